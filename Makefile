@@ -1,0 +1,50 @@
+# pgdyno: make build | demo | test | check | bench | prove
+# Everything lives in this folder (.venv, .tools, target); the system's Python is never touched.
+.PHONY: build lock demo test check bench prove format clean
+
+PYTHON  ?= python3
+UV      := .tools/bin/uv
+BIN     := .venv/bin
+STAMP   := .venv/.requirements
+
+build: $(STAMP)
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e crates/engine -e .
+
+.tools/bin/uv: requirements/uv.txt
+	@scripts/require-toolchain "$(PYTHON)"
+	@$(PYTHON) -m venv .tools
+	@.tools/bin/python -m pip install --quiet --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(STAMP): .tools/bin/uv requirements/lock.txt
+	@[ -x $(BIN)/python ] || $(UV) venv --quiet --python "$(PYTHON)" .venv
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/lock.txt
+	@touch $@
+
+# After changing a dependency in pyproject.toml: pins and hashes, without download addresses.
+lock: .tools/bin/uv
+	$(UV) lock --quiet
+	$(UV) export --quiet --no-emit-workspace --all-groups --no-header --no-annotate -o requirements/lock.txt >/dev/null
+
+check: build
+	@scripts/check
+
+test: build
+	@scripts/test
+
+demo: build
+	@scripts/demo
+
+bench: build
+	@$(BIN)/python -m bench
+
+prove: build
+	@scripts/prove
+
+format: build
+	cargo fmt --all
+	$(BIN)/ruff format python tests bench
+	$(BIN)/ruff check --fix --quiet python tests bench
+
+clean:
+	rm -rf .venv .tools target

@@ -1,0 +1,1 @@
+"""pgdyno: a dynamometer for PostgreSQL."""

@@ -1,0 +1,1 @@
+"""NUMBERS with uncertainty: arrays in, dataclasses out; pure."""

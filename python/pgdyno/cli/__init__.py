@@ -1,0 +1,1 @@
+"""One short file per verb; the only place that prints."""

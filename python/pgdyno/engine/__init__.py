@@ -1,0 +1,1 @@
+"""The contract with the load engine: the job, the records, the stream."""

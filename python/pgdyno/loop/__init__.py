@@ -1,0 +1,1 @@
+"""plan.next -> run -> store -> analysis -> plan.next."""

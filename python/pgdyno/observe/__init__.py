@@ -1,0 +1,1 @@
+"""Telemetry: one collector a source, SQL keyed by major version."""

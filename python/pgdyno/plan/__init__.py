@@ -1,0 +1,1 @@
+"""WHICH run next; pure."""

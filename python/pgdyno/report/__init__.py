@@ -1,0 +1,1 @@
+"""SHOW: text, HTML, figures."""

@@ -1,0 +1,1 @@
+"""DO one planned run; the only place with the order of its steps."""

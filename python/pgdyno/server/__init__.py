@@ -1,0 +1,1 @@
+"""PostgreSQL under test: binaries, scratch clusters, facts, dataset, reset, safety."""

@@ -1,0 +1,1 @@
+"""WHAT is asked: typed, immutable; and the type of one planned run."""

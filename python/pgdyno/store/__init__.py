@@ -1,0 +1,1 @@
+"""KEEP: append-only result folders."""
