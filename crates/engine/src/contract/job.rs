@@ -1,0 +1,253 @@
+//! The job: everything the engine is told, in one JSON line on standard input.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One order to the engine. Secrets travel here only, never in argv or on disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Must be `pgdyno.contract/1`.
+    pub format: String,
+    pub clock: ClockPair,
+    pub target: Target,
+    pub work: Work,
+}
+
+/// One instant on both clocks; every `time_ns` in the records is Unix time through this pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClockPair {
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub monotonic_ns: u64,
+    /// CLOCK_REALTIME, nanoseconds since 1970.
+    pub unix_ns: u64,
+}
+
+/// Where and as whom to connect. The lab has resolved service files, PG* variables and .pgpass.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Tried in this order; a name beginning with `/` is a socket directory.
+    pub hosts: Vec<HostPort>,
+    pub user: String,
+    pub database: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    pub application_name: String,
+    #[serde(default)]
+    pub sslmode: SslMode,
+    /// Start-up parameters sent to the server, such as `search_path`.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostPort {
+    pub host: String,
+    pub port: u16,
+}
+
+/// libpq's sslmode. Above `prefer` the engine refuses until it speaks TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SslMode {
+    Disable,
+    Allow,
+    #[default]
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+/// What to do: generate load, or load a dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Work {
+    Load(LoadWork),
+    Init(InitWork),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadWork {
+    /// 1..=1024; clients are dealt to threads round robin. More threads than clients are not used.
+    pub threads: u16,
+    /// Every random stream of the run derives from (seed, thread, client).
+    pub seed: u64,
+    pub protocol: Protocol,
+    /// At least one with a weight above 0.
+    pub scripts: Vec<ScriptSource>,
+    /// Script variables set before the first transaction, as `-D name=value`.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    pub arrivals: Arrivals,
+    pub connect: Connect,
+    /// Load before the measured phase; may be 0.
+    pub warm_ns: u64,
+    pub measure: Measure,
+    /// How long transactions in flight may take after the measured phase.
+    pub drain_ns: u64,
+    /// Tries of a transaction that fails with 40001 or 40P01; 1 = no retry.
+    pub max_tries: u16,
+    /// Sets `default_transaction_read_only` in every session.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Length of one `interval` record.
+    pub count_interval_ns: u64,
+    /// Length of one set of `histogram` records; a multiple of `count_interval_ns`.
+    pub histogram_interval_ns: u64,
+    /// Latency per statement costs one clock reading a statement.
+    #[serde(default = "yes")]
+    pub statement_latency: bool,
+    /// Run `\shell` and `\setshell`; without it such a script is refused.
+    #[serde(default)]
+    pub allow_shell: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The query protocol, in pgbench's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    Simple,
+    Extended,
+    Prepared,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptSource {
+    /// Shown in results: the name of the built-in or of the file.
+    pub name: String,
+    /// 0 = never chosen.
+    pub weight: u32,
+    pub source: ScriptText,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScriptText {
+    Builtin(String),
+    Text(String),
+}
+
+/// When transactions start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "loop", rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Every client starts its next transaction when the last one ended.
+    Closed(ClosedLoop),
+    /// Transactions are scheduled by the clock, whether or not a client is free.
+    Open(OpenLoop),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClosedLoop {
+    pub clients: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenLoop {
+    pub clients: u32,
+    pub process: ArrivalProcess,
+    /// Offered rate over the warm and measured phases, one step after another; the last one lasts.
+    pub steps: Vec<RateStep>,
+    /// A transaction that could not start within this time after its schedule is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_limit_ns: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalProcess {
+    Uniform,
+    Poisson,
+}
+
+/// Linear from one rate to the other; equal rates are a plateau, duration 0 a jump.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateStep {
+    pub duration_ns: u64,
+    pub from_tps: f64,
+    pub to_tps: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Connect {
+    /// The whole connect phase must end within this time.
+    pub timeout_ns: u64,
+    /// New connections a second over all threads; absent = as fast as the server answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_second: Option<f64>,
+}
+
+/// How long the measured phase lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    DurationNs(u64),
+    TransactionsPerClient(u64),
+}
+
+/// Create and fill a dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InitWork {
+    /// Number of branches: 100,000 accounts and 10 tellers each.
+    pub scale: u32,
+    /// 10..=100, for accounts, tellers and branches, not for history (as pgbench).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fillfactor: Option<u8>,
+    #[serde(default)]
+    pub unlogged: bool,
+    #[serde(default)]
+    pub foreign_keys: bool,
+    /// Of pgbench_accounts; 0 = not partitioned.
+    #[serde(default)]
+    pub partitions: u32,
+    #[serde(default)]
+    pub partition_method: PartitionMethod,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tablespace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_tablespace: Option<String>,
+    /// Connections that load and index at the same time, at least 1.
+    pub jobs: u16,
+    /// Text put on every table as a comment, by which `drop` knows its own.
+    pub mark: String,
+    /// Drop existing pgbench tables first; without it existing tables are an error.
+    #[serde(default)]
+    pub drop_existing: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionMethod {
+    #[default]
+    Range,
+    Hash,
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The password never reaches a log.
+        f.debug_struct("Target")
+            .field("hosts", &self.hosts)
+            .field("user", &self.user)
+            .field("database", &self.database)
+            .field("sslmode", &self.sslmode)
+            .finish_non_exhaustive()
+    }
+}
