@@ -1,0 +1,152 @@
+"""What was found: the typed answer of one experiment, from which every output is made.
+
+`loop/` fills these from the store; `report/` and `cli/` only show them. Times are milliseconds and
+seconds here, for people; everything before this point is integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pgdyno.analysis.curve import LoadCurve
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.analysis.where import WhereTheTimeGoes
+
+PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Latency of completed transactions; every Estimate in ms."""
+
+    mean: Estimate
+    percentiles: dict[str, Estimate]
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatementFindings:
+    """One statement of a script: `share` is its part of the script's mean latency, 0..1."""
+
+    line: int
+    text: str
+    calls: int
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+    share_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFindings:
+    """One script of a run."""
+
+    name: str
+    weight: int
+    transactions: int
+    failures: dict[str, int]
+    tps: Estimate
+    latency: Latency
+    statements: tuple[StatementFindings, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a panel; `values` has one entry for each of the panel's `time_s`, None = gap."""
+
+    name: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One chart over time. `time_s` counts from the start of the measured phase."""
+
+    key: str
+    title: str
+    unit: str
+    time_s: tuple[float, ...]
+    series: tuple[Series, ...]
+    is_stacked: bool = False
+    is_logarithmic: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at one moment: a checkpoint, a change of speed, a gap."""
+
+    time_s: float
+    kind: Literal["checkpoint", "change", "gap", "error"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFindings:
+    """One measured run."""
+
+    label: str
+    loop: Literal["closed", "open"]
+    clients: int
+    offered_tps: float | None
+    duration_s: float
+    tps: Estimate
+    transactions: int
+    transactions_committed_all_phases: int
+    failures: dict[str, int]
+    retried: int
+    latency: Latency
+    where: WhereTheTimeGoes | None
+    scripts: tuple[ScriptFindings, ...]
+    client_cpu_s: float
+    is_valid: bool
+    doubts: tuple[Doubt, ...]
+    panels: tuple[Panel, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was measured on: line 1 of every output, the durability line, and label -> value rows."""
+
+    target: str
+    durability: str
+    is_durable: bool
+    rows: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str, str], ...] = ()
+    """Settings that are not PostgreSQL's default: name, value, source."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurveFindings:
+    """The load curve of one script, with what limits it at the knee."""
+
+    script: str
+    curve: LoadCurve
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentFindings:
+    """The whole answer: what `show`, `report` and `--json` print.
+
+    `run` is the run shown in detail: the only one of a bench, the long one at the knee of a sweep.
+    """
+
+    kind: Literal["bench", "sweep"]
+    number: int
+    name: str
+    version: str
+    started_utc: str
+    seconds: float
+    sentence: str
+    facts: Facts
+    run: RunFindings | None
+    curves: tuple[CurveFindings, ...] = ()
+    runs_total: int = 1
+    runs_valid: int = 1
+    doubts: tuple[Doubt, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    is_complete: bool = True
