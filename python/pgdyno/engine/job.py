@@ -1,0 +1,186 @@
+"""The job: everything the engine is told, as typed and frozen models.
+
+Mirrors `crates/engine/src/contract/job.rs`; tests/contract holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+CONTRACT_FORMAT = "pgdyno.contract/1"
+U16_MAX = 2**16 - 1
+U32_MAX = 2**32 - 1
+U64_MAX = 2**64 - 1
+
+U8 = Annotated[int, Field(ge=0, le=255)]
+U16 = Annotated[int, Field(ge=0, le=U16_MAX)]
+U32 = Annotated[int, Field(ge=0, le=U32_MAX)]
+U64 = Annotated[int, Field(ge=0, le=U64_MAX)]
+SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+Protocol = Literal["simple", "extended", "prepared"]
+
+
+class Strict(BaseModel):
+    """Frozen, and closed to unknown fields, as the engine is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ClockPairModel(Strict):
+    """One instant on CLOCK_MONOTONIC and CLOCK_REALTIME, nanoseconds."""
+
+    monotonic_ns: U64
+    unix_ns: U64
+
+
+class HostPort(Strict):
+    """A host name, address or socket directory, and its port."""
+
+    host: str
+    port: U16
+
+
+class EngineTarget(Strict):
+    """Where and as whom the engine connects; everything is resolved already."""
+
+    hosts: tuple[HostPort, ...]
+    user: str
+    database: str
+    password: SecretStr | None = None
+    application_name: str
+    sslmode: SslMode = "prefer"
+    options: dict[str, str] = Field(default_factory=dict)
+
+
+class BuiltinScript(Strict):
+    """A script the engine knows by name."""
+
+    builtin: str
+
+
+class TextScript(Strict):
+    """A script given as text."""
+
+    text: str
+
+
+class ScriptSource(Strict):
+    """One script of the mix; weight 0 = never chosen."""
+
+    name: str
+    weight: U32 = 1
+    source: BuiltinScript | TextScript
+
+
+class ClosedLoop(Strict):
+    """Every client starts its next transaction when the last one ended."""
+
+    loop: Literal["closed"] = "closed"
+    clients: U32
+
+
+class RateStep(Strict):
+    """Linear from one rate to the other; equal rates are a plateau."""
+
+    duration_ns: U64
+    from_tps: float = Field(allow_inf_nan=False)
+    to_tps: float = Field(allow_inf_nan=False)
+
+
+class OpenLoop(Strict):
+    """Transactions are scheduled by the clock, whether or not a client is free."""
+
+    loop: Literal["open"] = "open"
+    clients: U32
+    process: Literal["uniform", "poisson"] = "poisson"
+    steps: tuple[RateStep, ...]
+    latency_limit_ns: U64 | None = None
+
+
+class Connect(Strict):
+    """Limits of the connect phase."""
+
+    timeout_ns: U64
+    rate_per_second: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+
+class MeasureDuration(Strict):
+    """The measured phase lasts this long."""
+
+    duration_ns: U64
+
+
+class MeasureTransactions(Strict):
+    """The measured phase lasts until each client has run this many transactions."""
+
+    transactions_per_client: U64
+
+
+class LoadWork(Strict):
+    """Generate load."""
+
+    kind: Literal["load"] = "load"
+    threads: U16
+    seed: U64
+    protocol: Protocol = "simple"
+    scripts: tuple[ScriptSource, ...]
+    variables: dict[str, str] = Field(default_factory=dict)
+    arrivals: Annotated[ClosedLoop | OpenLoop, Field(discriminator="loop")]
+    connect: Connect
+    warm_ns: U64
+    measure: MeasureDuration | MeasureTransactions
+    drain_ns: U64 = 5_000_000_000
+    max_tries: U16 = 10
+    read_only: bool = False
+    count_interval_ns: U64 = 100_000_000
+    histogram_interval_ns: U64 = 1_000_000_000
+    statement_latency: bool = True
+    allow_shell: bool = False
+
+
+class InitWork(Strict):
+    """Create and fill the pgbench tables."""
+
+    kind: Literal["init"] = "init"
+    scale: U32
+    fillfactor: U8 | None = None
+    unlogged: bool = False
+    foreign_keys: bool = False
+    partitions: U32 = 0
+    partition_method: Literal["range", "hash"] = "range"
+    tablespace: str | None = None
+    index_tablespace: str | None = None
+    jobs: U16 = 2
+    mark: str
+    drop_existing: bool = False
+
+
+class Job(Strict):
+    """One order to the engine: one JSON line on its standard input."""
+
+    format: str = CONTRACT_FORMAT
+    clock: ClockPairModel
+    target: EngineTarget
+    work: Annotated[LoadWork | InitWork, Field(discriminator="kind")]
+
+    def to_line(self) -> bytes:
+        """Return the line the engine reads, password included: for its standard input only."""
+        document = self.model_dump(mode="json", exclude_none=True)
+        if self.target.password is not None:
+            document["target"]["password"] = self.target.password.get_secret_value()
+        return json_line(document)
+
+    def without_secrets(self) -> dict[str, object]:
+        """Return the job as it may be stored: no password, and a note that there was one."""
+        document: dict[str, object] = self.model_dump(
+            mode="json", exclude_none=True, exclude={"target": {"password"}}
+        )
+        return document
+
+
+def json_line(document: object) -> bytes:
+    """Return `document` as compact JSON in UTF-8, ended by a line feed."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,276 @@
+"""The records: what the engine says, one JSON object a line, `summary` always last.
+
+Mirrors `crates/engine/src/contract/record.rs`. Unknown fields are ignored, so that a newer engine
+can say more; tests/contract holds the two sides against each other.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from pgdyno.errors import EngineError
+
+PhaseName = Literal[
+    "connect",
+    "prepare",
+    "warm",
+    "measure",
+    "drain",
+    "create",
+    "load",
+    "vacuum",
+    "index",
+    "foreign_keys",
+]
+Measured = Literal["latency", "service", "lag", "statement", "attempt", "connect", "round_trip"]
+ErrorKind = Literal[
+    "job",
+    "script",
+    "evaluation",
+    "connect",
+    "authentication",
+    "too_many_connections",
+    "prepare",
+    "too_many_failures",
+    "connection_lost",
+    "protocol",
+    "init",
+    "system",
+]
+
+
+class Open(BaseModel):
+    """Frozen, and deaf to unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class StatementShape(Open):
+    """A statement as written, with its 1-based line in the script."""
+
+    line: int
+    text: str
+
+
+class ScriptShape(Open):
+    """A script as parsed; what indexes in other records refer to."""
+
+    name: str
+    weight: int
+    reads_only: bool
+    statements: tuple[StatementShape, ...]
+
+
+class Hello(Open):
+    """First record: who answers, and what the job was understood to be."""
+
+    record: Literal["hello"] = "hello"
+    time_ns: int
+    format: str
+    engine_version: str
+    build_profile: str
+    commit: str
+    pid: int
+    poller: str
+    scripts: tuple[ScriptShape, ...]
+
+
+class Phase(Open):
+    """A phase began or ended."""
+
+    record: Literal["phase"] = "phase"
+    time_ns: int
+    phase: PhaseName
+    event: Literal["begin", "end"]
+
+
+class Counts(Open):
+    """scheduled = started + skipped + not_started; started = completed + failed + unfinished."""
+
+    scheduled: int = 0
+    started: int = 0
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    not_started: int = 0
+    unfinished: int = 0
+    late: int = 0
+    retried: int = 0
+    retries: int = 0
+
+
+class Interval(Open):
+    """What happened in the `interval_ns` before `time_ns`, over all threads."""
+
+    record: Literal["interval"] = "interval"
+    time_ns: int
+    interval_ns: int
+    phase: PhaseName
+    counts: Counts
+    completed_by_script: tuple[int, ...]
+    latency_sum_ns: int
+    in_flight: int
+    backlog: int
+    connections: int
+    cpu_ns: int
+
+
+class Distribution(Open):
+    """A distribution of durations; buckets by the formula of `bucket.rs`."""
+
+    measured: Measured
+    script: int | None = None
+    statement: int | None = None
+    count: int
+    sum_ns: int
+    min_ns: int
+    max_ns: int
+    buckets: tuple[tuple[int, int], ...]
+
+
+class HistogramRecord(Distribution):
+    """A distribution over the `interval_ns` before `time_ns`."""
+
+    record: Literal["histogram"] = "histogram"
+    time_ns: int
+    interval_ns: int
+    phase: PhaseName
+
+
+class Progress(Open):
+    """Loading a dataset: rows sent so far."""
+
+    record: Literal["progress"] = "progress"
+    time_ns: int
+    table: str
+    rows_done: int
+    rows_total: int
+
+
+class Warning_(Open):
+    """Something the reader must know that did not stop the run."""
+
+    record: Literal["warning"] = "warning"
+    time_ns: int
+    kind: str
+    message: str
+    hint: str
+
+
+class Failure(Open):
+    """Why the run ended early, or was not begun."""
+
+    record: Literal["error"] = "error"
+    time_ns: int
+    kind: ErrorKind
+    message: str
+    hint: str
+    sqlstate: str | None = None
+    script: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+class PhaseSpan(Open):
+    """One phase, Unix nanoseconds."""
+
+    phase: PhaseName
+    began_ns: int
+    ended_ns: int
+
+
+class ScriptCounts(Open):
+    """Counts and failures by SQLSTATE of one script."""
+
+    counts: Counts
+    failures: dict[str, int]
+
+
+class ThreadFacts(Open):
+    """Whether a thread of the engine was the bottleneck."""
+
+    clients: int
+    busy_ratio: float
+    starved_ratio: float
+    timer_lag_ns_p50: int
+    timer_lag_ns_p99: int
+    timer_lag_ns_max: int
+
+
+class InitFacts(Open):
+    """What loading a dataset took."""
+
+    rows: int
+    bytes_sent: int
+    steps: tuple[PhaseSpan, ...]
+
+
+class Summary(Open):
+    """The whole run; counts and distributions are of the measured phase."""
+
+    record: Literal["summary"] = "summary"
+    time_ns: int
+    ending: Literal["completed", "stopped", "aborted"]
+    phases: tuple[PhaseSpan, ...]
+    counts: Counts
+    transactions_committed_all_phases: int
+    scripts: tuple[ScriptCounts, ...]
+    failures: dict[str, int]
+    distributions: tuple[Distribution, ...]
+    unfinished_ages_ns: tuple[int, ...]
+    connections_lost: int
+    reconnects: int
+    round_trips: int
+    bytes_sent: int
+    bytes_received: int
+    cpu_user_ns: int
+    cpu_system_ns: int
+    resident_bytes_max: int
+    threads: tuple[ThreadFacts, ...]
+    init: InitFacts | None = None
+
+    def span(self, phase: PhaseName) -> PhaseSpan | None:
+        """Return when `phase` began and ended, or None when it was not reached."""
+        return next((span for span in self.phases if span.phase == phase), None)
+
+    def distribution(
+        self, measured: Measured, script: int | None = None, statement: int | None = None
+    ) -> Distribution | None:
+        """Return one distribution of the measured phase, or None when nothing was measured."""
+        wanted = (measured, script, statement)
+        found = (d for d in self.distributions if (d.measured, d.script, d.statement) == wanted)
+        return next(found, None)
+
+
+Record = Annotated[
+    Hello | Phase | Interval | HistogramRecord | Progress | Warning_ | Failure | Summary,
+    Field(discriminator="record"),
+]
+_RECORD: TypeAdapter[Record] = TypeAdapter(Record)
+
+
+def parse_record(line: bytes | str) -> Record:
+    """Return the record of one line of the engine's output.
+
+    Raises: EngineError when the line is no record; the text quotes its first 120 characters.
+    """
+    try:
+        return _RECORD.validate_json(line)
+    except ValidationError as error:
+        text = line.decode(errors="replace") if isinstance(line, bytes) else line
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise EngineError(
+            f"The engine wrote a line that is no record: {place or 'line'}: {first['msg']} "
+            f"in {text[:120]!r}.",
+            hint="The lab and the engine may be of different versions: run make build.",
+        ) from error
+
+
+def raw_record(line: bytes) -> dict[str, object]:
+    """Return the JSON object of a line, for storing it as it came."""
+    document: dict[str, object] = json.loads(line)
+    return document

@@ -1,0 +1,194 @@
+"""One engine process: the job in, its records out, its end under every circumstance."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pgdyno.engine.job import Job
+from pgdyno.engine.records import Failure, Hello, Record, ScriptShape, Summary, parse_record
+from pgdyno.errors import EngineError, InterruptedByUser, SpecError
+from pgdyno.process import child, signals
+
+OnRecord = Callable[[bytes, Record], None]
+_READ_BYTES = 1 << 16
+# After the engine was told to stop it may drain (5 s by default) and cancel; then it is ended.
+_STOP_GRACE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOutcome:
+    """How one engine process ended. `summary` is None when it was lost before it could say."""
+
+    summary: Summary | None
+    failures: tuple[Failure, ...]
+    exit_code: int
+    interrupted: InterruptedByUser | None
+    log_tail: str
+
+    def raise_if_nothing_was_measured(self) -> Summary:
+        """Return the summary, or raise what explains that there is none.
+
+        Raises: EngineError with the engine's own error, or with the last lines of its log.
+        """
+        if self.summary is not None:
+            return self.summary
+        if self.interrupted is not None:
+            raise self.interrupted
+        if self.failures:
+            raise engine_error(self.failures[0])
+        raise EngineError(
+            f"The engine ended without a summary (exit code {self.exit_code}). "
+            f"Its last words: {self.log_tail or 'none'}.",
+            hint="what was measured until then is kept and listed as incomplete",
+        )
+
+
+class EngineRun:
+    """A started engine; use as a context manager, it never outlives the block."""
+
+    def __init__(self, job: Job, *, log: IO[bytes] | int = subprocess.DEVNULL) -> None:
+        self._log = log
+        self._pending = b""
+        self._child = child.start(
+            [engine_path(), "run"],
+            name="pgdyno-engine",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+        self.pid = self._child.pid
+        self._write(job.to_line())
+
+    def __enter__(self) -> EngineRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.close_pipes()
+        self._child.terminate(grace_s=_STOP_GRACE_S)
+
+    def stop(self) -> None:
+        """Ask for an early, clean end: the engine drains, cancels what is left, and reports."""
+        self._write(b"stop\n")
+
+    def run(self, on_record: OnRecord) -> EngineOutcome:
+        """Pass every record to `on_record` until the engine ends; an interrupt becomes a stop.
+
+        The first SIGINT or SIGTERM stops the engine and is returned in the outcome rather than
+        raised, so that the caller stores what was measured before it lets the signal end it.
+        """
+        summary: Summary | None = None
+        failures: list[Failure] = []
+        interrupted: InterruptedByUser | None = None
+        lines = self._lines()
+        while True:
+            try:
+                line = next(lines, None)
+            except InterruptedByUser as signal_seen:
+                interrupted = signal_seen
+                self.stop()
+                # A generator that raised is finished: go on reading with a new one.
+                lines = self._lines(timeout_s=_STOP_GRACE_S)
+                continue
+            if line is None:
+                break
+            record = parse_record(line)
+            if isinstance(record, Summary):
+                summary = record
+            elif isinstance(record, Failure):
+                failures.append(record)
+            on_record(line, record)
+        exit_code = self._child.terminate(grace_s=_STOP_GRACE_S)
+        return EngineOutcome(summary, tuple(failures), exit_code, interrupted, self._log_tail())
+
+    def _lines(self, timeout_s: float | None = None) -> Iterator[bytes]:
+        stdout = self._child.stdout
+        assert stdout is not None
+        while signals.wait_readable([stdout.fileno()], timeout_s):
+            chunk = os.read(stdout.fileno(), _READ_BYTES)
+            if not chunk:
+                return
+            *complete, self._pending = (self._pending + chunk).split(b"\n")
+            yield from complete
+
+    def _write(self, line: bytes) -> None:
+        try:
+            assert self._child.stdin is not None
+            self._child.stdin.write(line)
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            # The engine is gone already; its records and exit code say why.
+            return
+
+    def _log_tail(self) -> str:
+        if isinstance(self._log, int):
+            return ""
+        path = Path(str(self._log.name))
+        text = path.read_text(errors="replace") if path.exists() else ""
+        return " ".join(text.split()[-60:])
+
+
+def check_job(job: Job) -> tuple[ScriptShape, ...]:
+    """Let the engine judge the job without connecting; return its scripts as parsed.
+
+    Raises: SpecError with file, line, column and caret of what is wrong.
+    """
+    with child.start(
+        [engine_path(), "check-job"],
+        name="pgdyno-engine",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as checker:
+        assert checker.stdin is not None
+        assert checker.stdout is not None
+        checker.stdin.write(job.to_line())
+        checker.stdin.close()
+        records = [parse_record(line) for line in checker.stdout.read().splitlines()]
+    for record in records:
+        if isinstance(record, Failure):
+            raise SpecError(record.message, hint=record.hint)
+    for record in records:
+        if isinstance(record, Hello):
+            return record.scripts
+    raise EngineError("The engine did not answer the check of the job.", hint="run make build")
+
+
+def engine_error(failure: Failure) -> EngineError:
+    """Return the engine's own error as one of ours, its SQLSTATE and hint untouched."""
+    return EngineError(_sentence(failure.message), hint=failure.hint, sqlstate=failure.sqlstate)
+
+
+def engine_path() -> Path:
+    """Return the engine's executable: $PGDYNO_ENGINE, beside this Python, or on PATH.
+
+    Raises: EngineError naming the places that were looked at.
+    """
+    named = os.environ.get("PGDYNO_ENGINE")
+    beside = Path(sys.executable).with_name("pgdyno-engine")
+    on_path = shutil.which("pgdyno-engine")
+    for candidate in (named, beside, on_path):
+        if candidate and os.access(candidate, os.X_OK):
+            return Path(candidate)
+    raise EngineError(
+        f"The load engine was not found: $PGDYNO_ENGINE is {named or 'not set'}, {beside} does "
+        "not exist, PATH has none.",
+        hint="run make build",
+    )
+
+
+def _sentence(text: str) -> str:
+    """Return Rust's lower-case error text as a sentence."""
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "^")) else text + "."
+
+
+def describe(job: Job) -> str:
+    """Return the stored form of a job as text, without secrets."""
+    return json.dumps(job.without_secrets(), indent=2, ensure_ascii=False)

@@ -1,0 +1,51 @@
+"""The type of one planned run: what the planner decides and `run/` carries out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Purpose = Literal["pilot", "round", "detail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A variant and a load: what a round visits once."""
+
+    script_indexes: tuple[int, ...]
+    """Which scripts of the workload run, mixed by their weights."""
+    clients: int
+    rate_tps: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run: the unit of replication.
+
+    `pilot` finds the warm-up and is not analysed; `round` is one visit of a cell; `detail` is the
+    long run that is shown whole.
+    """
+
+    number: int
+    purpose: Purpose
+    round: int
+    cell: Cell
+    warm_ns: int
+    measure_ns: int
+    seed: int
+    transactions_per_client: int | None = None
+    reason: str = ""
+
+    def label(self, script_names: tuple[str, ...]) -> str:
+        """Return the run in words, such as `tpcb-like, 16 clients`."""
+        names = " + ".join(script_names[index] for index in self.cell.script_indexes)
+        clients = f"{self.cell.clients} client{'s' if self.cell.clients != 1 else ''}"
+        rate = f", {self.cell.rate_tps:g}/s" if self.cell.rate_tps else ""
+        return f"{names}, {clients}{rate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """No further run: the plan is done, or decided."""
+
+    reason: str

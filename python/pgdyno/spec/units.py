@@ -1,0 +1,58 @@
+"""Durations, sizes and rates as people write them, turned into integers with a unit."""
+
+from __future__ import annotations
+
+import re
+
+from pgdyno.errors import SpecError
+
+_DURATION_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+_SIZE_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+def duration_ns(text: str | float, *, what: str = "duration") -> int:
+    """Return a duration in nanoseconds: `60`, `"60s"`, `"500ms"`, `"3min"`, `"1h"`.
+
+    A number without a unit is seconds, as in pgbench's -T.
+    Raises: SpecError for anything else, and for negative numbers.
+    """
+    number, unit = _split(text, what, _DURATION_NS, "s")
+    return round(number * _DURATION_NS[unit])
+
+
+def size_bytes(text: str | float, *, what: str = "size") -> int:
+    """Return a size in bytes: `"200GB"`; units are powers of 1024, as PostgreSQL's are."""
+    number, unit = _split(text, what, _SIZE_BYTES, "B")
+    return round(number * _SIZE_BYTES[unit])
+
+
+def duration_text(nanoseconds: int) -> str:
+    """Return a duration as short as it can be said exactly enough: `90 s`, `12 min`, `1.5 h`."""
+    seconds = nanoseconds / 1e9
+    if seconds < 0.95:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 180:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.3g} s"
+    if seconds < 3 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _split(text: str | float, what: str, units: dict[str, int], default: str) -> tuple[float, str]:
+    match = _QUANTITY.fullmatch(str(text))
+    unit = (match.group(2) or default) if match else ""
+    if match is None or unit not in units:
+        raise SpecError(
+            f"{what} must be a number with one of the units {', '.join(units)}, got {text!r}.",
+            hint=f"a number without a unit is read as {default}",
+        )
+    return float(match.group(1)), unit
