@@ -4,10 +4,12 @@ PgdynoError
 ├── SpecError        what was asked cannot be (exit 1)
 ├── RefusedError     asked for, possible, but unsafe without another word (exit 1)
 ├── ServerError      PostgreSQL could not be reached, started, changed or kept (exit 2)
+├── ProcessError     a child process could not be started, or did not end in time (exit 2)
 ├── EngineError      the load engine failed or answered what the contract forbids (exit 2)
 ├── StoreError       a results folder cannot be written, or is not one (exit 1)
 ├── AnalysisError    numbers that no estimate can be made of (exit 2)
-└── InterruptedByUser  SIGINT or SIGTERM; what was measured is kept (exit 130 or 143)
+└── InterruptedByUser  SIGINT; what was measured is kept (exit 130)
+    └── TerminatedByUser  SIGTERM or SIGHUP; likewise (exit 143)
 """
 
 from __future__ import annotations
@@ -48,6 +50,12 @@ class ServerError(PgdynoError):
     kind = "server"
 
 
+class ProcessError(PgdynoError):
+    """A child process could not be started, or did not end in time."""
+
+    kind = "process"
+
+
 class EngineError(PgdynoError):
     """The load engine failed, was lost, or answered what the contract forbids."""
 
@@ -68,7 +76,13 @@ class AnalysisError(PgdynoError):
 
 
 class InterruptedByUser(PgdynoError):
-    """SIGINT or SIGTERM arrived; what was measured until then is kept."""
+    """SIGINT arrived; what was measured until then is kept."""
 
     kind = "interrupted"
     exit_code = 130
+
+
+class TerminatedByUser(InterruptedByUser):
+    """SIGTERM or SIGHUP arrived; what was measured until then is kept."""
+
+    exit_code = 143

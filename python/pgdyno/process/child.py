@@ -1,0 +1,261 @@
+"""Start, watch and end child processes; nothing else in pgdyno starts one.
+
+Every child gets a parent-death signal (Linux), so that it ends even when this process is killed
+with SIGKILL; a registration in `cleanup`, so that it ends on every other exit; and a session of its
+own, so that a Ctrl-C on the terminal reaches only us and the order of ending stays ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pwd
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import ProcessError
+from pgdyno.process import cleanup, signals
+
+_PR_SET_PDEATHSIG = 1
+_OUTPUT_BYTES_MAX = 1 << 20
+_PASSWORD_IN_ARGUMENT = re.compile(r"(?i)password\s*=|://[^/@\s]*:[^/@\s]+@")
+# PyDLL keeps the interpreter lock: between fork and exec another thread may have held it forever.
+_libc = ctypes.PyDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True, slots=True)
+class UserIds:
+    """The operating system user a child runs as."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+    home: str = "/"
+
+    @classmethod
+    def of(cls, name: str) -> UserIds:
+        """Look the user up. Raises: KeyError if there is none."""
+        entry = pwd.getpwnam(name)
+        groups = tuple(os.getgrouplist(name, entry.pw_gid))
+        return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+
+    @classmethod
+    def current(cls) -> UserIds:
+        """Return the user this process runs as, named even where the user database is empty."""
+        try:
+            return cls.of(pwd.getpwuid(os.geteuid()).pw_name)
+        except KeyError:
+            return cls(str(os.geteuid()), os.geteuid(), os.getegid(), tuple(os.getgroups()))
+
+    @property
+    def is_current(self) -> bool:
+        """True if this process already runs as that user."""
+        return self.uid == os.geteuid()
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A child that ended by itself; output is cut to its last MiB."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+    duration_ns: int
+
+
+class Child:
+    """One running child process; it is ended and reaped by its id alone."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], name: str) -> None:
+        self._popen = popen
+        self.name = name
+        self.pid = popen.pid
+        self.stdin, self.stdout, self.stderr = popen.stdin, popen.stdout, popen.stderr
+        self.started_ns = monotonic_ns()
+        self._exit_fd = _open_pidfd(popen.pid)
+        self._token = cleanup.register(f"process {name} ({popen.pid})", self.terminate)
+
+    def poll(self) -> int | None:
+        """Return the exit code (negative: the signal that killed it), or None while it runs."""
+        returncode = self._popen.poll()
+        if returncode is not None:
+            self._forget()
+        return returncode
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Wait for the end and return the exit code.
+
+        Raises: ProcessError after `timeout_s`, the child still running; InterruptedByUser when a
+        signal asks for the end, likewise.
+        """
+        if not self._wait(timeout_s):
+            raise ProcessError(f"{self.name} did not end within {timeout_s:g} s.")
+        return self._popen.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send one signal; a child that has ended already is left alone."""
+        self._popen.send_signal(number)
+
+    def terminate(
+        self, grace_s: float = 5.0, signal_number: signal.Signals = signal.SIGTERM
+    ) -> int:
+        """End the child: the signal, at most `grace_s`, then SIGKILL; return the exit code.
+
+        A signal to ourselves does not cut this short.
+        """
+        with signals.shielded():
+            if self.poll() is None:
+                self.send_signal(signal_number)
+                if not self._wait(grace_s):
+                    self._popen.kill()
+                    self._popen.wait()
+            self._forget()
+        return self._popen.returncode
+
+    def close_pipes(self) -> None:
+        """Close our ends of the child's pipes; a reader on the other side sees the end of input."""
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+        self.close_pipes()
+
+    def _wait(self, timeout_s: float | None) -> bool:
+        deadline_ns = None if timeout_s is None else monotonic_ns() + int(timeout_s * 1e9)
+        while self.poll() is None:
+            rest_s = None if deadline_ns is None else (deadline_ns - monotonic_ns()) / 1e9
+            if rest_s is not None and rest_s <= 0:
+                return False
+            if self._exit_fd is not None:
+                signals.wait_readable([self._exit_fd], rest_s)
+            else:  # No pidfd on this system: look every 20 ms.
+                signals.sleep(0.02 if rest_s is None else min(0.02, rest_s))
+        return True
+
+    def _forget(self) -> None:
+        cleanup.forget(self._token)
+        if self._exit_fd is not None:
+            os.close(self._exit_fd)
+            self._exit_fd = None
+
+
+def start(
+    argv: Sequence[str | Path],
+    *,
+    name: str = "",
+    user: UserIds | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    stdin: int | IO[bytes] | None = subprocess.DEVNULL,
+    stdout: int | IO[bytes] | None = subprocess.DEVNULL,
+    stderr: int | IO[bytes] | None = subprocess.DEVNULL,
+    new_session: bool = True,
+    death_signal: signal.Signals | None = signal.SIGTERM,
+) -> Child:
+    """Start a child that cannot outlive this process.
+
+    Args: user, whom the child becomes (None: ourselves); env, the whole environment (None: ours);
+    death_signal, what the kernel sends it when this process dies (Linux only; None: nothing).
+    Raises: ProcessError if the program cannot be started.
+    Limits: Linux sends the death signal when the *thread* that started the child ends, therefore
+    only the main thread may start one that has it.
+    """
+    arguments = [str(argument) for argument in argv]
+    name = name or Path(arguments[0]).name
+    if any(_PASSWORD_IN_ARGUMENT.search(argument) for argument in arguments):
+        raise AssertionError(f"a password must never stand in the arguments of {name}")
+    if death_signal is not None and threading.current_thread() is not threading.main_thread():
+        raise AssertionError(f"{name} needs a death signal: start it from the main thread")
+    change = user is not None and not user.is_current
+    try:
+        popen = subprocess.Popen(
+            arguments,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=new_session,
+            user=user.uid if change and user else None,
+            group=user.gid if change and user else None,
+            extra_groups=list(user.groups) if change and user else None,
+            preexec_fn=_die_with_parent(death_signal),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ProcessError(f"{arguments[0]} cannot be started: {reason}.") from error
+    return Child(popen, name)
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    user: UserIds | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+) -> Completed:
+    """Run a child to its end and return what it said.
+
+    Raises: ProcessError if it cannot be started or runs longer than `timeout_s`; InterruptedByUser
+    when a signal asks for the end. In both cases the child is ended first.
+    """
+    # Files, not pipes: a talkative child never blocks on us, and we wait for its end alone.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = start(argv, user=user, env=env, cwd=cwd, stdout=out, stderr=err)
+        try:
+            returncode = child.wait(timeout_s)
+        finally:
+            child.terminate()
+        return Completed(
+            argv=tuple(str(argument) for argument in argv),
+            returncode=returncode,
+            stdout=_tail(out),
+            stderr=_tail(err),
+            duration_ns=monotonic_ns() - child.started_ns,
+        )
+
+
+def _die_with_parent(death_signal: signal.Signals | None) -> Callable[[], None] | None:
+    if death_signal is None or _libc is None:
+        return None
+    prctl, parent_pid, number = _libc.prctl, os.getpid(), int(death_signal)
+
+    def in_child() -> None:
+        # Subtle: this runs after the change of user, which would have cleared the death signal,
+        # and looks at the parent afterwards, in case it died before the signal was asked for.
+        if prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0 or os.getppid() != parent_pid:
+            os._exit(127)
+
+    return in_child
+
+
+def _open_pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _tail(stream: IO[bytes]) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - _OUTPUT_BYTES_MAX))
+    return stream.read().decode("utf-8", "replace")

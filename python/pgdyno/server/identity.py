@@ -1,0 +1,138 @@
+"""Whose process the postmaster is, and whether that user can reach what it needs.
+
+PostgreSQL refuses to run as root. Then the service user of an installed PostgreSQL is used, else
+`nobody`; users are never created.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from pgdyno.errors import ServerError
+from pgdyno.process.child import UserIds, run
+from pgdyno.server.find import Binaries
+
+SERVICE_USERS = ("postgres", "pgsql", "_postgres")
+
+
+def server_user(binaries: Binaries) -> UserIds:
+    """Return the user the postmaster runs as: ourselves, or as root the service user or nobody.
+
+    Distributions install the programs as root's and run them as `postgres`; a build that belongs
+    to another user is run as that user. An embedded server has no service user.
+    Raises: ServerError if root finds neither.
+    """
+    if os.geteuid() != 0:
+        return UserIds.current()
+    owner = (binaries.bin_dir / "postgres").stat().st_uid
+    names = (*SERVICE_USERS, "nobody") if binaries.source == "installed" else ("nobody",)
+    if owner != 0 and binaries.source == "installed":
+        found = _by_uid(owner)
+        if found is not None:
+            return found
+    for name in names:
+        try:
+            return UserIds.of(name)
+        except KeyError:
+            continue
+    raise ServerError(
+        f"PostgreSQL cannot run as root, and there is no user {' or '.join(names)}.",
+        hint="run pgdyno as an ordinary user",
+    )
+
+
+def can_reach(user: UserIds, path: Path) -> bool:
+    """True if `user` may enter the folder (or execute the file) `path`; the kernel decides."""
+    if user.is_current:
+        return os.access(path, os.X_OK)
+    completed = run(
+        ["/bin/sh", "-c", 'test -x "$1"', "sh", path], user=user, cwd="/", timeout_s=10, env={}
+    )
+    return completed.returncode == 0
+
+
+def reachable_binaries(binaries: Binaries, user: UserIds, parent: Path | None = None) -> Binaries:
+    """Return `binaries`, copied once to a folder `user` can reach if it cannot reach these.
+
+    The copy's name holds a hash of what was copied, so it is made once and never stale. It is
+    trusted only if it belongs to us (or root) and nobody else may write to it.
+    Args: parent, where copies lie (None: /var/tmp/pgdyno-<our uid>).
+    """
+    if can_reach(user, binaries.program("postgres")):
+        return binaries
+    root = binaries.bin_dir.parent
+    shelf = parent or Path("/var/tmp") / f"pgdyno-{os.geteuid()}"
+    shelf.mkdir(mode=0o755, exist_ok=True)
+    _must_be_ours(shelf)
+    shelf.chmod(0o755)
+    home = shelf / f"postgresql-{binaries.version}-{_fingerprint(root)}"
+    if not home.exists():
+        _copy_tree(root, home, shelf)
+    _must_be_ours(home)
+    copied = replace(binaries, bin_dir=home / "bin")
+    if not can_reach(user, copied.program("postgres")):
+        raise ServerError(
+            f"User {user.name} cannot reach {binaries.bin_dir}, nor its copy {home}.",
+            hint="name a PostgreSQL that every user can execute with --pg-bin DIR",
+        )
+    return copied
+
+
+def _copy_tree(root: Path, home: Path, shelf: Path) -> None:
+    """Copy bin, lib and share, complete or not at all."""
+    unfinished = Path(tempfile.mkdtemp(prefix=".copying-", dir=shelf))
+    try:
+        for name in ("bin", "lib", "share"):
+            if (root / name).is_dir():
+                shutil.copytree(root / name, unfinished / name, symlinks=True)
+        for folder, _, files in os.walk(unfinished):
+            Path(folder).chmod(0o755)
+            for path in (Path(folder) / file for file in files):
+                if not path.is_symlink():
+                    path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
+        try:
+            unfinished.rename(home)
+        except OSError:
+            if not home.exists():  # Else somebody was faster, with the same content.
+                raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _fingerprint(root: Path) -> str:
+    """Return a short hash of names, sizes and times below bin, lib and share."""
+    digest = hashlib.sha256()
+    for name in ("bin", "lib", "share"):
+        for path in sorted((root / name).rglob("*")):
+            entry = path.lstat()
+            size = entry.st_size if path.is_file() else 0
+            changed_ns = entry.st_mtime_ns if path.is_file() else 0
+            digest.update(f"{path.relative_to(root)}\0{size}\0{changed_ns}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def _must_be_ours(folder: Path) -> None:
+    entry = folder.lstat()
+    if (
+        not stat.S_ISDIR(entry.st_mode)
+        or entry.st_uid not in (0, os.geteuid())
+        or entry.st_mode & 0o022
+    ):
+        raise ServerError(
+            f"{folder} is not a folder of ours that only we can write to.",
+            hint="remove it, or see who made it",
+        )
+
+
+def _by_uid(uid: int) -> UserIds | None:
+    try:
+        return UserIds.of(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return None

@@ -1,0 +1,87 @@
+"""Where files lie: mount point, file system, device, free space. Linux tells most of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of /proc/self/mountinfo."""
+
+    mount_point: Path
+    file_system: str
+    source: str
+    device_number: str
+    options: str
+
+    @property
+    def is_memory(self) -> bool:
+        """True if what is written there is never on a disk."""
+        return self.file_system in MEMORY_FILE_SYSTEMS
+
+
+def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
+    """Return the mount that `path`, or its nearest existing parent, lies on; None if unknown.
+
+    Args: mountinfo, the text of /proc/self/mountinfo (None: read it).
+    """
+    if mountinfo is None:
+        try:
+            mountinfo = Path("/proc/self/mountinfo").read_text(errors="replace")
+        except OSError:
+            return None
+    place = nearest_existing(path).resolve()
+    best: Mount | None = None
+    for line in mountinfo.splitlines():
+        mount = _parse(line)
+        if mount is None or not place.is_relative_to(mount.mount_point):
+            continue
+        # Subtle: of two mounts on one point the later line lies on top.
+        if best is None or len(mount.mount_point.parts) >= len(best.mount_point.parts):
+            best = mount
+    return best
+
+
+def device_name(mount: Mount) -> str:
+    """Return the block device's kernel name ("nvme0n1p1"), or the mount's source if it has none."""
+    block = Path("/sys/dev/block") / mount.device_number
+    return block.resolve().name if block.exists() else mount.source
+
+
+def free_bytes(path: Path) -> int:
+    """Return what an ordinary user can still write where `path` lies."""
+    stat = os.statvfs(nearest_existing(path))
+    return stat.f_bavail * stat.f_frsize
+
+
+def nearest_existing(path: Path) -> Path:
+    """Return `path`, or the closest parent of it that exists."""
+    path = path.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def _parse(line: str) -> Mount | None:
+    before, separator, after = line.partition(" - ")
+    fields, tail = before.split(), after.split()
+    if not separator or len(fields) < 6 or len(tail) < 2:
+        return None
+    return Mount(
+        mount_point=Path(_unescape(fields[4])),
+        file_system=tail[0],
+        source=_unescape(tail[1]),
+        device_number=fields[2],
+        options=fields[5],
+    )
+
+
+def _unescape(text: str) -> str:
+    """Undo the kernel's octal escapes for blank, tab, newline and backslash."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
