@@ -1,0 +1,158 @@
+//! What can be wrong on the wire: the server says no, or what it says is not the protocol.
+
+use std::fmt;
+
+/// Five characters that name a condition (manual, appendix A).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SqlState([u8; 5]);
+
+impl SqlState {
+    pub const SERIALIZATION_FAILURE: SqlState = SqlState(*b"40001");
+    pub const DEADLOCK_DETECTED: SqlState = SqlState(*b"40P01");
+    pub const TOO_MANY_CONNECTIONS: SqlState = SqlState(*b"53300");
+    pub const QUERY_CANCELED: SqlState = SqlState(*b"57014");
+    pub const CONNECTION_EXCEPTION: SqlState = SqlState(*b"08000");
+    /// What is reported for a field that is missing or not five printable characters.
+    pub const UNKNOWN: SqlState = SqlState(*b"XX000");
+
+    /// The state named by `text`, or `UNKNOWN` when it is not five ASCII letters and digits.
+    pub fn new(text: &[u8]) -> SqlState {
+        match <[u8; 5]>::try_from(text) {
+            Ok(code) if code.iter().all(u8::is_ascii_alphanumeric) => SqlState(code),
+            _ => SqlState::UNKNOWN,
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("the constructor admits ASCII only")
+    }
+
+    /// The first two characters.
+    pub fn class(&self) -> &str {
+        &self.as_str()[..2]
+    }
+}
+
+impl fmt::Display for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An ErrorResponse or NoticeResponse, the server's words untouched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerError {
+    /// `ERROR`, `FATAL`, `PANIC`; not localised since server 9.6.
+    pub severity: String,
+    pub sqlstate: SqlState,
+    pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
+    /// Character of the statement that is at fault, 1-based.
+    pub position: Option<u32>,
+}
+
+impl ServerError {
+    /// Read the body of an ErrorResponse; what is missing stays empty, what is unknown is passed over.
+    pub fn parse(body: &[u8]) -> ServerError {
+        let mut error = ServerError {
+            severity: String::new(),
+            sqlstate: SqlState::UNKNOWN,
+            message: String::new(),
+            detail: None,
+            hint: None,
+            position: None,
+        };
+        for field in body.split(|&byte| byte == 0) {
+            let Some((&kind, value)) = field.split_first() else { break };
+            let text = || String::from_utf8_lossy(value).into_owned();
+            match kind {
+                b'S' if error.severity.is_empty() => error.severity = text(),
+                // Subtle: V follows S and is the untranslated word.
+                b'V' => error.severity = text(),
+                b'C' => error.sqlstate = SqlState::new(value),
+                b'M' => error.message = text(),
+                b'D' => error.detail = Some(text()),
+                b'H' => error.hint = Some(text()),
+                b'P' => error.position = text().parse().ok(),
+                _ => {}
+            }
+        }
+        error
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (SQLSTATE {})", self.severity, self.message, self.sqlstate)
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// Bytes that are not the protocol, or not this state of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// The first byte of a message is none that a server sends.
+    UnknownTag(u8),
+    /// A length below 4, or above what a message of this kind may have.
+    Length { tag: u8, length: u32 },
+    /// The body of a known message cannot be read.
+    Malformed(u8),
+    /// A known message where it must not come.
+    Unexpected(u8),
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |tag: &u8| tag.escape_ascii().to_string();
+        match self {
+            ProtocolError::UnknownTag(tag) => {
+                write!(f, "no message of the server begins with byte '{}'", show(tag))
+            }
+            ProtocolError::Length { tag, length } => {
+                write!(f, "message '{}' claims the impossible length {length}", show(tag))
+            }
+            ProtocolError::Malformed(tag) => write!(f, "message '{}' is malformed", show(tag)),
+            ProtocolError::Unexpected(tag) => {
+                write!(f, "message '{}' came where it does not belong", show(tag))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_an_error_are_read_and_unknown_ones_passed_over() {
+        let body =
+            b"SFEHLER\0VERROR\0C23505\0Mduplicate key\0DKey (a)=(1).\0Qxyz\0P17\0Hgive up\0\0";
+        let error = ServerError::parse(body);
+        assert_eq!(error.severity, "ERROR");
+        assert_eq!(error.sqlstate.as_str(), "23505");
+        assert_eq!(error.sqlstate.class(), "23");
+        assert_eq!(error.message, "duplicate key");
+        assert_eq!(error.detail.as_deref(), Some("Key (a)=(1)."));
+        assert_eq!(error.hint.as_deref(), Some("give up"));
+        assert_eq!(error.position, Some(17));
+        assert_eq!(error.to_string(), "ERROR: duplicate key (SQLSTATE 23505)");
+    }
+
+    #[test]
+    fn a_state_that_is_not_five_letters_or_digits_is_unknown() {
+        for text in [b"".as_slice(), b"1234", b"123456", b"12 45", b"\xff\xff\xff\xff\xff"] {
+            assert_eq!(SqlState::new(text), SqlState::UNKNOWN);
+        }
+        assert_eq!(ServerError::parse(b"").sqlstate, SqlState::UNKNOWN);
+    }
+}

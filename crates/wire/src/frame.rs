@@ -1,0 +1,275 @@
+//! Cut the stream of a server into messages, keeping no more than must be kept.
+
+use crate::error::ProtocolError;
+
+const HEADER: usize = 5;
+
+/// A message that must be read whole may not be longer than this (16 MiB); an error text is the
+/// longest of them. Messages that are walked over have no limit.
+const MAX_KEPT: u32 = 16 << 20;
+
+/// What to pass as `skip` when every body is wanted.
+pub const NEVER_SKIP: fn(u8) -> bool = |_| false;
+
+/// One message of the server, its body borrowed. A message that is walked over has an empty body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    pub tag: u8,
+    pub body: &'a [u8],
+}
+
+/// Cuts received bytes into messages, however the network cut them before.
+///
+/// A connection that has no half message holds no memory here: the bytes of whole messages are
+/// borrowed from the caller's buffer.
+#[derive(Debug, Default)]
+pub struct Framer {
+    /// Header and body, so far, of a message that did not end with the last bytes received.
+    partial: Vec<u8>,
+    /// `partial` was handed out and must be forgotten before the next message.
+    partial_done: bool,
+    /// Bytes still to come of a message that is walked over.
+    skipping: usize,
+}
+
+impl Framer {
+    /// The next whole message in `input`, which is shortened by what was taken; `None` = more bytes
+    /// are needed, and all of `input` was taken.
+    ///
+    /// A message for whose tag `skip` says true is returned, without its body, as soon as its header
+    /// is there, and walked over without being stored.
+    #[inline]
+    pub fn next<'f, 'i: 'f>(
+        &'f mut self,
+        input: &mut &'i [u8],
+        skip: impl Fn(u8) -> bool,
+    ) -> Result<Option<Message<'f>>, ProtocolError> {
+        if self.skipping > 0 {
+            let step = self.skipping.min(input.len());
+            *input = &input[step..];
+            self.skipping -= step;
+            if self.skipping > 0 {
+                return Ok(None);
+            }
+        }
+        if !self.partial.is_empty() || input.len() < HEADER {
+            return self.next_split(input, skip);
+        }
+        let (tag, body_length) = header(input)?;
+        if skip(tag) {
+            let step = input.len().min(HEADER + body_length);
+            self.skipping = HEADER + body_length - step;
+            *input = &input[step..];
+            return Ok(Some(Message { tag, body: &[] }));
+        }
+        let end = HEADER + body_length;
+        if input.len() < end {
+            return self.next_split(input, skip);
+        }
+        let body = &input[HEADER..end];
+        *input = &input[end..];
+        Ok(Some(Message { tag, body }))
+    }
+
+    /// True between messages.
+    pub fn is_idle(&self) -> bool {
+        self.skipping == 0 && (self.partial.is_empty() || self.partial_done)
+    }
+
+    /// `next` for a message that begins or ends in another batch of bytes.
+    #[cold]
+    fn next_split<'f, 'i: 'f>(
+        &'f mut self,
+        input: &mut &'i [u8],
+        skip: impl Fn(u8) -> bool,
+    ) -> Result<Option<Message<'f>>, ProtocolError> {
+        if self.partial_done {
+            // A long message must not leave its memory with an idle connection.
+            self.partial = Vec::new();
+            self.partial_done = false;
+            if input.len() >= HEADER {
+                return self.next(input, skip);
+            }
+        }
+        self.keep(input, HEADER);
+        if self.partial.len() < HEADER {
+            return Ok(None);
+        }
+        let (tag, body_length) = header(&self.partial)?;
+        if skip(tag) {
+            self.partial.clear();
+            let step = body_length.min(input.len());
+            *input = &input[step..];
+            self.skipping = body_length - step;
+            return Ok(Some(Message { tag, body: &[] }));
+        }
+        if body_length > MAX_KEPT as usize {
+            return Err(ProtocolError::Length { tag, length: body_length as u32 + 4 });
+        }
+        self.keep(input, HEADER + body_length);
+        if self.partial.len() < HEADER + body_length {
+            return Ok(None);
+        }
+        self.partial_done = true;
+        Ok(Some(Message { tag, body: &self.partial[HEADER..] }))
+    }
+
+    /// Move bytes from `input` until `partial` has `wanted`: memory grows with what came.
+    fn keep(&mut self, input: &mut &[u8], wanted: usize) {
+        let step = wanted.saturating_sub(self.partial.len()).min(input.len());
+        self.partial.extend_from_slice(&input[..step]);
+        *input = &input[step..];
+    }
+}
+
+/// Tag and body length; at least `HEADER` bytes must be there.
+#[inline]
+fn header(bytes: &[u8]) -> Result<(u8, usize), ProtocolError> {
+    let tag = bytes[0];
+    if !is_backend_tag(tag) {
+        return Err(ProtocolError::UnknownTag(tag));
+    }
+    let length = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
+    if !(4..=i32::MAX as u32).contains(&length) {
+        return Err(ProtocolError::Length { tag, length });
+    }
+    Ok((tag, length as usize - 4))
+}
+
+/// Message formats of the manual, those marked (B).
+#[inline]
+fn is_backend_tag(tag: u8) -> bool {
+    matches!(
+        tag,
+        b'R' | b'K'
+            | b'2'
+            | b'3'
+            | b'C'
+            | b'd'
+            | b'c'
+            | b'G'
+            | b'H'
+            | b'W'
+            | b'D'
+            | b'I'
+            | b'E'
+            | b'V'
+            | b'v'
+            | b'n'
+            | b'N'
+            | b'A'
+            | b't'
+            | b'S'
+            | b'1'
+            | b's'
+            | b'Z'
+            | b'T'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![tag];
+        bytes.extend((body.len() as u32 + 4).to_be_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    fn cut(pieces: &[&[u8]], skip: impl Fn(u8) -> bool + Copy) -> Vec<(u8, Vec<u8>)> {
+        let mut framer = Framer::default();
+        let mut found = Vec::new();
+        for mut piece in pieces.iter().copied() {
+            while let Some(message) = framer.next(&mut piece, skip).expect("valid bytes") {
+                found.push((message.tag, message.body.to_vec()));
+            }
+            assert!(piece.is_empty());
+        }
+        assert!(framer.is_idle());
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn messages_are_the_same_however_the_network_cuts_them(
+            bodies in prop::collection::vec(
+                (prop::sample::select(b"DCZETS".to_vec()), prop::collection::vec(any::<u8>(), 0..40)),
+                0..12,
+            ),
+            sizes in prop::collection::vec(1_usize..20, 1..40),
+            rows_skipped in any::<bool>(),
+        ) {
+            let bytes: Vec<u8> = bodies.iter().flat_map(|(tag, body)| message(*tag, body)).collect();
+            let mut pieces = Vec::new();
+            let mut rest = bytes.as_slice();
+            for size in sizes.iter().cycle() {
+                if rest.is_empty() { break; }
+                let (piece, tail) = rest.split_at((*size).min(rest.len()));
+                pieces.push(piece);
+                rest = tail;
+            }
+            let skip = |tag| rows_skipped && tag == b'D';
+            let expected: Vec<_> = bodies
+                .iter()
+                .map(|(tag, body)| (*tag, if skip(*tag) { Vec::new() } else { body.clone() }))
+                .collect();
+            prop_assert_eq!(cut(&pieces, skip), expected);
+        }
+
+        #[test]
+        fn garbage_is_an_error_or_waits_for_more_and_never_panics(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            size in 1_usize..50,
+        ) {
+            let mut framer = Framer::default();
+            'stream: for mut piece in bytes.chunks(size) {
+                loop {
+                    match framer.next(&mut piece, |tag| tag == b'D') {
+                        Ok(Some(_)) => {}
+                        Ok(None) => break,
+                        Err(_) => break 'stream,
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_of_two_gigabytes_is_walked_over_without_being_stored() {
+        let mut framer = Framer::default();
+        let head = [b'D', 0x7f, 0xff, 0xff, 0xff];
+        let mut input = head.as_slice();
+        assert_eq!(
+            framer.next(&mut input, |tag| tag == b'D'),
+            Ok(Some(Message { tag: b'D', body: &[] }))
+        );
+        let block = vec![0_u8; 1 << 16];
+        for _ in 0..100 {
+            let mut input = block.as_slice();
+            assert_eq!(framer.next(&mut input, |tag| tag == b'D'), Ok(None));
+            assert!(input.is_empty());
+        }
+        assert_eq!(framer.partial.capacity(), 0);
+    }
+
+    #[test]
+    fn an_error_text_that_claims_two_gigabytes_is_refused_at_its_header() {
+        let mut framer = Framer::default();
+        let mut input = [b'E', 0x7f, 0xff, 0xff, 0xff].as_slice();
+        assert!(matches!(
+            framer.next(&mut input, NEVER_SKIP),
+            Err(ProtocolError::Length { tag: b'E', length: 0x7fff_ffff })
+        ));
+        assert!(framer.partial.capacity() < 100);
+    }
+
+    #[test]
+    fn lengths_below_four_and_unknown_tags_are_refused() {
+        for bytes in [[b'Z', 0, 0, 0, 3], [b'Z', 0xff, 0xff, 0xff, 0xff], [b'Q', 0, 0, 0, 5]] {
+            assert!(Framer::default().next(&mut bytes.as_slice(), NEVER_SKIP).is_err());
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! From an open socket to ReadyForQuery: start-up, authentication, the server's parameters.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::BytesMut;
+use postgres_protocol::authentication::md5_hash;
+
+use crate::error::{ProtocolError, ServerError};
+use crate::frame::{Framer, NEVER_SKIP};
+use crate::frontend;
+use crate::scram::{
+    Binding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, SaltedPasswords, Scram, ScramError,
+};
+
+/// As whom to log in.
+#[derive(Clone)]
+pub struct Login {
+    pub user: String,
+    pub password: Option<String>,
+    /// Everything else of the start-up message: `database`, `application_name`, settings.
+    pub parameters: Vec<(String, String)>,
+    /// Under TLS, the hash of the server's certificate for channel binding.
+    pub tls_server_end_point: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The password never reaches a log.
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// What the server told about itself and the new backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    pub process_id: i32,
+    pub secret_key: i32,
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// How far the handshake came with the bytes it was given.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// Send what is in `out`, if anything, and come back with more bytes.
+    Continue,
+    /// The session is open; bytes after it were left in the input.
+    Ready(Session),
+}
+
+/// Why there is no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandshakeError {
+    Server(ServerError),
+    Protocol(ProtocolError),
+    /// The server asks for a password and there is none.
+    PasswordMissing,
+    /// The server asks for a method that this client does not have.
+    Unsupported(String),
+    /// The server could not prove that it knows the password.
+    ServerNotAuthentic,
+    /// A start-up parameter or the password has a zero byte.
+    ZeroByte,
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HandshakeError::Server(error) => error.fmt(f),
+            HandshakeError::Protocol(error) => error.fmt(f),
+            HandshakeError::PasswordMissing => {
+                f.write_str("the server asks for a password and none was given")
+            }
+            HandshakeError::Unsupported(method) => write!(
+                f,
+                "the server asks for {method} authentication; supported are trust, password, md5 \
+                 and SCRAM-SHA-256"
+            ),
+            HandshakeError::ServerNotAuthentic => {
+                f.write_str("the server could not prove that it knows the password")
+            }
+            HandshakeError::ZeroByte => {
+                f.write_str("user, password or a start-up parameter has a zero byte")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HandshakeError {}
+
+impl From<ProtocolError> for HandshakeError {
+    fn from(error: ProtocolError) -> Self {
+        HandshakeError::Protocol(error)
+    }
+}
+
+impl From<std::io::Error> for HandshakeError {
+    /// The encoders of `postgres-protocol` fail on one thing only.
+    fn from(_: std::io::Error) -> Self {
+        HandshakeError::ZeroByte
+    }
+}
+
+impl From<ScramError> for HandshakeError {
+    fn from(error: ScramError) -> Self {
+        match error {
+            ScramError::Malformed => ProtocolError::Malformed(b'R').into(),
+            ScramError::TooManyIterations => HandshakeError::Unsupported(
+                "SCRAM-SHA-256 with more than 1,000,000 iterations".into(),
+            ),
+            ScramError::ServerNotAuthentic => HandshakeError::ServerNotAuthentic,
+        }
+    }
+}
+
+/// One connection's handshake.
+pub struct Handshake {
+    framer: Framer,
+    session: Session,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Before AuthenticationOk.
+    Authenticate,
+    Scram(Scram),
+    /// SCRAM is through; the server may now say AuthenticationOk.
+    Verified,
+    /// After AuthenticationOk.
+    Authenticated,
+}
+
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handshake").finish_non_exhaustive()
+    }
+}
+
+impl Handshake {
+    /// Begin: writes the start-up message to `out`.
+    pub fn start(login: &Login, out: &mut BytesMut) -> Result<Handshake, HandshakeError> {
+        let parameters = login.parameters.iter().map(|(name, value)| (&**name, &**value));
+        frontend::startup_message([("user", &*login.user)].into_iter().chain(parameters), out)?;
+        Ok(Handshake {
+            framer: Framer::default(),
+            session: Session::default(),
+            stage: Stage::Authenticate,
+        })
+    }
+
+    /// Take received bytes off `input`; what must be sent in answer is added to `out`.
+    ///
+    /// Errors: after any error the connection is to be closed.
+    pub fn advance(
+        &mut self,
+        login: &Login,
+        salted: &mut SaltedPasswords,
+        input: &mut &[u8],
+        out: &mut BytesMut,
+    ) -> Result<Advance, HandshakeError> {
+        while let Some(message) = self.framer.next(input, NEVER_SKIP)? {
+            match (message.tag, &self.stage) {
+                (b'E', _) => return Err(HandshakeError::Server(ServerError::parse(message.body))),
+                (b'R', Stage::Authenticated) => return Err(ProtocolError::Unexpected(b'R').into()),
+                (b'R', _) => authenticate(&mut self.stage, message.body, login, salted, out)?,
+                // Notices, and a server that speaks an older minor version, say nothing we need.
+                (b'N' | b'v', _) => {}
+                (b'S', Stage::Authenticated) => {
+                    let (name, value) = parameter(message.body)?;
+                    self.session.parameters.insert(name, value);
+                }
+                (b'K', Stage::Authenticated) => {
+                    // Protocol 3.0: two integers. Longer keys come only when 3.2 is asked for.
+                    let key: [u8; 8] =
+                        message.body.try_into().map_err(|_| ProtocolError::Malformed(b'K'))?;
+                    let [a, b, c, d, e, f, g, h] = key;
+                    self.session.process_id = i32::from_be_bytes([a, b, c, d]);
+                    self.session.secret_key = i32::from_be_bytes([e, f, g, h]);
+                }
+                (b'Z', Stage::Authenticated) => {
+                    return Ok(Advance::Ready(std::mem::take(&mut self.session)));
+                }
+                (tag, _) => return Err(ProtocolError::Unexpected(tag).into()),
+            }
+        }
+        Ok(Advance::Continue)
+    }
+}
+
+/// Answer one Authentication message.
+fn authenticate(
+    stage: &mut Stage,
+    body: &[u8],
+    login: &Login,
+    salted: &mut SaltedPasswords,
+    out: &mut BytesMut,
+) -> Result<(), HandshakeError> {
+    let malformed = ProtocolError::Malformed(b'R');
+    let (code, rest) = body.split_first_chunk::<4>().ok_or(malformed.clone())?;
+    let password = || login.password.as_deref().ok_or(HandshakeError::PasswordMissing);
+    match (u32::from_be_bytes(*code), &mut *stage) {
+        (0, Stage::Authenticate | Stage::Verified) => *stage = Stage::Authenticated,
+        (3, Stage::Authenticate) => frontend::password_message(password()?.as_bytes(), out)?,
+        (5, Stage::Authenticate) => {
+            let salt: [u8; 4] = rest.try_into().map_err(|_| malformed)?;
+            let hash = md5_hash(login.user.as_bytes(), password()?.as_bytes(), salt);
+            frontend::password_message(hash.as_bytes(), out)?;
+        }
+        (10, Stage::Authenticate) => {
+            password()?;
+            let (mechanism, binding) = choose_mechanism(rest, login)?;
+            let scram = Scram::new(binding);
+            frontend::sasl_initial_response(mechanism, scram.first().as_bytes(), out)?;
+            *stage = Stage::Scram(scram);
+        }
+        (11, Stage::Scram(scram)) => {
+            let answer = scram.answer(rest, password()?, salted)?;
+            frontend::sasl_response(answer.as_bytes(), out)?;
+        }
+        (12, Stage::Scram(scram)) => {
+            scram.verify(rest)?;
+            *stage = Stage::Verified;
+        }
+        (0 | 3 | 5 | 10 | 11 | 12, _) => return Err(ProtocolError::Unexpected(b'R').into()),
+        (2, _) => return Err(HandshakeError::Unsupported("Kerberos V5".into())),
+        (7 | 8, _) => return Err(HandshakeError::Unsupported("GSSAPI".into())),
+        (9, _) => return Err(HandshakeError::Unsupported("SSPI".into())),
+        (code, _) => return Err(HandshakeError::Unsupported(format!("number {code}"))),
+    }
+    Ok(())
+}
+
+/// The strongest mechanism both sides have.
+fn choose_mechanism(
+    offered: &[u8],
+    login: &Login,
+) -> Result<(&'static str, Binding), HandshakeError> {
+    let offered: Vec<_> = offered
+        .split(|&byte| byte == 0)
+        .take_while(|name| !name.is_empty())
+        .map(String::from_utf8_lossy)
+        .collect();
+    let offers = |name: &str| offered.iter().any(|offer| offer == name);
+    match &login.tls_server_end_point {
+        Some(hash) if offers(SCRAM_SHA_256_PLUS) => {
+            Ok((SCRAM_SHA_256_PLUS, Binding::EndPoint(hash.clone())))
+        }
+        Some(_) if offers(SCRAM_SHA_256) => Ok((SCRAM_SHA_256, Binding::NotOffered)),
+        None if offers(SCRAM_SHA_256) => Ok((SCRAM_SHA_256, Binding::None)),
+        _ => Err(HandshakeError::Unsupported(format!("SASL {}", offered.join(", ")))),
+    }
+}
+
+/// Name and value of a ParameterStatus message.
+fn parameter(body: &[u8]) -> Result<(String, String), ProtocolError> {
+    let mut parts = body.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+    match (parts.next(), parts.next()) {
+        (Some(name), Some(value)) => Ok((name.into_owned(), value.into_owned())),
+        _ => Err(ProtocolError::Malformed(b'S')),
+    }
+}

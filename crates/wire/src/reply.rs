@@ -1,0 +1,125 @@
+//! The hot receive path: walk over the answer to a flush and note only what a transaction needs.
+
+use crate::error::{ProtocolError, ServerError};
+use crate::frame::Framer;
+
+/// What ReadyForQuery says about the session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransactionStatus {
+    #[default]
+    Idle,
+    InBlock,
+    /// In a block that can only be rolled back.
+    FailedBlock,
+}
+
+/// The most that is kept of rows a script asked to see (16 MiB).
+const MAX_CAPTURED: usize = 16 << 20;
+
+/// The answer to one flush, gathered message by message; reused, so that it allocates nothing.
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// Keep RowDescription, DataRow and CommandComplete in `captured`.
+    pub capture: bool,
+    /// Header and body of each captured message; read it with `messages`.
+    pub captured: Vec<u8>,
+    /// `captured` is cut off, at a whole message.
+    pub captured_overflow: bool,
+    pub row_count: u64,
+    /// CommandComplete and EmptyQueryResponse messages.
+    pub command_count: u32,
+    /// ReadyForQuery messages.
+    pub ready_count: u32,
+    pub status: TransactionStatus,
+    /// The first error.
+    pub error: Option<Box<ServerError>>,
+    /// The server waits for COPY data: answer CopyFail.
+    pub copy_in: bool,
+    /// The tag of the last CommandComplete was COMMIT.
+    pub committed: bool,
+}
+
+impl Reply {
+    /// Forget the last answer, keep the memory.
+    pub fn reset(&mut self, capture: bool) {
+        self.captured.clear();
+        let captured = std::mem::take(&mut self.captured);
+        *self = Reply { capture, captured, status: self.status, ..Reply::default() };
+    }
+}
+
+/// Reads the messages of one connection after its handshake.
+#[derive(Debug, Default)]
+pub struct ReplyScanner {
+    framer: Framer,
+}
+
+impl ReplyScanner {
+    /// Take bytes off `input` until `reply` has seen `ready_wanted` ReadyForQuery messages (true)
+    /// or the bytes are used up (false).
+    ///
+    /// With `ready_wanted` 0 everything is read: what an idle connection may receive, such as a
+    /// notice, or the error that announces its end.
+    #[inline]
+    pub fn feed(
+        &mut self,
+        input: &mut &[u8],
+        ready_wanted: u32,
+        reply: &mut Reply,
+    ) -> Result<bool, ProtocolError> {
+        let capture = reply.capture;
+        while let Some(message) =
+            self.framer.next(input, |tag| matches!(tag, b'D' | b'T') && !capture || tag == b'd')?
+        {
+            match message.tag {
+                b'D' => {
+                    reply.row_count += 1;
+                    keep(reply, message.tag, message.body);
+                }
+                b'Z' => {
+                    reply.status = match message.body {
+                        b"I" => TransactionStatus::Idle,
+                        b"T" => TransactionStatus::InBlock,
+                        b"E" => TransactionStatus::FailedBlock,
+                        _ => return Err(ProtocolError::Malformed(b'Z')),
+                    };
+                    reply.ready_count += 1;
+                    if reply.ready_count == ready_wanted {
+                        return Ok(true);
+                    }
+                }
+                b'C' => {
+                    reply.command_count += 1;
+                    reply.committed = message.body == b"COMMIT\0";
+                    keep(reply, message.tag, message.body);
+                }
+                b'I' => reply.command_count += 1,
+                b'T' => keep(reply, message.tag, message.body),
+                b'E' if reply.error.is_none() => {
+                    reply.error = Some(Box::new(ServerError::parse(message.body)));
+                }
+                b'G' | b'W' => reply.copy_in = true,
+                // Authentication is over.
+                b'R' | b'K' | b'v' => return Err(ProtocolError::Unexpected(message.tag)),
+                // ParseComplete, BindComplete, NoData, notices, parameters, CopyOut.
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[inline]
+fn keep(reply: &mut Reply, tag: u8, body: &[u8]) {
+    if !reply.capture {
+        return;
+    }
+    if reply.captured.len() + body.len() > MAX_CAPTURED {
+        reply.captured_overflow = true;
+    }
+    if !reply.captured_overflow {
+        reply.captured.push(tag);
+        reply.captured.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+        reply.captured.extend_from_slice(body);
+    }
+}
