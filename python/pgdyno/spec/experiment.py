@@ -65,7 +65,7 @@ class Server(Spec):
 
 
 class Dataset(Spec):
-    """The data the load runs on. `existing` is yours: never loaded, dropped, truncated, vacuumed."""
+    """The data the load runs on; `existing` is never loaded, dropped, truncated or vacuumed."""
 
     kind: Literal["pgbench", "existing"] = "pgbench"
     scale: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1

@@ -1,0 +1,36 @@
+"""What the planner is told of the runs done so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.spec.planned import PlannedRun
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One finished run: its plan, its throughput, and for a pilot how long it took to settle."""
+
+    run: PlannedRun
+    tps: float
+    settled_after_ns: int | None = None
+
+
+History = tuple[Measured, ...]
+
+
+def pilots(history: History) -> History:
+    """Return the pilot runs."""
+    return tuple(measured for measured in history if measured.run.purpose == "pilot")
+
+
+def rounds(history: History) -> History:
+    """Return the runs that count."""
+    return tuple(measured for measured in history if measured.run.purpose == "round")
+
+
+def warm_ns(history: History, *, asked_ns: int | None, least_ns: int) -> int:
+    """Return the warm-up of every run: what was asked, else the longest any pilot needed."""
+    if asked_ns is not None:
+        return asked_ns
+    return max([least_ns, *(m.settled_after_ns or 0 for m in pilots(history))])

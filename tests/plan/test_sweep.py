@@ -1,0 +1,89 @@
+"""The planner against a server whose throughput at every level is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgdyno.plan.history import Measured
+from pgdyno.plan.next import next_run
+from pgdyno.spec.experiment import (
+    Dataset,
+    Experiment,
+    Scratch,
+    Script,
+    Server,
+    SweepDesign,
+    Workload,
+)
+from pgdyno.spec.planned import PlannedRun, Stop
+
+
+def sweep(levels: tuple[int, ...] | str = "auto", scripts: int = 1, rounds: int = 3) -> Experiment:
+    builtins = ("tpcb-like", "select-only")[:scripts]
+    return Experiment(
+        name="curve",
+        server=Server(scratch=Scratch()),
+        dataset=Dataset(),
+        workload=Workload(scripts=tuple(Script(builtin=name) for name in builtins)),
+        design=SweepDesign(levels=levels, rounds=rounds),
+    )
+
+
+def carry_out(experiment: Experiment, tps_at: Callable[[int], float]) -> list[PlannedRun]:
+    history: tuple[Measured, ...] = ()
+    while isinstance(run := next_run(experiment, 7, history), PlannedRun):
+        history = (*history, Measured(run, tps_at(run.cell.clients), settled_after_ns=3 * 10**9))
+        assert len(history) < 200
+    assert isinstance(run, Stop)
+    return [measured.run for measured in history]
+
+
+def saturating(peak_level: int) -> Callable[[int], float]:
+    return lambda n: 1000.0 * min(n, peak_level) - 150.0 * max(0, n - peak_level)
+
+
+def test_every_level_is_visited_once_a_round() -> None:
+    runs = carry_out(sweep((1, 2, 4, 8)), saturating(4))
+    for number in (1, 2, 3):
+        assert sorted(r.cell.clients for r in runs if r.round == number) == [1, 2, 4, 8]
+
+
+def test_rounds_do_not_climb_in_the_same_order() -> None:
+    runs = carry_out(sweep((1, 2, 4, 8, 16)), saturating(4))
+    orders = {tuple(r.cell.clients for r in runs if r.round == n) for n in (1, 2, 3)}
+    assert len(orders) > 1
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    assert carry_out(sweep(), saturating(8)) == carry_out(sweep(), saturating(8))
+
+
+def test_auto_climbs_past_the_peak_and_refines_around_it() -> None:
+    runs = carry_out(sweep(), saturating(8))
+    first = [r.cell.clients for r in runs if r.round == 1]
+    assert first[:5] == [1, 2, 4, 8, 16]
+    assert {6, 12} <= set(first)
+    assert max(first) < 64
+
+
+def test_auto_stops_at_the_largest_level_where_throughput_never_falls() -> None:
+    runs = carry_out(sweep(), lambda n: 100.0 * n)
+    assert max(r.cell.clients for r in runs) == 64
+
+
+def test_the_detailed_run_stands_at_the_smallest_level_within_three_percent_of_the_peak() -> None:
+    tps = {1: 500.0, 2: 900.0, 4: 980.0, 8: 1000.0, 16: 700.0}
+    runs = carry_out(sweep((1, 2, 4, 8, 16)), tps.__getitem__)
+    assert (runs[-1].purpose, runs[-1].cell.clients) == ("detail", 4)
+
+
+def test_the_longest_warm_up_any_pilot_needed_is_given_to_all_runs() -> None:
+    runs = carry_out(sweep((1, 2), scripts=2), saturating(2))
+    assert [r.purpose for r in runs[:2]] == ["pilot", "pilot"]
+    assert {r.warm_ns for r in runs[2:]} == {3 * 10**9}
+
+
+def test_each_script_is_swept_over_its_own_levels() -> None:
+    runs = carry_out(sweep((1, 2), scripts=2), saturating(2))
+    cells = {(r.cell.script_indexes, r.cell.clients) for r in runs if r.purpose == "round"}
+    assert cells == {((0,), 1), ((0,), 2), ((1,), 1), ((1,), 2)}
