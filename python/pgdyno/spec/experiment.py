@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.units import duration_ns
@@ -27,14 +27,17 @@ def _duration(value: object) -> int:
     raise ValueError(f'a duration such as "60s", got {value!r}')
 
 
-DurationNs = Annotated[int, BeforeValidator(_duration), Field(ge=0)]
+# Given as text or seconds under its alias, held as nanoseconds, written back as text.
+DurationNs = Annotated[
+    int, BeforeValidator(_duration), Field(ge=0), PlainSerializer(lambda ns: f"{ns}ns")
+]
 Protocol = Literal["simple", "extended", "prepared"]
 
 
 class Spec(BaseModel):
     """Frozen, and closed to unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Scratch(Spec):
@@ -101,12 +104,12 @@ class Workload(Spec):
 
     scripts: tuple[Script, ...]
     clients: Annotated[int, Field(ge=1, le=100_000)] = 1
-    rate_tps: Annotated[float, Field(gt=0, allow_inf_nan=False, alias="rate")] | None = None
+    rate_tps: float | None = Field(default=None, gt=0, allow_inf_nan=False, alias="rate")
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     protocol: Protocol = "simple"
-    duration_ns: Annotated[DurationNs, Field(alias="duration")] = 60 * SECOND_NS
+    duration_ns: DurationNs = Field(default=60 * SECOND_NS, alias="duration")
     transactions_per_client: Annotated[int, Field(ge=1)] | None = None
-    warmup_ns: Annotated[DurationNs | None, Field(alias="warmup")] = None
+    warmup_ns: DurationNs | None = Field(default=None, alias="warmup")
     """None = auto: found by a pilot run."""
     variables: dict[str, str] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
@@ -130,8 +133,8 @@ class SweepDesign(Spec):
     kind: Literal["sweep"] = "sweep"
     levels: tuple[Annotated[int, Field(ge=1, le=100_000)], ...] | Literal["auto"] = "auto"
     rounds: Annotated[int, Field(ge=1, le=100)] = 3
-    run_ns: Annotated[DurationNs, Field(alias="run")] = 5 * SECOND_NS
-    knee_ns: Annotated[DurationNs, Field(alias="knee")] = 30 * SECOND_NS
+    run_ns: DurationNs = Field(default=5 * SECOND_NS, alias="run")
+    knee_ns: DurationNs = Field(default=30 * SECOND_NS, alias="knee")
     clients_max: Annotated[int, Field(ge=1, le=100_000)] = 64
     """Where `auto` stops doubling."""
 

@@ -1,0 +1,16 @@
+"""An experiment as TOML, and back."""
+
+from __future__ import annotations
+
+import tomli_w
+
+from pgdyno.spec.experiment import Experiment
+
+
+def to_toml(experiment: Experiment) -> str:
+    """Return the experiment as a spec file; what stands at its default is written too.
+
+    A connection string is written without its password.
+    """
+    document = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return tomli_w.dumps(document)
