@@ -1,0 +1,312 @@
+"""The house rules: each is tried on a snippet to refuse and one to pass, then on the tree.
+
+STYLE.md says what the rules are for. A rule is one function in tests/tidy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+from tests.tidy import documents, everywhere, orphans, python_rules, rust_rules, units
+from tests.tidy.source import ROOT, Source, tree
+
+Rule = Callable[[Source], Iterator[str]]
+PYTHON = (
+    python_rules.function_length,
+    python_rules.import_order,
+    python_rules.no_io_in_pure_stages,
+    python_rules.processes_in_one_place,
+    python_rules.printing_in_one_place,
+    python_rules.one_clock,
+    python_rules.seeded_randomness,
+    units.units_in_names,
+)
+RUST = (
+    rust_rules.function_length,
+    rust_rules.printing_in_one_place,
+    rust_rules.pure_crates,
+    rust_rules.network_in_one_place,
+)
+EVERYWHERE = (
+    everywhere.file_length,
+    everywhere.line_length,
+    everywhere.left_behind,
+    rust_rules.crate_arrow,
+)
+
+
+def _name(rule: Rule) -> str:
+    return f"{rule.__module__.rpartition('.')[2]}-{rule.__name__}"
+
+
+@pytest.mark.parametrize("rule", [*PYTHON, *RUST, *EVERYWHERE], ids=_name)
+def test_the_tree_keeps(rule: Rule) -> None:
+    chosen = [
+        source
+        for source in tree()
+        if rule in EVERYWHERE
+        or (rule in PYTHON and source.is_python)
+        or (rule in RUST and source.is_rust)
+    ]
+    problems = [problem for source in chosen for problem in rule(source)]
+    assert not problems, "\n" + "\n".join(problems)
+
+
+LONG_PYTHON = "def f():\n" + "    pass\n" * 70
+LONG_RUST = "fn f() {\n" + "    g('{');\n" * 69 + "}\n"
+SNIPPETS: list[tuple[Rule, str, str, str]] = [
+    # rule, path, refused, passed
+    (everywhere.file_length, "python/pgdyno/x.py", "a = 1\n" * 601, "a = 1\n" * 600),
+    (everywhere.file_length, "x.css", "a{}\n" * 601, "/* generated */\n" + "a{}\n" * 601),
+    (everywhere.line_length, "x.rs", "a" * 101, "a" * 100),
+    (everywhere.left_behind, "x.py", "# FIX" + "ME later", "# FIX" + "MENT"),
+    (everywhere.left_behind, "x.py", "# TO" + "DO later", "# TO" + "DO(#12): later"),
+    (everywhere.left_behind, "x.rs", "dbg" + "!(x)", "debug!(x)"),
+    (python_rules.function_length, "x.py", LONG_PYTHON, LONG_PYTHON[: -len("    pass\n")]),
+    (
+        python_rules.import_order,
+        "python/pgdyno/spec/a.py",
+        "from pgdyno.run import x",
+        "from pgdyno.errors import x",
+    ),
+    (
+        python_rules.import_order,
+        "python/pgdyno/process/a.py",
+        "def f():\n    from ..server import x",
+        "from .child import x",
+    ),
+    (python_rules.import_order, "python/pgdyno/misc/a.py", "import os", "# generated\n"[:0]),
+    (
+        python_rules.import_order,
+        "python/pgdyno/plan/a.py",
+        "from pgdyno import loop",
+        "from pgdyno import analysis",
+    ),
+    (
+        python_rules.no_io_in_pure_stages,
+        "python/pgdyno/analysis/a.py",
+        "from pathlib import Path",
+        "import numpy as np\nfrom pgdyno.errors import AnalysisError",
+    ),
+    (
+        python_rules.no_io_in_pure_stages,
+        "python/pgdyno/plan/a.py",
+        "from pgdyno.store import catalogue",
+        "from pgdyno.analysis import curve",
+    ),
+    (
+        python_rules.no_io_in_pure_stages,
+        "python/pgdyno/analysis/a.py",
+        "import numpy as np\nnp.load(x)",
+        "import numpy as np\nnp.log(x)",
+    ),
+    (
+        python_rules.processes_in_one_place,
+        "python/pgdyno/server/a.py",
+        "from subprocess import run as go\ngo(['ls'])",
+        "from subprocess import PIPE",
+    ),
+    (
+        python_rules.processes_in_one_place,
+        "python/pgdyno/cli/a.py",
+        "import os\nos.execvp('a', b)",
+        "import os\nos.getpid()",
+    ),
+    (
+        python_rules.printing_in_one_place,
+        "python/pgdyno/report/a.py",
+        "print('x')",
+        "blueprint('x')",
+    ),
+    (
+        python_rules.printing_in_one_place,
+        "python/pgdyno/run/a.py",
+        "import sys\nsys.stderr.write('x')",
+        "import sys\nsys.exit(1)",
+    ),
+    (
+        python_rules.one_clock,
+        "python/pgdyno/run/a.py",
+        "from time import time\ntime()",
+        "import time\ntime.sleep(1)",
+    ),
+    (
+        python_rules.one_clock,
+        "python/pgdyno/store/a.py",
+        "import datetime\ndatetime.datetime.now()",
+        "import datetime\ndatetime.datetime.fromtimestamp(0)",
+    ),
+    (
+        python_rules.seeded_randomness,
+        "tests/a.py",
+        "import numpy as np\nnp.random.default_rng()",
+        "import numpy as np\nnp.random.default_rng(7)",
+    ),
+    (
+        python_rules.seeded_randomness,
+        "python/pgdyno/run/a.py",
+        "import random\nrandom.random()",
+        "import random\nrandom.Random(7).random()",
+    ),
+    (
+        units.units_in_names,
+        "python/pgdyno/run/a.py",
+        "@dataclass\nclass A:\n    duration: float",
+        "@dataclass\nclass A:\n    duration_s: float\n    clients: int\n    latency_ns_p99: int",
+    ),
+    (
+        units.units_in_names,
+        "python/pgdyno/run/a.py",
+        "class A(BaseModel):\n    busy: float | None = None",
+        "class A(BaseModel):\n    busy_ratio: float\n    tps: Estimate\n    _busy: float",
+    ),
+    (rust_rules.function_length, "crates/engine/src/a.rs", LONG_RUST, LONG_RUST[:-12] + "}\n"),
+    (
+        rust_rules.printing_in_one_place,
+        "crates/engine/src/worker.rs",
+        'fn f() { println!("x"); }',
+        '// println!("x")\n#[cfg(test)]\nmod tests { fn f() { println!("x"); } }',
+    ),
+    (
+        rust_rules.pure_crates,
+        "crates/wire/src/a.rs",
+        "use std::net::TcpStream;",
+        "use std::collections::BTreeMap;",
+    ),
+    (
+        rust_rules.network_in_one_place,
+        "crates/engine/src/worker.rs",
+        "use rustix::net::socket;",
+        "use std::net::IpAddr;",
+    ),
+    (
+        rust_rules.crate_arrow,
+        "crates/wire/Cargo.toml",
+        'pgdyno-script = { path = "../script" }',
+        'name = "pgdyno-wire"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "refused", "passed"), SNIPPETS)
+def test_a_rule_refuses_what_it_names_and_passes_the_rest(
+    rule: Rule, path: str, refused: str, passed: str
+) -> None:
+    assert list(rule(Source(path, refused)))
+    elsewhere = path.replace("misc", "spec")
+    assert not list(rule(Source(elsewhere, passed)))
+
+
+def test_every_rule_has_a_snippet() -> None:
+    assert {rule for rule, *_ in SNIPPETS} == {*PYTHON, *RUST, *EVERYWHERE}
+
+
+def test_every_source_file_is_used() -> None:
+    problems = [*orphans.unused_python(tree()), *orphans.unused_rust(tree())]
+    assert not problems, "\n" + "\n".join(problems)
+
+
+def test_a_python_file_nobody_imports_is_refused() -> None:
+    used = Source("python/pgdyno/run/a.py", "from . import b")
+    importer = Source("python/pgdyno/cli/main.py", "VERBS = {'bench': 'pgdyno.run.a:main'}")
+    lonely = Source("python/pgdyno/run/c.py", "import pgdyno.run.c")
+    sources = [used, importer, Source("python/pgdyno/run/b.py", ""), lonely]
+    assert [p.split(":")[0] for p in orphans.unused_python(sources)] == [lonely.path]
+
+
+def test_a_rust_file_no_module_declares_is_refused() -> None:
+    root = Source("crates/engine/src/lib.rs", "mod poller; // mod lonely;")
+    inner = Source("crates/engine/src/poller.rs", "pub mod timer;")
+    leaf = Source("crates/engine/src/poller/timer.rs", "")
+    lonely = Source("crates/engine/src/lonely.rs", "")
+    problems = orphans.unused_rust([root, inner, leaf, lonely])
+    assert [p.split(":")[0] for p in problems] == [lonely.path]
+
+
+def test_no_large_file_is_under_version_control() -> None:
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    paths = [path for path in listing.stdout.split("\0") if path and (ROOT / path).is_file()]
+    assert paths
+    assert not list(everywhere.large_blobs(ROOT, paths))
+
+
+def test_a_blob_over_the_limit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(bytes(everywhere.BLOB_BYTES_MAX))
+    (tmp_path / "large").write_bytes(bytes(everywhere.BLOB_BYTES_MAX + 1))
+    assert len(list(everywhere.large_blobs(tmp_path, ["small", "large"]))) == 1
+
+
+def _exists(path: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not (ROOT / path).exists(), reason=f"{path} does not exist yet")
+
+
+@_exists("python/pgdyno/cli/main.py")
+def test_every_verb_and_option_is_in_the_manual() -> None:
+    group = importlib.import_module("pgdyno.cli.main").main
+    context = click.Context(group)
+    verbs = {
+        name: [
+            option
+            for parameter in command.params
+            if isinstance(parameter, click.Option) and not parameter.hidden
+            for option in parameter.opts
+            if option.startswith("--")
+        ]
+        for name in group.list_commands(context)
+        if (command := group.get_command(context, name)) and not command.hidden
+    }
+    assert verbs
+    problems = list(documents.undocumented_verbs(verbs, (ROOT / "docs/cli.md").read_text()))
+    assert not problems, "\n" + "\n".join(problems)
+
+
+def test_a_verb_or_option_absent_from_the_manual_is_refused() -> None:
+    manual = "# Verbs\n## `pgdyno bench`\n`--clients N`\n## `pgdyno show`\nx\n"
+    assert not list(documents.undocumented_verbs({"bench": ["--clients"], "show": []}, manual))
+    assert list(documents.undocumented_verbs({"bench": ["--client"]}, manual))
+    assert list(documents.undocumented_verbs({"sweep": []}, manual))
+
+
+def test_every_error_has_a_row_in_the_message_table() -> None:
+    contract = next(s for s in tree() if s.path == "crates/engine/src/contract/record.rs")
+    names = [*documents.error_classes(tree()), *documents.rust_variants(contract, "ErrorKind")]
+    table = (ROOT / "docs/errors.md").read_text()
+    problems = list(documents.errors_without_row(names, table))
+    assert not problems, "\n" + "\n".join(problems)
+
+
+def test_an_error_without_a_row_is_refused() -> None:
+    tree_file = "class AError(PgdynoError): ...\nclass B(AError): ...\nclass C: ..."
+    assert documents.error_classes([Source("python/pgdyno/errors.py", tree_file)]) == {
+        "AError",
+        "B",
+    }
+    enum = Source("x.rs", "pub enum ErrorKind {\n    /// No.\n    TooManyA,\n    B,\n}\n")
+    assert documents.rust_variants(enum, "ErrorKind") == ["too_many_a", "b"]
+    assert not list(documents.errors_without_row(["b"], "| `b` | 1 | says |"))
+    assert list(documents.errors_without_row(["a", "b"], "| `b` | 1 | says |"))
+    assert list(documents.errors_without_row(["b"], "| `b` | | says |"))
+    assert list(documents.errors_without_row([], "| `b` | 1 | says |"))
+
+
+@_exists("python/pgdyno/store/schema.py")
+def test_every_column_of_the_store_has_a_unit_and_a_meaning() -> None:
+    schema = importlib.import_module("pgdyno.store.schema")
+    problems = list(documents.columns_without_meaning(schema.tables()))
+    assert not problems, "\n" + "\n".join(problems)
+
+
+def test_a_column_without_unit_or_meaning_is_refused() -> None:
+    whole = SimpleNamespace(name="a", dtype="int64", unit="ns", meaning="when")
+    part = SimpleNamespace(name="b", dtype="int64", unit="", meaning="when")
+    assert not list(documents.columns_without_meaning({"t": (whole,)}))
+    assert len(list(documents.columns_without_meaning([whole, [part]]))) == 1
+    assert list(documents.columns_without_meaning({}))

@@ -1,0 +1,95 @@
+"""Rules that hold documents against the code: verbs, errors and columns are all written down."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from tests.tidy.source import Source
+
+
+def undocumented_verbs(verbs: Mapping[str, Sequence[str]], manual: str) -> Iterator[str]:
+    """Every verb has a heading in docs/cli.md, and every long option of it is in that section."""
+    sections = dict(
+        re.findall(r"^#+ .*?`?pgdyno (\S+?)`?\s*$(.*?)(?=^#+ |\Z)", manual, re.M | re.S)
+    )
+    for verb, options in verbs.items():
+        if verb not in sections:
+            yield f"docs/cli.md: no heading for `pgdyno {verb}`"
+            continue
+        for option in options:
+            if not re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", sections[verb]):
+                yield f"docs/cli.md: {option} is missing under `pgdyno {verb}`"
+
+
+def error_classes(sources: Sequence[Source]) -> set[str]:
+    """Return every class of the error tree, wherever it is defined."""
+    bases = {
+        node.name: {name.id for name in node.bases if isinstance(name, ast.Name)}
+        for source in sources
+        if source.package
+        for node in ast.walk(source.syntax)
+        if isinstance(node, ast.ClassDef)
+    }
+    found: set[str] = set()
+    grown = {"PgdynoError"}
+    while grown - found:
+        found |= grown
+        grown = {name for name, parents in bases.items() if parents & found}
+    return found - {"PgdynoError"}
+
+
+def rust_variants(source: Source, enum: str) -> list[str]:
+    """Return the variants of a Rust enum as serde writes them: snake case."""
+    body = re.search(rf"pub enum {enum} \{{(.*?)\n\}}", source.text, re.S)
+    names = re.findall(r"^    ([A-Z]\w*)\b", body[1], re.M) if body else []
+    return [re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name in names]
+
+
+def errors_without_row(names: Sequence[str], table: str) -> Iterator[str]:
+    """Every error has a row in docs/errors.md with no empty cell; no row is of the past."""
+    rows = {cells[0].strip("` "): cells for cells in _rows(table)}
+    for name in names:
+        if name not in rows:
+            yield f"docs/errors.md: no row for `{name}`"
+        elif not all(cell.strip() for cell in rows[name]):
+            yield f"docs/errors.md: the row of `{name}` has an empty cell"
+    for name in rows.keys() - set(names):
+        yield f"docs/errors.md: `{name}` is no error any more"
+
+
+def _rows(table: str) -> Iterator[list[str]]:
+    for line in table.splitlines():
+        if line.startswith("| `"):
+            yield line.strip("|").split("|")
+
+
+def columns_without_meaning(tables: object) -> Iterator[str]:
+    """Every column of the store has a unit (or says that it has none) and a meaning."""
+    columns = list(_columns(tables, set()))
+    if not columns:
+        yield "store/schema.py: no column with `name`, `unit` and `meaning` found"
+    for column in columns:
+        for field in ("dtype", "unit", "meaning"):
+            if not str(getattr(column, field, "")).strip():
+                yield f"store/schema.py: column {getattr(column, 'name', column)} has no {field}"
+
+
+def _columns(value: object, seen: set[int]) -> Iterator[object]:
+    if id(value) in seen or isinstance(value, type):
+        return
+    seen.add(id(value))
+    if hasattr(value, "meaning") and hasattr(value, "unit"):
+        yield value
+        return
+    inner: object = ()
+    if isinstance(value, Mapping):
+        inner = value.values()
+    elif isinstance(value, tuple | list | set | frozenset):
+        inner = value
+    elif type(value).__module__.startswith("pgdyno"):
+        slots = getattr(value, "__slots__", ())
+        inner = [getattr(value, slot) for slot in slots] or vars(value).values()
+    for item in inner:  # type: ignore[attr-defined]
+        yield from _columns(item, seen)

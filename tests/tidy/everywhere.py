@@ -1,0 +1,52 @@
+"""Rules for every text file: how long a file and a line may be, and what may not stay behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.tidy.source import Source
+
+FILE_LINES_MAX = 600
+LINE_COLUMNS_MAX = 100
+BLOB_BYTES_MAX = 256 * 1024
+# Vendored assets, by name: everything else of this size does not belong into a repository.
+LARGE_FILES = {"python/pgdyno/report/vendor/echarts.common.min.js"}
+CODE = (".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2")
+LEFT_BEHIND = re.compile(
+    r"\b(?:FIX" + r"ME|XX" + r"X)\b|\bTO" + r"DO\b(?!\s*\(#\d+\))|\bdbg!" + r"|\bbreak" + r"point\("
+)
+
+
+def file_length(source: Source) -> Iterator[str]:
+    """A file of code has at most 600 lines; generated ones say so on line 1."""
+    if source.path.endswith(CODE) and not source.is_generated:
+        count = len(source.lines)
+        if count > FILE_LINES_MAX:
+            yield source.problem(count, f"{count} lines, at most {FILE_LINES_MAX}")
+
+
+def line_length(source: Source) -> Iterator[str]:
+    """A line of code has at most 100 columns, a lone address excepted."""
+    if not source.path.endswith(CODE) or source.is_generated:
+        return
+    for number, line in enumerate(source.lines, 1):
+        if len(line) > LINE_COLUMNS_MAX and "://" not in line:
+            yield source.problem(number, f"{len(line)} columns, at most {LINE_COLUMNS_MAX}")
+
+
+def left_behind(source: Source) -> Iterator[str]:
+    """Nothing waits to be done without the number of its issue; nothing prints for debugging."""
+    if not source.path.endswith((".md", ".toml")):
+        for number, line in enumerate(source.lines, 1):
+            if found := LEFT_BEHIND.search(line):
+                yield source.problem(number, f"{found[0]} does not belong here")
+
+
+def large_blobs(root: Path, paths: list[str]) -> Iterator[str]:
+    """No file under version control is above 256 KiB, vendored assets excepted by name."""
+    for path in paths:
+        size_bytes = (root / path).stat().st_size
+        if size_bytes > BLOB_BYTES_MAX and path not in LARGE_FILES:
+            yield f"{path}: {size_bytes} bytes, at most {BLOB_BYTES_MAX}"

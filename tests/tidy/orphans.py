@@ -1,0 +1,57 @@
+"""The rule that every source file is used by another one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from tests.tidy.rust_rules import bare
+from tests.tidy.source import Source
+
+# Where the outside world comes in.
+ENTRY_MODULES = {"pgdyno.cli.main", "pgdyno"}
+RUST_ROOTS = re.compile(
+    r"(.*/)?(src/(lib|main)|build|src/bin/\w+|(tests|benches|examples)/\w+)\.rs$"
+)
+
+
+def unused_python(sources: Sequence[Source]) -> Iterator[str]:
+    """Every Python file is imported by another one, or named in one as text (late imports)."""
+    ours = [s for s in sources if s.is_python and s.path.startswith(("python/", "bench/"))]
+    used: set[str] = set(ENTRY_MODULES)
+    for source in ours:
+        named = {name for _, name in source.imports()} | set(_dotted_texts(source))
+        used |= {name for name in named if name != source.module}
+        used |= {name.rpartition(".")[0] for name in named} - {source.module}
+    for source in ours:
+        is_entry = source.path.endswith(("/__init__.py", "/__main__.py"))
+        if not is_entry and source.module not in used:
+            yield source.problem(1, "nothing imports this file")
+
+
+def _dotted_texts(source: Source) -> Iterator[str]:
+    texts = (n.value for n in ast.walk(source.syntax) if isinstance(n, ast.Constant))
+    for text in texts:
+        if isinstance(text, str):
+            name, _, _ = text.partition(":")
+            if re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)+", name):
+                yield name
+
+
+def unused_rust(sources: Sequence[Source]) -> Iterator[str]:
+    """Every Rust file is declared by a `mod` in its parent, or is where a crate begins."""
+    ours = [source for source in sources if source.is_rust]
+    declared: set[str] = set()
+    for source in ours:
+        path = PurePosixPath(source.path)
+        is_parent = path.stem in ("lib", "main", "mod") or RUST_ROOTS.match(source.path)
+        folder = path.parent if is_parent else path.with_suffix("")
+        for found in re.finditer(r"\bmod\s+(\w+)\s*;", bare(source.text)):
+            declared |= {f"{folder}/{found[1]}.rs", f"{folder}/{found[1]}/mod.rs"}
+        for found in re.finditer(r'#\[path\s*=\s*"([^"]+)"\]', source.text):
+            declared.add(str(path.parent / found[1]))
+    for source in ours:
+        if source.path not in declared and not RUST_ROOTS.match(source.path):
+            yield source.problem(1, "no `mod` declares this file")

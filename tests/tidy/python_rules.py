@@ -1,0 +1,142 @@
+"""Rules for Python: the import arrow, who may do what, and names that carry their unit."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.tidy.source import Source
+
+FUNCTION_LINES_MAX = 70
+# The stages data flows through: an import points to an earlier one.
+ARROW = (
+    ("errors", "clock"),
+    ("spec",),
+    ("process",),
+    ("server",),
+    ("engine",),
+    ("observe",),
+    ("doctor",),
+    ("store",),
+    ("run",),
+    ("analysis",),
+    ("plan",),
+    ("loop",),
+    ("tune",),
+    ("report",),
+    ("cli",),
+)
+RANK = {name: rank for rank, names in enumerate(ARROW) for name in names}
+
+IO_MODULES = re.compile(
+    r"(os|io|pathlib|socket|ssl|select|subprocess|shutil|tempfile|time|datetime|threading|asyncio"
+    r"|multiprocessing|logging|urllib|http|sqlite3|pickle|shelve|mmap|fcntl|signal|psycopg|duckdb"
+    r"|click|rich|jinja2)(\.|$)"
+)
+IO_CALLS = re.compile(
+    r"(open|input|numpy\.(load|save|savez|loadtxt|savetxt|genfromtxt|fromfile|memmap))$"
+    r"|.*\.(read_text|write_text|read_bytes|write_bytes|tofile)$"
+)
+PURE_STAGES = {"errors", "spec", "analysis", "plan"}
+
+PROCESS_NAMES = re.compile(
+    r"subprocess\.(Popen|run|call|check_call|check_output|getoutput|getstatusoutput)$"
+    r"|os\.(fork|forkpty|system|popen|kill|killpg|exec\w+|spawn\w+|posix_spawnp?|wait\w*|waitpid)$"
+    r"|(multiprocessing|pty)(\.|$)|concurrent\.futures\.ProcessPoolExecutor"
+    r"|asyncio\.(subprocess\.)?create_subprocess_\w+|signal\.pidfd_send_signal"
+)
+PRINTING_NAMES = re.compile(
+    r"(print|pprint\.pprint|sys\.(__)?(stdout|stderr)(__)?|click\.(echo|secho)|rich\.print)$"
+)
+CLOCK_NAMES = re.compile(
+    r"time\.(time|monotonic|perf_counter|process_time|clock_gettime)(_ns)?$"
+    r"|datetime\.(datetime\.)?(now|utcnow|today)$|datetime\.date\.today$"
+)
+UNSEEDED_NAMES = re.compile(
+    r"random\.(?!Random$)\w+$|random\.SystemRandom$"
+    r"|numpy\.random\.(?!default_rng|Generator|SeedSequence|PCG64|Philox|BitGenerator)\w+$"
+)
+SEEDED_WHEN_GIVEN = re.compile(
+    r"random\.Random$|numpy\.random\.(default_rng|SeedSequence|PCG64\w*|Philox)$"
+)
+
+
+def function_length(source: Source) -> Iterator[str]:
+    """A function has at most 70 lines, decorators not counted."""
+    for node in ast.walk(source.syntax):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+            count = node.end_lineno - node.lineno + 1
+            if count > FUNCTION_LINES_MAX:
+                text = f"{node.name} has {count} lines, at most {FUNCTION_LINES_MAX}"
+                yield source.problem(node.lineno, text)
+
+
+def import_order(source: Source) -> Iterator[str]:
+    """An import points to an earlier stage, never to a later one."""
+    if source.package in (None, "__init__"):
+        return
+    own = RANK.get(source.package or "")
+    if own is None:
+        yield source.problem(1, f"{source.package} has no place in the order of stages")
+        return
+    for line, name in source.imports():
+        if (target := _stage(name)) and RANK.get(target, 99) > own:
+            yield source.problem(line, f"{source.package} may not import {target}, a later stage")
+
+
+def _stage(name: str) -> str | None:
+    parts = name.split(".")
+    return parts[1] if parts[0] == "pgdyno" and len(parts) > 1 else None
+
+
+def no_io_in_pure_stages(source: Source) -> Iterator[str]:
+    """`plan` and `analysis` compute: no files, sockets, clocks, nor stages that have them."""
+    if source.package not in ("plan", "analysis"):
+        return
+    for line, name in source.imports():
+        stage = _stage(name)
+        if IO_MODULES.match(name) or (stage and stage not in PURE_STAGES):
+            yield source.problem(line, f"{name} does I/O; {source.package} is pure")
+    for call, name in source.calls():
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if IO_CALLS.match(name) or IO_CALLS.match(f".{method}"):
+            yield source.problem(call.lineno, f"{name or method} does I/O; the stage is pure")
+
+
+def processes_in_one_place(source: Source) -> Iterator[str]:
+    """Only `process` starts, signals and awaits processes."""
+    if source.package and source.package != "process":
+        yield from _uses(source, PROCESS_NAMES, "belongs to process/")
+
+
+def printing_in_one_place(source: Source) -> Iterator[str]:
+    """Only `cli` prints."""
+    if source.package and source.package != "cli":
+        yield from _uses(source, PRINTING_NAMES, "belongs to cli/")
+
+
+def one_clock(source: Source) -> Iterator[str]:
+    """Time comes from `pgdyno.clock`: one monotonic clock, one pair that maps it to Unix time."""
+    if source.package != "clock" and (source.package or source.path.startswith("bench/")):
+        yield from _uses(source, CLOCK_NAMES, "reads another clock than pgdyno.clock")
+
+
+def seeded_randomness(source: Source) -> Iterator[str]:
+    """Every random number comes from a generator whose seed is given, in tests too."""
+    yield from _uses(source, UNSEEDED_NAMES, "has no seed of its own")
+    for call, name in source.calls():
+        if SEEDED_WHEN_GIVEN.match(name) and not call.args and not call.keywords:
+            yield source.problem(call.lineno, f"{name}() without a seed")
+
+
+def _uses(source: Source, pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """Yield a problem for each use of a name that matches, whole chains only."""
+    seen: set[tuple[int, str]] = set()
+    for node, name in source.names():
+        if pattern.match(name) and (node.lineno, name) not in seen:
+            seen.add((node.lineno, name))
+            yield source.problem(node.lineno, f"{name} {text}")
+    for line, name in source.imports():
+        if pattern.match(name) and "." in name:
+            yield source.problem(line, f"{name} {text}")

@@ -1,0 +1,101 @@
+"""Rules for Rust: length of functions, who prints, and the arrow between the crates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.tidy.source import Source
+
+FUNCTION_LINES_MAX = 70
+PRINTERS = re.compile(
+    r"crates/engine/src/(main\.rs|record(\.rs|/)|pgbench(\.rs|/)|bin/)|crates/\w+/(tests|build\.rs)"
+    r"|bench/\w+/src/(main\.rs|bin/)"
+)
+PURE_CRATES = re.compile(r"crates/(wire|script)/")
+IMPURE_NAMES = re.compile(
+    r"\bstd::(net|fs|process|thread|env|time::(Instant|SystemTime)|io::(stdin|stdout|stderr)"
+    r"|os::(unix|fd|linux))\b|\b(rustix|libc|mio|tokio|pgdyno_engine)::"
+)
+ENGINE_CRATES_OF = {"wire": ("script", "engine"), "script": ("wire", "engine")}
+NETWORK_NAMES = re.compile(
+    r"\brustix::(net|event)\b|\b(TcpStream|TcpListener|UnixStream|UnixListener|UdpSocket)\b"
+)
+NETWORK_FILES = re.compile(r"crates/engine/src/(poller(\.rs|/))|crates/\w+/tests/|bench/")
+LITERALS = re.compile(
+    r'//[^\n]*|/\*.*?\*/|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"' + r"|b?'(?:\\[^\n']+|[^\\\n'])'", re.S
+)
+FUNCTION = re.compile(r"\bfn\s+(\w+)[^;{]*\{")
+TEST_CODE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))?\s+)?mod\s+\w+\s*\{")
+
+
+def bare(text: str) -> str:
+    """Return Rust `text` with comments and literals blanked, every line where it was."""
+    return LITERALS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def product(text: str) -> str:
+    """Return Rust `text` as `bare` does, without its `#[cfg(test)]` modules."""
+    code = bare(text)
+    while found := TEST_CODE.search(code):
+        end = _closing(code, found.end() - 1)
+        code = code[: found.start()] + re.sub(r"[^\n]", " ", code[found.start() : end]) + code[end:]
+    return code
+
+
+def _closing(code: str, opening: int) -> int:
+    """Return the place after the brace that closes the one at `opening`."""
+    depth = 0
+    for place in range(opening, len(code)):
+        depth += {"{": 1, "}": -1}.get(code[place], 0)
+        if depth == 0:
+            return place + 1
+    return len(code)
+
+
+def _line(code: str, place: int) -> int:
+    return code.count("\n", 0, place) + 1
+
+
+def function_length(source: Source) -> Iterator[str]:
+    """A function has at most 70 lines."""
+    code = bare(source.text)
+    for found in FUNCTION.finditer(code):
+        first, last = _line(code, found.start()), _line(code, _closing(code, found.end() - 1) - 1)
+        if last - first + 1 > FUNCTION_LINES_MAX:
+            text = f"{found[1]} has {last - first + 1} lines, at most {FUNCTION_LINES_MAX}"
+            yield source.problem(first, text)
+
+
+def printing_in_one_place(source: Source) -> Iterator[str]:
+    """Only the program's entry, its records and the drop-in print."""
+    if not PRINTERS.match(source.path):
+        pattern = re.compile(r"\be?print(ln)?!|\bio::(stdout|stderr)\(")
+        yield from _uses(source, pattern, "belongs to main, record or pgbench")
+
+
+def pure_crates(source: Source) -> Iterator[str]:
+    """`wire` and `script` know no socket, file, clock, thread, nor the engine."""
+    if PURE_CRATES.match(source.path) and "/tests/" not in source.path:
+        yield from _uses(source, IMPURE_NAMES, "does not belong into a pure crate")
+
+
+def network_in_one_place(source: Source) -> Iterator[str]:
+    """The poller makes the only network system calls."""
+    if source.path.startswith("crates/") and not NETWORK_FILES.match(source.path):
+        yield from _uses(source, NETWORK_NAMES, "belongs to the poller")
+
+
+def crate_arrow(source: Source) -> Iterator[str]:
+    """`wire` and `script` depend on neither each other nor the engine."""
+    found = re.fullmatch(r"crates/(\w+)/Cargo\.toml", source.path)
+    for other in ENGINE_CRATES_OF.get(found[1], ()) if found else ():
+        for number, line in enumerate(source.lines, 1):
+            if re.match(rf"\s*(\[.*\.)?pgdyno-{other}\b", line):
+                yield source.problem(number, f"{found and found[1]} may not depend on {other}")
+
+
+def _uses(source: Source, pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    code = product(source.text)
+    for found in pattern.finditer(code):
+        yield source.problem(_line(code, found.start()), f"{found[0]} {text}")

@@ -1,0 +1,135 @@
+"""The tree as the rules see it: text files of this project, read once, with their syntax trees."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = (".ci", "bench", "crates", "docs", "python", "scripts", "tests")
+TOP_FILES = ("*.md", "*.toml", "Makefile")
+SKIPPED_FOLDERS = {"__pycache__", "target", "vendor", "results", "node_modules"}
+TEXT_SUFFIXES = {"", ".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2", ".md", ".toml"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One text file: `path` is relative to the root, with forward slashes."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def syntax(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @property
+    def is_python(self) -> bool:
+        return self.path.endswith(".py")
+
+    @property
+    def is_rust(self) -> bool:
+        return self.path.endswith(".rs")
+
+    @property
+    def is_generated(self) -> bool:
+        return bool(self.lines) and "generated" in self.lines[0].lower()
+
+    @property
+    def package(self) -> str | None:
+        """`spec` for python/pgdyno/spec/x.py, `clock` for python/pgdyno/clock.py, else None."""
+        parts = self.path.split("/")
+        if parts[:2] != ["python", "pgdyno"] or len(parts) < 3:
+            return None
+        return parts[2].removesuffix(".py")
+
+    @property
+    def module(self) -> str:
+        """`pgdyno.spec.x` for python/pgdyno/spec/x.py, `bench.rows` for bench/rows.py."""
+        name = self.path.removeprefix("python/").removesuffix(".py").removesuffix("/__init__")
+        return name.replace("/", ".")
+
+    def problem(self, line: int, text: str) -> str:
+        """Return `text` with its place in front, as compilers print it."""
+        return f"{self.path}:{line}: {text}"
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        """Map every imported name to what it stands for: `np` -> `numpy`."""
+        aliases: dict[str, str] = {}
+        for node in ast.walk(self.syntax):
+            if isinstance(node, ast.Import):
+                for name in node.names:
+                    aliases[name.asname or name.name.split(".")[0]] = (
+                        name.name if name.asname else name.name.split(".")[0]
+                    )
+            elif isinstance(node, ast.ImportFrom):
+                base = self.imported_from(node)
+                for name in node.names:
+                    aliases[name.asname or name.name] = f"{base}.{name.name}"
+        return aliases
+
+    def imported_from(self, node: ast.ImportFrom) -> str:
+        """Return the module of `from M import ...`, relative ones made absolute."""
+        if not node.level:
+            return node.module or ""
+        above = self.module.split(".")
+        is_package = self.path.endswith("/__init__.py")
+        above = above[: len(above) - node.level + (1 if is_package else 0)]
+        return ".".join([*above, *([node.module] if node.module else [])])
+
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """Yield (line, dotted name) of everything imported, `from a import b` as `a.b`."""
+        for node in ast.walk(self.syntax):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, name.name) for name in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = self.imported_from(node)
+                yield from ((node.lineno, f"{base}.{name.name}") for name in node.names)
+
+    def dotted(self, node: ast.expr) -> str:
+        """Return `numpy.random.rand` for the expression `np.random.rand`; "" for anything else."""
+        names: list[str] = []
+        while isinstance(node, ast.Attribute):
+            names.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        names.append(self._aliases.get(node.id, node.id))
+        return ".".join(reversed(names))
+
+    def names(self) -> Iterator[tuple[ast.expr, str]]:
+        """Yield every name or attribute chain that is read, with what it stands for."""
+        for node in ast.walk(self.syntax):
+            if isinstance(node, ast.Name | ast.Attribute) and (name := self.dotted(node)):
+                yield node, name
+
+    def calls(self) -> Iterator[tuple[ast.Call, str]]:
+        """Yield every call with what is called."""
+        for node in ast.walk(self.syntax):
+            if isinstance(node, ast.Call):
+                yield node, self.dotted(node.func)
+
+
+@cache
+def tree() -> tuple[Source, ...]:
+    """Return every text file of the project, in path order."""
+    return tuple(Source(str(path.relative_to(ROOT)), path.read_text()) for path in _text_files())
+
+
+def _text_files() -> Iterable[Path]:
+    found = [path for pattern in TOP_FILES for path in ROOT.glob(pattern)]
+    for folder in FOLDERS:
+        found += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    return sorted(
+        path
+        for path in found
+        if path.suffix in TEXT_SUFFIXES and not SKIPPED_FOLDERS & set(path.parts)
+    )
