@@ -1,0 +1,189 @@
+"""From the words of a verb to the question: options in, spec objects out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from pgdyno.errors import SpecError
+from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
+from pgdyno.spec.experiment import (
+    BUILTINS,
+    Dataset,
+    Design,
+    Experiment,
+    Scratch,
+    Script,
+    Server,
+    Workload,
+)
+
+_SCRATCH_ONLY = ("pg_version", "pg_bin", "data_dir", "wal_dir", "allow_tmpfs", "keep", "settings")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An experiment, and what does not belong into its file: the resolved server, permissions."""
+
+    experiment: Experiment
+    resolved: Resolved | None
+    allow_write: bool
+    confirm: str | None
+
+
+def experiment_of(verb: str, options: dict[str, Any], design: Design) -> Asked:
+    """Return what a verb's options ask for.
+
+    Raises: SpecError naming the option, the value and the rule; nothing was started.
+    """
+    resolved = server_named(options)
+    scripts = _scripts(options, is_scratch=resolved is None)
+    dsn = resolved.target.place if resolved else None
+    try:
+        experiment = Experiment(
+            name=options.get("name") or _default_name(verb, scripts),
+            server=Server(
+                scratch=_scratch(options) if resolved is None else None,
+                dsn=dsn,
+                settings=_pairs(options.get("settings", ()), "--set"),
+            ),
+            dataset=_dataset(options, is_scratch=resolved is None),
+            workload=Workload(
+                scripts=scripts,
+                clients=options.get("clients") or 1,
+                rate=options.get("rate"),
+                threads=options.get("threads"),
+                protocol=options["protocol"],
+                duration=options.get("duration") or "60s",
+                transactions_per_client=options.get("transactions"),
+                warmup=None if options["warmup"] == "auto" else options["warmup"],
+                variables=_pairs(options["define"], "-D"),
+                seed=options["seed"],
+            ),
+            design=design,
+        )
+    except ValidationError as error:
+        refuse(error)
+    return Asked(experiment, resolved, options["allow_write"], options["confirm"])
+
+
+def server_named(options: dict[str, Any]) -> Resolved | None:
+    """Return the server of the user's own that the options name, or None for a scratch server."""
+    names = ("conninfo", "host", "port", "user", "database")
+    is_given = any(options.get(name) for name in names)
+    refuse_silent_target(server_given=is_given, scratch_given=bool(options.get("scratch")))
+    if not is_given:
+        return None
+    foreign = [name for name in ("scratch", *_SCRATCH_ONLY) if options.get(name)]
+    if foreign:
+        option = {"settings": "--set"}.get(foreign[0], "--" + foreign[0].replace("_", "-"))
+        raise SpecError(
+            f"{option} is for a scratch server, but a server was named as well.",
+            hint="leave out one of the two",
+        )
+    return resolve(**{name: options.get(name) for name in names})
+
+
+def refuse(error: ValidationError) -> NoReturn:
+    """Raise a SpecError that lists everything pydantic found, in words of the options."""
+    found = []
+    for item in error.errors():
+        place = ".".join(str(part) for part in item["loc"])
+        message = item["msg"].removeprefix("Value error, ")
+        found.append(f"{place}: {message}" if place else message)
+    raise SpecError("; ".join(found) + ".", hint="see --help") from None
+
+
+def _scripts(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:
+    scripts = [_builtin(text) for text in options["builtin"]]
+    scripts += [_builtin("select-only")] * bool(options["select_only"])
+    scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
+    scripts += [_file(text) for text in options["file"]]
+    default = "tpcb-like" if is_scratch else "select-only"
+    return tuple(scripts or [_builtin(default)])
+
+
+def _builtin(text: str) -> Script:
+    asked, weight = _weighted(text, "-b")
+    matching = [name for name in BUILTINS if name.startswith(asked)] if asked else []
+    if asked in BUILTINS:
+        matching = [asked]
+    if len(matching) != 1:
+        raise SpecError(
+            f"-b {asked}: {'no built-in script has' if not matching else 'several have'} "
+            f"that name{' or beginning' if not matching else ': ' + ', '.join(matching)}.",
+            hint=f"one of {', '.join(BUILTINS)}",
+        )
+    return Script(builtin=matching[0], weight=weight)
+
+
+def _file(text: str) -> Script:
+    name, weight = _weighted(text, "-f")
+    path = Path(name)
+    try:
+        content = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SpecError(
+            f"-f {name}: the script cannot be read: {reason}.", hint="check the path"
+        ) from None
+    return Script(file=path, text=content, weight=weight)
+
+
+def _weighted(text: str, option: str) -> tuple[str, int]:
+    name, at, weight = text.rpartition("@")
+    if not at:
+        return text, 1
+    if not weight.isdigit():
+        raise SpecError(
+            f"{option} {text}: the weight after @ must be a whole number, got {weight!r}.",
+            hint=f"{option} {name}@3, or {option} {text}@1 if the name has an @",
+        )
+    return name, int(weight)
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise SpecError(f"{option} {text}: NAME=VALUE is needed.", hint=f"{option} name=value")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _scratch(options: dict[str, Any]) -> Scratch:
+    return Scratch(
+        version=options["pg_version"],
+        bin_dir=options["pg_bin"],
+        data_dir=options["data_dir"],
+        wal_dir=options["wal_dir"],
+        allow_tmpfs=options["allow_tmpfs"],
+        keep=options["keep"],
+    )
+
+
+def _dataset(options: dict[str, Any], *, is_scratch: bool) -> Dataset:
+    if not is_scratch:
+        return Dataset(kind="existing")
+    return dataset_of(options, default_scale=10)
+
+
+def dataset_of(options: dict[str, Any], *, default_scale: int) -> Dataset:
+    """Return the pgbench tables the options describe."""
+    return Dataset(
+        scale=options["scale"] or default_scale,
+        fillfactor=options["fillfactor"],
+        unlogged=options["unlogged_tables"],
+        foreign_keys=options["foreign_keys"],
+        partitions=options["partitions"],
+        partition_method=options["partition_method"],
+    )
+
+
+def _default_name(verb: str, scripts: tuple[Script, ...]) -> str:
+    stems = [Path(script.name).name.removesuffix(".sql") for script in scripts]
+    return f"{verb} {' + '.join(stems)}"

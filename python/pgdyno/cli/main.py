@@ -1,0 +1,134 @@
+"""The command line: finds the verb, turns every error into one paragraph and an exit code.
+
+Exit codes, highest wins: 0 done; 1 usage or refused; 2 ran with failures; 3 ran, not valid;
+4 a --check failed; 130 and 143 interrupted, results kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+
+import click
+
+from pgdyno.cli import speak
+from pgdyno.errors import InterruptedByUser, PgdynoError
+from pgdyno.process import cleanup, signals
+
+EXIT_USAGE = 1
+EXIT_FAILURES = 2
+EXIT_NOT_VALID = 3
+EXIT_INTERNAL = 2
+
+VERBS: dict[str, str] = {
+    "bench": "One measured run.",
+    "sweep": "The load curve: peak and knee.",
+    "init": "Load a dataset.",
+    "drop": "Remove a dataset that pgdyno made.",
+    "show": "A result again, as text.",
+    "report": "A result again, as an HTML page.",
+    "list": "All results.",
+}
+
+
+class Verbs(click.Group):
+    """Loads a verb's module only when it is called: help and completion stay fast."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the verbs in the order of the README."""
+        return list(VERBS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """Return the verb's command, or None when there is none of that name."""
+        if name not in VERBS:
+            return None
+        command = importlib.import_module(f"pgdyno.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs without loading them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Say which verbs there are when the one asked for is none."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise click.UsageError(f"{args[0]} is no verb; there are {', '.join(VERBS)}.")
+        return super().resolve_command(context, args)
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["--help", "-?"], "max_content_width": 100},
+    invoke_without_command=True,
+)
+@click.version_option(package_name="pgdyno", prog_name="pgdyno")
+@click.pass_context
+def pgdyno(context: click.Context) -> None:
+    """Put a PostgreSQL server on the dyno: how fast, why, and with what certainty."""
+    if context.invoked_subcommand is None:
+        speak.data(context.get_help())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command line and return its exit code; nothing it started is left behind."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["pgbench"]:
+        _hand_over(arguments)
+    code = EXIT_INTERNAL
+    with signals.handled(on_later=speak.still_cleaning):
+        try:
+            code = _run(arguments)
+        finally:
+            with signals.shielded():
+                for problem in cleanup.run_all():
+                    speak.problem(f"Not cleaned up: {problem}", hint="")
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        result = pgdyno.main(arguments, prog_name="pgdyno", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.UsageError as error:
+        place = error.ctx.command_path if error.ctx else "pgdyno"
+        message = error.format_message()
+        speak.problem(message if message.endswith(".") else message + ".", f"{place} --help")
+        return EXIT_USAGE
+    except click.Abort:
+        return InterruptedByUser.exit_code
+    except PgdynoError as error:
+        speak.problem(error.message, error.hint, sqlstate=error.sqlstate)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output is gone; Python would complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # A defect of ours: one paragraph, and the trace where it helps.
+        trace = speak.keep_trace(traceback.format_exc())
+        speak.problem(
+            f"pgdyno has a defect: {type(error).__name__}: {error}.", f"please report {trace}"
+        )
+        return EXIT_INTERNAL
+
+
+def _hand_over(arguments: list[str]) -> None:
+    """Become the engine's drop-in for pgbench; only an error returns."""
+    from pgdyno.engine.stream import engine_path
+
+    try:
+        engine = engine_path()
+    except PgdynoError as error:
+        speak.problem(error.message, error.hint)
+        sys.exit(EXIT_USAGE)
+    os.execv(engine, ["pgdyno-engine", *arguments])
+
+
+if __name__ == "__main__":
+    main()

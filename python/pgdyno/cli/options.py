@@ -1,0 +1,123 @@
+"""Options shared by the verbs: pgbench's and psql's letters mean here what they mean there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
+
+
+def connection(command: Command) -> Command:
+    """Add psql's connection options and one positional conninfo."""
+    return _apply(
+        command,
+        click.argument("conninfo", required=False),
+        click.option("-h", "--host", help="Host or socket folder of the server under test."),
+        click.option("-p", "--port", help="Port."),
+        click.option("-U", "--user", "--username", help="User to connect as."),
+        click.option("-d", "--database", "--dbname", help="Database, or a whole conninfo."),
+    )
+
+
+def scratch(command: Command) -> Command:
+    """Add what a server of pgdyno's own can be made of."""
+    return _apply(
+        command,
+        click.option("--scratch", is_flag=True, help="A server of its own (default: without -h)."),
+        click.option("--pg-version", help="Major version of the scratch server, 14 to 18."),
+        click.option("--pg-bin", type=_FOLDER, help="Folder of its binaries."),
+        click.option("--data-dir", type=_PATH, help="Folder (disk) for its data."),
+        click.option("--wal-dir", type=_PATH, help="Folder (disk) for its WAL."),
+        click.option("--allow-tmpfs", is_flag=True, help="Memory may stand in for the disk."),
+        click.option("--keep", is_flag=True, help="Keep the loaded cluster for the next command."),
+        click.option(
+            "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Server setting."
+        ),
+    )
+
+
+def dataset(command: Command) -> Command:
+    """Add what the pgbench tables can be."""
+    return _apply(
+        command,
+        click.option("-s", "--scale", type=click.IntRange(min=1), help="Scale factor."),
+        click.option("-F", "--fillfactor", type=click.IntRange(10, 100), help="Fill factor."),
+        click.option("--unlogged-tables", is_flag=True, help="Tables without WAL."),
+        click.option("--foreign-keys", is_flag=True, help="Foreign keys between the tables."),
+        click.option("--partitions", type=click.IntRange(min=0), default=0, help="Of accounts."),
+        click.option(
+            "--partition-method",
+            type=click.Choice(["range", "hash"]),
+            default="range",
+            help="How accounts are partitioned.",
+        ),
+    )
+
+
+def workload(command: Command) -> Command:
+    """Add what the clients do, but not how many they are."""
+    return _apply(
+        command,
+        click.option("-b", "--builtin", multiple=True, metavar="NAME[@W]", help="Built-in script."),
+        click.option("-f", "--file", multiple=True, metavar="FILE[@W]", help="Script file."),
+        click.option("-S", "--select-only", is_flag=True, help="As -b select-only."),
+        click.option("-N", "--skip-some-updates", is_flag=True, help="As -b simple-update."),
+        click.option(
+            "-M",
+            "--protocol",
+            type=click.Choice(["simple", "extended", "prepared"]),
+            default="simple",
+            help="Query protocol.",
+        ),
+        click.option("-j", "--threads", "--jobs", type=click.IntRange(1, 1024), help="Threads."),
+        click.option("-D", "--define", multiple=True, metavar="VAR=VALUE", help="Script variable."),
+        click.option("--warmup", default="auto", help="Load before measuring, or auto."),
+        click.option("--seed", type=click.IntRange(min=0), default=1, help="Of all randomness."),
+        click.option("--allow-write", is_flag=True, help="The scripts may write on that server."),
+        click.option("--confirm", metavar="DB@HOST", help="Yes, other sessions work there."),
+    )
+
+
+def output(command: Command) -> Command:
+    """Add where results go and how they are said."""
+    return _apply(
+        command,
+        click.option("--store", type=_PATH, help="Results folder (default: pgdyno-runs)."),
+        click.option("--name", help="Name of the result."),
+        json_option,
+        click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error."),
+    )
+
+
+def json_option(command: Command) -> Command:
+    """Add --json [FILE]."""
+    return click.option(
+        "--json",
+        "json_to",
+        is_flag=False,
+        flag_value="-",
+        metavar="[FILE]",
+        help="JSON instead of text; with FILE, beside it.",
+    )(command)
+
+
+def store_option(command: Command) -> Command:
+    """Add --store alone, for verbs that only read results."""
+    return click.option("--store", type=_PATH, help="Results folder (default: pgdyno-runs).")(
+        command
+    )
+
+
+_PATH = click.Path(path_type=Path)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def _apply(command: Command, *decorators: Callable[[Any], Any]) -> Command:
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
