@@ -15,6 +15,7 @@ from pgdyno.spec.experiment import (
     Dataset,
     Design,
     Experiment,
+    Permissions,
     Scratch,
     Script,
     Server,
@@ -30,8 +31,7 @@ class Asked:
 
     experiment: Experiment
     resolved: Resolved | None
-    allow_write: bool
-    confirm: str | None
+    permissions: Permissions
 
 
 def experiment_of(verb: str, options: dict[str, Any], design: Design) -> Asked:
@@ -67,7 +67,11 @@ def experiment_of(verb: str, options: dict[str, Any], design: Design) -> Asked:
         )
     except ValidationError as error:
         refuse(error)
-    return Asked(experiment, resolved, options["allow_write"], options["confirm"])
+    return Asked(
+        experiment,
+        resolved,
+        Permissions(allow_write=options["allow_write"], confirm=options["confirm"]),
+    )
 
 
 def server_named(options: dict[str, Any]) -> Resolved | None:

@@ -158,3 +158,10 @@ class Experiment(Spec):
         if self.design.levels == "auto":
             return self.design.clients_max
         return max(self.design.levels)
+
+
+class Permissions(Spec):
+    """What was allowed on a server of the user's own; see `server.safety`."""
+
+    allow_write: bool = False
+    confirm: str | None = None

@@ -1,0 +1,160 @@
+"""JSON documents of the verbs: stable keys, every number with its unit and interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgdyno.analysis.findings import (
+    CurveFindings,
+    ExperimentFindings,
+    Latency,
+    RunFindings,
+    ScriptFindings,
+)
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.analysis.where import WhereTheTimeGoes
+
+Document = dict[str, Any]
+
+
+def document_of(findings: ExperimentFindings) -> Document:
+    """Return the document of one experiment: `pgdyno.bench/1` or `pgdyno.sweep/1`."""
+    document: Document = {
+        "format": f"pgdyno.{findings.kind}/1",
+        "number": findings.number,
+        "name": findings.name,
+        "pgdyno_version": findings.version,
+        "started_utc": findings.started_utc,
+        "seconds": findings.seconds,
+        "sentence": findings.sentence,
+        "target": findings.facts.target,
+        "durability": {"text": findings.facts.durability, "is_durable": findings.facts.is_durable},
+        "facts": dict(findings.facts.rows),
+        "is_complete": findings.is_complete,
+        "runs": findings.runs_total,
+        "runs_valid": findings.runs_valid,
+    }
+    run = findings.run
+    if findings.kind == "bench":
+        document |= _run(run) if run is not None else {}
+    else:
+        document["curves"] = [_curve(curve) for curve in findings.curves]
+        document["at_the_knee"] = _run(run) if run is not None else None
+    doubts = [*findings.doubts, *(run.doubts if run is not None else ())]
+    document["warnings"] = [_warning(doubt) for doubt in doubts]
+    return document
+
+
+def _run(run: RunFindings) -> Document:
+    return {
+        "loop": run.loop,
+        "clients": run.clients,
+        "offered_tps": run.offered_tps,
+        "duration_seconds": run.duration_s,
+        "tps": run.tps.to_json(),
+        "transactions": run.transactions,
+        "transactions_committed_all_phases": run.transactions_committed_all_phases,
+        "failures": run.failures,
+        "retried": run.retried,
+        "latency_ms": _latency(run.latency),
+        "where_the_time_goes": where_document(run.where),
+        "scripts": [_script(script) for script in run.scripts],
+        "client_cpu_seconds": run.client_cpu_s,
+        "valid": run.is_valid,
+    }
+
+
+def _latency(latency: Latency) -> Document:
+    percentiles = {name: value.to_json() for name, value in latency.percentiles.items()}
+    return {"mean": latency.mean.to_json(), **percentiles, "max": latency.max_ms}
+
+
+def where_document(where: WhereTheTimeGoes | None) -> Document | None:
+    """Return the parts of the latency in ms; with the residual they sum to it."""
+    if where is None:
+        return None
+    return {
+        "latency_ms": where.latency_ms.value,
+        "parts": [
+            {
+                "name": part.name,
+                "ms": part.ms.value,
+                "low": part.ms.low,
+                "high": part.ms.high,
+            }
+            for part in where.parts
+        ],
+        "residual_ms": where.residual_ms,
+    }
+
+
+def _script(script: ScriptFindings) -> Document:
+    return {
+        "name": script.name,
+        "weight": script.weight,
+        "transactions": script.transactions,
+        "failures": script.failures,
+        "tps": script.tps.to_json(),
+        "latency_ms": _latency(script.latency),
+        "statements": [
+            {
+                "line": statement.line,
+                "text": statement.text,
+                "calls": statement.calls,
+                "mean_ms": statement.mean_ms,
+                "p50_ms": statement.p50_ms,
+                "p99_ms": statement.p99_ms,
+                "share_ratio": statement.share_ratio,
+            }
+            for statement in script.statements
+        ],
+    }
+
+
+def _curve(found: CurveFindings) -> Document:
+    curve = found.curve
+    return {
+        "script": found.script,
+        "levels": [
+            {
+                "clients": level.clients,
+                "tps": level.tps.to_json(),
+                "latency_ms": {
+                    name: value.scaled(1e-6, "ms").to_json()
+                    for name, value in level.latency.items()
+                },
+                "runs_tps": list(level.runs_tps),
+            }
+            for level in curve.levels
+        ],
+        "peak": {
+            "clients": curve.peak.clients,
+            "tps": curve.peak.tps.to_json(),
+            "is_at_edge": curve.peak.is_at_edge,
+        },
+        "knee": {
+            "clients": curve.knee.clients,
+            "tps": curve.knee.tps.to_json(),
+            "tolerance_ratio": curve.knee.tolerance_ratio,
+            "candidates": [
+                {"clients": one.clients, "probability_ratio": one.probability_ratio}
+                for one in curve.knee.candidates
+            ],
+        },
+        "beyond": None
+        if curve.degradation is None
+        else {
+            "clients": curve.degradation.clients,
+            "change": curve.degradation.change.to_json(),
+        },
+        "limit": found.limit,
+    }
+
+
+def _warning(doubt: Doubt) -> Document:
+    return {
+        "kind": doubt.kind,
+        "verdict": doubt.verdict,
+        "message": doubt.message,
+        "hint": doubt.hint,
+    }

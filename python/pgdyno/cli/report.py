@@ -1,0 +1,26 @@
+"""`pgdyno report`: a result again, as one offline HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pgdyno.cli import options, speak
+from pgdyno.loop.answer import answer_of
+from pgdyno.report.html import render
+from pgdyno.store.experiment import Store
+
+
+@click.command("report", short_help="A result again, as an HTML page.")
+@click.argument("result", default="last")
+@options.store_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
+def command(result: str, store: Path | None, output: Path | None) -> int:
+    """Write the report and print its path. RESULT is a number, a name, a folder, or `last`."""
+    folder = Store.at(store).find(result)
+    page = render(answer_of(folder))
+    path = output or folder.path / "report.html"
+    path.write_text(page)
+    speak.data(str(path.absolute()))
+    return 0

@@ -1,0 +1,141 @@
+"""From a planned run to the engine's job: everything resolved, nothing left to decide."""
+
+from __future__ import annotations
+
+import os
+
+from pgdyno.clock import ClockPair
+from pgdyno.engine.job import (
+    BuiltinScript,
+    ClockPairModel,
+    ClosedLoop,
+    Connect,
+    EngineTarget,
+    HostPort,
+    InitWork,
+    Job,
+    LoadWork,
+    MeasureDuration,
+    MeasureTransactions,
+    OpenLoop,
+    RateStep,
+    ScriptSource,
+    TextScript,
+)
+from pgdyno.server.target import Target
+from pgdyno.spec.experiment import Dataset, Experiment, Script
+from pgdyno.spec.planned import PlannedRun
+
+CONNECT_TIMEOUT_NS = 60_000_000_000
+
+
+def engine_target(target: Target, application_name: str) -> EngineTarget:
+    """Return the target in the engine's terms: one host a port, start-up parameters by name."""
+    hosts = (target.hostaddr or target.host).split(",")
+    ports = target.ports.split(",")
+    if len(ports) == 1:
+        ports *= len(hosts)
+    return EngineTarget(
+        hosts=tuple(
+            HostPort(host=host, port=int(port)) for host, port in zip(hosts, ports, strict=True)
+        ),
+        user=target.user,
+        database=target.database,
+        password=target.password,
+        application_name=application_name,
+        sslmode=target.sslmode,
+        options={"options": target.options} if target.options else {},
+    )
+
+
+def load_job(
+    experiment: Experiment,
+    planned: PlannedRun,
+    *,
+    target: EngineTarget,
+    clock: ClockPair,
+    scale: int | None,
+    read_only: bool,
+) -> Job:
+    """Return the job of one planned run.
+
+    Args: scale, of the pgbench tables, the script variable :scale; None = not known.
+    """
+    workload = experiment.workload
+    scripts = [workload.scripts[index] for index in planned.cell.script_indexes]
+    variables = {"scale": str(scale)} if scale is not None else {}
+    measure: MeasureDuration | MeasureTransactions = MeasureDuration(duration_ns=planned.measure_ns)
+    if planned.transactions_per_client is not None:
+        measure = MeasureTransactions(transactions_per_client=planned.transactions_per_client)
+    work = LoadWork(
+        threads=threads_for(planned.cell.clients, workload.threads),
+        seed=planned.seed,
+        protocol=workload.protocol,
+        scripts=tuple(_script_source(script) for script in scripts),
+        variables={**variables, **workload.variables},
+        arrivals=_arrivals(planned),
+        connect=Connect(timeout_ns=CONNECT_TIMEOUT_NS),
+        warm_ns=planned.warm_ns,
+        measure=measure,
+        read_only=read_only,
+    )
+    return Job(clock=_clock(clock), target=target, work=work)
+
+
+def init_job(
+    dataset: Dataset,
+    *,
+    target: EngineTarget,
+    clock: ClockPair,
+    mark: str,
+    jobs: int,
+    drop_existing: bool,
+) -> Job:
+    """Return the job that creates and fills the pgbench tables."""
+    work = InitWork(
+        scale=dataset.scale,
+        fillfactor=dataset.fillfactor,
+        unlogged=dataset.unlogged,
+        foreign_keys=dataset.foreign_keys,
+        partitions=dataset.partitions,
+        partition_method=dataset.partition_method,
+        jobs=jobs,
+        mark=mark,
+        drop_existing=drop_existing,
+    )
+    return Job(clock=_clock(clock), target=target, work=work)
+
+
+def threads_for(clients: int, asked: int | None) -> int:
+    """Return the number of engine threads: what was asked, else half the cores, at most 8.
+
+    One thread drives hundreds of clients; more than needed take CPU from a server on this host.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return min(clients, asked or min(8, max(1, cores // 2)))
+
+
+def _arrivals(planned: PlannedRun) -> ClosedLoop | OpenLoop:
+    cell = planned.cell
+    if cell.rate_tps is None:
+        return ClosedLoop(clients=cell.clients)
+    step = RateStep(
+        duration_ns=planned.warm_ns + planned.measure_ns,
+        from_tps=cell.rate_tps,
+        to_tps=cell.rate_tps,
+    )
+    return OpenLoop(clients=cell.clients, steps=(step,))
+
+
+def _script_source(script: Script) -> ScriptSource:
+    if script.builtin is not None:
+        source: BuiltinScript | TextScript = BuiltinScript(builtin=script.builtin)
+    else:
+        assert script.file is not None
+        text = script.text if script.text is not None else script.file.read_text()
+        source = TextScript(text=text)
+    return ScriptSource(name=script.name, weight=script.weight, source=source)
+
+
+def _clock(clock: ClockPair) -> ClockPairModel:
+    return ClockPairModel(monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns)
