@@ -100,9 +100,25 @@ class Child:
         Raises: ProcessError after `timeout_s`, the child still running; InterruptedByUser when a
         signal asks for the end, likewise.
         """
-        if not self._wait(timeout_s):
+        if not self.ends_within(timeout_s):
             raise ProcessError(f"{self.name} did not end within {timeout_s:g} s.")
         return self._popen.returncode
+
+    def ends_within(self, timeout_s: float | None) -> bool:
+        """Wait at most `timeout_s` (None: no limit) and return True if the child has ended.
+
+        Raises: InterruptedByUser when a signal asks for the end, the child still running.
+        """
+        deadline_ns = None if timeout_s is None else monotonic_ns() + int(timeout_s * 1e9)
+        while self.poll() is None:
+            rest_s = None if deadline_ns is None else (deadline_ns - monotonic_ns()) / 1e9
+            if rest_s is not None and rest_s <= 0:
+                return False
+            if self._exit_fd is not None:
+                signals.wait_readable([self._exit_fd], rest_s)
+            else:  # No pidfd on this system: look every 20 ms.
+                signals.sleep(0.02 if rest_s is None else min(0.02, rest_s))
+        return True
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send one signal; a child that has ended already is left alone."""
@@ -118,7 +134,7 @@ class Child:
         with signals.shielded():
             if self.poll() is None:
                 self.send_signal(signal_number)
-                if not self._wait(grace_s):
+                if not self.ends_within(grace_s):
                     self._popen.kill()
                     self._popen.wait()
             self._forget()
@@ -137,18 +153,6 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.terminate()
         self.close_pipes()
-
-    def _wait(self, timeout_s: float | None) -> bool:
-        deadline_ns = None if timeout_s is None else monotonic_ns() + int(timeout_s * 1e9)
-        while self.poll() is None:
-            rest_s = None if deadline_ns is None else (deadline_ns - monotonic_ns()) / 1e9
-            if rest_s is not None and rest_s <= 0:
-                return False
-            if self._exit_fd is not None:
-                signals.wait_readable([self._exit_fd], rest_s)
-            else:  # No pidfd on this system: look every 20 ms.
-                signals.sleep(0.02 if rest_s is None else min(0.02, rest_s))
-        return True
 
     def _forget(self) -> None:
         cleanup.forget(self._token)

@@ -62,8 +62,8 @@ def resolve(
     As in psql, what a conninfo names wins over the options.
     Raises: SpecError with libpq's own words for what cannot be parsed or found.
     """
-    given = {"host": host, "port": None if port is None else str(port), "user": user}
-    given = {name: value for name, value in given.items() if value}
+    options = (("host", host), ("port", str(port or "")), ("user", user))
+    given = {name: value for name, value in options if value}
     in_strings: dict[str, str] = {}
     for text in (database, conninfo):
         parsed = _parse(text) if text else {}

@@ -12,6 +12,7 @@ import pwd
 import shutil
 import stat
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,15 +69,16 @@ def reachable_binaries(binaries: Binaries, user: UserIds, parent: Path | None = 
     if can_reach(user, binaries.program("postgres")):
         return binaries
     root = binaries.bin_dir.parent
+    parts = _parts(root)
     shelf = parent or Path("/var/tmp") / f"pgdyno-{os.geteuid()}"
     shelf.mkdir(mode=0o755, exist_ok=True)
     _must_be_ours(shelf)
     shelf.chmod(0o755)
-    home = shelf / f"postgresql-{binaries.version}-{_fingerprint(root)}"
+    home = shelf / f"postgresql-{binaries.version}-{_fingerprint(parts)}"
     if not home.exists():
-        _copy_tree(root, home, shelf)
+        _copy(parts, home, shelf)
     _must_be_ours(home)
-    copied = replace(binaries, bin_dir=home / "bin")
+    copied = replace(binaries, bin_dir=home / root.parent.name / root.name / "bin")
     if not can_reach(user, copied.program("postgres")):
         raise ServerError(
             f"User {user.name} cannot reach {binaries.bin_dir}, nor its copy {home}.",
@@ -85,13 +87,25 @@ def reachable_binaries(binaries: Binaries, user: UserIds, parent: Path | None = 
     return copied
 
 
-def _copy_tree(root: Path, home: Path, shelf: Path) -> None:
-    """Copy bin, lib and share, complete or not at all."""
+def _parts(root: Path) -> dict[Path, Path]:
+    """Return what makes up an installation, and where in a copy each folder goes.
+
+    Two parents are kept by name, because the programs of a Python package find their libraries in
+    `$ORIGIN/../../../<package>.libs`.
+    """
+    kept = Path(root.parent.name) / root.name
+    parts = {root / name: kept / name for name in ("bin", "lib", "share")}
+    libraries = f"{root.parent.name}.libs"
+    parts[root.parent.parent / libraries] = Path(libraries)
+    return {source: place for source, place in parts.items() if source.is_dir()}
+
+
+def _copy(parts: Mapping[Path, Path], home: Path, shelf: Path) -> None:
+    """Copy every part, complete or not at all."""
     unfinished = Path(tempfile.mkdtemp(prefix=".copying-", dir=shelf))
     try:
-        for name in ("bin", "lib", "share"):
-            if (root / name).is_dir():
-                shutil.copytree(root / name, unfinished / name, symlinks=True)
+        for source, place in parts.items():
+            shutil.copytree(source, unfinished / place, symlinks=True)
         for folder, _, files in os.walk(unfinished):
             Path(folder).chmod(0o755)
             for path in (Path(folder) / file for file in files):
@@ -106,15 +120,15 @@ def _copy_tree(root: Path, home: Path, shelf: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _fingerprint(root: Path) -> str:
-    """Return a short hash of names, sizes and times below bin, lib and share."""
+def _fingerprint(parts: Mapping[Path, Path]) -> str:
+    """Return a short hash of the names, sizes and times of all files."""
     digest = hashlib.sha256()
-    for name in ("bin", "lib", "share"):
-        for path in sorted((root / name).rglob("*")):
+    for source, place in parts.items():
+        for path in sorted(source.rglob("*")):
             entry = path.lstat()
-            size = entry.st_size if path.is_file() else 0
-            changed_ns = entry.st_mtime_ns if path.is_file() else 0
-            digest.update(f"{path.relative_to(root)}\0{size}\0{changed_ns}\n".encode())
+            if not stat.S_ISDIR(entry.st_mode):
+                name = place / path.relative_to(source)
+                digest.update(f"{name}\0{entry.st_size}\0{entry.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:12]
 
 

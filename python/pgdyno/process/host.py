@@ -1,0 +1,72 @@
+"""Which process a pid means: pids are reused, so an identity is a pid with its start."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import ProcessError
+from pgdyno.process import signals
+from pgdyno.process.child import run
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """One process of one boot of this host; `started` compares equal only for the same process."""
+
+    pid: int
+    started: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """Return the identity of a running process, or None if there is none with that pid."""
+        started = _start_of(pid)
+        return None if started is None else cls(pid, started)
+
+    def is_running(self) -> bool:
+        """True while exactly this process runs (a zombie does not)."""
+        return _start_of(self.pid) == self.started
+
+    def end(self, *, grace_s: float, signal_number: signal.Signals) -> bool:
+        """End a process that is not our child: the signal, `grace_s`, then SIGKILL.
+
+        Returns: True if it ran. It is never signalled unless its start still matches.
+        """
+        if not self.is_running():
+            return False
+        with signals.shielded():
+            for number in (signal_number, signal.SIGKILL):
+                if not self.is_running():
+                    break
+                os.kill(self.pid, number)
+                self._await_end(grace_s)
+        return True
+
+    def _await_end(self, grace_s: float) -> None:
+        deadline_ns = monotonic_ns() + int(grace_s * 1e9)
+        while self.is_running() and monotonic_ns() < deadline_ns:
+            signals.sleep(0.02)
+
+
+def _start_of(pid: int) -> str | None:
+    if not Path("/proc/self/stat").exists():
+        return _start_by_ps(pid)
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()  # The name before it may hold blanks and brackets.
+    state, start_ticks = fields[0], fields[19]
+    return None if state in "ZX" else f"{boot}:{start_ticks}"
+
+
+def _start_by_ps(pid: int) -> str | None:
+    try:
+        completed = run(["ps", "-o", "lstart=", "-p", str(pid)], timeout_s=10)
+    except ProcessError:
+        return None
+    return completed.stdout.strip() or None

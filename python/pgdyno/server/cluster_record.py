@@ -1,0 +1,181 @@
+"""The folder of one scratch cluster, and the note in it by which a later command knows it.
+
+    pgdyno-scratch-XXXXXXXX/    ours: the server's user may pass through, not write
+        cluster.json            what follows
+        lock                    locked as long as the process that made the cluster lives
+        server.log              the postmaster's standard error
+        data/                   the server's user's
+
+Because the folder and the note are ours alone, what the note says (a pid to end, folders to remove)
+can be trusted even under /var/tmp.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import ServerError
+from pgdyno.process.host import ProcessIdentity
+
+FOLDER_PREFIX = "pgdyno-scratch-"
+WAL_PREFIX = "pgdyno-wal-"
+SOCKET_PREFIX = "pgdyno-"
+FORMAT = "pgdyno.cluster/1"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """What cluster.json holds: enough to remove the cluster, or to start it again."""
+
+    bin_dir: str
+    version: str
+    user: str
+    checksums: bool
+    settings: dict[str, str]
+    wal_dir: str | None = None
+    socket_dir: str | None = None
+    is_kept: bool = False
+    postmaster_pid: int | None = None
+    postmaster_started: str | None = None
+    format: str = FORMAT
+
+    @property
+    def postmaster(self) -> ProcessIdentity | None:
+        """Return the identity of the last postmaster, running or not."""
+        if self.postmaster_pid is None or self.postmaster_started is None:
+            return None
+        return ProcessIdentity(self.postmaster_pid, self.postmaster_started)
+
+
+class ClusterFolder:
+    """One cluster's folder, locked by this process until `release` or `remove`."""
+
+    def __init__(self, path: Path, lock_fd: int, record: ClusterRecord) -> None:
+        self.path = path
+        self.record = record
+        self._lock_fd: int | None = lock_fd
+
+    @property
+    def data_dir(self) -> Path:
+        """Return the data directory."""
+        return self.path / "data"
+
+    @property
+    def log_path(self) -> Path:
+        """Return the server's log."""
+        return self.path / "server.log"
+
+    @classmethod
+    def create(cls, parent: Path, record: ClusterRecord, *, is_other_user: bool) -> ClusterFolder:
+        """Make the folder inside `parent`, locked before anybody can see a note in it."""
+        parent.mkdir(parents=True, exist_ok=True)
+        path = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
+        path.chmod(0o711 if is_other_user else 0o700)
+        lock_fd = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder = cls(path, lock_fd, record)
+        folder._write()
+        return folder
+
+    @classmethod
+    def claim(cls, path: Path) -> ClusterFolder | None:
+        """Lock an existing cluster's folder; None if its owner lives, or it is not one of ours."""
+        if not _is_ours(path) or not (path / "cluster.json").exists():
+            return None
+        try:
+            lock_fd = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls(path, lock_fd, _read(path / "cluster.json"))
+        except (BlockingIOError, OSError, ServerError):
+            os.close(lock_fd)
+            return None
+
+    def update(self, **changes: Any) -> None:
+        """Change the record, in memory and on disk."""
+        self.record = replace(self.record, **changes)
+        self._write()
+
+    def release(self) -> None:
+        """Unlock the folder and leave it as it is."""
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+    def remove(self) -> None:
+        """Remove the folder, the WAL and socket folders it names, and the lock with it.
+
+        Raises: ServerError naming what is left. Symbolic links are never followed.
+        """
+        self.remove_socket_folder()
+        doomed = [self.path]
+        if self.record.wal_dir is not None:
+            doomed.insert(0, Path(self.record.wal_dir))
+        for folder in doomed:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.release()
+        left = [str(folder) for folder in doomed if folder.exists()]
+        if left:
+            raise ServerError(
+                f"The scratch cluster could not be removed: {', '.join(left)} is left.",
+                hint="see who uses it, then remove the folder",
+            )
+
+    def remove_socket_folder(self) -> None:
+        """Remove the short-named folder of the socket."""
+        if self.record.socket_dir is not None:
+            shutil.rmtree(self.record.socket_dir, ignore_errors=True)
+
+    def _write(self) -> None:
+        text = json.dumps(asdict(self.record), indent=1, sort_keys=True)
+        unfinished = self.path / "cluster.json.new"
+        unfinished.write_text(text + "\n")
+        unfinished.chmod(0o600)
+        unfinished.rename(self.path / "cluster.json")
+
+
+def is_in_use(path: Path) -> bool:
+    """True if a living process holds the cluster in `path`."""
+    with contextlib.suppress(OSError):
+        lock_fd = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock_fd)
+    return False
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        entry = path.lstat()
+    except OSError:
+        return False
+    is_private = not entry.st_mode & 0o022
+    return stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.geteuid() and is_private
+
+
+def _read(path: Path) -> ClusterRecord:
+    try:
+        document = json.loads(path.read_text())
+        if document.get("format") != FORMAT:
+            raise ValueError(f"format {document.get('format')!r}, not {FORMAT}")
+        known = {name: document[name] for name in ClusterRecord.__slots__ if name in document}
+        return ClusterRecord(**known)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ServerError(
+            f"{path} is not the note of a scratch cluster: {error}.",
+            hint="name a folder that --keep left behind",
+        ) from error

@@ -1,0 +1,73 @@
+"""Find and remove the scratch clusters of commands that were killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import ServerError
+from pgdyno.server.cluster_record import FOLDER_PREFIX, ClusterFolder
+from pgdyno.server.placement import LAST_PLACE
+from pgdyno.server.scratch import end_orphan
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """One cluster whose owner had died, and what became of it."""
+
+    path: Path
+    ended_postmaster: bool
+    is_removed: bool
+
+
+def sweep_leftovers(parents: Iterable[Path] | None = None) -> list[Leftover]:
+    """Remove every cluster below `parents` whose owner is dead and which was not to be kept.
+
+    Args: parents, the folders searched (None: $PGDYNO_DATA and /var/tmp). A postmaster that
+    outlived its owner is ended if pid and start time are the recorded ones. Folders of other users
+    are left alone.
+    """
+    found = []
+    for path in _cluster_folders(_usual_parents() if parents is None else parents):
+        folder = ClusterFolder.claim(path)
+        if folder is None:
+            continue
+        ended = end_orphan(folder.record)
+        if folder.record.is_kept:
+            folder.release()
+            if ended:
+                found.append(Leftover(path, ended_postmaster=True, is_removed=False))
+            continue
+        with contextlib.suppress(ServerError):  # What cannot be removed is told by is_removed.
+            folder.remove()
+        found.append(Leftover(path, ended_postmaster=ended, is_removed=not path.exists()))
+    return found
+
+
+def kept_clusters(parents: Iterable[Path] | None = None) -> list[Path]:
+    """Return the folders of kept clusters that no living command uses, oldest first."""
+    found = []
+    for path in _cluster_folders(_usual_parents() if parents is None else parents):
+        folder = ClusterFolder.claim(path)
+        if folder is not None:
+            if folder.record.is_kept:
+                found.append(path)
+            folder.release()
+    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+
+
+def _usual_parents() -> list[Path]:
+    given = os.environ.get("PGDYNO_DATA")
+    return [Path(given), LAST_PLACE] if given else [LAST_PLACE]
+
+
+def _cluster_folders(parents: Iterable[Path]) -> list[Path]:
+    return [
+        path
+        for parent in dict.fromkeys(parent.absolute() for parent in parents)
+        if parent.is_dir() and os.access(parent, os.R_OK | os.X_OK)
+        for path in sorted(parent.glob(f"{FOLDER_PREFIX}*"))
+    ]

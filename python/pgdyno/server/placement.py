@@ -1,0 +1,158 @@
+"""Where a scratch cluster may lie, and whether the dataset fits there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.process.child import UserIds
+from pgdyno.server.identity import can_reach
+from pgdyno.server.storage import free_bytes, mount_of, nearest_existing
+
+LAST_PLACE = Path("/var/tmp")
+WAL_RESERVE_BYTES = 1 << 30  # max_wal_size, which a load or a run fills, is 1 GB unless set.
+
+_PAGE_BYTES, _PAGE_HEADER_BYTES, _LINE_POINTER_BYTES = 8192, 24, 4
+_ACCOUNTS_PER_SCALE = 100_000
+_ACCOUNT_TUPLE_BYTES = 128  # header 24, aid, bid, abalance 12, filler 1 + 84, aligned to 8
+_INDEX_TUPLE_BYTES = 16
+_EMPTY_CLUSTER_BYTES = 24 << 20  # three copies of the template database
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The folder in which a cluster's own folder is made, and why it is not an earlier choice."""
+
+    parent: Path
+    notes: tuple[str, ...] = ()
+
+
+def predicted_size_bytes(scale: int, *, fillfactor: int = 100) -> int:
+    """Return the size of the pgbench tables with their keys.
+
+    Args: scale >= 1; fillfactor 10..100, of the tables (keys keep the B-tree's own 90).
+    Source: page layout of heap and B-tree; the tuple widths of `pgbench -i`.
+    Limits: without history and without what updates add; partitions add less than 1 %.
+    """
+    page_bytes = _PAGE_BYTES - _PAGE_HEADER_BYTES
+    kept_free_bytes = _PAGE_BYTES * (100 - fillfactor) // 100
+    rows_per_page = (page_bytes - kept_free_bytes) // (_ACCOUNT_TUPLE_BYTES + _LINE_POINTER_BYTES)
+    rows = scale * _ACCOUNTS_PER_SCALE
+    heap_pages = -(-rows // max(1, rows_per_page))
+    leaf_bytes = (page_bytes - 16) - _PAGE_BYTES * 10 // 100
+    leaf_pages = -(-rows // (leaf_bytes // (_INDEX_TUPLE_BYTES + _LINE_POINTER_BYTES)))
+    small_tables_pages = 12 + scale // 20  # branches, tellers, their keys, empty history
+    return (heap_pages + leaf_pages + leaf_pages // 280 + small_tables_pages) * _PAGE_BYTES
+
+
+def needed_bytes(
+    scale: int, *, fillfactor: int = 100, wal_bytes: int = WAL_RESERVE_BYTES
+) -> dict[str, int]:
+    """Return how much must be free before loading, for the data and for the WAL.
+
+    The data part includes one sort of the largest key and a tenth for what a run adds.
+    """
+    tables = predicted_size_bytes(scale, fillfactor=fillfactor)
+    sort = scale * _ACCOUNTS_PER_SCALE * _INDEX_TUPLE_BYTES
+    return {"data": _EMPTY_CLUSTER_BYTES + tables + sort + tables // 10, "wal": wal_bytes}
+
+
+def place(
+    *,
+    user: UserIds,
+    data_dir: Path | None,
+    store_dir: Path | None,
+    allow_tmpfs: bool,
+    environ: Mapping[str, str] | None = None,
+) -> Placement:
+    """Choose the parent folder: `data_dir`, else the store, else $PGDYNO_DATA, else /var/tmp.
+
+    A folder that was named (`data_dir`, $PGDYNO_DATA) must do; the store may lie where the server's
+    user cannot go, then the next place is taken and a note says so.
+    Raises: SpecError or RefusedError about a folder that was named.
+    """
+    environ = os.environ if environ is None else environ
+    if data_dir is not None:
+        check_folder(data_dir, user=user, option="--data-dir", allow_tmpfs=allow_tmpfs)
+        return Placement(data_dir.absolute())
+    notes: list[str] = []
+    if store_dir is not None:
+        why_not = _why_not(store_dir, user, allow_tmpfs)
+        if not why_not:
+            return Placement(store_dir.absolute())
+        notes.append(f"the scratch server does not lie in {store_dir}: {why_not}")
+    if environ.get("PGDYNO_DATA"):
+        folder = Path(environ["PGDYNO_DATA"])
+        check_folder(folder, user=user, option="$PGDYNO_DATA", allow_tmpfs=allow_tmpfs)
+        return Placement(folder.absolute(), tuple(notes))
+    check_folder(LAST_PLACE, user=user, option="--data-dir", allow_tmpfs=allow_tmpfs)
+    return Placement(LAST_PLACE, tuple(notes))
+
+
+def check_folder(folder: Path, *, user: UserIds, option: str, allow_tmpfs: bool) -> None:
+    """Raise unless a cluster's folder can be made inside `folder`."""
+    if folder.exists() and not folder.is_dir():
+        raise SpecError(f"{option} {folder} is not a folder.", hint="name a folder")
+    for ancestor in (folder.absolute(), *folder.absolute().parents):
+        if (ancestor / "PG_VERSION").exists():
+            raise RefusedError(
+                f"{option} {folder} lies in {ancestor}, the data directory of a PostgreSQL.",
+                hint="name another folder; pgdyno makes a folder of its own inside it",
+            )
+    why_not = _why_not(folder, user, allow_tmpfs)
+    if why_not.startswith("it is memory"):
+        raise RefusedError(
+            f"{option} {folder}: {why_not}, so nothing measured there says anything about a disk.",
+            hint="name a folder on a disk, or add --allow-tmpfs",
+        )
+    if why_not:
+        raise SpecError(f"{option} {folder}: {why_not}.", hint="name another folder")
+
+
+def wal_parent(
+    wal_dir: Path | None, data_parent: Path, *, user: UserIds, allow_tmpfs: bool
+) -> Path | None:
+    """Return the folder in which one for the WAL is made, or None if the WAL lies with the data."""
+    if wal_dir is None or wal_dir.absolute() == data_parent:
+        return None
+    check_folder(wal_dir, user=user, option="--wal-dir", allow_tmpfs=allow_tmpfs)
+    return wal_dir.absolute()
+
+
+def check_space(needed: Mapping[str, int], data_parent: Path, wal_parent: Path | None) -> None:
+    """Raise ServerError unless what `needed_bytes` says is free, on one file system or on two."""
+    if wal_parent is None or mount_of(data_parent) == mount_of(wal_parent):
+        total = needed["data"] + needed["wal"]
+        check_free_space(data_parent, total, what="The dataset with its WAL")
+    else:
+        check_free_space(data_parent, needed["data"], what="The dataset")
+        check_free_space(wal_parent, needed["wal"], what="The WAL")
+
+
+def check_free_space(folder: Path, bytes_needed: int, *, what: str) -> None:
+    """Raise ServerError unless `bytes_needed` are free where `folder` lies."""
+    free = free_bytes(folder)
+    if free < bytes_needed:
+        raise ServerError(
+            f"{what} needs about {_gb(bytes_needed)} in {folder}, but {_gb(free)} are free.",
+            hint="choose a smaller scale, or another folder with --data-dir and --wal-dir",
+        )
+
+
+def _why_not(folder: Path, user: UserIds, allow_tmpfs: bool) -> str:
+    existing = nearest_existing(folder)
+    mount = mount_of(existing)
+    if mount is not None and mount.is_memory and not allow_tmpfs:
+        return f"it is memory ({mount.file_system})"
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return f"{existing} is not writable"
+    if not can_reach(user, existing):
+        return f"the server's user {user.name} may not enter {existing}"
+    return ""
+
+
+def _gb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:.1f} GB"

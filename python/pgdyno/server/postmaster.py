@@ -1,0 +1,155 @@
+"""One postmaster: started as our own child, watched until it is ready, ended.
+
+It is started without a forking wrapper, so that it is our child: it ends when we end. Its
+death signal is SIGQUIT, an immediate shutdown: sessions end at once, nothing is flushed, and the
+disk is quiet for whatever runs next. The data stay sound, the next start replays the WAL; only
+unlogged tables come back empty. SIGINT would write a whole checkpoint for a cluster that nobody
+waits for any more.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import ServerError
+from pgdyno.process import signals
+from pgdyno.process.child import Child, UserIds, start
+from pgdyno.server.find import Binaries
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
+_POLL_S = 0.02
+_SEVERE = re.compile(r"\b(PANIC|FATAL|ERROR):\s+(.*)")
+_COMPLAINT = re.compile(r"\bLOG:\s+(.*(?:parameter|syntax error).*)")
+_HINT = re.compile(r"\bHINT:\s+(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a postmaster finds its data and leaves its words."""
+
+    data_dir: Path
+    config_path: Path
+    log_path: Path
+    user: UserIds
+
+
+def server_environment(user: UserIds) -> dict[str, str]:
+    """Return the environment of initdb and the postmaster: nothing of ours but the path.
+
+    Messages in English, because what the server says when it fails is read.
+    """
+    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": user.home, "USER": user.name}
+
+
+def start_postmaster(
+    binaries: Binaries, place: Place, *, timeout_s: float = START_TIMEOUT_S
+) -> Child:
+    """Start the postmaster and wait until it accepts connections.
+
+    Raises: ServerError with the server's own words if it does not start (it is ended then);
+    InterruptedByUser, likewise.
+    """
+    log_start = place.log_path.stat().st_size if place.log_path.exists() else 0
+    place.log_path.touch(mode=0o600)
+    with place.log_path.open("ab") as log:
+        child = start(
+            [
+                binaries.program("postgres"),
+                "-D",
+                place.data_dir,
+                f"--config-file={place.config_path}",
+            ],
+            name=f"PostgreSQL {binaries.version}",
+            user=place.user,
+            env=server_environment(place.user),
+            cwd="/",
+            stdout=log,
+            stderr=log,
+            death_signal=signal.SIGQUIT,
+        )
+    try:
+        _await_ready(child, binaries, place, log_start, timeout_s)
+    except BaseException:
+        child.terminate(grace_s=10, signal_number=signal.SIGQUIT)
+        raise
+    return child
+
+
+def stop_postmaster(child: Child, *, is_immediate: bool, timeout_s: float = STOP_TIMEOUT_S) -> None:
+    """End the postmaster: fast (sessions end, a checkpoint is written) or immediate (neither)."""
+    if not is_immediate:
+        with signals.shielded():
+            child.send_signal(signal.SIGINT)
+            if child.ends_within(timeout_s):
+                return
+    # A postmaster gives its children 5 s to follow an immediate shutdown.
+    child.terminate(grace_s=10, signal_number=signal.SIGQUIT)
+
+
+def why_it_failed(log: str) -> tuple[str, str]:
+    """Return the server's telling line and its hint, from the log of one start.
+
+    That is the last severe line; where that one only says that the configuration has errors, the
+    line before it that says which.
+    """
+    reason = hint = complaint = ""
+    for line in log.splitlines():
+        if match := _SEVERE.search(line):
+            is_summary = "contains errors" in match[2] and complaint
+            reason, hint = (complaint if is_summary else f"{match[1]}: {match[2]}"), ""
+        elif match := _COMPLAINT.search(line):
+            complaint = match[1]
+        elif (match := _HINT.search(line)) and reason and not hint:
+            hint = match[1]
+    if not reason:
+        lines = [line for line in log.splitlines() if line.strip()]
+        reason = lines[-1].strip() if lines else "it said nothing"
+    return reason, hint
+
+
+def read_log(path: Path, start_byte: int = 0) -> str:
+    """Return the log from one byte on, at most the last 64 KiB of it."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as stream:
+        stream.seek(max(start_byte, path.stat().st_size - (64 << 10)))
+        return stream.read().decode("utf-8", "replace")
+
+
+def postmaster_status(data_dir: Path, pid: int) -> str:
+    """Return what the postmaster `pid` says of itself in postmaster.pid: "starting", "ready" ..."""
+    try:
+        lines = (data_dir / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return ""
+    return lines[7].strip() if len(lines) > 7 and lines[0].strip() == str(pid) else ""
+
+
+def _await_ready(
+    child: Child, binaries: Binaries, place: Place, log_start: int, timeout_s: float
+) -> None:
+    deadline_ns = monotonic_ns() + int(timeout_s * 1e9)
+    while postmaster_status(place.data_dir, child.pid) != "ready":
+        if child.poll() is not None:
+            reason, hint = why_it_failed(read_log(place.log_path, log_start))
+            raise ServerError(
+                f"PostgreSQL {binaries.version} cannot start: {_sentence(reason)}",
+                hint=hint or "change the settings that the server names",
+            )
+        if monotonic_ns() > deadline_ns:
+            reason, _ = why_it_failed(read_log(place.log_path, log_start))
+            raise ServerError(
+                f"PostgreSQL {binaries.version} did not become ready within {timeout_s:g} s; its"
+                f" last words: {_sentence(reason)}",
+                hint="a large shared_buffers or a recovery takes time; is the disk busy?",
+            )
+        signals.sleep(_POLL_S)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!")) else f"{text}."

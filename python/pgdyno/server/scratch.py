@@ -1,0 +1,479 @@
+"""A PostgreSQL of our own: made, started, changed, stopped and removed without a trace.
+
+Every setting is PostgreSQL's default but the few that measuring needs (`_own_settings`); what the
+user sets lies on top. Root never writes inside the data directory, which belongs to another user:
+the configuration stands beside it and includes the one that initdb made.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from psycopg import sql
+from pydantic import SecretStr
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import ServerError, SpecError
+from pgdyno.process import cleanup, signals
+from pgdyno.process.child import Child, UserIds
+from pgdyno.process.host import ProcessIdentity
+from pgdyno.server import placement
+from pgdyno.server import settings as server_settings
+from pgdyno.server.cluster_record import (
+    SOCKET_PREFIX,
+    WAL_PREFIX,
+    ClusterFolder,
+    ClusterRecord,
+    is_in_use,
+)
+from pgdyno.server.connect import Connection, connect
+from pgdyno.server.find import Binaries, find
+from pgdyno.server.identity import reachable_binaries, server_user
+from pgdyno.server.initdb import SUPERUSER, initdb
+from pgdyno.server.postmaster import (
+    START_TIMEOUT_S,
+    Place,
+    start_postmaster,
+    stop_postmaster,
+)
+from pgdyno.server.target import Target
+
+DATABASE = "postgres"
+SPARE_CONNECTIONS = 20
+SOCKET_PATH_BYTES_MAX = 100
+_PORT_TRIES = 5
+_RELOAD_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchRequest:
+    """What a scratch cluster shall be.
+
+    Args: clients, the largest number of connections the load opens; data_dir and wal_dir, folders
+    inside which folders of our own are made; store_dir, where the experiment's results lie;
+    checksums, None for the version's default; needed, from `placement.needed_bytes`.
+    """
+
+    binaries: Binaries
+    clients: int = 80
+    settings: Mapping[str, str] = field(default_factory=dict)
+    data_dir: Path | None = None
+    wal_dir: Path | None = None
+    store_dir: Path | None = None
+    allow_tmpfs: bool = False
+    keep: bool = False
+    listens_tcp: bool = False
+    checksums: bool | None = None
+    needed: Mapping[str, int] | None = None
+    start_timeout_s: float = START_TIMEOUT_S
+
+
+class ScratchCluster:
+    """One running scratch cluster; `close` removes it, or leaves it stopped if it is to be kept."""
+
+    def __init__(
+        self, folder: ClusterFolder, binaries: Binaries, user: UserIds, *, keep: bool
+    ) -> None:
+        """Take charge of the folder; `create` and `adopt` make clusters."""
+        self.binaries = binaries
+        self.user = user
+        self.keep = keep
+        self.notes: tuple[str, ...] = ()
+        self.start_timeout_s = START_TIMEOUT_S
+        self._folder = folder
+        self._child: Child | None = None
+        self._clients = 80
+        self._listens_tcp = False
+        self._port = 0
+        self._password: SecretStr | None = None
+        self._token = cleanup.register(f"scratch cluster {folder.path}", self.close)
+
+    @classmethod
+    def create(cls, request: ScratchRequest) -> ScratchCluster:
+        """Make a cluster and start it.
+
+        Raises: SpecError or RefusedError about where it shall lie; ServerError with the server's
+        own words if it does not start; InterruptedByUser. Nothing is left behind then.
+        """
+        chosen = server_settings.checked(request.settings)
+        user = server_user(request.binaries)
+        binaries = reachable_binaries(request.binaries, user)
+        spot = placement.place(
+            user=user,
+            data_dir=request.data_dir,
+            store_dir=request.store_dir,
+            allow_tmpfs=request.allow_tmpfs,
+        )
+        wal_parent = placement.wal_parent(
+            request.wal_dir, spot.parent, user=user, allow_tmpfs=request.allow_tmpfs
+        )
+        if request.needed is not None:
+            placement.check_space(request.needed, spot.parent, wal_parent)
+        default_checksums = binaries.major >= 18
+        record = ClusterRecord(
+            bin_dir=str(binaries.bin_dir),
+            version=binaries.version,
+            user=user.name,
+            checksums=default_checksums if request.checksums is None else request.checksums,
+            settings=chosen,
+        )
+        folder = ClusterFolder.create(spot.parent, record, is_other_user=not user.is_current)
+        cluster = cls(folder, binaries, user, keep=False)
+        cluster.notes = spot.notes
+        cluster.start_timeout_s = request.start_timeout_s
+        try:
+            cluster._initdb(wal_parent)
+            cluster._open(request.clients, listens_tcp=request.listens_tcp)
+            cluster.start()
+        except BaseException:
+            cluster.close()
+            raise
+        if request.keep:
+            cluster.keep = True
+            folder.update(is_kept=True)
+        return cluster
+
+    @classmethod
+    def adopt(
+        cls,
+        path: Path,
+        *,
+        clients: int = 80,
+        settings: Mapping[str, str] | None = None,
+        listens_tcp: bool = False,
+        keep: bool = True,
+    ) -> ScratchCluster:
+        """Start a cluster that an earlier command kept.
+
+        Args: settings, instead of those it had (None: the same ones).
+        Raises: SpecError if `path` is none, or is in use.
+        """
+        folder = ClusterFolder.claim(path)
+        if folder is None or not folder.record.is_kept:
+            if folder is not None:
+                folder.release()
+            why = "is in use by another command" if is_in_use(path) else "is no kept cluster"
+            raise SpecError(
+                f"{path} {why}.", hint="name the folder that --keep printed, in no other use"
+            )
+        record = folder.record
+        chosen = server_settings.checked(record.settings if settings is None else settings)
+        binaries = find(bin_dir=Path(record.bin_dir), version=record.version.split(".")[0])
+        user = UserIds.of(record.user) if os.geteuid() == 0 else UserIds.current()
+        cluster = cls(folder, binaries, user, keep=True)
+        try:
+            end_orphan(record)
+            folder.update(settings=chosen)
+            cluster._open(clients, listens_tcp=listens_tcp)
+            cluster.start()
+        except BaseException:
+            cluster.close()
+            raise
+        cluster.keep = keep
+        return cluster
+
+    @property
+    def path(self) -> Path:
+        """Return the cluster's folder, which `--keep` prints."""
+        return self._folder.path
+
+    @property
+    def data_dir(self) -> Path:
+        """Return the data directory."""
+        return self._folder.data_dir
+
+    @property
+    def wal_dir(self) -> Path:
+        """Return where the WAL lies."""
+        wal_dir = self._folder.record.wal_dir
+        return Path(wal_dir) if wal_dir else self.data_dir / "pg_wal"
+
+    @property
+    def log_path(self) -> Path:
+        """Return the server's log."""
+        return self._folder.log_path
+
+    @property
+    def has_checksums(self) -> bool:
+        """True if data pages carry checksums."""
+        return self._folder.record.checksums
+
+    @property
+    def pid(self) -> int | None:
+        """Return the postmaster's pid, or None while it does not run."""
+        return self._child.pid if self._child is not None and self._child.poll() is None else None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings on top of PostgreSQL's and our own."""
+        return dict(self._folder.record.settings)
+
+    @property
+    def target(self) -> Target:
+        """Return where to connect, through the Unix socket."""
+        return Target(
+            host=self._folder.record.socket_dir or "",
+            ports=str(self._port),
+            user=SUPERUSER,
+            database=DATABASE,
+            sslmode="disable",
+            is_scratch=True,
+        )
+
+    @property
+    def tcp_target(self) -> Target:
+        """Return where to connect through TCP, with a password; needs `listens_tcp`."""
+        assert self._listens_tcp, "this cluster listens on its Unix socket only"
+        return Target(
+            host="127.0.0.1",
+            ports=str(self._port),
+            user=SUPERUSER,
+            database=DATABASE,
+            password=self._password,
+            sslmode="disable",
+            is_scratch=True,
+        )
+
+    def connect(self, *, verb: str = "scratch", run_name: str = "control") -> Connection:
+        """Open a control connection as superuser."""
+        return connect(self.target, verb=verb, run=run_name)
+
+    def start(self) -> None:
+        """Start the postmaster with the present settings and wait until it is ready.
+
+        Raises: ServerError with the server's own words.
+        """
+        assert self.pid is None, "it runs already"
+        for attempt in range(1, _PORT_TRIES + 1):
+            self._port = _free_port() if self._listens_tcp else 5432
+            self._write_configuration(self.settings)
+            try:
+                self._child = start_postmaster(
+                    self.binaries, self._place, timeout_s=self.start_timeout_s
+                )
+                break
+            except ServerError as error:
+                is_taken = "TCP/IP socket" in error.message or "could not bind" in error.message
+                if not (self._listens_tcp and is_taken and attempt < _PORT_TRIES):
+                    raise
+        identity = ProcessIdentity.of(self._child.pid) if self._child else None
+        if identity is not None:
+            self._folder.update(postmaster_pid=identity.pid, postmaster_started=identity.started)
+        if self._listens_tcp:
+            self._set_password()
+
+    def stop(self, *, is_immediate: bool = False) -> None:
+        """Stop the postmaster: fast, then immediate, then killed; stopping twice is harmless."""
+        if self._child is not None:
+            stop_postmaster(self._child, is_immediate=is_immediate)
+            self._child = None
+
+    def restart(self, settings: Mapping[str, str] | None = None) -> None:
+        """Stop, and start with `settings` instead of the present ones (None: the same).
+
+        Raises: ServerError if it does not start with them; the cluster is stopped then, and
+        another `restart` may bring it back.
+        """
+        chosen = self.settings if settings is None else server_settings.checked(settings)
+        self.stop()
+        self._folder.update(settings=chosen)
+        self.start()
+
+    def apply(self, settings: Mapping[str, str]) -> bool:
+        """Make `settings` the present ones, by a reload where that is enough.
+
+        Returns: True if the server was restarted. Raises: ServerError if the server refuses one,
+        or a new session does not see it; after a refusal the previous ones still hold.
+        """
+        chosen, previous = server_settings.checked(settings), self.settings
+        changed = {name for name in {*chosen, *previous} if chosen.get(name) != previous.get(name)}
+        if not changed:
+            return False
+        with self.connect() as connection:
+            context = server_settings.contexts(connection, changed)
+            self._require_acceptable(connection, chosen)
+        needs_restart = any(context.get(name, "postmaster") == "postmaster" for name in changed)
+        if needs_restart:
+            try:
+                self.restart(chosen)
+            except ServerError:
+                self.restart(previous)
+                raise
+        else:
+            self._reload(chosen)
+        with self.connect() as connection:
+            server_settings.require(connection, chosen)
+        return needs_restart
+
+    def close(self) -> None:
+        """Leave nothing behind, or a stopped cluster that `adopt` starts again if it is kept."""
+        if self.keep:
+            with signals.shielded():
+                self.stop()
+                self._folder.remove_socket_folder()
+                self._folder.update(socket_dir=None, postmaster_pid=None, postmaster_started=None)
+                self._folder.release()
+                cleanup.forget(self._token)
+        else:
+            self.remove()
+
+    def remove(self) -> None:
+        """Stop at once and remove every folder; a signal meanwhile does not cut this short."""
+        with signals.shielded():
+            self.stop(is_immediate=True)  # No checkpoint for data nobody will read.
+            cleanup.forget(self._token)
+            self._folder.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _place(self) -> Place:
+        return Place(
+            data_dir=self.data_dir,
+            config_path=self.path / "postgresql.conf",
+            log_path=self.log_path,
+            user=self.user,
+        )
+
+    def _initdb(self, wal_parent: Path | None) -> None:
+        self._give(self.data_dir)
+        wal_dir = None
+        if wal_parent is not None:
+            wal_parent.mkdir(parents=True, exist_ok=True)
+            wal_dir = Path(tempfile.mkdtemp(prefix=WAL_PREFIX, dir=wal_parent))
+            self._folder.update(wal_dir=str(wal_dir))
+            os.chown(wal_dir, self.user.uid, self.user.gid)
+        initdb(
+            self.binaries,
+            self.user,
+            data_dir=self.data_dir,
+            wal_dir=wal_dir,
+            checksums=self.has_checksums,
+        )
+
+    def _open(self, clients: int, *, listens_tcp: bool) -> None:
+        """Prepare what every start needs: the socket's folder and who may connect."""
+        self._clients, self._listens_tcp = clients, listens_tcp
+        base = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+        socket_dir = Path(tempfile.mkdtemp(prefix=SOCKET_PREFIX, dir=base))
+        self._folder.update(socket_dir=str(socket_dir))
+        os.chown(socket_dir, self.user.uid, self.user.gid)
+        if len(os.fsencode(socket_dir / ".s.PGSQL.65535.lock")) > SOCKET_PATH_BYTES_MAX:
+            raise ServerError(
+                f"The path of a socket in {socket_dir} would be too long for the kernel.",
+                hint="set TMPDIR to a short path",
+            )
+        # Trust holds inside a folder that only the server's user (and root) may enter.
+        hba = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        self._write(self.path / "pg_hba.conf", hba)
+
+    def _write_configuration(self, settings: Mapping[str, str]) -> None:
+        include = f"include '{_quoted(self.data_dir / 'postgresql.conf')}'\n"
+        own = server_settings.as_configuration(self._own_settings())
+        self._write(
+            self.path / "postgresql.conf",
+            include + own + server_settings.as_configuration(settings),
+        )
+
+    def _own_settings(self) -> dict[str, str]:
+        return {
+            "hba_file": str(self.path / "pg_hba.conf"),
+            "listen_addresses": "127.0.0.1" if self._listens_tcp else "",
+            "port": str(self._port),
+            "unix_socket_directories": self._folder.record.socket_dir or "",
+            "unix_socket_permissions": "0700",
+            "cluster_name": self.path.name,
+            "max_connections": str(self._clients + SPARE_CONNECTIONS),
+            "compute_query_id": "on",
+            "track_io_timing": "on",
+            "log_checkpoints": "on",
+        }
+
+    def _require_acceptable(self, connection: Connection, chosen: Mapping[str, str]) -> None:
+        """Raise ServerError if the running server says that it would refuse `chosen`."""
+        self._write_configuration(chosen)
+        refused = connection.execute(
+            "SELECT name, setting, error FROM pg_file_settings WHERE error IS NOT NULL"
+            " AND error <> 'setting could not be applied' ORDER BY seqno LIMIT 1"
+        ).fetchone()
+        if refused is None:
+            # A value the running server only fails to apply may need a restart; or be wrong.
+            return
+        self._write_configuration(self.settings)
+        name, value, error = refused
+        raise ServerError(
+            f"PostgreSQL {self.binaries.version} refuses {name} = {value!r}: {error}.",
+            hint="the previous settings still hold",
+        )
+
+    def _reload(self, chosen: Mapping[str, str]) -> None:
+        assert self._child is not None, "only a running server can be reloaded"
+        with self.connect() as connection:
+            before = _configuration_time(connection)
+        self._write_configuration(chosen)
+        self._child.send_signal(signal.SIGHUP)
+        self._folder.update(settings=dict(chosen))
+        deadline_ns = monotonic_ns() + int(_RELOAD_TIMEOUT_S * 1e9)
+        while monotonic_ns() < deadline_ns:
+            with self.connect() as connection:  # A new session starts with what was reloaded.
+                if _configuration_time(connection) != before:
+                    return
+            signals.sleep(0.01)
+        raise ServerError(
+            f"The server did not reload its settings within {_RELOAD_TIMEOUT_S:g} s.",
+            hint=f"see {self.log_path}",
+        )
+
+    def _set_password(self) -> None:
+        self._password = SecretStr(secrets.token_urlsafe(24))
+        with self.connect() as connection:
+            # Only the verifier travels, so no log of statements can show the password.
+            verifier = connection.pgconn.encrypt_password(
+                self._password.get_secret_value().encode(), SUPERUSER.encode(), b"scram-sha-256"
+            )
+            connection.execute(
+                sql.SQL("ALTER ROLE {} PASSWORD {}").format(
+                    sql.Identifier(SUPERUSER), sql.Literal(verifier.decode())
+                )
+            )
+
+    def _give(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        os.chown(folder, self.user.uid, self.user.gid)
+
+    def _write(self, path: Path, text: str) -> None:
+        path.write_text(text)
+        path.chmod(0o644)
+
+
+def end_orphan(record: ClusterRecord) -> bool:
+    """End the postmaster of a cluster whose owner died; True if one was still running."""
+    identity = record.postmaster
+    return identity is not None and identity.end(grace_s=10, signal_number=signal.SIGQUIT)
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _configuration_time(connection: Connection) -> object:
+    row = connection.execute("SELECT pg_conf_load_time()").fetchone()
+    return None if row is None else row[0]
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("\\", "\\\\").replace("'", "''")

@@ -1,0 +1,183 @@
+"""Settings of a server: written down, compared with what a new session sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from pgdyno.errors import ServerError, SpecError
+from pgdyno.server.connect import Connection
+
+# What a scratch cluster needs to be found and left alone; a variant may not move it.
+RESERVED = frozenset(
+    {
+        "cluster_name",
+        "config_file",
+        "data_directory",
+        "external_pid_file",
+        "hba_file",
+        "ident_file",
+        "listen_addresses",
+        "port",
+        "unix_socket_directories",
+        "unix_socket_permissions",
+    }
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?")
+_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)")
+_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_MICROSECONDS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_TRUE, _FALSE = frozenset({"on", "true", "yes", "1"}), frozenset({"off", "false", "no", "0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A setting that a new session does not see as it was asked for."""
+
+    name: str
+    wanted: str
+    seen: str | None
+
+    def __str__(self) -> str:
+        seen = "no such setting" if self.seen is None else repr(self.seen)
+        return f"{self.name}: asked {self.wanted!r}, seen {seen}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    setting: str
+    unit: str | None
+    vartype: str
+    enumvals: tuple[str, ...]
+    source: str
+
+
+def checked(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with lower-case names. Raises: SpecError for one that cannot be."""
+    result: dict[str, str] = {}
+    for name, value in settings.items():
+        if not _NAME.fullmatch(name):
+            raise SpecError(f"{name!r} is not the name of a setting.", hint="--set name=value")
+        if name.lower() in RESERVED:
+            raise SpecError(
+                f"{name.lower()} of a scratch server belongs to pgdyno.",
+                hint="leave it out; --data-dir and --wal-dir place the files",
+            )
+        if "\n" in value or "\0" in value:
+            raise SpecError(f"{name} = {value!r} is not one line.", hint="--set name=value")
+        result[name.lower()] = value
+    return result
+
+
+def as_configuration(settings: Mapping[str, str]) -> str:
+    """Return lines of postgresql.conf."""
+    lines = []
+    for name, value in settings.items():
+        quoted = value.replace("\\", "\\\\").replace("'", "''")
+        lines.append(f"{name} = '{quoted}'\n")
+    return "".join(lines)
+
+
+def contexts(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+    """Return what it takes to change each setting the server knows: pg_settings.context."""
+    rows = connection.execute(
+        "SELECT name, context FROM pg_settings WHERE lower(name) = ANY(%s)", [list(names)]
+    ).fetchall()
+    return {str(name).lower(): str(context) for name, context in rows}
+
+
+def read_back(connection: Connection, wanted: Mapping[str, str]) -> list[Mismatch]:
+    """Return the settings that this session does not see as wanted.
+
+    The connection must be new, and the load's own: a role or database may override the server.
+    Limits: a value the server chooses itself (-1, default) and a hidden spelling of an enum count
+    as seen.
+    """
+    rows = connection.execute(
+        "SELECT name, setting, unit, vartype, enumvals, source FROM pg_settings"
+        " WHERE lower(name) = ANY(%s)",
+        [[name.lower() for name in wanted]],
+    ).fetchall()
+    shown = {
+        str(name).lower(): _Shown(setting, unit, vartype, tuple(enumvals or ()), source)
+        for name, setting, unit, vartype, enumvals, source in rows
+    }
+    result = []
+    for name, value in wanted.items():
+        seen = shown.get(name.lower())
+        if seen is None or not _is_same(value.strip(), seen):
+            text = None if seen is None else seen.setting + (f" x {seen.unit}" if seen.unit else "")
+            result.append(Mismatch(name, value, text))
+    return result
+
+
+def require(connection: Connection, wanted: Mapping[str, str]) -> None:
+    """Raise ServerError unless the session sees every setting as wanted."""
+    wrong = read_back(connection, wanted)
+    if wrong:
+        raise ServerError(
+            f"Not every setting took effect: {'; '.join(map(str, wrong))}.",
+            hint="something overrides it: ALTER SYSTEM, ALTER ROLE or ALTER DATABASE ... SET",
+        )
+
+
+def _is_same(wanted: str, seen: _Shown) -> bool:
+    if wanted.lower() == seen.setting.lower() or wanted.lower() == "default":
+        return True
+    if seen.vartype == "bool":
+        truth = {"on": _TRUE, "off": _FALSE}[seen.setting]
+        return any(word.startswith(wanted.lower()) for word in truth) and wanted != ""
+    if seen.vartype == "enum":
+        is_listed = wanted.lower() in {value.lower() for value in seen.enumvals}
+        return not is_listed and seen.source != "default"
+    if seen.vartype in ("integer", "real"):
+        return _is_same_number(wanted, seen)
+    return False
+
+
+def _is_same_number(wanted: str, seen: _Shown) -> bool:
+    match = _NUMBER.fullmatch(wanted)
+    if match is None:
+        # Hexadecimal and octal are allowed too, and rare.
+        try:
+            return int(wanted, 0) == int(seen.setting)
+        except ValueError:
+            return False
+    try:
+        number, shown = Decimal(match[1]), Decimal(seen.setting)
+    except InvalidOperation:
+        return False
+    if number == -1:
+        return True
+    base = _base_units(seen.unit)
+    if not match[2]:
+        return _rounds_to(number, shown, seen.vartype)
+    if base is None:
+        return False
+    scale, table = base
+    factor = table.get(match[2])
+    return factor is not None and _rounds_to(number * factor / scale, shown, seen.vartype)
+
+
+def _base_units(unit: str | None) -> tuple[int, Mapping[str, int]] | None:
+    """Return how many bytes or microseconds one unit such as "8kB" or "ms" is, and the table."""
+    match = re.fullmatch(r"(\d*)([A-Za-z]+)", unit or "")
+    for table in (_BYTES, _MICROSECONDS):
+        if match is not None and match[2] in table:
+            return int(match[1] or 1) * table[match[2]], table
+    return None
+
+
+def _rounds_to(number: Decimal, shown: Decimal, vartype: str) -> bool:
+    if vartype == "integer":
+        return abs(number - shown) <= Decimal("0.5")
+    return abs(number - shown) <= abs(shown) * Decimal("1e-5")
