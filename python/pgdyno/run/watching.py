@@ -1,0 +1,121 @@
+"""What the record stream says of the run under way: for the live line, not for results."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from pgdyno.engine.records import HistogramRecord, Interval, Phase, Record
+from pgdyno.engine.records import Progress as LoadProgress
+from pgdyno.run.progress import Moment, Progress
+from pgdyno.spec.planned import PlannedRun
+
+_WINDOW_INTERVALS = 10
+_PHASE_WORDS = {
+    "connect": "connecting",
+    "prepare": "preparing",
+    "warm": "warming up",
+    "measure": "measuring",
+    "drain": "draining",
+    "create": "creating tables",
+    "load": "loading",
+    "vacuum": "vacuuming",
+    "index": "building keys",
+    "foreign_keys": "checking foreign keys",
+}
+
+
+class RunWatch:
+    """Turns records into moments: phase, elapsed, tps over the last second, p99, failures."""
+
+    def __init__(
+        self, planned: PlannedRun, label: str, progress: Progress, *, position: str
+    ) -> None:
+        self._progress = progress
+        self._label = label
+        self._position = position
+        self._lengths_ns = {"warm": planned.warm_ns, "measure": planned.measure_ns}
+        if planned.transactions_per_client is not None:
+            self._lengths_ns["measure"] = 0
+        self._phase = "connect"
+        self._phase_began_ns = 0
+        self._recent: deque[Interval] = deque(maxlen=_WINDOW_INTERVALS)
+        self._p99_ms: float | None = None
+        self._failed_count = 0
+
+    def see(self, record: Record) -> None:
+        """Take one record in and tell the progress when it moved."""
+        if isinstance(record, Phase) and record.event == "begin":
+            self._phase, self._phase_began_ns = record.phase, record.time_ns
+            if record.phase == "measure":
+                self._failed_count = 0
+        elif isinstance(record, HistogramRecord):
+            if record.measured == "latency" and record.script is None:
+                self._p99_ms = _p99_ms(record)
+        elif isinstance(record, Interval):
+            self._recent.append(record)
+            self._failed_count += record.counts.failed
+            self._progress.moved(self._moment(record.time_ns))
+
+    def _moment(self, now_ns: int) -> Moment:
+        seconds = sum(interval.interval_ns for interval in self._recent) / 1e9
+        completed = sum(interval.counts.completed for interval in self._recent)
+        return Moment(
+            label=self._label,
+            phase=_PHASE_WORDS[self._phase],
+            elapsed_ns=max(0, now_ns - self._phase_began_ns),
+            total_ns=self._lengths_ns.get(self._phase, 0),
+            tps=completed / seconds if seconds else None,
+            p99_ms=self._p99_ms,
+            failed_count=self._failed_count,
+            position=self._position,
+        )
+
+
+class LoadWatch:
+    """Turns the records of loading a dataset into moments, with the time left."""
+
+    def __init__(self, label: str, progress: Progress) -> None:
+        self._progress = progress
+        self._label = label
+        self._phase = "create"
+        self._began_ns = 0
+        self._tables: dict[str, LoadProgress] = {}
+
+    def see(self, record: Record) -> None:
+        """Take one record in and tell the progress when it moved."""
+        if isinstance(record, Phase) and record.event == "begin":
+            self._phase, self._began_ns = record.phase, record.time_ns
+            self._progress.moved(Moment(self._label, _PHASE_WORDS[record.phase]))
+        elif isinstance(record, LoadProgress):
+            self._tables[record.table] = record
+            self._progress.moved(self._moment(record.time_ns))
+
+    def _moment(self, now_ns: int) -> Moment:
+        done = sum(table.rows_done for table in self._tables.values())
+        total = sum(table.rows_total for table in self._tables.values())
+        elapsed_ns = now_ns - self._began_ns
+        share = f" {done / total:.0%}" if total else ""
+        return Moment(
+            label=self._label,
+            phase=_PHASE_WORDS[self._phase] + share,
+            elapsed_ns=elapsed_ns,
+            eta_ns=round(elapsed_ns * (total - done) / done) if done else 0,
+        )
+
+
+def _p99_ms(record: HistogramRecord) -> float:
+    """Return the upper edge of the bucket that holds p99, in ms."""
+    rank = -(-record.count * 99 // 100)
+    seen = 0
+    for bucket, count in record.buckets:
+        seen += count
+        if seen >= rank:
+            return _upper_edge_ns(bucket) / 1e6
+    return record.max_ns / 1e6
+
+
+def _upper_edge_ns(bucket: int) -> int:
+    if bucket < 2048:
+        return (bucket + 1) << 6
+    exponent = bucket // 1024 - 1
+    return (bucket - 1024 * exponent + 1) << exponent << 6
