@@ -1,0 +1,29 @@
+"""The array types that analysis takes and gives, and the checks every estimator makes first."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.errors import AnalysisError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+def finite(values: npt.ArrayLike, *, what: str, at_least: int = 1) -> FloatArray:
+    """Return `values` as a one-dimensional float array; refuse gaps and too few of them.
+
+    Raises: AnalysisError if a value is not finite, or fewer than `at_least` are given.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise AnalysisError(f"{what} must be one series, got {array.ndim} dimensions")
+    if array.size < at_least:
+        raise AnalysisError(
+            f"{what} needs at least {at_least} values, got {array.size}",
+            hint="measure longer or more often",
+        )
+    if not np.isfinite(array).all():
+        raise AnalysisError(f"{what} has values that are not finite numbers")
+    return array

@@ -1,0 +1,266 @@
+"""The load curve: throughput and latency by number of clients, the peak, the knee, what follows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.arrays import FloatArray, finite
+from pgdyno.analysis.estimate import (
+    Estimate,
+    mean_between_runs,
+    t_quantile,
+    without_interval,
+)
+from pgdyno.analysis.usl import Usl, fit_usl
+from pgdyno.errors import AnalysisError
+
+KNEE_TOLERANCE_RATIO = 0.03
+_REPLICATES = 4000
+_SHARED_DEGREES = 4.0  # weight of the scatter of all levels against a level's own
+
+
+@dataclass(frozen=True, slots=True)
+class CurveLevel:
+    """One load: mean over its runs, with Student's t interval between runs; latencies in "ns"."""
+
+    clients: int
+    tps: Estimate
+    latency: Mapping[str, Estimate]
+    runs_tps: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The highest mean throughput; `is_at_edge`: at the largest load measured, more may follow."""
+
+    clients: int
+    tps: Estimate
+    is_at_edge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KneeCandidate:
+    """A level and the probability that the knee is there."""
+
+    clients: int
+    probability_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """The smallest load within the tolerance of the peak.
+
+    `candidates`: every level the data cannot exclude, by rising load, with its probability;
+    together they hold the knee with at least 95 %. Empty when levels have one run: no interval.
+    """
+
+    clients: int
+    tps: Estimate
+    tolerance_ratio: float
+    candidates: tuple[KneeCandidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """Throughput at the largest load relative to the peak: -0.2 is a fifth lost."""
+
+    clients: int
+    change: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCurve:
+    """Everything a sweep says; `degradation` is None when the peak is at the largest load."""
+
+    levels: tuple[CurveLevel, ...]
+    peak: Peak
+    knee: Knee
+    degradation: Degradation | None
+    usl: Usl | None
+
+
+def load_curve(
+    clients: npt.ArrayLike,
+    tps: npt.ArrayLike,
+    *,
+    seed: int,
+    latency_ns: Mapping[str, npt.ArrayLike] | None = None,
+    tolerance_ratio: float = KNEE_TOLERANCE_RATIO,
+) -> LoadCurve:
+    """Return the load curve of a sweep.
+
+    Args: clients and tps, one entry per run in any order; latency_ns, by name ("p99"), one entry
+    per run in the same order. At least 3 runs a level give useful intervals; one gives none.
+    Raises: AnalysisError if the arrays differ in length, throughput is not above 0, or levels
+    differ in having one run or several.
+    Source: intervals of levels: Student's t over runs. Peak: bias-corrected ("basic") bootstrap
+    of the maximum (Efron and Tibshirani 1993), its upper end half way to the highest upper end of
+    a single level. Knee: probabilities by the same bootstrap, the set by inverting t tests.
+    Limits: coverage was established by simulation (docs/method.md) for 3 to 5 runs a level.
+    """
+    load, speed = finite(clients, what="clients"), finite(tps, what="throughput of runs")
+    if load.size != speed.size:
+        raise AnalysisError(f"{load.size} loads but {speed.size} throughputs were given")
+    if (speed <= 0).any():
+        raise AnalysisError("a run without committed transactions has no place on a load curve")
+    latency = {name: finite(of, what=name) for name, of in (latency_ns or {}).items()}
+    for name, of in latency.items():
+        if of.size != load.size:
+            raise AnalysisError(f"{load.size} runs but {of.size} values of {name} were given")
+    levels = tuple(_level(int(level), load, speed, latency) for level in np.unique(load))
+    scatter = _scatter(levels)
+    means = np.array([level.tps.value for level in levels])
+    draws = _draws(means, scatter, np.random.default_rng(seed))
+    counts = np.array([level.clients for level in levels], dtype=np.float64)
+    return LoadCurve(
+        levels,
+        _peak(levels, means, scatter, draws),
+        _knee(levels, means, scatter, draws, tolerance_ratio),
+        _degradation(levels, means, draws),
+        fit_usl(counts, means, draws, run_count=int(load.size)),
+    )
+
+
+def _level(
+    clients: int, load: FloatArray, speed: FloatArray, latency: Mapping[str, FloatArray]
+) -> CurveLevel:
+    here = load == clients
+    return CurveLevel(
+        clients,
+        mean_between_runs(speed[here], "tps"),
+        {name: mean_between_runs(of[here], "ns") for name, of in latency.items()},
+        tuple(float(value) for value in speed[here]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scatter:
+    """Standard error of the logarithm of each level's mean; None of it with one run a level."""
+
+    error: FloatArray
+    degrees: float
+
+    @property
+    def is_known(self) -> bool:
+        return self.degrees > 0
+
+
+def _scatter(levels: tuple[CurveLevel, ...]) -> _Scatter:
+    """Return the relative standard error of every level, steadied by that of all levels.
+
+    Three runs know their own scatter badly. Each level's variance is averaged with the mean
+    variance of all levels, which weighs as much as 4 degrees of freedom.
+    Source: moderated variance, Smyth 2004, with a fixed prior weight.
+    """
+    sizes = np.array([len(level.runs_tps) for level in levels])
+    if (sizes == 1).all():
+        return _Scatter(np.zeros(len(levels)), 0)
+    if (sizes == 1).any():
+        raise AnalysisError(
+            "some loads have one run and some several: a curve needs at least 2 runs of each"
+        )
+    own = np.array([np.log(level.runs_tps).var(ddof=1) for level in levels])
+    shared = float(np.average(own, weights=sizes - 1))
+    variance = (_SHARED_DEGREES * shared + (sizes - 1) * own) / (_SHARED_DEGREES + sizes - 1)
+    degrees = min(_SHARED_DEGREES + float(sizes.min()) - 1, float((sizes - 1).sum()))
+    return _Scatter(np.sqrt(variance / sizes), degrees)
+
+
+def _draws(means: FloatArray, scatter: _Scatter, rng: np.random.Generator) -> FloatArray:
+    """Return bootstrap draws of every level's mean, shape (replicates, levels).
+
+    Drawn from Student's t instead of resampling runs: 3 runs have only 10 distinct resamples,
+    and these lack a third of the variance.
+    """
+    if not scatter.is_known:
+        return np.zeros((0, means.size))
+    noise = rng.standard_t(scatter.degrees, size=(_REPLICATES, means.size))
+    return np.asarray(means * np.exp(noise * scatter.error), dtype=np.float64)
+
+
+def _peak(
+    levels: tuple[CurveLevel, ...], means: FloatArray, scatter: _Scatter, draws: FloatArray
+) -> Peak:
+    best = int(np.argmax(means))
+    value = float(means[best])
+    is_at_edge = best == len(levels) - 1
+    if not scatter.is_known:
+        return Peak(levels[best].clients, without_interval(value, "tps"), is_at_edge)
+    # The highest of several noisy means lies too high on average; the draws show by how much.
+    bias = np.log(draws.max(axis=1) / value)
+    above, below = (float(bound) for bound in np.quantile(bias, (0.975, 0.025)))
+    # On a plateau the correction of the upper end is itself uncertain: go half way back.
+    single_high = float(np.quantile(draws, 0.975, axis=0).max())
+    high = math.sqrt(value * math.exp(-below) * single_high)
+    runs = sum(len(level.runs_tps) for level in levels)
+    low = min(value * math.exp(-above), value)
+    tps = Estimate(value, low, max(high, value), runs, "tps", "between_runs")
+    return Peak(levels[best].clients, tps, is_at_edge)
+
+
+def _knee(
+    levels: tuple[CurveLevel, ...],
+    means: FloatArray,
+    scatter: _Scatter,
+    draws: FloatArray,
+    tolerance_ratio: float,
+) -> Knee:
+    enough = 1 - tolerance_ratio
+    knee = int(np.argmax(means >= enough * means.max()))
+    candidates: tuple[KneeCandidate, ...] = ()
+    if scatter.is_known:
+        place = np.argmax(draws >= enough * draws.max(axis=1, keepdims=True), axis=1)
+        probability = np.bincount(place, minlength=means.size) / place.size
+        possible = _possible_knees(np.log(means), scatter, math.log(enough))
+        candidates = tuple(
+            KneeCandidate(level.clients, float(ratio))
+            for level, ratio, is_possible in zip(levels, probability, possible, strict=True)
+            if is_possible
+        )
+    return Knee(levels[knee].clients, levels[knee].tps, tolerance_ratio, candidates)
+
+
+def _possible_knees(
+    log_means: FloatArray, scatter: _Scatter, log_enough: float
+) -> npt.NDArray[np.bool_]:
+    """Return which levels the data cannot exclude as the knee, with 95 % confidence.
+
+    A level is excluded when some other is beyond doubt more than the tolerance above it (tests of
+    all others share 2.5 %), or when a smaller load is beyond doubt within the tolerance of every
+    other (2.5 %, no sharing: all its tests must agree, Berger 1982).
+    """
+    others = max(log_means.size - 1, 1)
+    error = np.hypot(scatter.error[:, None], scatter.error[None, :])
+    lead = log_means[None, :] - log_means[:, None] + log_enough  # of column over row
+    is_too_low = (lead > error * t_quantile(1 - 0.025 / others, scatter.degrees)).any(axis=1)
+    is_enough = -lead > error * t_quantile(0.975, scatter.degrees)
+    np.fill_diagonal(is_enough, True)
+    reaches = is_enough.all(axis=1)
+    possible: npt.NDArray[np.bool_] = np.logical_not(np.asarray(is_too_low))
+    if reaches.any():
+        possible[int(np.argmax(reaches)) + 1 :] = False
+    possible[int(np.argmax(log_means >= log_means.max() + log_enough))] = True
+    return possible
+
+
+def _degradation(
+    levels: tuple[CurveLevel, ...], means: FloatArray, draws: FloatArray
+) -> Degradation | None:
+    best = int(np.argmax(means))
+    if best == len(levels) - 1:
+        return None
+    value = float(means[-1] / means[best]) - 1
+    if draws.shape[0] == 0:
+        return Degradation(levels[-1].clients, without_interval(value, "1"))
+    # Bias-corrected as the peak: the best level was chosen for being high.
+    moved = np.log(draws[:, -1] / draws.max(axis=1)) - math.log1p(value)
+    above, below = (float(bound) for bound in np.quantile(moved, (0.975, 0.025)))
+    low = min(math.expm1(math.log1p(value) - above), value)
+    high = max(math.expm1(math.log1p(value) - below), value)
+    runs = sum(len(level.runs_tps) for level in levels)
+    return Degradation(levels[-1].clients, Estimate(value, low, high, runs, "1", "between_runs"))

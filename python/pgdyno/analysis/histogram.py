@@ -1,0 +1,159 @@
+"""Latency distributions in the engine's buckets: 3 digits, 64 ns; merged, never averaged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.arrays import IntArray
+from pgdyno.errors import AnalysisError
+
+_UNIT_BITS = 6  # one unit is 64 ns
+_LINEAR = 2048  # below this many units a bucket is one unit wide
+_HALF = 1024  # above, every doubling of the value has this many buckets
+
+
+def bucket_of(value_ns: npt.ArrayLike) -> IntArray:
+    """Return the bucket of each value.
+
+    Args: value_ns, integers >= 0. Source: the engine's contract, `bucket.rs`.
+    """
+    unit = np.asarray(value_ns, dtype=np.int64) >> _UNIT_BITS
+    # Subtle: frexp of an integer below 2**53 is exact, so this is floor(log2), never one off.
+    exponent = np.maximum(np.frexp(unit.astype(np.float64))[1].astype(np.int64) - 1 - 10, 0)
+    return np.where(unit < _LINEAR, unit, _HALF * exponent + (unit >> exponent)).astype(np.int64)
+
+
+def bucket_range_ns(bucket: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """Return the smallest value and the width of each bucket, in nanoseconds."""
+    index = np.asarray(bucket, dtype=np.int64)
+    exponent = np.where(index < _LINEAR, 0, index // _HALF - 1)
+    low_ns = (index - _HALF * exponent) << exponent << _UNIT_BITS
+    return low_ns, np.int64(1) << (exponent + _UNIT_BITS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """Counts by bucket (ascending, all above 0), with exact sum, minimum and maximum."""
+
+    index: IntArray
+    count: IntArray
+    sum_ns: int
+    min_ns: int
+    max_ns: int
+
+    @classmethod
+    def from_buckets(
+        cls, buckets: Sequence[Sequence[int]], *, sum_ns: int, min_ns: int, max_ns: int
+    ) -> Histogram:
+        """Return the histogram of a record's `[[bucket, count], ...]`.
+
+        Raises: AnalysisError if buckets are not ascending or a count is not above 0.
+        """
+        pairs = np.asarray(buckets, dtype=np.int64).reshape(-1, 2)
+        if (np.diff(pairs[:, 0]) <= 0).any() or (pairs[:, 1] <= 0).any():
+            raise AnalysisError("a histogram needs ascending buckets with counts above 0")
+        return cls(pairs[:, 0].copy(), pairs[:, 1].copy(), sum_ns, min_ns, max_ns)
+
+    @classmethod
+    def from_values_ns(cls, values_ns: npt.ArrayLike) -> Histogram:
+        """Return the histogram of single durations in nanoseconds."""
+        values = np.asarray(values_ns, dtype=np.int64)
+        if values.size == 0:
+            return cls.merged(())
+        index, count = np.unique(bucket_of(values), return_counts=True)
+        low, high = int(values.min()), int(values.max())
+        return cls(index, count.astype(np.int64), int(values.sum()), low, high)
+
+    @classmethod
+    def merged(cls, histograms: Iterable[Histogram]) -> Histogram:
+        """Return the sum of all; of none, the empty histogram (all zero)."""
+        parts = [part for part in histograms if part.transaction_count]
+        if not parts:
+            nothing = np.zeros(0, dtype=np.int64)
+            return cls(nothing, nothing, 0, 0, 0)
+        every = np.concatenate([part.index for part in parts])
+        index, place = np.unique(every, return_inverse=True)
+        count = np.zeros(index.size, dtype=np.int64)
+        np.add.at(count, place, np.concatenate([part.count for part in parts]))
+        return cls(
+            index,
+            count,
+            sum(part.sum_ns for part in parts),
+            min(part.min_ns for part in parts),
+            max(part.max_ns for part in parts),
+        )
+
+    @property
+    def transaction_count(self) -> int:
+        """Number of values recorded."""
+        return int(self.count.sum())
+
+    @property
+    def mean_ns(self) -> float:
+        """Exact mean: the sum is kept beside the buckets."""
+        self._refuse_empty()
+        return self.sum_ns / self.transaction_count
+
+    def buckets(self) -> list[list[int]]:
+        """Return `[[bucket, count], ...]` as in a record."""
+        return [
+            [int(index), int(count)] for index, count in zip(self.index, self.count, strict=True)
+        ]
+
+    def percentile_ns(self, percentile: float) -> float:
+        """Return the value at nearest rank, as the middle of its bucket.
+
+        Args: percentile, 0 < p <= 100.
+        Source: HdrHistogram's definition, rank = ceil(p/100 * n), at least 1.
+        Limits: true to half a bucket (0.05 %); never outside the exact minimum and maximum.
+        """
+        self._refuse_empty()
+        rank = nearest_rank(percentile, self.transaction_count)
+        place = int(np.searchsorted(np.cumsum(self.count), rank))
+        return float(self.middles_ns()[place])
+
+    def percentile_with_unfinished(
+        self, percentile: float, unfinished_ages_ns: npt.ArrayLike
+    ) -> tuple[float, bool]:
+        """Return the percentile when some transactions never ended, and whether it is censored.
+
+        An unfinished transaction took at least its age. The percentile is exact when it is the
+        same whether such a transaction ended at once or never; else the smaller value comes back
+        as a lower bound (">= x") and the second result is True.
+        Source: Kaplan and Meier 1958, bounds for right-censored values.
+        """
+        ages = Histogram.from_values_ns(unfinished_ages_ns)
+        at_least = Histogram.merged((self, ages)).percentile_ns(percentile)
+        rank = nearest_rank(percentile, self.transaction_count + ages.transaction_count)
+        if rank > self.transaction_count:
+            return at_least, True
+        place = int(np.searchsorted(np.cumsum(self.count), rank))
+        at_most = float(self.middles_ns()[place])
+        # Same bucket = same value: the clamp to minimum and maximum may differ by less than one.
+        return at_least, bool(bucket_of(int(at_least)) != bucket_of(int(at_most)))
+
+    def middles_ns(self) -> npt.NDArray[np.float64]:
+        """Return the value that stands for each bucket: its middle, within minimum and maximum."""
+        low_ns, width_ns = bucket_range_ns(self.index)
+        return np.clip(low_ns + width_ns / 2, self.min_ns, self.max_ns)
+
+    def _refuse_empty(self) -> None:
+        if self.transaction_count == 0:
+            raise AnalysisError("a histogram of no transactions has no percentile and no mean")
+
+
+def nearest_rank(percentile: float, total: int) -> int:
+    """Return the 1-based rank of a percentile among `total` values.
+
+    Raises: AnalysisError if percentile is not in (0, 100].
+    """
+    if not 0 < percentile <= 100:
+        raise AnalysisError(f"a percentile must be above 0 and at most 100, got {percentile}")
+    # Subtle: one step down before ceil, or 99.9 of 1000 would round up to rank 1000.
+    exact = math.nextafter(percentile, 0.0) / 100 * total
+    return min(max(math.ceil(exact), 1), total)

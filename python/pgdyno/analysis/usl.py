@@ -1,0 +1,156 @@
+"""The Universal Scalability Law fitted to a load curve, as weighted linear least squares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.estimate import Estimate, without_interval
+
+# Which of (contention, coherency) are free; a coefficient that is not free is 0.
+_SUBSETS = ((0, 1, 2), (0, 1), (0, 2), (0,))
+
+
+@dataclass(frozen=True, slots=True)
+class Usl:
+    """X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)).
+
+    gamma: tps of one client, unit "tps"; alpha: contention, beta: coherency, unit "1".
+    A coefficient is identified when the data can tell it from 0; `reason` says what is missing.
+    `peak_clients` and `peak_tps` (of the fitted law) exist when beta is identified.
+    `error_ratio`: root mean square of the relative misfit over levels; far above the interval of
+    the levels, the law does not describe this server.
+    """
+
+    gamma: Estimate
+    alpha: Estimate
+    beta: Estimate
+    alpha_is_identified: bool
+    beta_is_identified: bool
+    reason: str
+    peak_clients: Estimate | None
+    peak_tps: Estimate | None
+    error_ratio: float
+
+    def tps_at(self, clients: FloatArray) -> FloatArray:
+        """Return the fitted throughput at each number of clients (> 0, fractions allowed)."""
+        return _law(clients, self.gamma.value, self.alpha.value, self.beta.value)
+
+
+def fit_usl(
+    clients: FloatArray, tps: FloatArray, replicates: FloatArray, *, run_count: int
+) -> Usl | None:
+    """Fit the law to mean throughput by level; None with fewer than 3 levels.
+
+    Args: clients and tps, shape (levels,), ascending clients; replicates, shape (B, levels),
+    bootstrap draws of tps (B may be 0: then no intervals, nothing is identified).
+    Source: Gunther 1993 and 2007; N/X is linear in 1/gamma, alpha/gamma, beta/gamma, so no
+    iteration and no starting values are needed. Weights are 1/(N/X)^2: relative errors of
+    throughput are alike over levels. alpha, beta >= 0 by trying every set of free coefficients.
+    Limits: without levels past the peak the data say little about beta.
+    """
+    if clients.size < 3:
+        return None
+    gamma, alpha, beta = (float(part[0]) for part in _solve(clients, tps[None, :]))
+    fitted = _law(clients, gamma, alpha, beta)
+    error_ratio = math.sqrt(float(np.mean((tps / fitted - 1) ** 2)))
+    if replicates.shape[0] == 0:
+        return Usl(
+            without_interval(gamma, "tps"),
+            without_interval(alpha, "1"),
+            without_interval(beta, "1"),
+            alpha_is_identified=False,
+            beta_is_identified=False,
+            reason="one run a level: no interval, so nothing is identified",
+            peak_clients=None,
+            peak_tps=None,
+            error_ratio=error_ratio,
+        )
+    draws = _solve(clients, replicates)
+    # The constraint puts a coefficient at 0 where the data would have it below.
+    has_alpha = bool(np.mean(draws[1] <= 0) < 0.025)
+    has_beta = bool(np.mean(draws[2] <= 0) < 0.025) and _falls_after_peak(tps, replicates)
+    peak_clients = peak_tps = None
+    if has_beta:
+        best = _peak_clients(np.array([alpha]), np.array([beta]))
+        drawn = _peak_clients(draws[1], draws[2])
+        peak_clients = _from_draws(float(best[0]), drawn, "clients", run_count)
+        height = float(_law(best, gamma, alpha, beta)[0])
+        peak_tps = _from_draws(height, _law(drawn, *draws), "tps", run_count)
+    return Usl(
+        _from_draws(gamma, draws[0], "tps", run_count),
+        _from_draws(alpha, draws[1], "1", run_count),
+        _from_draws(beta, draws[2], "1", run_count),
+        alpha_is_identified=has_alpha,
+        beta_is_identified=has_beta,
+        reason=_reason(has_alpha, has_beta),
+        peak_clients=peak_clients,
+        peak_tps=peak_tps,
+        error_ratio=error_ratio,
+    )
+
+
+def _peak_clients(alpha: FloatArray, beta: FloatArray) -> FloatArray:
+    """Return sqrt((1 - alpha) / beta), where the law has its peak; at least one client."""
+    best = np.sqrt(np.maximum(1 - alpha, 0) / np.maximum(beta, 1e-12))
+    return np.asarray(np.maximum(best, 1.0), dtype=np.float64)
+
+
+def _law(
+    clients: FloatArray,
+    gamma: float | FloatArray,
+    alpha: float | FloatArray,
+    beta: float | FloatArray,
+) -> FloatArray:
+    bound = 1 + alpha * (clients - 1) + beta * clients * (clients - 1)
+    return np.asarray(gamma * clients / bound, dtype=np.float64)
+
+
+def _solve(clients: FloatArray, tps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return gamma, alpha, beta for each row of `tps`, shape (rows,) each."""
+    target = clients / tps
+    columns = np.stack([np.ones_like(clients), clients - 1, clients * (clients - 1)], axis=1)
+    weighted = columns[None, :, :] / target[:, :, None]  # so that every target is 1
+    best = np.zeros((tps.shape[0], 3))
+    best_misfit = np.full(tps.shape[0], np.inf)
+    for subset in _SUBSETS:
+        part = weighted[:, :, subset]
+        # Scaling the columns keeps the normal equations sound: N(N - 1) reaches 1e6.
+        scale = np.linalg.norm(part, axis=1, keepdims=True)
+        part = part / scale
+        normal = np.einsum("bli,blj->bij", part, part)
+        right = part.sum(axis=1)[:, :, None]
+        coefficients = (np.linalg.solve(normal, right) / scale.transpose(0, 2, 1))[:, :, 0]
+        full = np.zeros((tps.shape[0], 3))
+        full[:, subset] = coefficients
+        misfit = ((np.einsum("bli,bi->bl", weighted, full) - 1) ** 2).sum(axis=1)
+        allowed = (full[:, 0] > 0) & (full[:, 1:] >= 0).all(axis=1)
+        better = allowed & (misfit < best_misfit)
+        best[better] = full[better]
+        best_misfit[better] = misfit[better]
+    return 1 / best[:, 0], best[:, 1] / best[:, 0], best[:, 2] / best[:, 0]
+
+
+def _from_draws(value: float, draws: FloatArray, unit: str, run_count: int) -> Estimate:
+    low, high = (float(bound) for bound in np.quantile(draws, (0.025, 0.975)))
+    return Estimate(value, min(low, value), max(high, value), run_count, unit, "between_runs")
+
+
+def _falls_after_peak(tps: FloatArray, replicates: FloatArray) -> bool:
+    """Return whether throughput past the best level is lower beyond doubt."""
+    best = int(np.argmax(tps))
+    if best == tps.size - 1:
+        return False
+    return bool(np.mean(replicates[:, -1] < replicates[:, best]) > 0.975)
+
+
+def _reason(has_alpha: bool, has_beta: bool) -> str:
+    missing = []
+    if not has_alpha:
+        missing.append("alpha cannot be told from 0")
+    if not has_beta:
+        missing.append("beta is not identified: throughput does not fall clearly past a peak")
+    return "; ".join(missing)

@@ -1,0 +1,269 @@
+"""Whether a run may be believed: one rule a function, each from plain facts to a doubt or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+_MS = 1_000_000
+_BUSY_RATIO_MAX = 0.9
+_TIMER_LAG_NS_MIN = 1 * _MS
+_TIMER_LAG_RATIO = 0.05
+_ACHIEVED_RATIO_MIN = 0.99
+_STEAL_RATIO_MAX = 0.01
+_LITTLE_RATIO_MAX = 0.05
+_LITTLE_PER_CLIENT_MIN = 40  # with fewer, the transactions cut by the edges are the difference
+_CHECKPOINTS_MIN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A reason not to believe a run (`not_valid`) or to believe it with care (`doubt`)."""
+
+    kind: str
+    verdict: Literal["not_valid", "doubt"]
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What the rules look at; None where a fact was not measured, so its rule is silent."""
+
+    measured_seconds: float
+    client_count: int
+    completed_count: int
+    failed_count: int = 0
+    latency_mean_ns: float | None = None
+    latency_p50_ns: float | None = None
+    is_closed_loop: bool = True
+    is_in_sweep: bool = False
+    offered_tps: float | None = None
+    engine_thread_busy_ratio: float | None = None
+    timer_lag_p99_ns: float | None = None
+    steal_ratio: float | None = None
+    throttled_ns: int | None = None
+    is_same_host: bool = False
+    writes: bool = False
+    checkpoint_count: int | None = None
+    checkpoint_timeout_seconds: float | None = None
+    scale: int | None = None
+    # Scripts that update one row of pgbench_branches each.
+    updates_branches: bool = False
+    reported_percentiles: tuple[float, ...] = field(default=(50.0, 90.0, 95.0, 99.0, 99.9))
+    is_steady: bool | None = None
+    change_point_seconds: tuple[float, ...] = ()
+
+
+def _engine_busy(facts: RunFacts) -> Doubt | None:
+    busy = facts.engine_thread_busy_ratio
+    if busy is None or busy < _BUSY_RATIO_MAX:
+        return None
+    return Doubt(
+        "engine_busy",
+        "not_valid",
+        f"A thread of the load engine was {busy:.0%} busy (limit {_BUSY_RATIO_MAX:.0%}): "
+        "the client was measured, not the server.",
+        "use more --threads, or a load host with more cores",
+    )
+
+
+def _timer_lag(facts: RunFacts) -> Doubt | None:
+    lag = facts.timer_lag_p99_ns
+    if lag is None or facts.latency_p50_ns is None:
+        return None
+    limit = max(_TIMER_LAG_NS_MIN, _TIMER_LAG_RATIO * facts.latency_p50_ns)
+    if lag <= limit:
+        return None
+    return Doubt(
+        "timer_lag",
+        "not_valid",
+        f"The engine's timers fired {lag / _MS:.2f} ms late at p99 while a client was free "
+        f"(limit {limit / _MS:.2f} ms): transactions started later than scheduled.",
+        "leave a core free for the load engine, or move it to another host",
+    )
+
+
+def _achieved(facts: RunFacts) -> Doubt | None:
+    offered = facts.offered_tps
+    if not offered:
+        return None
+    achieved = facts.completed_count / facts.measured_seconds
+    if achieved >= _ACHIEVED_RATIO_MIN * offered:
+        return None
+    return Doubt(
+        "rate_not_held",
+        "not_valid",
+        f"{achieved:.1f} of {offered:.1f} tps offered were done ({achieved / offered:.1%}, "
+        f"limit {_ACHIEVED_RATIO_MIN:.0%}): latency grows with the length of such a run.",
+        "offer a lower --rate, or more --clients if all were busy",
+    )
+
+
+def _too_short(facts: RunFacts) -> Doubt | None:
+    needed = 5.0 if facts.is_in_sweep else 10.0
+    # A phase of 5 s by the clock may come out a little short of it.
+    if facts.measured_seconds >= 0.99 * needed:
+        return None
+    return Doubt(
+        "too_short",
+        "not_valid",
+        f"Only {facts.measured_seconds:.1f} s were measured, at least {needed:.0f} s are needed.",
+        "give a longer --duration",
+    )
+
+
+def _steal(facts: RunFacts) -> Doubt | None:
+    if facts.steal_ratio is None or facts.steal_ratio <= _STEAL_RATIO_MAX:
+        return None
+    return Doubt(
+        "steal",
+        "not_valid",
+        f"The hypervisor took {facts.steal_ratio:.1%} of the CPU away (limit "
+        f"{_STEAL_RATIO_MAX:.0%}).",
+        "use a machine with cores of its own, or repeat at a quieter time",
+    )
+
+
+def _throttled(facts: RunFacts) -> Doubt | None:
+    if not facts.throttled_ns:
+        return None
+    return Doubt(
+        "throttled",
+        "not_valid",
+        f"The control group was throttled for {facts.throttled_ns / _MS:.0f} ms: its CPU limit "
+        "was measured.",
+        "raise cpu.max of the group, or use fewer --threads and --clients",
+    )
+
+
+def _little(facts: RunFacts) -> Doubt | None:
+    """Clients = throughput x latency must hold in a closed loop without think time."""
+    total = facts.completed_count + facts.failed_count
+    if (
+        not facts.is_closed_loop
+        or facts.latency_mean_ns is None
+        or total < _LITTLE_PER_CLIENT_MIN * facts.client_count
+        or facts.failed_count > 0.01 * total  # their latency is not in the mean
+    ):
+        return None
+    inside = total / facts.measured_seconds * facts.latency_mean_ns / 1e9
+    error = abs(facts.client_count - inside) / facts.client_count
+    if error <= _LITTLE_RATIO_MAX:
+        return None
+    return Doubt(
+        "littles_law",
+        "not_valid",
+        f"Throughput times latency gives {inside:.2f} busy clients, but {facts.client_count} ran "
+        f"({error:.1%} apart, limit {_LITTLE_RATIO_MAX:.0%}): time was spent outside transactions.",
+        "use more --threads, or look for lost connections",
+    )
+
+
+def _same_host(facts: RunFacts) -> Doubt | None:
+    if not facts.is_same_host:
+        return None
+    return Doubt(
+        "same_host",
+        "doubt",
+        "The load engine ran on the server's own host and took CPU from it.",
+        "compare the CPU of the two in the report, or put the engine on another host",
+    )
+
+
+def _checkpoints(facts: RunFacts) -> Doubt | None:
+    if not facts.writes or facts.checkpoint_count is None:
+        return None
+    if facts.checkpoint_count >= _CHECKPOINTS_MIN:
+        return None
+    covered = {0: "no checkpoint", 1: "one checkpoint"}[facts.checkpoint_count]
+    every = facts.checkpoint_timeout_seconds
+    return Doubt(
+        "checkpoints",
+        "doubt",
+        f"The run covers {covered}: what checkpoints cost over time is hardly in it.",
+        f"measure for {_CHECKPOINTS_MIN * every:.0f} s (twice checkpoint_timeout) to cover them"
+        if every
+        else "measure for at least twice checkpoint_timeout to cover them",
+    )
+
+
+def _clients_above_scale(facts: RunFacts) -> Doubt | None:
+    if not facts.updates_branches or facts.scale is None or facts.client_count <= facts.scale:
+        return None
+    return Doubt(
+        "clients_above_scale",
+        "doubt",
+        f"{facts.client_count} clients update {facts.scale} rows of pgbench_branches: they queue "
+        "for row locks, which is what was measured.",
+        f"load a scale of at least {facts.client_count}",
+    )
+
+
+def _percentile_resolution(facts: RunFacts) -> Doubt | None:
+    # A percentile needs one transaction beyond it: p99.9 needs 1000.
+    rough = [
+        p for p in facts.reported_percentiles if facts.completed_count * (100 - p) < 100 - 1e-6
+    ]
+    if not rough or facts.completed_count == 0:
+        return None
+    names = ", ".join(f"p{p:g}" for p in rough)
+    return Doubt(
+        "percentile_resolution",
+        "doubt",
+        f"{facts.completed_count} transactions are too few for {names}: the slowest one stands "
+        "for it.",
+        "measure longer",
+    )
+
+
+def _not_steady(facts: RunFacts) -> Doubt | None:
+    if facts.is_steady is not False:
+        return None
+    return Doubt(
+        "not_steady",
+        "doubt",
+        "Throughput was still changing when measuring began.",
+        "give a longer --warmup",
+    )
+
+
+def _changed(facts: RunFacts) -> Doubt | None:
+    if not facts.change_point_seconds:
+        return None
+    when = ", ".join(f"{second:.0f} s" for second in facts.change_point_seconds)
+    return Doubt(
+        "change_point",
+        "doubt",
+        f"Throughput changed its level during the run, at {when}: one mean does not describe it.",
+        "look at that moment on the time line, and read the figures before and after it",
+    )
+
+
+RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
+    _engine_busy,
+    _timer_lag,
+    _achieved,
+    _too_short,
+    _steal,
+    _throttled,
+    _little,
+    _changed,
+    _clients_above_scale,
+    _not_steady,
+    _checkpoints,
+    _percentile_resolution,
+    _same_host,
+)
+
+
+def doubts(facts: RunFacts) -> tuple[Doubt, ...]:
+    """Return every doubt about a run, the worst first."""
+    found = [doubt for rule in RULES if (doubt := rule(facts)) is not None]
+    return tuple(sorted(found, key=lambda doubt: doubt.verdict != "not_valid"))
+
+
+def is_valid(found: tuple[Doubt, ...]) -> bool:
+    """Return whether nothing found makes the run not valid."""
+    return all(doubt.verdict != "not_valid" for doubt in found)
