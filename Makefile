@@ -1,6 +1,6 @@
 # pgdyno: make build | demo | test | check | bench | prove
 # Everything lives in this folder (.venv, .tools, target); the system's Python is never touched.
-.PHONY: build lock demo test check bench prove format clean
+.PHONY: build lock demo test check bench prove docs format clean
 
 PYTHON  ?= python3
 UV      := .tools/bin/uv
@@ -48,3 +48,6 @@ format: build
 
 clean:
 	rm -rf .venv .tools target
+
+docs: build
+	$(BIN)/python -m pgdyno.cli.reference > docs/cli.md

@@ -1,4 +1,4 @@
-"""What the measuring verbs share: carry an experiment out, show the answer, choose the exit code."""
+"""What the measuring verbs share: carry out, show the answer, choose the exit code."""
 
 from __future__ import annotations
 

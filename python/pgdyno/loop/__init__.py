@@ -1,1 +1,1 @@
-"""plan.next -> run -> store -> analysis -> plan.next."""
+"""plan.next -> run -> store -> analysis -> plan.next; and a stored experiment's answer."""

@@ -1,0 +1,175 @@
+"""From one stored run to throughput and latency, with intervals: what the engine measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.findings import PERCENTILES, Latency, ScriptFindings, StatementFindings
+from pgdyno.analysis.histogram import Histogram
+from pgdyno.analysis.within_run import latency as latency_estimates
+from pgdyno.analysis.within_run import throughput
+from pgdyno.engine.records import Counts, Distribution, ScriptShape, Summary
+from pgdyno.store.stored_run import StoredHistogram, StoredRun
+
+PERCENT_OF = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+assert tuple(PERCENT_OF) == PERCENTILES
+_SEED = 20_260_101
+_NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadNumbers:
+    """What the engine measured in one run's measured phase."""
+
+    summary: Summary
+    scripts: tuple[ScriptShape, ...]
+    began_ns: int
+    ended_ns: int
+    counts_100ms: npt.NDArray[np.int64]
+    """Completed transactions of each whole interval, shape (n,) in time order."""
+    interval_ns: int
+    tps: Estimate
+    latency: Latency
+
+    @property
+    def seconds(self) -> float:
+        """Length of the measured phase."""
+        return (self.ended_ns - self.began_ns) / 1e9
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of the measured phase."""
+        return self.summary.counts
+
+
+def load_numbers(stored: StoredRun) -> LoadNumbers:
+    """Return throughput and latency of a complete run.
+
+    Raises: AnalysisError if no transaction was completed; StoreError if the run never measured.
+    """
+    summary = Summary.model_validate(stored.summary)
+    began_ns, ended_ns = stored.measured_span_ns()
+    counts, interval_ns = _whole_counts(stored)
+    return LoadNumbers(
+        summary=summary,
+        scripts=tuple(ScriptShape.model_validate(one) for one in stored.hello.get("scripts", ())),
+        began_ns=began_ns,
+        ended_ns=ended_ns,
+        counts_100ms=counts.sum(axis=1),
+        interval_ns=interval_ns,
+        tps=_tps(counts.sum(axis=1), interval_ns, summary.counts.completed, ended_ns - began_ns),
+        latency=_latency(seconds_of(stored, "latency"), summary.unfinished_ages_ns),
+    )
+
+
+def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFindings, ...]:
+    """Return each script of the run that completed a transaction, with its statements."""
+    by_script, interval_ns = _whole_counts(stored)
+    found = []
+    for index, (shape, script) in enumerate(
+        zip(numbers.scripts, numbers.summary.scripts, strict=True)
+    ):
+        if script.counts.completed == 0:
+            continue
+        spent_ns = numbers.ended_ns - numbers.began_ns
+        found.append(
+            ScriptFindings(
+                name=shape.name,
+                weight=shape.weight,
+                transactions=script.counts.completed,
+                failures=dict(script.failures),
+                tps=_tps(by_script[:, index], interval_ns, script.counts.completed, spent_ns),
+                latency=_latency(seconds_of(stored, "latency", index), ()),
+                statements=_statements(numbers.summary, shape, index),
+            )
+        )
+    return tuple(found)
+
+
+def seconds_of(
+    stored: StoredRun, measured: str, script: int | None = None, statement: int | None = None
+) -> list[Histogram]:
+    """Return the distributions of the measured phase, one a second, in time order."""
+    return [
+        as_histogram(one)
+        for one in stored.histograms(measured, script, statement)
+        if one.phase == "measure"
+    ]
+
+
+def as_histogram(one: StoredHistogram) -> Histogram:
+    """Return a stored distribution as one that can be computed with."""
+    return Histogram(one.buckets, one.counts, one.sum_ns, one.min_ns, one.max_ns)
+
+
+def of_distribution(found: Distribution) -> Histogram:
+    """Return a distribution of a record as one that can be computed with."""
+    return Histogram.from_buckets(
+        found.buckets, sum_ns=found.sum_ns, min_ns=found.min_ns, max_ns=found.max_ns
+    )
+
+
+def _whole_counts(stored: StoredRun) -> tuple[npt.NDArray[np.int64], int]:
+    """Return completed transactions by interval and script of the measured phase; the last,
+    shorter interval is left out.
+    """
+    intervals = stored.intervals()
+    measured = np.asarray(intervals["phase"]) == "measure"
+    lengths = intervals["interval_ns"][measured]
+    if lengths.size == 0:
+        return np.zeros((0, 1), dtype=np.int64), 100_000_000
+    usual = int(np.median(lengths))
+    whole = np.abs(lengths - usual) <= usual // 100
+    return intervals["completed_by_script"][measured][whole].astype(np.int64), usual
+
+
+def _tps(
+    counts: npt.NDArray[np.int64], interval_ns: int, completed: int, spent_ns: int
+) -> Estimate:
+    mean = completed * 1e9 / spent_ns if spent_ns else 0.0
+    if counts.size < 8:
+        return without_interval(mean, "tps")
+    return throughput(counts, interval_ns)
+
+
+def _latency(seconds: list[Histogram], unfinished_ages_ns: tuple[int, ...]) -> Latency:
+    found = latency_estimates(
+        seconds, tuple(PERCENT_OF.values()), seed=_SEED, unfinished_ages_ns=unfinished_ages_ns
+    )
+    return Latency(
+        mean=found.mean.scaled(1 / _NS_PER_MS, "ms"),
+        percentiles={
+            name: found.percentile[percent].scaled(1 / _NS_PER_MS, "ms")
+            for name, percent in PERCENT_OF.items()
+        },
+        max_ms=found.max_ns / _NS_PER_MS,
+    )
+
+
+def _statements(summary: Summary, shape: ScriptShape, script: int) -> tuple[StatementFindings, ...]:
+    measured = [
+        (statement, summary.distribution("statement", script, index))
+        for index, statement in enumerate(shape.statements)
+    ]
+    total_ns = sum(found.sum_ns for _, found in measured if found is not None)
+    rows = []
+    for statement, found in measured:
+        if found is None or found.count == 0:
+            continue
+        histogram = of_distribution(found)
+        rows.append(
+            StatementFindings(
+                line=statement.line,
+                text=statement.text,
+                calls=found.count,
+                mean_ms=found.sum_ns / found.count / _NS_PER_MS,
+                p50_ms=histogram.percentile_ns(50) / _NS_PER_MS,
+                p99_ms=histogram.percentile_ns(99) / _NS_PER_MS,
+                share_ratio=found.sum_ns / total_ns if total_ns else 0.0,
+            )
+        )
+    return tuple(rows)
