@@ -404,12 +404,8 @@ class ScratchCluster:
     def _require_acceptable(self, connection: Connection, chosen: Mapping[str, str]) -> None:
         """Raise ServerError if the running server says that it would refuse `chosen`."""
         self._write_configuration(chosen)
-        refused = connection.execute(
-            "SELECT name, setting, error FROM pg_file_settings WHERE error IS NOT NULL"
-            " AND error <> 'setting could not be applied' ORDER BY seqno LIMIT 1"
-        ).fetchone()
+        refused = server_settings.first_refused(connection)
         if refused is None:
-            # A value the running server only fails to apply may need a restart; or be wrong.
             return
         self._write_configuration(self.settings)
         name, value, error = refused

@@ -95,6 +95,22 @@ def contexts(connection: Connection, names: Iterable[str]) -> dict[str, str]:
     return {str(name).lower(): str(context) for name, context in rows}
 
 
+def first_refused(connection: Connection) -> tuple[str, str, str] | None:
+    """Return name, value and error of the first line of the configuration that cannot hold.
+
+    The files are read afresh. A setting that only a restart can change counts as acceptable,
+    whatever its value: the running server does not tell the two apart.
+    """
+    row = connection.execute(
+        "SELECT f.name, f.setting, f.error FROM pg_file_settings f"
+        " LEFT JOIN pg_settings s ON lower(s.name) = lower(f.name)"
+        " WHERE f.error IS NOT NULL"
+        " AND (f.error <> 'setting could not be applied' OR s.context <> 'postmaster')"
+        " ORDER BY f.seqno LIMIT 1"
+    ).fetchone()
+    return None if row is None else (str(row[0]), str(row[1]), str(row[2]))
+
+
 def read_back(connection: Connection, wanted: Mapping[str, str]) -> list[Mismatch]:
     """Return the settings that this session does not see as wanted.
 

@@ -1,0 +1,285 @@
+"""What is under test: version, settings, sizes, storage, rights, other sessions; and line 1."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, LiteralString
+
+from pgdyno.server.connect import Connection
+from pgdyno.server.dataset import Dataset, inspect
+from pgdyno.server.safety import ConnectionRoom, OtherSessions
+from pgdyno.server.storage import device_name, mount_of
+from pgdyno.server.target import Target
+
+DURABILITY = ("fsync", "full_page_writes", "synchronous_commit", "data_checksums", "wal_level")
+# Kept besides every setting that is not PostgreSQL's default: what explains results most often.
+ALWAYS_KEPT = (
+    *DURABILITY,
+    "autovacuum",
+    "checkpoint_completion_target",
+    "checkpoint_timeout",
+    "effective_cache_size",
+    "huge_pages",
+    "io_method",
+    "max_connections",
+    "max_wal_size",
+    "random_page_cost",
+    "server_encoding",
+    "shared_buffers",
+    "shared_preload_libraries",
+    "track_io_timing",
+    "track_wal_io_timing",
+    "wal_buffers",
+    "wal_compression",
+    "work_mem",
+)
+_ROLES = ("pg_monitor", "pg_read_all_stats", "pg_checkpoint", "pg_signal_backend")
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where a folder of the server lies."""
+
+    path: str
+    device: str
+    file_system: str
+    mount_point: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """One server at one moment, as one role sees it; None is "not known from here".
+
+    `settings` maps names to values with units, as SHOW prints them. `is_local` is true only if the
+    session's own backend was seen among this host's processes.
+    """
+
+    host: str
+    port: int
+    database: str
+    user: str
+    version: str
+    version_long: str
+    major: int
+    is_scratch: bool
+    is_local: bool
+    is_standby: bool
+    postmaster_pid: int | None
+    settings: Mapping[str, str]
+    rights: Mapping[str, bool]
+    dataset: Dataset
+    database_size_bytes: int
+    shared_buffers_bytes: int
+    ram_bytes: int | None
+    data_storage: Storage | None
+    wal_storage: Storage | None
+    connections: ConnectionRoom
+    others: tuple[OtherSessions, ...]
+
+    @property
+    def durability(self) -> dict[str, str]:
+        """Return the settings that decide what a crash may lose."""
+        return {name: self.settings.get(name, "not known") for name in DURABILITY}
+
+    @property
+    def weakened_durability(self) -> tuple[str, ...]:
+        """Return the settings with which a crash may lose or damage acknowledged commits."""
+        names = ("fsync", "full_page_writes", "synchronous_commit")
+        return tuple(name for name in names if self.settings.get(name) == "off")
+
+    def as_document(self) -> dict[str, Any]:
+        """Return everything as JSON-able values."""
+        return asdict(self)
+
+
+def collect(connection: Connection, target: Target) -> ServerFacts:
+    """Ask the server everything once; reads only catalogue and statistics.
+
+    Args: target, the pinned target of `connection`.
+    """
+    settings = _settings(connection)
+    backend_pid = connection.info.backend_pid
+    is_local = target.is_loopback and _is_our_backend(backend_pid, target)
+    data_dir = settings.get("data_directory")
+    data_path = Path(data_dir) if is_local and data_dir else None
+    version = settings["server_version"].split()[0]
+    return ServerFacts(
+        host="local" if target.is_socket else (target.host or target.hostaddr),
+        port=target.port,
+        database=target.database,
+        user=target.user,
+        version=version,
+        version_long=str(_one(connection, "SELECT version()")),
+        major=connection.info.server_version // 10000,
+        is_scratch=target.is_scratch,
+        is_local=is_local,
+        is_standby=bool(_one(connection, "SELECT pg_is_in_recovery()")),
+        postmaster_pid=_parent_of(backend_pid) if is_local else None,
+        settings=settings,
+        rights=rights(connection),
+        dataset=inspect(connection),
+        database_size_bytes=int(
+            _one(connection, "SELECT pg_database_size(current_database())") or 0
+        ),
+        shared_buffers_bytes=int(
+            # pg_size_bytes reads what SHOW prints, whatever the unit.
+            _one(connection, "SELECT pg_size_bytes(current_setting('shared_buffers'))")
+        ),
+        ram_bytes=_ram_bytes() if is_local else None,
+        data_storage=_storage(data_path),
+        wal_storage=_storage(data_path / "pg_wal" if data_path else None),
+        connections=connection_room(connection),
+        others=other_sessions(connection),
+    )
+
+
+def target_line(facts: ServerFacts) -> str:
+    """Return line 1 of every output, without its label: host, database, version, data, storage."""
+    place = f"{facts.host}:{facts.port}/{facts.database}"
+    parts = [f"PostgreSQL {facts.version}" + (" standby" if facts.is_standby else "")]
+    dataset = facts.dataset
+    if dataset.state == "complete":
+        size_bytes, text = dataset.size_bytes, f"{dataset}: "
+    else:
+        size_bytes, text = facts.database_size_bytes, ""
+    ratios = [f"{_ratio(size_bytes, facts.shared_buffers_bytes)} shared_buffers"]
+    if facts.ram_bytes:
+        ratios.append(f"{_ratio(size_bytes, facts.ram_bytes)} RAM")
+    parts.append(text + " = ".join([format_bytes(size_bytes), *ratios]))
+    if dataset.state == "partial":
+        parts.append(str(dataset))
+    if facts.data_storage is not None:
+        parts.append(f"{facts.data_storage.file_system} on {facts.data_storage.device}")
+        wal = facts.wal_storage
+        if wal is not None and wal.device != facts.data_storage.device:
+            parts.append(f"WAL {wal.file_system} on {wal.device}")
+    if facts.others:
+        count = sum(other.count for other in facts.others)
+        names = len(facts.others)
+        parts.append(f"{count} sessions of {names} other application{'s' if names > 1 else ''}")
+    return f"{'scratch ' if facts.is_scratch else ''}{place}  {', '.join(parts)}"
+
+
+def rights(connection: Connection) -> dict[str, bool]:
+    """Return what this role may: superuser, membership of the predefined roles, create."""
+    row = connection.execute(
+        "SELECT rolsuper, has_database_privilege(current_database(), 'CREATE'),"
+        " has_schema_privilege('public', 'CREATE') FROM pg_roles WHERE rolname = current_user"
+    ).fetchone()
+    is_superuser, may_create, may_create_in_public = (bool(value) for value in row or (0, 0, 0))
+    member = connection.execute(
+        "SELECT rolname, pg_has_role(current_user, oid, 'USAGE') FROM pg_roles"
+        " WHERE rolname = ANY(%s)",
+        [list(_ROLES)],
+    ).fetchall()
+    known = {str(name): bool(is_member) for name, is_member in member}
+    return {
+        "superuser": is_superuser,
+        "create": may_create,
+        "create_in_public": may_create_in_public,
+        # Before 15 there is no such role: only a superuser may write a checkpoint.
+        **{name: is_superuser or known.get(name, False) for name in _ROLES},
+    }
+
+
+def connection_room(connection: Connection) -> ConnectionRoom:
+    """Return how many sessions the server still admits for this role; our own count as used."""
+    row = connection.execute(
+        "SELECT current_setting('max_connections')::int,"
+        " current_setting('superuser_reserved_connections')::int"
+        " + coalesce(current_setting('reserved_connections', true)::int, 0),"
+        " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
+        " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)"
+    ).fetchone()
+    assert row is not None, "a SELECT without FROM returns one row"
+    return ConnectionRoom(int(row[0]), int(row[1]), int(row[2]), bool(row[3]))
+
+
+def other_sessions(connection: Connection) -> tuple[OtherSessions, ...]:
+    """Return the client sessions on this server that are not pgdyno's, by application.
+
+    Without pg_monitor the names of other roles' applications are hidden: they count as unnamed.
+    """
+    rows = connection.execute(
+        "SELECT coalesce(application_name, ''), count(*)::int FROM pg_stat_activity"
+        " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%%' GROUP BY 1 ORDER BY 2 DESC, 1",
+        [],
+    ).fetchall()
+    return tuple(OtherSessions(str(name), int(count)) for name, count in rows)
+
+
+def format_bytes(size_bytes: int) -> str:
+    """Return a size with three digits and PostgreSQL's units: 1 kB is 1024 bytes."""
+    size, unit = float(size_bytes), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            break
+        size /= 1024
+    return f"{size:.1f} {unit}" if size < 10 and unit != "B" else f"{size:.0f} {unit}"
+
+
+def _settings(connection: Connection) -> dict[str, str]:
+    """Return every setting that is not the default, and those that are always kept.
+
+    Values of unknown (extension) settings are left out: they may hold secrets.
+    """
+    rows = connection.execute(
+        "SELECT name, current_setting(name, true) FROM pg_settings WHERE name = ANY(%s)"
+        " OR name IN ('server_version', 'data_directory')"
+        " OR (source NOT IN ('default', 'client', 'session') AND category <> 'Customized Options'"
+        "     AND name !~ 'conninfo|password|command|passphrase')",
+        [list(ALWAYS_KEPT)],
+    ).fetchall()
+    return {str(name): str(value) for name, value in rows if value is not None}
+
+
+def _is_our_backend(pid: int, target: Target) -> bool:
+    """True if this host's process `pid` is the backend: a tunnel or container leads elsewhere."""
+    try:
+        title = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return False
+    return "postgres" in title and target.user in title and target.database in title
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    match = re.search(r"^PPid:\s+(\d+)$", status, re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def _ram_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
+
+
+def _storage(path: Path | None) -> Storage | None:
+    if path is None:
+        return None
+    try:
+        mount = mount_of(path.resolve())
+    except OSError:
+        return None
+    if mount is None:
+        return None
+    return Storage(str(path), device_name(mount), mount.file_system, str(mount.mount_point))
+
+
+def _one(connection: Connection, query: LiteralString) -> Any:
+    row = connection.execute(query).fetchone()
+    return None if row is None else row[0]
+
+
+def _ratio(size_bytes: int, of_bytes: int) -> str:
+    ratio = size_bytes / of_bytes if of_bytes else 0.0
+    return f"{ratio:.2g}x" if ratio < 10 else f"{ratio:.0f}x"

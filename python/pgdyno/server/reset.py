@@ -1,0 +1,107 @@
+"""The reset before every run, so that all runs start from the same place.
+
+In this order: the history of a marked dataset is emptied (as pgbench does), the tables are
+vacuumed, a checkpoint is written. Counters are never reset: their baseline is the first sample of
+the telemetry. What rights or ownership forbid is left out, and said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.server.connect import Connection
+from pgdyno.server.dataset import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One part of the reset; `skipped` says why it was not done, else it is empty."""
+
+    name: str
+    duration_ns: int = 0
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What was done before a run; two runs compare only if both had the same."""
+
+    steps: tuple[Step, ...]
+    history_rows_removed: int | None
+    dead_rows_before: int | None
+
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing was left out."""
+        return not any(step.skipped for step in self.steps)
+
+    def as_document(self) -> dict[str, Any]:
+        """Return what a result keeps of it."""
+        return asdict(self)
+
+
+def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Reset:
+    """Bring server and dataset to the state every run starts from.
+
+    Only tables with pgdyno's mark, or on a scratch server, are touched; a checkpoint is written
+    where the role may. The session needs no statement_timeout.
+    """
+    owns_tables = dataset.state != "none" and (dataset.is_marked or is_scratch)
+    why_not = "" if owns_tables else "no table is pgdyno's"
+    dead_rows = _dead_rows(connection, dataset) if dataset.tables else None
+    history_rows = None
+    steps = []
+    if owns_tables and "pgbench_history" in dataset.tables and dataset.is_marked:
+        history = sql.Identifier(dataset.schema, "pgbench_history")
+        history_rows = _count(connection, history)
+        steps.append(_step(connection, "empty history", sql.SQL("TRUNCATE {}").format(history)))
+    else:
+        steps.append(Step("empty history", skipped=why_not or "the dataset has no mark"))
+    if owns_tables:
+        tables = sql.SQL(", ").join(
+            sql.Identifier(dataset.schema, table) for table in dataset.tables
+        )
+        steps.append(_step(connection, "vacuum", sql.SQL("VACUUM (ANALYZE) {}").format(tables)))
+    else:
+        steps.append(Step("vacuum", skipped=why_not))
+    steps.append(_step(connection, "checkpoint", sql.SQL("CHECKPOINT").format()))
+    return Reset(tuple(steps), history_rows, dead_rows)
+
+
+def _step(connection: Connection, name: str, statement: sql.Composed) -> Step:
+    started_ns = monotonic_ns()
+    warnings: list[str] = []
+
+    def note(diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING" and diagnostic.message_primary:
+            warnings.append(diagnostic.message_primary)
+
+    connection.add_notice_handler(note)  # VACUUM without the right to only warns.
+    try:
+        connection.execute(statement)
+    except psycopg.Error as error:
+        if error.sqlstate not in ("42501", "55P03"):  # no right; locked
+            raise
+        warnings.append(error.diag.message_primary or str(error))
+    finally:
+        connection.remove_notice_handler(note)
+    return Step(name, monotonic_ns() - started_ns, "; ".join(dict.fromkeys(warnings)))
+
+
+def _count(connection: Connection, table: sql.Identifier) -> int:
+    row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
+    row = connection.execute(
+        "SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = %s"
+        " AND relname LIKE 'pgbench%%'",
+        [dataset.schema],
+    ).fetchone()
+    return None if row is None or row[0] is None else int(row[0])

@@ -1,0 +1,142 @@
+"""The rules for writing on a server that pgdyno did not start. Pure: facts in, refusal out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import RefusedError
+
+DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
+DEFAULT_SCRIPT_FOREIGN = "select-only"
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSessions:
+    """Client sessions of one application that is not pgdyno."""
+
+    application: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a verb is about to do, and what the person allowed.
+
+    Args: scripts_writing, names of the scripts that are not wholly SELECT; is_marked, the dataset
+    is pgdyno's own; confirmed, the text of `--confirm`.
+    """
+
+    is_scratch: bool
+    database: str
+    host: str
+    scripts_writing: tuple[str, ...] = ()
+    is_marked: bool = False
+    others: tuple[OtherSessions, ...] = ()
+    allow_write: bool = False
+    confirmed: str | None = None
+
+    @property
+    def confirmation(self) -> str:
+        """Return what `--confirm` must say for this target."""
+        return f"{self.database}@{self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRoom:
+    """How many sessions a server admits; `reserved` counts both kinds of reserved slots."""
+
+    max_connections: int
+    reserved: int
+    used: int
+    is_superuser: bool = False
+
+    @property
+    def free(self) -> int:
+        """Return how many more sessions this role may open."""
+        kept = 0 if self.is_superuser else self.reserved
+        return max(0, self.max_connections - kept - self.used)
+
+
+def default_script(*, is_scratch: bool) -> str:
+    """Return the script that runs when none was named."""
+    return DEFAULT_SCRIPT_SCRATCH if is_scratch else DEFAULT_SCRIPT_FOREIGN
+
+
+def refuse_unsafe_load(intent: Intent) -> None:
+    """Raise RefusedError if the load may hurt somebody; a scratch server is nobody else's."""
+    if intent.is_scratch:
+        return
+    _refuse_wrong_confirmation(intent)
+    if intent.scripts_writing and not (intent.allow_write or intent.is_marked):
+        raise RefusedError(
+            f"{_listed(intent.scripts_writing)} would write to {intent.confirmation}, into tables"
+            " that pgdyno did not make.",
+            hint="add --allow-write, or run a script that only reads (-b select-only)",
+        )
+    _refuse_unconfirmed(intent)
+
+
+def refuse_unsafe_init(intent: Intent, *, tables: Sequence[str]) -> None:
+    """Raise RefusedError if loading would replace somebody's tables or disturb their sessions.
+
+    Args: tables, the names of the dataset that are there already, marked or not.
+    """
+    if tables and not intent.is_marked:
+        raise RefusedError(
+            f"{intent.confirmation} has {', '.join(tables)}, which pgdyno did not make and will"
+            " not replace.",
+            hint="name another database with -d, or drop the tables yourself",
+        )
+    if intent.is_scratch:
+        return
+    _refuse_wrong_confirmation(intent)
+    _refuse_unconfirmed(intent)
+
+
+def refuse_too_many_clients(room: ConnectionRoom, *, clients: int, control: int) -> None:
+    """Raise RefusedError if the server cannot admit the load, with the number it needs.
+
+    Args: clients, sessions of the largest level; control, our own beside them.
+    """
+    wanted = clients + control
+    if wanted <= room.free:
+        return
+    needed = room.max_connections + wanted - room.free
+    raise RefusedError(
+        f"{clients} clients and {control} sessions of pgdyno's own need {wanted} connections, but"
+        f" {room.free} are free: max_connections is {room.max_connections}, {room.used} in use,"
+        f" {room.reserved} reserved.",
+        hint=f"ask for at most {max(0, room.free - control)} clients, or set max_connections to at"
+        f" least {needed}",
+    )
+
+
+def describe(others: Sequence[OtherSessions]) -> str:
+    """Return the other applications, most sessions first, as a person reads them."""
+    ordered = sorted(others, key=lambda other: (-other.count, other.application))
+    parts = [f"{other.count} of {other.application or 'unnamed'}" for other in ordered[:3]]
+    rest = sum(other.count for other in ordered[3:])
+    return ", ".join(parts) + (f", {rest} of others" if rest else "") + " (sessions)"
+
+
+def _refuse_wrong_confirmation(intent: Intent) -> None:
+    # Refused even where none was needed: it was meant for another server than this.
+    if intent.confirmed is not None and intent.confirmed != intent.confirmation:
+        raise RefusedError(
+            f"--confirm {intent.confirmed} names another target than this one,"
+            f" {intent.confirmation}.",
+            hint="check where the connection leads",
+        )
+
+
+def _refuse_unconfirmed(intent: Intent) -> None:
+    if intent.others and intent.confirmed is None:
+        raise RefusedError(
+            f"{intent.confirmation} is in use by others: {describe(intent.others)}.",
+            hint=f"add --confirm {intent.confirmation} if they may be slowed down",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return "Script " + names[0] if len(names) == 1 else "Scripts " + ", ".join(names)
