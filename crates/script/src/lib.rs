@@ -1,1 +1,60 @@
-//! placeholder
+//! The script language of pgbench 18, whole: text in, program out, and its evaluation.
+//!
+//! No input or output, no clock and no threads: the caller reads the files, sends the SQL, sleeps
+//! and runs the shell. A script is read once with [`parse`]; each client then has its own
+//! [`ClientVariables`] and [`Prng`], and [`Script::step`] runs what needs no server.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use pgdyno_script::{ClientVariables, RandomStreams, Step, Value, VariableTable, parse};
+//!
+//! let mut table = VariableTable::new();
+//! let script = parse("demo", "\\set aid random(1, 10 * :scale)\nSELECT :aid;", &mut table)?;
+//! let mut variables = ClientVariables::new(&Arc::new(table));
+//! variables.set_by_name("scale", Value::Int(1));
+//! let mut prng = RandomStreams::new(5432, 1, 1, true).clients[0];
+//! let mut position = 0;
+//! let Step::Sql(command) = script.step(&mut position, &mut variables, &mut prng)? else {
+//!     panic!("the next step is the SQL command")
+//! };
+//! let mut sql = Vec::new();
+//! command.render_simple(&variables, &mut sql);
+//! assert_eq!(sql, b"SELECT 8;");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Where pgbench 18 and this crate differ on purpose: a name that no variable may have, and more
+//! than 16 arguments, are found when the script is read, not when it runs; zero bytes are refused;
+//! `\setrandom` of pgbench before 9.6 is accepted with a notice; a long `\sleep` does not overflow.
+
+mod builtin;
+mod cursor;
+mod error;
+mod expression;
+mod hash;
+mod lexer;
+mod meta;
+mod prng;
+mod reads_only;
+mod script;
+mod shell;
+mod sql;
+mod step;
+mod streams;
+mod text_value;
+mod value;
+mod variables;
+
+pub use builtin::{BUILTINS, Builtin, BuiltinFault, builtin, find_builtin};
+pub use error::{EvalError, EvalErrorKind, Notice, ScriptError, ScriptFault};
+pub use expression::Expression;
+pub use hash::{hash_fnv1a, hash_murmur2, permute};
+pub use meta::{MetaAction, MetaCommand, SleepTime};
+pub use prng::{GAUSSIAN_PARAMETER_MIN, Prng, ZIPFIAN_PARAMETER_MAX, ZIPFIAN_PARAMETER_MIN};
+pub use script::{Command, Script, parse};
+pub use shell::ShellCommand;
+pub use sql::{Gset, PARAMETERS_MAX, Segment, SqlCommand};
+pub use step::Step;
+pub use streams::{RandomStreams, ThreadStreams, choose_script};
+pub use value::Value;
+pub use variables::{ClientVariables, DebugLine, VariableSlot, VariableTable, is_valid_name};

@@ -1,0 +1,406 @@
+//! Scripts: their commands, and reading them from text.
+
+use crate::cursor::{Cursor, Fault};
+use crate::error::{Notice, ScriptError};
+use crate::lexer::{TokenKind, next_token};
+use crate::meta::{MetaAction, MetaCommand, Parsed, parse_meta};
+use crate::sql::{Gset, PARAMETERS_MAX, SqlCommand};
+use crate::variables::VariableTable;
+
+/// A script ready to run: one transaction of a client is one pass through its commands.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// Name of its file, or description of the built-in script.
+    pub name: String,
+    /// Its commands in order; those of `\gset` and `\aset` are part of the SQL command before.
+    pub commands: Vec<Command>,
+    /// What was accepted though pgbench of today does not.
+    pub notices: Vec<Notice>,
+}
+
+/// A command of a script.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Sent to the server.
+    Sql(SqlCommand),
+    /// Carried out by the client.
+    Meta(MetaCommand),
+}
+
+impl Command {
+    /// Returns the line it begins on, counted from 1.
+    pub fn line(&self) -> usize {
+        match self {
+            Command::Sql(command) => command.line,
+            Command::Meta(command) => command.line,
+        }
+    }
+
+    /// Returns what pgbench shows of it in reports: of an SQL command the first line.
+    pub fn first_line(&self) -> &str {
+        match self {
+            Command::Sql(command) => command.first_line(),
+            Command::Meta(command) => &command.text,
+        }
+    }
+
+    /// Returns what pgbench calls it when it fails: `SQL`, or the name of the meta command.
+    pub fn name(&self) -> &'static str {
+        let Command::Meta(command) = self else { return "SQL" };
+        match &command.action {
+            MetaAction::Set(..) => "set",
+            MetaAction::Sleep(_) => "sleep",
+            MetaAction::If { .. } => "if",
+            MetaAction::Elif { .. } => "elif",
+            MetaAction::Else { .. } => "else",
+            MetaAction::Endif => "endif",
+            MetaAction::Shell(shell) if shell.assigns.is_some() => "setshell",
+            MetaAction::Shell(_) => "shell",
+            MetaAction::StartPipeline => "startpipeline",
+            MetaAction::SyncPipeline => "syncpipeline",
+            MetaAction::EndPipeline => "endpipeline",
+        }
+    }
+
+    /// Returns what pgbench says happened when it fails, behind the name and the script.
+    pub fn failure(&self) -> &'static str {
+        match self {
+            Command::Sql(_) => "SQL command send failed",
+            Command::Meta(command) => match &command.action {
+                MetaAction::Set(..) | MetaAction::If { .. } | MetaAction::Elif { .. } => {
+                    "evaluation of meta-command failed"
+                }
+                _ => "execution of meta-command failed",
+            },
+        }
+    }
+}
+
+impl Script {
+    /// Returns the SQL commands in order: the one at index i has `statement` i.
+    pub fn sql_commands(&self) -> impl Iterator<Item = &SqlCommand> {
+        self.commands.iter().filter_map(|command| match command {
+            Command::Sql(sql) => Some(sql),
+            Command::Meta(_) => None,
+        })
+    }
+
+    /// Returns whether no statement writes, as far as the words tell.
+    pub fn reads_only(&self) -> bool {
+        self.sql_commands().all(|command| command.reads_only)
+    }
+
+    /// Returns whether the script runs commands of the shell.
+    pub fn uses_shell(&self) -> bool {
+        self.actions().any(|action| matches!(action, MetaAction::Shell(_)))
+    }
+
+    /// Returns whether the script has a pipeline, which the simple protocol does not allow.
+    pub fn uses_pipeline(&self) -> bool {
+        self.actions().any(|action| matches!(action, MetaAction::StartPipeline))
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &MetaAction> {
+        self.commands.iter().filter_map(|command| match command {
+            Command::Sql(_) => None,
+            Command::Meta(meta) => Some(&meta.action),
+        })
+    }
+
+    /// Checks what only the extended and prepared protocols ask for.
+    ///
+    /// Errors: a statement has more variables than [`PARAMETERS_MAX`].
+    pub fn check_parameters(&self) -> Result<(), ScriptError> {
+        match self.sql_commands().find(|command| command.parameters.len() > PARAMETERS_MAX) {
+            None => Ok(()),
+            Some(command) => Err(ScriptError::at_line(
+                &self.name,
+                command.line,
+                command.first_line(),
+                format!("statement has too many arguments (maximum is {PARAMETERS_MAX})"),
+                Some("the simple protocol (-M simple) has no such limit".to_owned()),
+            )),
+        }
+    }
+}
+
+/// Reads a script; its variables get slots in `variables`, shared by all scripts of a job.
+///
+/// Args: `name` is what messages call it.
+/// Errors: the first fault, with its place.
+/// Source: pgbench's `ParseScript` of version 18.
+pub fn parse(name: &str, text: &str, variables: &mut VariableTable) -> Result<Script, ScriptError> {
+    read(name, text, variables)
+        .map_err(|fault| ScriptError::at(name, text, fault.offset, fault.message, fault.hint))
+}
+
+fn read(name: &str, text: &str, variables: &mut VariableTable) -> Result<Script, Fault> {
+    if let Some(offset) = text.find('\0') {
+        return Err(Fault::new(offset, "a script must not contain zero bytes"));
+    }
+    let mut reader = ScriptReader {
+        name,
+        cursor: Cursor { text, at: 0 },
+        lines: LineCounter { text, at: 0, line: 1 },
+        variables,
+        script: Script { name: name.to_owned(), commands: Vec::new(), notices: Vec::new() },
+        offsets: Vec::new(),
+        nesting: Nesting::default(),
+    };
+    while let Some(end) = reader.sql()? {
+        if end == StatementEnd::Backslash {
+            reader.meta()?;
+        }
+    }
+    if reader.script.commands.is_empty() {
+        let message = format!("empty command list for script \"{name}\"");
+        return Err(Fault::new(text.len(), message).hint("a script needs at least one command"));
+    }
+    reader.link_conditions()?;
+    Ok(reader.script)
+}
+
+/// What the scanner ended a statement at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StatementEnd {
+    Semicolon,
+    Backslash,
+}
+
+struct ScriptReader<'a> {
+    name: &'a str,
+    cursor: Cursor<'a>,
+    lines: LineCounter<'a>,
+    variables: &'a mut VariableTable,
+    script: Script,
+    /// Where each command begins.
+    offsets: Vec<usize>,
+    nesting: Nesting,
+}
+
+impl ScriptReader<'_> {
+    /// Reads up to the end of a statement; returns None at the end of the script.
+    fn sql(&mut self) -> Result<Option<StatementEnd>, Fault> {
+        let text = self.cursor.text;
+        let mut sql = String::new();
+        let mut begin = self.cursor.at;
+        let mut end = None;
+        while end.is_none() && self.cursor.at < text.len() {
+            let start = self.cursor.at;
+            let token = next_token(text.as_bytes(), start);
+            self.cursor.at = token.end;
+            let written = &text[start..token.end];
+            match token.kind {
+                TokenKind::Space | TokenKind::LineComment if sql.is_empty() => {
+                    begin = token.end;
+                    continue;
+                }
+                TokenKind::Escaped => {
+                    sql.push_str(&written[1..]);
+                    continue;
+                }
+                TokenKind::Backslash => {
+                    end = Some(StatementEnd::Backslash);
+                    break;
+                }
+                TokenKind::Semicolon if self.nesting.is_outside() => {
+                    end = Some(StatementEnd::Semicolon);
+                }
+                kind => self.nesting.follow(kind, written),
+            }
+            sql.push_str(written);
+        }
+        if !sql.is_empty() {
+            self.push_sql(sql, begin)?;
+        }
+        if end == Some(StatementEnd::Semicolon) {
+            self.nesting.first_words.clear();
+        }
+        Ok(end)
+    }
+
+    fn push_sql(&mut self, sql: String, begin: usize) -> Result<(), Fault> {
+        let line = self.lines.line_of(begin);
+        let mut command = SqlCommand::new(sql, line, self.variables)
+            .map_err(|_| Fault::too_many_variables(begin))?;
+        command.command = self.script.commands.len();
+        command.statement = self.script.sql_commands().count();
+        self.script.commands.push(Command::Sql(command));
+        self.offsets.push(begin);
+        Ok(())
+    }
+
+    /// Reads a meta command; the cursor stands behind its backslash.
+    fn meta(&mut self) -> Result<(), Fault> {
+        let begin = self.cursor.at - 1;
+        let Some(parsed) = parse_meta(&mut self.cursor, self.variables)? else { return Ok(()) };
+        let text = self.cursor.text[begin..self.cursor.at].trim_end_matches(['\n', '\r']);
+        let line = self.lines.line_of(begin);
+        let action = match parsed {
+            Parsed::Gset { all, prefix } => return self.gset(all, prefix, begin),
+            Parsed::Action(action) => action,
+            Parsed::SetRandom(action) => {
+                if self.script.notices.is_empty() {
+                    let message = "\\setrandom, gone since PostgreSQL 9.6, is read as \\set NAME \
+                                   random(MIN, MAX)";
+                    self.script.notices.push(Notice { line, message: message.to_owned() });
+                }
+                action
+            }
+        };
+        let command = self.script.commands.len();
+        let meta = MetaCommand { text: text.to_owned(), line, command, action };
+        self.script.commands.push(Command::Meta(meta));
+        self.offsets.push(begin);
+        Ok(())
+    }
+
+    fn gset(&mut self, all: bool, prefix: String, begin: usize) -> Result<(), Fault> {
+        let name = if all { "aset" } else { "gset" };
+        match self.script.commands.last_mut() {
+            Some(Command::Sql(command)) if command.gset.is_none() => {
+                command.gset = Some(Gset { prefix: prefix.into(), all });
+                Ok(())
+            }
+            _ => Err(Fault::new(begin, format!("\\{name} must follow an SQL command"))
+                .hint("it stands in the place of the semicolon, one for each command")),
+        }
+    }
+
+    /// Checks the nesting of conditions and resolves where each goes on.
+    fn link_conditions(&mut self) -> Result<(), Fault> {
+        // Of every open \if, the indexes of itself and of the \elif and \else that belong to it.
+        let mut open: Vec<Vec<usize>> = Vec::new();
+        for index in 0..self.script.commands.len() {
+            let Command::Meta(meta) = &self.script.commands[index] else { continue };
+            let name = match meta.action {
+                MetaAction::If { .. } => {
+                    open.push(vec![index]);
+                    continue;
+                }
+                MetaAction::Elif { .. } => "elif",
+                MetaAction::Else { .. } => "else",
+                MetaAction::Endif => "endif",
+                _ => continue,
+            };
+            let Some(branches) = open.last_mut() else {
+                let message = format!("\\{name} without matching \\if");
+                return Err(self.condition_fault(index, index, &message));
+            };
+            let last = *branches.last().expect("it holds at least the \\if");
+            if name == "endif" {
+                let branches = open.pop().expect("it was just looked at");
+                self.link(&branches, index);
+            } else if self.is_else(last) {
+                let message = format!("\\{name} after \\else");
+                return Err(self.condition_fault(index, index, &message));
+            } else {
+                branches.push(index);
+            }
+        }
+        match open.last() {
+            None => Ok(()),
+            Some(branches) => {
+                let end = self.script.commands.len();
+                Err(self.condition_fault(branches[0], end, "\\if without matching \\endif"))
+            }
+        }
+    }
+
+    fn is_else(&self, index: usize) -> bool {
+        matches!(&self.script.commands[index],
+            Command::Meta(meta) if matches!(meta.action, MetaAction::Else { .. }))
+    }
+
+    /// Gives every branch the index of the next one, and of the `\endif`.
+    fn link(&mut self, branches: &[usize], end: usize) {
+        let next = branches[1..].iter().copied().chain([end]);
+        for (&branch, next) in branches.iter().zip(next) {
+            let Command::Meta(meta) = &mut self.script.commands[branch] else { continue };
+            match &mut meta.action {
+                MetaAction::If { otherwise, .. } => *otherwise = next,
+                MetaAction::Elif { otherwise, endif, .. } => (*otherwise, *endif) = (next, end),
+                MetaAction::Else { endif } => *endif = end,
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns a fault at command `index`, which pgbench reports at command `counted` + 1.
+    fn condition_fault(&self, index: usize, counted: usize, message: &str) -> Fault {
+        let message = format!(
+            "condition error in script \"{}\" command {}: {message}",
+            self.name,
+            counted + 1
+        );
+        Fault::new(self.offsets[index], message)
+    }
+}
+
+/// Parentheses and bodies of functions, in which a semicolon ends nothing.
+#[derive(Default)]
+struct Nesting {
+    parentheses: usize,
+    /// BEGIN and CASE without their END, inside CREATE FUNCTION and CREATE PROCEDURE.
+    bodies: usize,
+    /// First words of the statement, in lower case.
+    first_words: Vec<String>,
+}
+
+impl Nesting {
+    fn is_outside(&self) -> bool {
+        self.parentheses == 0 && self.bodies == 0
+    }
+
+    fn follow(&mut self, kind: TokenKind, written: &str) {
+        match kind {
+            TokenKind::Open => self.parentheses += 1,
+            TokenKind::Close => self.parentheses = self.parentheses.saturating_sub(1),
+            TokenKind::Word => self.follow_word(written),
+            _ => {}
+        }
+    }
+
+    fn follow_word(&mut self, word: &str) {
+        // CREATE OR REPLACE FUNCTION is the longest beginning.
+        if self.first_words.len() < 4 {
+            self.first_words.push(word.to_ascii_lowercase());
+        }
+        if self.parentheses > 0 || !self.creates_routine() {
+            return;
+        }
+        match word.to_ascii_lowercase().as_str() {
+            "begin" => self.bodies += 1,
+            "case" if self.bodies > 0 => self.bodies += 1,
+            "end" => self.bodies = self.bodies.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn creates_routine(&self) -> bool {
+        let mut words = self.first_words.iter().map(String::as_str);
+        if words.next() != Some("create") {
+            return false;
+        }
+        match (words.next(), words.next(), words.next()) {
+            (Some("function" | "procedure"), ..) => true,
+            (Some("or"), Some("replace"), third) => matches!(third, Some("function" | "procedure")),
+            _ => false,
+        }
+    }
+}
+
+/// Counts lines up to places that never go back.
+struct LineCounter<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+}
+
+impl LineCounter<'_> {
+    fn line_of(&mut self, offset: usize) -> usize {
+        self.line += self.text[self.at..offset].matches('\n').count();
+        self.at = offset;
+        self.line
+    }
+}
