@@ -7,6 +7,7 @@
 //! Assumes `client_encoding` is UTF8 for error texts (other bytes are replaced, never refused).
 //! Nothing here panics on, or allocates for, what a header merely claims.
 
+pub mod encode;
 mod error;
 mod frame;
 mod handshake;

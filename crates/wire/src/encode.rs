@@ -1,0 +1,154 @@
+//! Messages a load sends over and over, written into a plain vector.
+//!
+//! What does not change between two executions of a statement is encoded once (`Template`).
+
+/// How a statement is named on the connection.
+const PORTAL: &[u8] = b"\0";
+
+/// Write `Query`; `text` writes the statement.
+#[inline]
+pub fn query(out: &mut Vec<u8>, text: impl FnOnce(&mut Vec<u8>)) {
+    message(out, b'Q', |out| {
+        text(out);
+        out.push(0);
+    });
+}
+
+/// Write `Parse` of a statement whose parameter types the server finds out.
+pub fn parse(out: &mut Vec<u8>, name: &str, text: &str) {
+    message(out, b'P', |out| {
+        push_string(out, name);
+        push_string(out, text);
+        out.extend_from_slice(&[0, 0]);
+    });
+}
+
+/// Write `Sync`.
+#[inline]
+pub fn sync(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"S\0\0\0\x04");
+}
+
+/// Write `CopyFail`, the answer to a COPY FROM STDIN that nobody feeds.
+pub fn copy_fail(out: &mut Vec<u8>, reason: &str) {
+    message(out, b'f', |out| push_string(out, reason));
+}
+
+/// Write `Terminate`.
+pub fn terminate(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"X\0\0\0\x04");
+}
+
+/// `Bind` and `Execute` of one statement, all but the parameters encoded beforehand. Parameters and
+/// results are text.
+#[derive(Clone, Debug)]
+pub struct Template {
+    before_values: Vec<u8>,
+    after_values: Vec<u8>,
+}
+
+impl Template {
+    /// Args: `name` of the prepared statement, empty for the unnamed one; `describes`: also ask for
+    /// the names of the result's columns.
+    pub fn new(name: &str, parameter_count: u16, describes: bool) -> Template {
+        // The length is filled in when the values are known.
+        let mut before_values = b"B\0\0\0\0".to_vec();
+        before_values.extend_from_slice(PORTAL);
+        push_string(&mut before_values, name);
+        // No format codes: everything is text.
+        before_values.extend_from_slice(&[0, 0]);
+        before_values.extend_from_slice(&parameter_count.to_be_bytes());
+        let mut after_values = vec![0, 0];
+        if describes {
+            message(&mut after_values, b'D', |out| out.extend_from_slice(b"P\0"));
+        }
+        message(&mut after_values, b'E', |out| {
+            out.extend_from_slice(PORTAL);
+            // All rows.
+            out.extend_from_slice(&[0; 4]);
+        });
+        Template { before_values, after_values }
+    }
+
+    /// Write `Bind` and `Execute`; `values` calls `push_value` for each parameter.
+    #[inline]
+    pub fn execute(&self, out: &mut Vec<u8>, values: impl FnOnce(&mut Vec<u8>)) {
+        let begin = out.len();
+        out.extend_from_slice(&self.before_values);
+        values(out);
+        // The two bytes of result formats belong to Bind too.
+        let length = (out.len() - begin - 1 + 2) as u32;
+        out[begin + 1..begin + 5].copy_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&self.after_values);
+    }
+}
+
+/// Write one parameter value of `Bind`; `None` = NULL.
+#[inline]
+pub fn push_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    match value {
+        Some(text) => {
+            out.extend_from_slice(&(text.len() as u32).to_be_bytes());
+            out.extend_from_slice(text);
+        }
+        None => out.extend_from_slice(&[0xff; 4]),
+    }
+}
+
+#[inline]
+fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(tag);
+    let begin = out.len();
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    let length = (out.len() - begin) as u32;
+    out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+fn push_string(out: &mut Vec<u8>, text: &str) {
+    // A zero byte would end the string early; the callers' texts are checked when they are read.
+    debug_assert!(!text.contains('\0'));
+    out.extend_from_slice(text.as_bytes());
+    out.push(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use postgres_protocol::IsNull;
+    use postgres_protocol::message::frontend;
+
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_protocol_crate() {
+        let mut ours = Vec::new();
+        let mut theirs = BytesMut::new();
+        query(&mut ours, |out| out.extend_from_slice(b"SELECT 1"));
+        frontend::query("SELECT 1", &mut theirs).expect("valid");
+        parse(&mut ours, "p", "SELECT $1, $2");
+        frontend::parse("p", "SELECT $1, $2", [], &mut theirs).expect("valid");
+        Template::new("p", 2, true).execute(&mut ours, |out| {
+            push_value(out, Some(b"42"));
+            push_value(out, None);
+        });
+        let values = [Some("42"), None];
+        let write = |value: Option<&str>, out: &mut BytesMut| match value {
+            Some(text) => {
+                out.extend_from_slice(text.as_bytes());
+                Ok(IsNull::No)
+            }
+            None => Ok(IsNull::Yes),
+        };
+        assert!(frontend::bind("", "p", [], values, write, [], &mut theirs).is_ok());
+        frontend::describe(b'P', "", &mut theirs).expect("valid");
+        frontend::execute("", 0, &mut theirs).expect("valid");
+        sync(&mut ours);
+        frontend::sync(&mut theirs);
+        copy_fail(&mut ours, "no data");
+        frontend::copy_fail("no data", &mut theirs).expect("valid");
+        terminate(&mut ours);
+        frontend::terminate(&mut theirs);
+        assert_eq!(ours, &theirs[..]);
+    }
+}
