@@ -1,0 +1,252 @@
+"""The server under test of one experiment: made or reached, loaded, judged safe, given back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgdyno.clock import ClockPair
+from pgdyno.engine.records import ScriptShape
+from pgdyno.engine.stream import EngineRun
+from pgdyno.errors import ServerError
+from pgdyno.run.jobs import engine_target, init_job
+from pgdyno.run.progress import Progress
+from pgdyno.run.watching import LoadWatch
+from pgdyno.server import dataset as datasets
+from pgdyno.server import facts as server_facts
+from pgdyno.server import safety
+from pgdyno.server.connect import Connection, connect, pinned
+from pgdyno.server.facts import ServerFacts
+from pgdyno.server.find import find
+from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
+from pgdyno.server.placement import LAST_PLACE, needed_bytes
+from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.target import Target, refuse_tls_for_the_engine
+from pgdyno.spec.experiment import Dataset, Experiment, Permissions, Scratch
+
+# Two observing connections and one for control, beside the load's.
+CONTROL_CONNECTIONS = 3
+LOAD_DATABASE = "pgdyno"
+
+
+@dataclass(frozen=True, slots=True)
+class UnderTest:
+    """A server that is ready to be measured.
+
+    `observe` is where collectors connect: on a scratch server another database than the load's,
+    so that their own work is not in its statistics.
+    """
+
+    target: Target
+    observe: Target
+    cluster: ScratchCluster | None
+    facts: ServerFacts
+    verb: str
+
+    @property
+    def is_scratch(self) -> bool:
+        """True if the server is ours."""
+        return self.cluster is not None
+
+    def control(self, run: str = "control") -> Connection:
+        """Open a control connection to the load's database."""
+        return connect(self.target, verb=self.verb, run=run)
+
+    def log_path(self) -> Path | None:
+        """Return the server's log, where it can be read."""
+        return self.cluster.log_path if self.cluster is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What `opened` must know besides the experiment."""
+
+    verb: str
+    target: Target | None
+    permissions: Permissions
+    scripts: tuple[ScriptShape, ...]
+    clock: ClockPair
+    store_dir: Path
+
+
+@contextmanager
+def opened(
+    experiment: Experiment, conditions: Conditions, progress: Progress
+) -> Iterator[UnderTest]:
+    """Yield the server under test, loaded and safe to load; give it back on every way out.
+
+    Raises: ServerError, SpecError, RefusedError; nothing is left behind then.
+    """
+    if experiment.server.scratch is not None:
+        with _scratch(experiment, experiment.server.scratch, conditions, progress) as ready:
+            yield ready
+    else:
+        assert conditions.target is not None
+        yield _foreign(experiment, conditions, conditions.target)
+
+
+def load_dataset(
+    dataset: Dataset,
+    target: Target,
+    *,
+    clock: ClockPair,
+    verb: str,
+    progress: Progress,
+    jobs: int = 2,
+    drop_existing: bool = False,
+) -> None:
+    """Create and fill the pgbench tables through the engine.
+
+    Raises: ServerError or EngineError with the server's own words; InterruptedByUser. Tables that
+    were not finished are gone then.
+    """
+    fields = dataset.model_dump(exclude={"kind"}, exclude_none=True)
+    job = init_job(
+        dataset,
+        target=engine_target(target, f"pgdyno/{verb}/init"),
+        clock=clock,
+        mark=datasets.mark_text(fields),
+        jobs=jobs,
+        drop_existing=drop_existing,
+    )
+    watch = LoadWatch(f"scale {dataset.scale}", progress)
+    with EngineRun(job, log=subprocess.DEVNULL) as engine:
+        outcome = engine.run(lambda _line, record: watch.see(record))
+    progress.ended()
+    if outcome.interrupted is not None:
+        raise outcome.interrupted
+    summary = outcome.raise_if_nothing_was_measured()
+    if outcome.failures or summary.ending != "completed":
+        failure = outcome.failures[0] if outcome.failures else None
+        raise ServerError(
+            f"The dataset was not loaded: {failure.message if failure else 'it was stopped'}.",
+            hint=failure.hint if failure else "load it again",
+            sqlstate=failure.sqlstate if failure else None,
+        )
+
+
+@contextmanager
+def _scratch(
+    experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
+) -> Iterator[UnderTest]:
+    for leftover in sweep_leftovers(_parents(asked, conditions.store_dir)):
+        progress.said(f"removed what a killed command left: {leftover.path}")
+    cluster = _kept(experiment, asked, progress) or _created(experiment, asked, conditions)
+    with cluster:
+        for note in cluster.notes:
+            progress.said(note)
+        target = _load_database(cluster)
+        with connect(target, verb=conditions.verb) as connection:
+            present = datasets.inspect(connection)
+        if not _fits(present, experiment.dataset):
+            progress.said(
+                f"loading scale {experiment.dataset.scale} into PostgreSQL "
+                f"{cluster.binaries.version}"
+            )
+            load_dataset(
+                experiment.dataset,
+                target,
+                clock=conditions.clock,
+                verb=conditions.verb,
+                progress=progress,
+                drop_existing=present.state != "none",
+            )
+        with connect(target, verb=conditions.verb) as connection:
+            facts = server_facts.collect(connection, target)
+        yield UnderTest(target, cluster.target, cluster, facts, conditions.verb)
+    if asked.keep:
+        progress.said(f"kept for the next command: {cluster.path}")
+
+
+def _created(experiment: Experiment, asked: Scratch, conditions: Conditions) -> ScratchCluster:
+    dataset = experiment.dataset
+    return ScratchCluster.create(
+        ScratchRequest(
+            binaries=find(bin_dir=asked.bin_dir, version=asked.version),
+            clients=experiment.clients_max(),
+            settings=experiment.server.settings,
+            data_dir=asked.data_dir,
+            wal_dir=asked.wal_dir,
+            store_dir=conditions.store_dir,
+            allow_tmpfs=asked.allow_tmpfs,
+            keep=asked.keep,
+            needed=needed_bytes(dataset.scale, fillfactor=dataset.fillfactor or 100),
+        )
+    )
+
+
+def _kept(experiment: Experiment, asked: Scratch, progress: Progress) -> ScratchCluster | None:
+    """Return a cluster that an earlier --keep left in the same place with the same version."""
+    if not asked.keep:
+        return None
+    parents = [asked.data_dir] if asked.data_dir else None
+    wanted = find(bin_dir=asked.bin_dir, version=asked.version)
+    for path in reversed(kept_clusters(parents)):
+        cluster = ScratchCluster.adopt(
+            path, clients=experiment.clients_max(), settings=experiment.server.settings
+        )
+        if cluster.binaries.version == wanted.version:
+            progress.said(f"kept cluster {path} is used again")
+            return cluster
+        cluster.close()
+    return None
+
+
+def _load_database(cluster: ScratchCluster) -> Target:
+    with cluster.connect() as connection:
+        known = connection.execute(
+            "SELECT 1 FROM pg_database WHERE datname = %s", [LOAD_DATABASE]
+        ).fetchone()
+        if known is None:
+            connection.execute(f"CREATE DATABASE {LOAD_DATABASE}")
+    return cluster.target.with_database(LOAD_DATABASE)
+
+
+def _fits(present: datasets.Dataset, wanted: Dataset) -> bool:
+    """Return whether a kept dataset is just the one that is wanted."""
+    fields = wanted.model_dump(exclude={"kind"}, exclude_none=True)
+    return present.state == "complete" and present.options == {
+        name: str(value) for name, value in fields.items()
+    }
+
+
+def _foreign(experiment: Experiment, conditions: Conditions, target: Target) -> UnderTest:
+    refuse_tls_for_the_engine(target)
+    with connect(target, verb=conditions.verb) as connection:
+        target = pinned(target, connection)
+        facts = server_facts.collect(connection, target)
+    writing = tuple(script.name for script in conditions.scripts if not script.reads_only)
+    if any(script.name in _ON_PGBENCH_TABLES for script in conditions.scripts):
+        datasets.require_complete(facts.dataset)
+    safety.refuse_unsafe_load(
+        safety.Intent(
+            is_scratch=False,
+            database=facts.database,
+            host=facts.host,
+            scripts_writing=writing,
+            is_marked=facts.dataset.is_marked,
+            others=facts.others,
+            allow_write=conditions.permissions.allow_write,
+            confirmed=conditions.permissions.confirm,
+        )
+    )
+    # The control connection that asked is counted as used, and is closed by now.
+    room = replace(facts.connections, used=max(0, facts.connections.used - 1))
+    safety.refuse_too_many_clients(
+        room, clients=experiment.clients_max(), control=CONTROL_CONNECTIONS
+    )
+    return UnderTest(target, target, None, facts, conditions.verb)
+
+
+_ON_PGBENCH_TABLES = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+
+
+def _parents(asked: Scratch, store_dir: Path) -> list[Path]:
+    """Return the folders in which a scratch cluster of a killed command may lie."""
+    named = os.environ.get("PGDYNO_DATA")
+    places = [asked.data_dir, store_dir, Path(named) if named else None, LAST_PLACE]
+    return [*dict.fromkeys(place for place in places if place is not None and place.is_dir())]
