@@ -89,6 +89,12 @@ def inspect(connection: Connection) -> Dataset:
     return _judged(connection, dataset, missing, has_key)
 
 
+def mark_text(options: Mapping[str, object]) -> str:
+    """Return the mark the loader shall leave, with what the tables were loaded with."""
+    words = [f"{name}={value}" for name, value in sorted(options.items()) if value is not None]
+    return " ".join([MARK, *words])
+
+
 def drop_statement(dataset: Dataset) -> sql.Composed:
     """Return the one statement that drops a marked dataset, whole or partial.
 

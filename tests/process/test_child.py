@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import InterruptedByUser, ProcessError
+from pgdyno.process import cleanup, signals
+from pgdyno.process.child import UserIds, run, start
+from pgdyno.process.host import ProcessIdentity
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="parent-death signals are Linux's")
+
+STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+
+
+def gone(identity: ProcessIdentity, within_s: float = 20.0) -> bool:
+    deadline = time.monotonic() + within_s
+    while identity.is_running():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def orphan_of_a_killed_parent(user: str | None) -> ProcessIdentity:
+    """Start a Python that starts a `sleep`, kill that Python with SIGKILL, return the sleep."""
+    script = (
+        "import sys\n"
+        "from pgdyno.process.child import UserIds, start\n"
+        f"user = UserIds.of({user!r}) if {user!r} else None\n"
+        "child = start(['/bin/sleep', '600'], user=user, cwd='/')\n"
+        "print(child.pid, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with parent:
+        assert parent.stdout is not None
+        identity = ProcessIdentity.of(int(parent.stdout.readline()))
+        assert identity is not None
+        parent.kill()
+    return identity
+
+
+def test_a_child_is_run_to_its_end_and_its_words_are_kept() -> None:
+    completed = run(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=10)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (3, "out\n", "err\n")
+
+
+def test_only_the_last_mebibyte_of_a_talkative_child_is_kept() -> None:
+    completed = run(["/bin/sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x"], timeout_s=20)
+    assert len(completed.stdout) == 1 << 20
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    with pytest.raises(ProcessError, match="/nowhere/at/all cannot be started"):
+        start(["/nowhere/at/all"])
+
+
+def test_a_child_that_takes_too_long_is_ended_before_the_error() -> None:
+    with pytest.raises(ProcessError, match="did not end within"):
+        run(["/bin/sleep", "600"], timeout_s=0.05)
+    assert not [name for name in cleanup.pending() if "sleep" in name]
+
+
+def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_time() -> None:
+    child = start(["/bin/sh", "-c", STUBBORN], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    assert child.terminate(grace_s=0.05) == -signal.SIGKILL
+    child.close_pipes()
+
+
+def test_ending_a_child_twice_returns_the_same_exit_code() -> None:
+    child = start(["/bin/sh", "-c", "exit 7"])
+    assert child.wait(10) == 7
+    assert child.terminate() == 7
+    assert child.poll() == 7
+
+
+def test_a_password_never_gets_into_the_arguments() -> None:
+    with pytest.raises(AssertionError) as caught:
+        start(["/bin/echo", "postgresql://me:sesame@host/db"])
+    assert "sesame" not in str(caught.value)
+    with pytest.raises(AssertionError):
+        start(["/bin/echo", "host=x password=sesame"])
+
+
+def test_a_child_that_must_not_outlive_us_is_started_by_the_main_thread_only() -> None:
+    seen: list[BaseException] = []
+
+    def other_thread() -> None:
+        try:
+            start(["/bin/true"])
+        except AssertionError as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=other_thread)
+    thread.start()
+    thread.join()
+    assert "main thread" in str(seen[0])
+
+
+def test_a_child_lives_in_a_session_of_its_own_so_that_ctrl_c_reaches_only_us() -> None:
+    with start(["/bin/sleep", "600"]) as child:
+        assert os.getsid(child.pid) == child.pid != os.getsid(0)
+
+
+@needs_linux
+def test_a_child_ends_when_its_parent_is_killed() -> None:
+    assert gone(orphan_of_a_killed_parent(None))
+
+
+@needs_linux
+@needs_root
+def test_a_child_of_another_user_ends_when_its_parent_is_killed() -> None:
+    assert gone(orphan_of_a_killed_parent("nobody"))
+
+
+@needs_root
+def test_a_child_becomes_the_user_wholly() -> None:
+    completed = run(
+        ["/bin/sh", "-c", "id -u; id -g; id -G"], user=UserIds.of("nobody"), cwd="/", timeout_s=10
+    )
+    nobody = UserIds.of("nobody")
+    uid, gid, groups = completed.stdout.splitlines()
+    assert (int(uid), int(gid)) == (nobody.uid, nobody.gid)
+    assert {int(group) for group in groups.split()} == set(nobody.groups)
+
+
+def test_a_signal_ends_the_wait_and_the_child_of_a_run() -> None:
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with signals.handled(), pytest.raises(InterruptedByUser):
+        run(["/bin/sleep", "600"], timeout_s=300)
+    assert not [name for name in cleanup.pending() if "sleep" in name]
+
+
+def test_what_is_registered_is_undone_newest_first_and_one_failure_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cleanup, "_pending", {})  # Not what other tests still need.
+    order: list[str] = []
+
+    def fails() -> None:
+        order.append("second")
+        raise OSError("disk gone")
+
+    cleanup.register("first", lambda: order.append("first"))
+    cleanup.register("second", fails)
+    forgotten = cleanup.register("forgotten", lambda: order.append("forgotten"))
+    cleanup.forget(forgotten)
+    assert cleanup.run_all() == ["second: disk gone"]
+    assert order == ["second", "first"]
+    assert cleanup.pending() == ()
+
+
+def test_a_process_is_known_by_its_start_not_by_its_pid_alone() -> None:
+    with start(["/bin/sleep", "600"]) as child:
+        identity = ProcessIdentity.of(child.pid)
+        assert identity is not None
+        assert identity.is_running()
+        other = ProcessIdentity(child.pid, "another boot:1")
+        assert not other.end(grace_s=0.1, signal_number=signal.SIGTERM)
+        assert child.poll() is None
+        assert identity.end(grace_s=10, signal_number=signal.SIGTERM)
+    assert not identity.is_running()
+
+
+def test_no_process_has_a_pid_that_nobody_has() -> None:
+    pid_max = (
+        int(Path("/proc/sys/kernel/pid_max").read_text()) if sys.platform == "linux" else 99999
+    )
+    assert ProcessIdentity.of(pid_max + 1) is None

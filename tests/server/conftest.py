@@ -1,0 +1,57 @@
+"""Real servers for the tests of this folder: the installed PostgreSQL 15 and the embedded 18."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import SpecError
+from pgdyno.server.connect import Connection
+from pgdyno.server.find import Binaries, find
+from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+
+MAJORS = ("15", "18")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and {"binaries", "cluster", "connection"} & set(
+            getattr(item, "fixturenames", ())
+        ):
+            item.add_marker(pytest.mark.pg)
+
+
+@pytest.fixture(scope="module", params=MAJORS)
+def binaries(request: pytest.FixtureRequest) -> Binaries:
+    try:
+        return find(version=request.param)
+    except SpecError as error:
+        pytest.skip(error.message)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder on a disk that the server's user can enter; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(binaries: Binaries) -> Iterator[ScratchCluster]:
+    """One running cluster a module and version, listening on TCP too."""
+    request = ScratchRequest(binaries, clients=10, listens_tcp=True)
+    with ScratchCluster.create(request) as running:
+        yield running
+
+
+@pytest.fixture
+def connection(cluster: ScratchCluster) -> Iterator[Connection]:
+    with cluster.connect(verb="test") as opened:
+        yield opened

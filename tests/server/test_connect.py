@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from pgdyno.errors import ServerError
+from pgdyno.server.connect import connect, failure, pinned
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+
+def test_a_session_is_named_after_verb_and_run(cluster: ScratchCluster) -> None:
+    with connect(cluster.target, verb="bench", run="7") as connection:
+        assert connection.autocommit
+        row = connection.execute("SHOW application_name").fetchone()
+    assert row == ("pgdyno/bench/7",)
+
+
+def test_a_reading_session_is_bounded_and_cannot_write(cluster: ScratchCluster) -> None:
+    with connect(
+        cluster.target, verb="watch", statement_timeout_ms=2000, lock_timeout_ms=100, read_only=True
+    ) as connection:
+        row = connection.execute(
+            "SELECT current_setting('statement_timeout'), current_setting('lock_timeout')"
+        ).fetchone()
+        assert row == ("2s", "100ms")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("CREATE TABLE t ()")
+
+
+def test_the_password_over_tcp_is_checked(cluster: ScratchCluster) -> None:
+    with connect(cluster.tcp_target, verb="test") as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    wrong = replace(cluster.tcp_target, password=SecretStr("not-sesame"))
+    with pytest.raises(ServerError, match="password authentication failed") as caught:
+        connect(wrong, verb="test")
+    assert caught.value.sqlstate == "28P01"
+    assert ".pgpass" in caught.value.hint
+    assert "not-sesame" not in caught.value.message
+
+
+def test_a_missing_password_is_the_same_trouble(cluster: ScratchCluster) -> None:
+    with pytest.raises(ServerError, match="no password supplied") as caught:
+        connect(replace(cluster.tcp_target, password=None), verb="test")
+    assert caught.value.sqlstate == "28P01"
+
+
+def test_a_missing_database_and_a_missing_role_are_told(cluster: ScratchCluster) -> None:
+    with pytest.raises(ServerError, match='database "nowhere" does not exist') as caught:
+        connect(cluster.target.with_database("nowhere"), verb="test")
+    assert caught.value.sqlstate == "3D000"
+    with pytest.raises(ServerError, match='role "nobody_here" does not exist'):
+        connect(replace(cluster.target, user="nobody_here"), verb="test")
+
+
+def test_an_unreachable_server_is_told_with_its_address() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # Bound and not listening: nobody else can take it.
+        port = closed.getsockname()[1]
+        target = Target(host="127.0.0.1", ports=str(port), user="me", database="core")
+        with pytest.raises(ServerError, match=f"127.0.0.1:{port}/core as user me") as caught:
+            connect(target, verb="test")
+    assert "Connection refused" in caught.value.message
+    assert caught.value.exit_code == 2
+
+
+def test_a_socket_that_is_not_there_is_told() -> None:
+    target = Target(host="/nowhere", ports="5432", user="me", database="core")
+    with pytest.raises(ServerError, match="No such file or directory") as caught:
+        connect(target, verb="test")
+    assert "-h and -p" in caught.value.hint
+
+
+def test_a_full_server_is_told(cluster: ScratchCluster) -> None:
+    with cluster.connect(verb="test") as connection:
+        connection.execute("CREATE ROLE plain LOGIN CONNECTION LIMIT 1")
+    plain = replace(cluster.target, user="plain")
+    try:
+        with connect(plain, verb="test"), pytest.raises(ServerError) as caught:
+            connect(plain, verb="test")
+        assert caught.value.sqlstate == "53300"
+    finally:
+        with cluster.connect(verb="test") as connection:
+            connection.execute("SELECT pg_sleep(0.1) FROM pg_stat_activity WHERE usename = 'plain'")
+            connection.execute("DROP ROLE plain")
+
+
+def test_a_server_that_is_starting_is_told_to_be_tried_again() -> None:
+    target = Target(host="db1", ports="5432", user="me", database="core")
+    said = psycopg.OperationalError("connection failed: FATAL:  the database system is starting up")
+    error = failure(target, said)
+    assert error.sqlstate == "57P03"
+    assert error.message.endswith("the database system is starting up (SQLSTATE 57P03).")
+
+
+def test_the_environment_has_no_say_in_a_resolved_target(
+    cluster: ScratchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGSERVICE", "nowhere")
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=9MB")
+    monkeypatch.setenv("PGSSLMODE", "require")
+    with cluster.connect(verb="test") as connection:
+        assert connection.execute("SHOW work_mem").fetchone() == ("4MB",)
+
+
+def test_a_pinned_target_names_the_one_host_that_answered(cluster: ScratchCluster) -> None:
+    tcp = cluster.tcp_target
+    several = replace(tcp, host="127.0.0.1,127.0.0.1", ports=f"1,{tcp.port}")
+    with connect(several, verb="test") as connection:
+        one = pinned(several, connection)
+    assert (one.host, one.hostaddr, one.port) == ("127.0.0.1", "127.0.0.1", tcp.port)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import SpecError
+from pgdyno.server.conninfo import refuse_silent_target, resolve, without_pg_environment
+from pgdyno.server.target import Target, refuse_tls_for_the_engine
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host where nobody has set anything."""
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / ".pgpass"))
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / ".pg_service.conf"))
+    monkeypatch.setenv("PGUSER", "me")
+    return tmp_path
+
+
+def secret(target: Target) -> str | None:
+    return None if target.password is None else target.password.get_secret_value()
+
+
+def test_without_anything_it_is_the_local_socket_and_the_user_s_database() -> None:
+    target = resolve().target
+    assert target.is_socket
+    assert (target.port, target.user, target.database) == (5432, "me", "me")
+    assert (target.sslmode, target.password) == ("prefer", None)
+
+
+def test_options_are_what_psql_means_by_them() -> None:
+    target = resolve(host="db1", port=6000, user="you", database="core").target
+    assert (target.host, target.port, target.user, target.database) == ("db1", 6000, "you", "core")
+    assert target.place == "db1:6000/core"
+
+
+def test_the_environment_fills_what_no_option_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "envhost")
+    monkeypatch.setenv("PGPORT", "7777")
+    monkeypatch.setenv("PGDATABASE", "envdb")
+    monkeypatch.setenv("PGPASSWORD", "sesame")
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=8MB")
+    target = resolve(port=6000).target
+    assert (target.host, target.port, target.database) == ("envhost", 6000, "envdb")
+    assert (secret(target), target.options) == ("sesame", "-c work_mem=8MB")
+
+
+@pytest.mark.parametrize(
+    "conninfo",
+    ["postgresql://you@db2:6001/core?connect_timeout=3",
+     "host=db2 port=6001 user=you dbname=core connect_timeout=3"],
+)  # fmt: skip
+def test_a_conninfo_is_a_uri_or_pairs(conninfo: str) -> None:
+    target = resolve(conninfo=conninfo, host="elsewhere").target
+    assert (target.host, target.port, target.user, target.database) == ("db2", 6001, "you", "core")
+    assert target.libpq_parameters()["connect_timeout"] == "3"
+
+
+def test_a_plain_word_is_a_database() -> None:
+    assert resolve(conninfo="core", host="db1").target.database == "core"
+
+
+def test_the_database_option_may_be_a_conninfo() -> None:
+    target = resolve(database="host=db3 dbname=core").target
+    assert (target.host, target.database) == ("db3", "core")
+
+
+def test_two_different_databases_are_refused() -> None:
+    with pytest.raises(SpecError, match="dbname is given twice: core and other"):
+        resolve(conninfo="host=db1 dbname=other", database="core")
+
+
+def test_a_service_is_looked_up_and_what_is_given_beside_it_wins(home: Path) -> None:
+    (home / ".pg_service.conf").write_text(
+        "[uat]\nhost=uat.example\nport=6432\ndbname=core\nuser=app\nsslmode=disable\n"
+    )
+    target = resolve(conninfo="service=uat", port=6000).target
+    assert (target.host, target.port, target.database) == ("uat.example", 6000, "core")
+    assert (target.user, target.sslmode) == ("app", "disable")
+    assert "service" not in target.libpq_parameters()
+
+
+def test_a_service_in_the_environment_counts_too(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".pg_service.conf").write_text("[uat]\nhost=uat.example\n")
+    monkeypatch.setenv("PGSERVICE", "uat")
+    assert resolve().target.host == "uat.example"
+
+
+def test_an_unknown_service_is_told_in_libpq_s_words() -> None:
+    with pytest.raises(SpecError, match='definition of service "nowhere" not found'):
+        resolve(conninfo="service=nowhere")
+
+
+def test_the_password_file_is_read_as_libpq_reads_it(home: Path) -> None:
+    passfile = home / ".pgpass"
+    passfile.write_text("other:*:*:*:wrong\ndb1:6000:core:me:se\\:same\n*:*:*:*:last\n")
+    passfile.chmod(0o600)
+    assert secret(resolve(host="db1", port=6000, database="core").target) == "se:same"
+    assert secret(resolve(host="db9").target) == "last"
+
+
+def test_a_password_in_the_command_line_is_used_warned_of_and_never_shown() -> None:
+    resolved = resolve(conninfo="postgresql://me:sesame@db1/core")
+    assert secret(resolved.target) == "sesame"
+    assert resolved.notes[0].kind == "password_in_arguments"
+    shown = repr(resolved) + str(resolved.target) + str(resolved.target.as_document())
+    assert "sesame" not in shown
+    assert resolve(conninfo="postgresql://me@db1/core").notes == ()
+
+
+def test_an_unreadable_conninfo_is_refused_without_showing_it() -> None:
+    with pytest.raises(SpecError) as caught:
+        resolve(conninfo="password=sesame bogus_option=1")
+    assert "bogus_option" in caught.value.message
+    assert "sesame" not in caught.value.message + caught.value.hint
+    assert caught.value.__suppress_context__
+
+
+def test_several_hosts_stay_until_one_has_answered() -> None:
+    target = resolve(conninfo="host=a,b port=5432,5433 target_session_attrs=read-write").target
+    assert target.host == "a,b"
+    assert target.libpq_parameters()["target_session_attrs"] == "read-write"
+    with pytest.raises(AssertionError, match="several hosts"):
+        _ = target.port
+
+
+@pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])
+def test_an_sslmode_above_prefer_is_refused_by_name(mode: str) -> None:
+    target = resolve(conninfo=f"host=db1 sslmode={mode}").target
+    with pytest.raises(SpecError, match=f"sslmode={mode} demands encryption"):
+        refuse_tls_for_the_engine(target)
+
+
+@pytest.mark.parametrize("mode", ["disable", "allow", "prefer"])
+def test_an_sslmode_up_to_prefer_is_plain(mode: str) -> None:
+    refuse_tls_for_the_engine(resolve(conninfo=f"host=db1 sslmode={mode}").target)
+
+
+def test_channel_binding_that_is_required_is_refused_by_name() -> None:
+    target = resolve(conninfo="host=db1 channel_binding=require").target
+    with pytest.raises(SpecError, match="channel_binding=require demands encryption"):
+        refuse_tls_for_the_engine(target)
+
+
+@pytest.mark.parametrize("name", ["PGHOST", "PGSERVICE", "PGHOSTADDR"])
+def test_a_server_named_by_the_environment_alone_is_asked_about(name: str) -> None:
+    with pytest.raises(SpecError, match=f"{name}=prod is set") as caught:
+        refuse_silent_target(server_given=False, scratch_given=False, environ={name: "prod"})
+    assert "--scratch" in caught.value.hint
+    refuse_silent_target(server_given=True, scratch_given=False, environ={name: "prod"})
+    refuse_silent_target(server_given=False, scratch_given=True, environ={name: "prod"})
+    refuse_silent_target(server_given=False, scratch_given=False, environ={"PGPORT": "1"})
+
+
+def test_the_environment_is_hidden_only_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "prod")
+    monkeypatch.setenv("PGDYNO_STORE", "/somewhere")
+    with without_pg_environment():
+        assert "PGHOST" not in os.environ
+        assert os.environ["PGDYNO_STORE"] == "/somewhere"
+    assert os.environ["PGHOST"] == "prod"
