@@ -1,0 +1,192 @@
+"""Which charts a report has: from findings to `Chart`s, only for data that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from pgdyno.analysis.curve import CurveLevel, LoadCurve
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Panel, RunFindings
+from pgdyno.report import palette
+from pgdyno.report.chart import Chart, Flag, Line, Scale
+from pgdyno.report.palette import SEQUENCE, Role
+
+TIME_GROUP = "time"
+_MODEL_POINTS = 60
+_HERO_HEIGHT_PX = 264
+_STRIP_HEIGHT_PX = 150
+_HERO_PANELS = ("tps", "latency")
+_CURVE_PERCENTILES = ("p50", "p95", "p99")
+
+
+def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
+    """Return what the first screen shows: the load curve, else tps and latency over time."""
+    if findings.curves:
+        return (load_curve(findings.curves),)
+    if findings.run is None:
+        return ()
+    by_key = {panel.key: panel for panel in drawable(findings.run)}
+    first = [by_key[key] for key in _HERO_PANELS if key in by_key]
+    if not first:
+        first = list(by_key.values())[:1]
+    return tuple(
+        over_time(
+            panel, findings.run, key=f"main-{panel.key}", height_px=_HERO_HEIGHT_PX // len(first)
+        )
+        for panel in first
+    )
+
+
+def curve_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
+    """Return latency against load: one chart a script, percentiles with their intervals."""
+    charts = [percentiles(one, several=len(findings.curves) > 1) for one in findings.curves]
+    return tuple(chart for chart in charts if chart is not None)
+
+
+def time_charts(run: RunFindings) -> tuple[Chart, ...]:
+    """Return every panel of the run as a strip on one shared time axis."""
+    return tuple(over_time(panel, run) for panel in drawable(run))
+
+
+def drawable(run: RunFindings) -> tuple[Panel, ...]:
+    """Return the panels that hold at least one value at two moments or more."""
+    return tuple(
+        panel
+        for panel in run.panels
+        if len(panel.time_s) > 1
+        and any(value is not None for series in panel.series for value in series.values)
+    )
+
+
+def load_curve(curves: tuple[CurveFindings, ...]) -> Chart:
+    """Return throughput against clients: means, intervals between runs, the fitted law, the knee.
+
+    Scripts whose peaks are more than 20 times apart share a logarithmic axis.
+    """
+    peaks = [one.curve.peak.tps.value for one in curves]
+    is_log = min(peaks) > 0 and max(peaks) > 20 * min(peaks)
+    lines: list[Line] = []
+    flags: list[Flag] = []
+    for position, one in enumerate(curves):
+        role = SEQUENCE[position % len(SEQUENCE)]
+        model = fitted(one.curve, role, f"{one.script}: fitted law" if one.curve.usl else "")
+        lines.append(_measured(one.script, role, one.curve, lambda level: level.tps))
+        if model is not None:
+            lines.append(model)
+        knee = one.curve.knee
+        words = f"knee of {one.script}" if len(curves) > 1 else "knee"
+        flags.append(Flag(knee.clients, "knee", f"{words}: {knee.clients} clients"))
+    return Chart(
+        key="load-curve",
+        height_px=_HERO_HEIGHT_PX,
+        title="Throughput against load",
+        unit="tps",
+        x_label="clients",
+        lines=tuple(lines),
+        x_scale=_load_scale(one.curve for one in curves),
+        y_scale="log" if is_log else "linear",
+        flags=tuple(flags),
+    )
+
+
+def fitted(curve: LoadCurve, role: Role, name: str) -> Line | None:
+    """Return the fitted law as a thin line over the measured range, None when none was fitted."""
+    if curve.usl is None:
+        return None
+    low, high = curve.levels[0].clients, curve.levels[-1].clients
+    clients = np.geomspace(low, high, _MODEL_POINTS)
+    tps = curve.usl.tps_at(clients)
+    xs = tuple(round(float(x), 3) for x in clients)
+    return Line(name, role, xs, tuple(float(y) for y in tps), shape="model")
+
+
+def percentiles(one: CurveFindings, *, several: bool) -> Chart | None:
+    """Return latency percentiles of one script against clients."""
+    names = [n for n in _CURVE_PERCENTILES if all(n in lv.latency for lv in one.curve.levels)]
+    if not names:
+        return None
+    lines = tuple(
+        _measured(
+            name,
+            palette.role_of(name, position),
+            one.curve,
+            lambda level, name=name: in_ms(level.latency[name]),
+        )
+        for position, name in enumerate(names)
+    )
+    values = [v for line in lines for v in line.y if v is not None and v > 0]
+    return Chart(
+        key=f"percentiles-{one.script}",
+        height_px=250,
+        title=f"Latency against load: {one.script}" if several else "Latency against load",
+        unit="ms",
+        x_label="clients",
+        lines=lines,
+        x_scale=_load_scale([one.curve]),
+        y_scale="log" if values and max(values) > 10 * min(values) else "linear",
+        flags=(Flag(one.curve.knee.clients, "knee", f"knee: {one.curve.knee.clients} clients"),),
+        note="Each percentile is the mean over the runs of a level, with its 95 % interval.",
+    )
+
+
+def over_time(
+    panel: Panel, run: RunFindings, *, key: str = "", height_px: int = _STRIP_HEIGHT_PX
+) -> Chart:
+    """Return one panel as a strip; all strips carry the marks of the run."""
+    names = tuple(series.name for series in panel.series)
+    lines = tuple(
+        Line(series.name, role, panel.time_s, series.values)
+        for series, role in zip(panel.series, palette.roles(names), strict=True)
+    )
+    if panel.is_stacked:
+        order = list(palette.WAIT_CLASS_NAMES)
+        if sum(map(palette.is_wait, names)) * 2 > len(names):
+            lines = tuple(sorted(lines, key=lambda li: order.index(palette.wait_class(li.name))))
+    return Chart(
+        key=key or f"time-{panel.key}",
+        title=panel.title,
+        unit=panel.unit,
+        x_label="time since measuring began",
+        lines=lines,
+        y_scale="log" if panel.is_logarithmic else "linear",
+        is_stacked=panel.is_stacked,
+        group=TIME_GROUP,
+        height_px=height_px,
+        x_ends=(0.0, max(run.duration_s, panel.time_s[-1])),
+        flags=tuple(Flag(mark.time_s, mark.kind, mark.text) for mark in run.marks),
+        note=panel.note,
+    )
+
+
+def in_ms(estimate: Estimate) -> Estimate:
+    """Return a latency in ms whatever unit of time it came in."""
+    factors: Mapping[str, float] = {"ns": 1e-6, "us": 1e-3, "s": 1e3}
+    factor = factors.get(estimate.unit)
+    return estimate if factor is None else estimate.scaled(factor, "ms")
+
+
+def percentile_name(key: str) -> str:
+    """Return "p99.9" for the key "p999"; other keys are their own name."""
+    return f"{key[:3]}.{key[3:]}" if len(key) > 3 and key[1:].isdigit() else key
+
+
+def _measured(
+    name: str, role: Role, curve: LoadCurve, pick: Callable[[CurveLevel], Estimate]
+) -> Line:
+    estimates = [pick(level) for level in curve.levels]
+    return Line(
+        name,
+        role,
+        tuple(float(level.clients) for level in curve.levels),
+        tuple(estimate.value for estimate in estimates),
+        tuple(estimate.low for estimate in estimates),
+        tuple(estimate.high for estimate in estimates),
+        "points",
+    )
+
+
+def _load_scale(curves: Iterable[LoadCurve]) -> Scale:
+    clients = [level.clients for curve in curves for level in curve.levels]
+    return "log" if min(clients) > 0 and max(clients) >= 8 * min(clients) else "linear"

@@ -1,0 +1,70 @@
+"""What the templates call: numbers into words, and small drawings that need a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from markupsafe import Markup
+
+from pgdyno.analysis.curve import CurveLevel
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import CurveFindings, RunFindings
+from pgdyno.report import gauge, numbers
+from pgdyno.report.chart import Chart, Line
+from pgdyno.report.figures import TIME_GROUP, in_ms, percentile_name
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "estimate": numbers.estimate_text,
+    "value": numbers.value_text,
+    "interval": numbers.interval_text,
+    "plain": numbers.plain,
+    "fixed": numbers.fixed,
+    "count": numbers.count,
+    "counted": numbers.counted,
+    "percent": numbers.percent,
+    "ms": in_ms,
+    "summary": lambda line, chart: line_summary(line, chart),
+}
+
+
+def line_summary(line: Line, chart: Chart) -> str:
+    """Return what stands beside a line's name while no cursor is on the chart.
+
+    Over time that is the mean, but the range for percentiles and maxima, which cannot be averaged;
+    against load it is nothing, the table below says it all.
+    """
+    present = [value for value in line.y if value is not None]
+    if chart.group != TIME_GROUP or not present:
+        return ""
+    if line.name == "max" or line.name[:1] == "p" and line.name[1:2].isdigit():
+        return f"{numbers.plain(min(present))} to {numbers.plain(max(present))}"
+    return f"mean {numbers.plain(sum(present) / len(present))}"
+
+
+def latency_rows(run: RunFindings) -> tuple[tuple[str, Estimate], ...]:
+    """Return the mean and the percentiles of a run in ms, in rising order."""
+    rows = [("mean", in_ms(run.latency.mean))]
+    rows += [(percentile_name(key), in_ms(one)) for key, one in run.latency.percentiles.items()]
+    return tuple(rows)
+
+
+def latency_whisker(run: RunFindings) -> Callable[[Estimate], Markup]:
+    """Return a function that draws one percentile on the scale all percentiles of `run` share."""
+    estimates = [estimate for _, estimate in latency_rows(run)]
+    bounds = [v for one in estimates for v in (one.value, one.low, one.high) if v and v > 0]
+    low, high = (min(bounds), max(bounds)) if bounds else (0.1, 1.0)
+    high = high if high > low else low * 2
+    return lambda estimate: gauge.whisker(estimate, low=low, high=high, is_log=True)
+
+
+def level_whisker(level: CurveLevel, one: CurveFindings) -> Markup:
+    """Return a level's throughput on the scale from 0 to the highest interval of its curve."""
+    highest = max(max(lv.tps.value, lv.tps.high or 0.0) for lv in one.curve.levels)
+    return gauge.whisker(level.tps, low=0.0, high=highest or 1.0)
+
+
+def percentile_names(one: CurveFindings) -> tuple[str, ...]:
+    """Return the latencies that a curve's levels have, in the order they were given."""
+    names = dict.fromkeys(name for level in one.curve.levels for name in level.latency)
+    return tuple(names)

@@ -1,0 +1,161 @@
+"""The small drawings beside numbers: interval rulers, whiskers, the time bar, swatches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from markupsafe import Markup, escape
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.report import numbers
+from pgdyno.report.palette import MODEL_DASH, Role, WaitClass
+from pgdyno.report.parts import TimePart, in_bar_order
+from pgdyno.report.svg import marker_path
+
+_LABEL_RATIO_MIN = 0.13
+RULER_HALF_RATIO = 0.10
+
+# What tells the classes apart without colour: content of an 8 x 8 pattern tile.
+_HATCHES: dict[WaitClass, str] = {
+    "io": '<path class="hatch" d="M-2 10L10 -2M-6 6L6 -6M2 14L14 2"/>',
+    "lwlock": '<circle class="hatch-dot" cx="2" cy="2" r="1.3"/>'
+    '<circle class="hatch-dot" cx="6" cy="6" r="1.3"/>',
+    "lock": '<path class="hatch" d="M-2 10L10 -2M-6 6L6 -6M-2 -2L10 10M-6 2L2 10"/>',
+    "network": '<path class="hatch" d="M0 2H8M0 6H8"/>',
+    "client": '<path class="hatch" d="M2 0V8M6 0V8"/>',
+    "other": '<path class="hatch" d="M-2 -2L10 10M-6 2L6 14M2 -6L14 6"/>',
+    "residual": '<circle class="hatch-dot" cx="4" cy="4" r="1.2"/>',
+}
+
+
+def hatch_definitions() -> Markup:
+    """Return the pattern definitions that every bar and swatch of a page refers to."""
+    patterns = "".join(
+        f'<pattern id="h-{wait}" width="8" height="8" patternUnits="userSpaceOnUse">{content}'
+        "</pattern>"
+        for wait, content in _HATCHES.items()
+    )
+    return Markup(
+        f'<svg class="vh" width="0" height="0" aria-hidden="true"><defs>{patterns}</defs></svg>'
+    )
+
+
+def time_bar(parts: Iterable[TimePart]) -> Markup:
+    """Return the bar of where the time goes; its length is the mean latency."""
+    shown = [part for part in in_bar_order(parts) if part.ms.value > 0]
+    total = sum(part.ms.value for part in shown) or 1.0
+    pieces, at = [], 0.0
+    for part in shown:
+        width = part.ms.value / total * 100
+        box = f'x="{at:.2f}%" width="{max(width - 0.15, 0.1):.2f}%" height="100%"'
+        pieces.append(
+            f'<g class="{part.role.css} on-{part.wait}"><title>{escape(part.words)}: '
+            f"{numbers.plain(part.ms.value)} ms, {numbers.percent(part.share_ratio)}</title>"
+            f'<rect class="solid" {box}/>'
+            f"{_hatch(part.wait, box)}"
+        )
+        if width >= _LABEL_RATIO_MIN * 100:
+            middle = at + width / 2
+            pieces.append(
+                f'<text x="{middle:.2f}%" y="50%" dy=".35em" text-anchor="middle">'
+                f"{numbers.plain(part.ms.value)}</text>"
+            )
+        pieces.append("</g>")
+        at += width
+    return Markup(
+        f'<svg class="timebar" role="img" aria-label="where the time goes">{"".join(pieces)}</svg>'
+    )
+
+
+def part_swatch(part: TimePart) -> Markup:
+    """Return the square that stands for a part in a table."""
+    box = 'width="14" height="14" rx="2"'
+    return Markup(
+        f'<svg class="swatch {part.role.css}" width="14" height="14" aria-hidden="true">'
+        f'<rect class="solid" {box}/>{_hatch(part.wait, box)}</svg>'
+    )
+
+
+def line_swatch(role: Role, shape: str, *, is_area: bool = False) -> Markup:
+    """Return the short piece of line, with dash and marker, that stands for a series."""
+    dash = MODEL_DASH if shape == "model" else role.dash
+    dashes = f' stroke-dasharray="{" ".join(map(str, dash))}"' if dash else ""
+    fill = '<rect class="fill" y="5" width="26" height="8"/>' if is_area else ""
+    marker = (
+        f'<path class="marker" d="{marker_path(role.marker, 13, 6, 3.5)}"/>'
+        if shape == "points"
+        else ""
+    )
+    return Markup(
+        '<svg class="plot" width="26" height="12" aria-hidden="true">'
+        f'<g class="{role.css} {shape}">{fill}<path class="stroke"{dashes} d="M0 {5 if is_area else 6}H26"/>{marker}</g></svg>'
+    )
+
+
+def ruler(estimate: Estimate) -> Markup:
+    """Return the interval on a scale of +-10 % around the value: narrow is precise.
+
+    An interval that leaves the scale fills it to the edge.
+    """
+    ticks = "".join(f'<path class="tick" d="M{x} 3v3"/>' for x in range(0, 201, 25))
+    if not estimate.has_interval or estimate.value == 0:
+        body = '<path class="none" d="M0 4.5H200"/>'
+    else:
+        low, high = _ruler_px(estimate.low, estimate), _ruler_px(estimate.high, estimate)
+        body = (
+            f'<path class="base" d="M0 4.5H200"/>{ticks}'
+            f'<rect class="band" x="{low:.1f}" y="1" width="{max(high - low, 1):.1f}" height="7"/>'
+            '<path class="at" d="M100 0v9"/>'
+        )
+    return Markup(
+        '<svg class="ruler" viewBox="0 0 200 9" preserveAspectRatio="none" aria-hidden="true">'
+        f"<title>scale: 10 % each way</title>{body}</svg>"
+    )
+
+
+def _ruler_px(bound: float | None, estimate: Estimate) -> float:
+    if bound is None:
+        return 200.0
+    ratio = (bound / estimate.value - 1) / RULER_HALF_RATIO
+    return 100 + 100 * min(max(ratio, -1.0), 1.0)
+
+
+def whisker(
+    estimate: Estimate, *, low: float, high: float, is_log: bool = False, css: str = ""
+) -> Markup:
+    """Return a dot with its interval on a scale from `low` to `high`, for one row of a table."""
+    width = 180.0
+
+    def px(value: float) -> float:
+        if is_log:
+            ratio = math.log(max(value, low) / low) / math.log(high / low)
+        else:
+            ratio = (value - low) / (high - low)
+        return 4 + min(max(ratio, 0.0), 1.0) * (width - 8)
+
+    at = px(estimate.value)
+    left = px(estimate.low) if estimate.low is not None else at
+    right = (
+        px(estimate.high)
+        if estimate.high is not None
+        else (width if estimate.low is not None else at)
+    )
+    ends = f"M{left:.1f} 4v6M{right:.1f} 4v6" if right - left > 1 else ""
+    return Markup(
+        f'<svg class="whisker {css}" width="{width:.0f}" height="14" aria-hidden="true">'
+        f'<path d="M{left:.1f} 7H{right:.1f}{ends}"/><circle cx="{at:.1f}" cy="7" r="3"/></svg>'
+    )
+
+
+def share_bar(ratio: float, css: str) -> Markup:
+    """Return a bar whose length is a share in 0..1."""
+    width = max(min(ratio, 1.0), 0.0) * 100
+    return Markup(
+        f'<svg class="share {css}" width="100" height="8" aria-hidden="true">'
+        f'<rect class="solid" width="{width:.1f}" height="8" rx="1"/></svg>'
+    )
+
+
+def _hatch(wait: WaitClass, box: str) -> str:
+    return f'<rect fill="url(#h-{wait})" {box}/>' if wait in _HATCHES else ""

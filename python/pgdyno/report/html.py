@@ -1,0 +1,154 @@
+"""One offline HTML file from the findings of one experiment.
+
+The file asks nothing of a network (its Content-Security-Policy forbids it), draws every chart as
+SVG beforehand, and lets a script replace the drawings by charts with a shared cursor and zoom.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.report import embed, figures, filters, gauge, numbers, svg, tiles, words
+from pgdyno.report.parts import fold, parts_of
+
+ECHARTS_VERSION = "6.1.0"
+_ECHARTS = "vendor/echarts.common.min.js"
+_SCRIPTS = ("option.js", "picture.js", "report.js")
+_PARTS_ON_FIRST_SCREEN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """Text of everything that is the same in every report."""
+
+    style: str
+    early_script: str
+    script: str
+    echarts: str
+
+    @property
+    def policy(self) -> str:
+        """Return the Content-Security-Policy: exactly these texts run, nothing is loaded."""
+        scripts = " ".join(map(_hash, (self.early_script, self.echarts, self.script)))
+        return (
+            f"default-src 'none'; script-src {scripts}; style-src {_hash(self.style)}; "
+            "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        )
+
+
+def render(findings: ExperimentFindings) -> str:
+    """Return the report of an experiment as one self-contained HTML document."""
+    assets = _assets()
+    main = figures.main_charts(findings)
+    latency = figures.curve_charts(findings)
+    strips = figures.time_charts(findings.run) if findings.run else ()
+    where = findings.run.where if findings.run else None
+    parts = parts_of(where) if where else ()
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            f=findings,
+            csp=Markup(assets.policy),
+            style=Markup(assets.style),
+            early_script=Markup(assets.early_script),
+            script=Markup(assets.script),
+            echarts=Markup(assets.echarts),
+            echarts_version=ECHARTS_VERSION,
+            charts_json=Markup(embed.charts_json(findings, (*main, *latency, *strips))),
+            hatches=gauge.hatch_definitions(),
+            sections=_sections(findings, has_parts=bool(parts), has_strips=bool(strips)),
+            tiles=tiles.tiles_of(findings),
+            doubts=tiles.doubts_of(findings),
+            main=main,
+            latency_charts=latency,
+            strips=strips,
+            where=where,
+            parts=parts,
+            where_decimals=numbers.decimals_of(where.latency_ms) if where else 0,
+            folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
+            fact_line=words.fact_line(findings),
+            run_words=words.run_words(findings),
+            loop_words=words.loop_words(findings.run) if findings.run else "",
+            mark_words=words.mark_words(findings.run) if findings.run else "",
+            latency_rows=filters.latency_rows(findings.run) if findings.run else (),
+            latency_whisker=filters.latency_whisker(findings.run) if findings.run else None,
+        )
+    )
+
+
+def _sections(
+    findings: ExperimentFindings, *, has_parts: bool, has_strips: bool
+) -> tuple[tuple[str, str], ...]:
+    run = findings.run
+    known = (
+        ("levels", "Load levels", bool(findings.curves)),
+        ("where", "Where the time goes", has_parts),
+        ("latency", "Latency", run is not None),
+        ("time", "Over time", has_strips),
+        ("scripts", "Statements", bool(run and run.scripts)),
+        ("doubts", "Doubts", True),
+        ("facts", "Facts", True),
+        ("notes", "Method", bool(findings.notes)),
+    )
+    return tuple((anchor, word) for anchor, word, is_there in known if is_there)
+
+
+@lru_cache(maxsize=1)
+def _assets() -> Assets:
+    light, dark = _text("assets/light.css"), _text("assets/dark.css")
+    theme = (
+        f":root {{ {light} }}\n"
+        "@media screen and (prefers-color-scheme: dark) "
+        f'{{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
+        f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
+    )
+    body = "\n".join(_text(f"assets/{name}") for name in _SCRIPTS)
+    return Assets(
+        style=theme + _text("assets/page.css") + _text("assets/chart.css"),
+        early_script=_text("assets/early.js"),
+        script=f'(() => {{\n"use strict";\n{body}}})();',
+        echarts=_text(_ECHARTS),
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("pgdyno.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(filters.FILTERS)
+    environment.filters["draw"] = lambda chart, width: Markup(svg.draw(chart, width=width))
+    environment.globals.update(
+        ruler=gauge.ruler,
+        time_bar=gauge.time_bar,
+        part_swatch=gauge.part_swatch,
+        line_swatch=gauge.line_swatch,
+        share_bar=gauge.share_bar,
+        level_whisker=filters.level_whisker,
+        percentile_names=filters.percentile_names,
+        failures_text=words.failures_text,
+        curve_words=words.curve_words,
+    )
+    return environment
+
+
+def _text(name: str) -> str:
+    return files("pgdyno.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,159 @@
+"""The one place where numbers become words: digits, thousands, units, intervals.
+
+Digits follow the interval, not the value: the half-width is kept to one or two significant digits
+and the value is rounded to the same decimal place, so that no printed digit is pure noise.
+Source: Particle Data Group, Review of Particle Physics, introduction, "Rounding".
+"""
+
+from __future__ import annotations
+
+import math
+
+from pgdyno.analysis.estimate import Estimate
+
+NO_INTERVAL = "no interval: n = 1"
+_PLAIN_DIGITS = 3
+_DECIMALS_MAX = 4
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def estimate_text(estimate: Estimate, *, with_unit: bool = False) -> str:
+    """Return "1,892 (1,861 to 1,923)", ">= 812 (at least 790)", "1,892 (no interval: n = 1)".
+
+    `with_unit` puts the unit behind the value: "58.8 ms (56.1 to 61.5)".
+    """
+    unit = f" {estimate.unit}" if with_unit and estimate.unit else ""
+    return f"{value_text(estimate)}{unit} ({interval_text(estimate)})"
+
+
+def value_text(estimate: Estimate) -> str:
+    """Return the value alone, rounded to the place its own interval supports."""
+    text = fixed(estimate.value, decimals_of(estimate))
+    return f">= {text}" if estimate.censored else text
+
+
+def interval_text(estimate: Estimate) -> str:
+    """Return "1,861 to 1,923", "at least 812" when the upper end is unknown, or NO_INTERVAL."""
+    decimals = decimals_of(estimate)
+    low, high = estimate.low, estimate.high
+    if low is not None and high is not None:
+        return f"{fixed(low, decimals)} to {fixed(high, decimals)}"
+    if low is not None:
+        return f"at least {fixed(low, decimals)}"
+    if high is not None:
+        return f"at most {fixed(high, decimals)}"
+    return NO_INTERVAL if estimate.n <= 1 else "no interval"
+
+
+def decimals_of(estimate: Estimate) -> int:
+    """Return the decimal place (negative: tens, hundreds) that the interval of `estimate` supports.
+
+    Limits: never more than four decimals, and never so few that fewer than two digits of the value
+    are left; an interval of width zero says nothing about digits, so three are kept.
+    """
+    # Without an interval nothing says which digits are noise: those of a whole number stay.
+    plain = max(plain_decimals(estimate.value), 0)
+    if estimate.low is not None and estimate.high is not None:
+        half_width = (estimate.high - estimate.low) / 2
+    elif estimate.low is not None:
+        half_width = estimate.value - estimate.low
+    else:
+        return plain
+    if half_width <= 0:
+        return plain
+    most = plain_decimals(estimate.value, _PLAIN_DIGITS + 2)
+    least = plain_decimals(estimate.value, 2)
+    return max(min(_rounding_decimals(half_width), most, _DECIMALS_MAX), least)
+
+
+def _rounding_decimals(half_width: float) -> int:
+    exponent = math.floor(math.log10(half_width))
+    leading = half_width / 10**exponent * 100
+    # 100-354: two digits; 355-949: one; 950-999 is rounded up to 1000 and so has two again.
+    digits = 2 if leading < 355 else 1
+    if leading >= 950:
+        exponent, digits = exponent + 1, 2
+    return digits - 1 - exponent
+
+
+def plain_decimals(value: float, digits: int = _PLAIN_DIGITS) -> int:
+    """Return the decimals that show `digits` significant digits of a value without interval."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    return min(digits - 1 - math.floor(math.log10(abs(value))), _DECIMALS_MAX)
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Return `value` with thousands separators, rounded at `decimals` (negative: tens)."""
+    rounded = round(value, decimals)
+    # A rounded -0.0 would print as "-0".
+    return f"{rounded + 0.0:,.{max(decimals, 0)}f}"
+
+
+def plain(value: float, digits: int = _PLAIN_DIGITS) -> str:
+    """Return a number that has no interval with at most `digits` significant digits.
+
+    Digits left of the decimal point are never rounded away: 340,623 stays whole.
+    """
+    return fixed(value, max(plain_decimals(value, digits), 0))
+
+
+def count(value: int) -> str:
+    """Return "340,623"."""
+    return f"{value:,}"
+
+
+def counted(value: int, noun: str) -> str:
+    """Return "1 doubt" or "3 doubts"."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
+def milliseconds(value_ms: float) -> str:
+    """Return a duration in the unit a person would choose: "230 us", "8.46 ms", "1.25 s"."""
+    size = abs(value_ms)
+    if size == 0:
+        return "0 ms"
+    if size < 0.1:
+        return f"{plain(value_ms * 1e3)} us"
+    if size < 1e4:
+        return f"{plain(value_ms)} ms"
+    return f"{plain(value_ms / 1e3)} s"
+
+
+def seconds(value_s: float) -> str:
+    """Return an elapsed time for people: "30 s", "12.5 s", "18 min", "2 h 05 min"."""
+    if value_s < 1:
+        return milliseconds(value_s * 1e3)
+    if value_s < 120:
+        return f"{plain(value_s)} s"
+    minutes = round(value_s / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def percent(ratio: float) -> str:
+    """Return a share in 0..1 as "62 %", "0.5 %", "< 0.1 %"."""
+    value = ratio * 100
+    if 0 < abs(value) < 0.1:
+        return "< 0.1 %"
+    return f"{value:.1f} %" if abs(value) < 9.95 and value != round(value) else f"{value:.0f} %"
+
+
+def byte_size(value_bytes: float) -> str:
+    """Return "7.3 GB" with the powers of 1024 that PostgreSQL's own units use."""
+    size, index = float(value_bytes), 0
+    while abs(size) >= 1024 and index < len(_BYTE_UNITS) - 1:
+        size, index = size / 1024, index + 1
+    if index == 0:
+        return f"{size:.0f} B"
+    return (
+        f"{size:.1f} {_BYTE_UNITS[index]}"
+        if abs(size) < 100
+        else f"{size:,.0f} {_BYTE_UNITS[index]}"
+    )
+
+
+def clients_text(clients: int) -> str:
+    """Return "1 client" or "64 clients"."""
+    return counted(clients, "client")

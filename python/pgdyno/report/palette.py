@@ -1,0 +1,127 @@
+"""How a thing looks wherever it appears: one colour, dash and marker for each meaning.
+
+Colours themselves stand in `assets/report.css` (light and dark); here are the names of them, and
+what tells things apart without colour. `CPU`, a wait class, a percentile or the network looks the
+same in every bar, chart and table of a report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Marker = Literal["circle", "triangle", "rect", "diamond", "none"]
+WaitClass = Literal["cpu", "io", "lwlock", "lock", "network", "client", "other", "residual"]
+
+WAIT_CLASS_NAMES: dict[WaitClass, str] = {
+    "cpu": "server CPU",
+    "io": "disk and WAL (IO)",
+    "lwlock": "internal locks (LWLock)",
+    "lock": "row and table locks (Lock)",
+    "network": "network",
+    "client": "client",
+    "other": "other waits",
+    "residual": "not explained",
+}
+"""In the order in which bars and stacks show them."""
+
+_CLASS_BY_PREFIX: dict[str, WaitClass] = {
+    "IO": "io",
+    "LWLock": "lwlock",
+    "Lock": "lock",
+    "Client": "network",
+}
+_CLASS_BY_NAME: dict[str, WaitClass] = {
+    "cpu": "cpu",
+    "server": "cpu",
+    "server cpu": "cpu",
+    "waiting for a core": "cpu",
+    "cpu or not instrumented": "cpu",
+    "network": "network",
+    "client": "client",
+    "schedule lag": "client",
+    "wait for a connection": "client",
+    "not explained": "residual",
+    "residual": "residual",
+}
+SHADES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A look. `css` names the colour; `dash` is (drawn, gap, ...) in pixels, () = solid."""
+
+    css: str
+    dash: tuple[int, ...] = ()
+    marker: Marker = "circle"
+
+
+SEQUENCE = (
+    Role("s1", (), "circle"),
+    Role("s2", (7, 3), "triangle"),
+    Role("s3", (2, 3), "rect"),
+    Role("s4", (9, 3, 2, 3), "diamond"),
+    Role("s5", (4, 2), "circle"),
+    Role("s6", (12, 4), "triangle"),
+)
+_FIXED: dict[str, Role] = {
+    "tps": SEQUENCE[0],
+    "transactions": SEQUENCE[0],
+    "p50": SEQUENCE[0],
+    "mean": Role("s6", (12, 4), "none"),
+    "p90": Role("s5", (4, 2), "circle"),
+    "p95": Role("s3", (7, 3), "rect"),
+    "p99": Role("s2", (2, 2), "triangle"),
+    "p99.9": Role("s4", (9, 3, 2, 3), "diamond"),
+    "p999": Role("s4", (9, 3, 2, 3), "diamond"),
+    "max": Role("s6", (1, 4), "none"),
+    "failed": Role("lock", (2, 2), "diamond"),
+    "failures": Role("lock", (2, 2), "diamond"),
+    "user": Role("cpu", (), "circle"),
+    "system": Role("io", (7, 3), "triangle"),
+    "iowait": Role("lock", (2, 3), "rect"),
+    "steal": Role("lwlock", (9, 3, 2, 3), "diamond"),
+    "idle": Role("residual", (1, 4), "none"),
+}
+MODEL_DASH = (5, 4)
+_SHADE_DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 3))
+
+
+def wait_class(name: str) -> WaitClass:
+    """Return the class of a part of the latency or of a wait event such as "IO:WalSync"."""
+    by_name = _CLASS_BY_NAME.get(name.strip().lower())
+    if by_name:
+        return by_name
+    return _CLASS_BY_PREFIX.get(name.split(":", 1)[0].strip(), "other")
+
+
+def is_wait(name: str) -> bool:
+    """Return whether `name` is a wait event or another part of a transaction's time."""
+    return wait_class(name) != "other" or ":" in name
+
+
+def role_of(name: str, position: int) -> Role:
+    """Return the look of a series: by what its name means, else by its place in the chart."""
+    return _FIXED.get(name.strip().lower()) or SEQUENCE[position % len(SEQUENCE)]
+
+
+def shade(wait: WaitClass, index: int) -> Role:
+    """Return the look of the `index`-th thing of one class in one chart: same hue, other depth."""
+    index = min(index, SHADES - 1)
+    css = wait if index == 0 else f"{wait}-{index + 1}"
+    return Role(css, _SHADE_DASHES[index], "circle")
+
+
+def roles(names: tuple[str, ...]) -> tuple[Role, ...]:
+    """Return one look for each series of a chart, no two alike while there are enough."""
+    seen: dict[WaitClass, int] = {}
+    found = []
+    as_waits = sum(is_wait(name) for name in names) * 2 > len(names)
+    for position, name in enumerate(names):
+        if not as_waits:
+            found.append(role_of(name, position))
+            continue
+        wait = wait_class(name)
+        found.append(shade(wait, seen.get(wait, 0)))
+        seen[wait] = seen.get(wait, 0) + 1
+    return tuple(found)

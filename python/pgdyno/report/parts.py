@@ -1,0 +1,121 @@
+"""Where the time goes, made ready to be shown: words, classes, shares, small parts folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.wait_events import canonical_event
+from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.report.palette import WAIT_CLASS_NAMES, Role, WaitClass, shade, wait_class
+
+NOT_EXPLAINED = "not explained"
+OTHER = "other"
+_FOLD_BELOW_RATIO = 0.01
+
+# Keyed as `canonical_event` gives it, so that a name of any major finds its words.
+_WORDS: dict[str, str] = {
+    "cpu": "server CPU",
+    "server": "server, not split",
+    "waiting for a core": "server CPU: waiting for a core",
+    "cpu or not instrumented": "server CPU, or not instrumented",
+    "network": "network",
+    "client": "client: between replies and the next request",
+    "schedule lag": "client: waiting for a free client",
+    "wait for a connection": "client: waiting for a connection",
+    "io:walsync": "commit: WAL flush to disk",
+    "io:walwrite": "WAL write",
+    "lwlock:walwrite": "commit: waiting for another's WAL flush",
+    "lwlock:walinsert": "WAL buffers: waiting to insert",
+    "lwlock:walbufmapping": "WAL buffers: waiting for a free one",
+    "lock:transactionid": "row lock: waiting for a transaction to end",
+    "lock:tuple": "row lock: queue for one row",
+    "lock:relation": "table lock",
+    "lock:extend": "waiting to extend a table",
+    "lock:advisory": "advisory lock",
+    "io:datafileread": "reading data from disk",
+    "io:datafilewrite": "writing data: no clean buffer at hand",
+    "io:datafileextend": "extending a table",
+    "io:datafileflush": "flushing data",
+    "io:datafilesync": "syncing data",
+    "io:buffileread": "reading temporary files",
+    "io:buffilewrite": "writing temporary files",
+    "lwlock:buffercontent": "page busy with another backend",
+    "lwlock:buffermapping": "buffer lookup",
+    "ipc:bufferio": "waiting for another's read of the page",
+    "lwlock:lockmanager": "lock table",
+    "lwlock:procarray": "snapshots: list of transactions",
+    "lwlock:xactslru": "transaction status",
+    "ipc:syncrep": "waiting for a synchronous standby",
+    "client:clientread": "waiting for the next statement",
+    "client:clientwrite": "sending the result",
+    "timeout:pgsleep": "pg_sleep",
+    "timeout:spindelay": "spin lock",
+    "timeout:vacuumdelay": "vacuum delay",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimePart:
+    """One part of the mean latency, as shown. `ms` has no interval where none is known."""
+
+    name: str
+    words: str
+    wait: WaitClass
+    role: Role
+    ms: Estimate
+    share_ratio: float
+
+
+def words_of(name: str) -> str:
+    """Return what a wait event or a part means to somebody who is not a developer of PostgreSQL."""
+    return _WORDS.get(canonical_event(name), name)
+
+
+def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
+    """Return all parts, the largest first, with what is not explained last."""
+    total = where.latency_ms.value
+    seen: dict[WaitClass, int] = {}
+    found = []
+    for part in sorted(where.parts, key=lambda part: -part.ms.value):
+        wait = wait_class(part.name)
+        role = shade(wait, seen.get(wait, 0))
+        seen[wait] = seen.get(wait, 0) + 1
+        share = part.ms.value / total if total > 0 else 0.0
+        found.append(TimePart(part.name, words_of(part.name), wait, role, part.ms, share))
+    residual = without_interval(where.residual_ms, "ms")
+    found.append(
+        TimePart(
+            NOT_EXPLAINED,
+            NOT_EXPLAINED,
+            "residual",
+            shade("residual", 0),
+            residual,
+            where.residual_ratio,
+        )
+    )
+    return tuple(found)
+
+
+def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:
+    """Return at most so many parts: the small ones become one "other", the residual stays last."""
+    everything = list(parts)
+    named = [part for part in everything if part.name != NOT_EXPLAINED]
+    residual = [part for part in everything if part.name == NOT_EXPLAINED]
+    large = [part for part in named if part.share_ratio >= _FOLD_BELOW_RATIO]
+    if len(large) + len(residual) > at_most or len(named) > len(large) + 1:
+        large = large[: max(at_most - len(residual) - 1, 1)]
+    small = named[len(large) :]
+    if len(small) < 2:
+        return (*large, *small, *residual)
+    names = ", ".join(part.name for part in small[:3]) + (", ..." if len(small) > 3 else "")
+    ms = without_interval(sum(part.ms.value for part in small), "ms")
+    share = sum(part.share_ratio for part in small)
+    return (*large, TimePart(names, OTHER, "other", shade("other", 0), ms, share), *residual)
+
+
+def in_bar_order(parts: Iterable[TimePart]) -> tuple[TimePart, ...]:
+    """Return the parts grouped by class, so that one class is one stretch of the bar."""
+    order = list(WAIT_CLASS_NAMES)
+    return tuple(sorted(parts, key=lambda part: (order.index(part.wait), -part.ms.value)))

@@ -1,0 +1,179 @@
+"""Draw a `Chart` as static SVG: what is seen on paper, without JavaScript, and before it starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from html import escape
+
+from pgdyno.report import axis
+from pgdyno.report.axis import Axis
+from pgdyno.report.chart import Chart, Line
+from pgdyno.report.palette import MODEL_DASH, Marker
+from pgdyno.report.thin import thin, thin_axis
+
+POINTS_MAX = 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 12, 24
+
+
+def draw(chart: Chart, *, width: int) -> str:
+    """Return one <svg> element, `width` pixels wide at its natural size."""
+    height = chart.height_px
+    x = _x_axis(chart, width)
+    y = y_axis(chart)
+    body = [*_grid(x, y), *_flags(chart, x, y), *_lines(chart, x, y)]
+    title = escape(f"{chart.title}, {chart.unit}")
+    return (
+        f'<svg class="plot" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{title}">{"".join(body)}</svg>'
+    )
+
+
+def _x_axis(chart: Chart, width: int) -> Axis:
+    low, high = chart.x_range
+    ends = {"start_px": float(_LEFT), "end_px": float(width - _RIGHT)}
+    if chart.group == "time":
+        return axis.time(low, high, **ends)
+    measured = [x for line in chart.lines if line.shape == "points" for x in line.x]
+    return axis.levels(measured or [low, high], is_log=chart.x_scale == "log", **ends)
+
+
+def y_axis(chart: Chart) -> Axis:
+    """Return the vertical axis, which the drawing on a canvas uses too."""
+    low, high = chart.y_range
+    ends = {"start_px": float(chart.height_px - _BOTTOM), "end_px": float(_TOP)}
+    if chart.y_scale == "log":
+        return axis.logarithmic(low, high, **ends)
+    return axis.linear(low, high, about=3 if chart.height_px < 200 else 5, **ends)
+
+
+def _grid(x: Axis, y: Axis) -> Iterable[str]:
+    right, bottom = x.end_px, y.start_px
+    for value, label in y.ticks:
+        at = _px(y.at(value))
+        yield f'<path class="grid" d="M{_LEFT} {at}H{_px(right)}"/>'
+        yield _tick(_LEFT - 7, at, "end", label, dy=".32em")
+    yield f'<path class="axis" d="M{_LEFT} {_px(bottom)}H{_px(right)}"/>'
+    for value, label in x.ticks:
+        at = _px(x.at(value))
+        yield f'<path class="axis" d="M{at} {_px(bottom)}v4"/>'
+        yield _tick(at, _px(bottom + 17), "middle", label)
+
+
+def _tick(x: object, y: object, anchor: str, label: str, *, dy: str = "0") -> str:
+    return f'<text class="tick" x="{x}" y="{y}" dy="{dy}" text-anchor="{anchor}">{label}</text>'
+
+
+def _flags(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
+    for flag in chart.flags:
+        at = _px(x.at(flag.x))
+        yield (
+            f'<g class="flag {escape(flag.kind)}"><title>{escape(flag.text)}</title>'
+            f'<path d="M{at} {_px(y.start_px)}V{_px(y.end_px)}"/>'
+            f'<text x="{at}" y="{_px(y.end_px - 2)}" text-anchor="middle">'
+            f"{escape(flag.kind[:1].upper())}</text></g>"
+        )
+
+
+def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
+    if chart.is_stacked:
+        yield from _stack(chart, x, y)
+        return
+    for line in sorted(chart.lines, key=lambda one: one.shape == "points"):
+        xs = thin_axis(line.x, POINTS_MAX)
+        middle = thin(line.y, POINTS_MAX)
+        yield f'<g class="line {line.role.css} {line.shape}">'
+        if line.low is not None and line.high is not None:
+            yield _spans(
+                xs,
+                thin(line.low, POINTS_MAX).low or line.low,
+                thin(line.high, POINTS_MAX).high or line.high,
+                (x, y),
+                cap=4 if line.shape == "points" else 0,
+            )
+        elif middle.low is not None and middle.high is not None:
+            yield _spans(xs, middle.low, middle.high, (x, y), cap=0)
+        dash = MODEL_DASH if line.shape == "model" else line.role.dash
+        yield f'<path class="stroke"{_dash(dash)} d="{_path(xs, middle.mean, x, y)}"/>'
+        if line.shape == "points":
+            yield from _markers(line, x, y)
+        yield "</g>"
+
+
+def _stack(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
+    xs = thin_axis(chart.lines[0].x, POINTS_MAX)
+    below = [0.0] * len(xs)
+    for line in chart.lines:
+        values = thin(line.y, POINTS_MAX).mean
+        above = [base + (value or 0.0) for base, value in zip(below, values, strict=True)]
+        edge = _path(xs, above, x, y)
+        back = "".join(
+            f"L{_px(x.at(at))} {_px(y.at(value))}"
+            for at, value in zip(reversed(xs), reversed(below), strict=True)
+        )
+        yield (
+            f'<g class="line {line.role.css} area"><path class="fill" d="{edge}{back}Z"/>'
+            f'<path class="stroke"{_dash(line.role.dash)} d="{edge}"/></g>'
+        )
+        below = above
+
+
+def _path(xs: Iterable[float], ys: Iterable[float | None], x: Axis, y: Axis) -> str:
+    parts: list[str] = []
+    is_down = False
+    for at, value in zip(xs, ys, strict=True):
+        if value is None or (y.is_log and value <= 0):
+            is_down = False
+            continue
+        parts.append(f"{'L' if is_down else 'M'}{_px(x.at(at))} {_px(y.at(value))}")
+        is_down = True
+    return "".join(parts)
+
+
+def _spans(
+    xs: Iterable[float],
+    lows: Iterable[float | None],
+    highs: Iterable[float | None],
+    axes: tuple[Axis, Axis],
+    *,
+    cap: int,
+) -> str:
+    x, y = axes
+    parts = []
+    for at, low, high in zip(xs, lows, highs, strict=True):
+        if low is None or high is None or (y.is_log and high <= 0):
+            continue
+        middle, bottom, top = x.at(at), _px(y.at(low)), _px(y.at(high))
+        ends = f"M{_px(middle - cap)} {bottom}h{2 * cap}M{_px(middle - cap)} {top}h{2 * cap}"
+        parts.append(f"M{_px(middle)} {bottom}V{top}{ends if cap else ''}")
+    return f'<path class="span" d="{"".join(parts)}"/>'
+
+
+def _markers(line: Line, x: Axis, y: Axis) -> Iterable[str]:
+    for at, value in zip(line.x, line.y, strict=True):
+        if value is not None and not (y.is_log and value <= 0):
+            outline = marker_path(line.role.marker, x.at(at), y.at(value))
+            yield f'<path class="marker" d="{outline}"/>'
+
+
+def marker_path(marker: Marker, x: float, y: float, size: float = 4.0) -> str:
+    """Return the outline of a marker centred on (x, y)."""
+    if marker == "circle":
+        arc = f"a{size} {size} 0 1 0"
+        return f"M{_px(x - size)} {_px(y)}{arc} {2 * size} 0{arc} {-2 * size} 0Z"
+    if marker == "rect":
+        half = size * 0.88
+        return f"M{_px(x - half)} {_px(y - half)}h{2 * half:.1f}v{2 * half:.1f}h{-2 * half:.1f}Z"
+    count, turn = (3, -90.0) if marker == "triangle" else (4, -90.0)
+    size = 0.0 if marker == "none" else size * 1.25
+    corners = [math.radians(turn + 360 * n / count) for n in range(count)]
+    points = [f"{_px(x + size * math.cos(a))} {_px(y + size * math.sin(a))}" for a in corners]
+    return f"M{'L'.join(points)}Z"
+
+
+def _dash(dash: tuple[int, ...]) -> str:
+    return f' stroke-dasharray="{" ".join(map(str, dash))}"' if dash else ""
+
+
+def _px(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,228 @@
+"""The answer as text: short, aligned, every number with its interval, the next command last."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.report import numbers
+from pgdyno.report.figures import in_ms, percentile_name
+from pgdyno.report.parts import TimePart, fold, in_bar_order, parts_of
+from pgdyno.report.tiles import doubts_of, is_valid, latency_at
+from pgdyno.report.words import degradation_text, failures_text, knee_range_text
+
+WIDTH = 100
+_BAR_WIDTH = 64
+_LABEL_WIDTH = 12
+_PARTS_SHOWN = 8
+# One sign for each part of the bar, in the order of the bar; told apart without colour.
+_SIGNS = "#=+:o~%-"
+
+
+def text_of(findings: ExperimentFindings) -> str:
+    """Return the text of any experiment."""
+    return bench_text(findings) if findings.kind == "bench" else sweep_text(findings)
+
+
+def bench_text(findings: ExperimentFindings) -> str:
+    """Return the text of one run: throughput, latency, where the time goes, doubts."""
+    lines = list(_head(findings))
+    if findings.run is not None:
+        lines += _run(findings.run)
+        lines += _scripts(findings.run)
+    return _joined([*lines, *_tail(findings)])
+
+
+def sweep_text(findings: ExperimentFindings) -> str:
+    """Return the text of a sweep: each script's peak and knee, then the run at the knee."""
+    lines = list(_head(findings))
+    for one in findings.curves:
+        lines += _curve(one)
+    run = findings.run
+    if run is not None:
+        lines.append(
+            f"{'at the knee':{_LABEL_WIDTH}}{run.label}, {numbers.seconds(run.duration_s)}"
+        )
+        lines += _run(run)
+    return _joined([*lines, *_tail(findings)])
+
+
+def _head(findings: ExperimentFindings) -> Iterator[str]:
+    yield from _row("target", findings.facts.target)
+    if not findings.facts.is_durable:
+        yield from _row("durability", f"WEAKENED: {findings.facts.durability}")
+
+
+def _run(run: RunFindings) -> Iterator[str]:
+    if run.offered_tps is not None:
+        yield from _row("offered", f"{numbers.plain(run.offered_tps)} tps")
+    yield from _row(
+        "tps",
+        f"{numbers.estimate_text(run.tps)}, {numbers.count(run.transactions)} transactions, "
+        f"{failures_text(run.failures)}"
+        + (f", {numbers.count(run.retried)} retried" if run.retried else ""),
+    )
+    yield from _latency(run)
+    if run.where is not None:
+        yield from _where(parts_of(run.where), run.where.latency_ms)
+
+
+def _latency(run: RunFindings) -> Iterator[str]:
+    """Yield latency as a small table: names, values, and the two ends of the intervals."""
+    named = [("mean", in_ms(run.latency.mean))]
+    named += [(percentile_name(k), in_ms(e)) for k, e in run.latency.percentiles.items()]
+    columns = [(name, numbers.value_text(one), *_ends(one)) for name, one in named]
+    columns.append(("max", numbers.plain(run.latency.max_ms), "", ""))
+    widths = [max(map(len, column)) for column in columns]
+    has_interval = any(one.has_interval for _, one in named)
+    labels = ("latency ms", "", "95 % from", "to") if has_interval else ("latency ms", "")
+    for row, label in enumerate(labels):
+        cells = "   ".join(f"{c[row]:>{w}}" for c, w in zip(columns, widths, strict=True))
+        yield (
+            f"{label:>{_LABEL_WIDTH - 2}}  {cells}".rstrip()
+            if row
+            else (f"{label:{_LABEL_WIDTH}}{cells}".rstrip())
+        )
+    if not has_interval:
+        yield f"{'':{_LABEL_WIDTH}}{numbers.NO_INTERVAL}"
+
+
+def _ends(estimate: Estimate) -> tuple[str, str]:
+    decimals = numbers.decimals_of(estimate)
+    ends = (estimate.low, estimate.high)
+    missing = "?" if estimate.has_interval else "-"
+    low, high = (missing if end is None else numbers.fixed(end, decimals) for end in ends)
+    return low, high
+
+
+def _where(parts: tuple[TimePart, ...], latency: Estimate) -> Iterator[str]:
+    shown = fold(parts, at_most=_PARTS_SHOWN)
+    signs = {part.name: sign for part, sign in zip(in_bar_order(shown), _SIGNS, strict=False)}
+    yield f"where the {numbers.value_text(latency)} ms go"
+    yield f"  [{_bar(shown, signs)}]"
+    decimals = numbers.decimals_of(latency)
+    amounts = [numbers.fixed(part.ms.value, decimals) for part in shown]
+    width = max(map(len, amounts))
+    shares = [numbers.percent(part.share_ratio) for part in shown]
+    share_width = max(map(len, shares))
+    words_width = max(len(part.words) for part in shown)
+    for part, amount, share in zip(shown, amounts, shares, strict=True):
+        line = f"  {signs[part.name]} {amount:>{width}}  {share:>{share_width}}  {part.words}"
+        line = f"{line:{width + share_width + words_width + 8}}"
+        name = f"  {part.name}" if part.name != part.words else ""
+        interval = f"  ({numbers.interval_text(part.ms)})" if part.ms.has_interval else ""
+        # What does not fit is left out whole: the interval first, the report has it.
+        endings = (name + interval, name, "")
+        yield line + next(end for end in endings if not end or len(line + end) <= WIDTH)
+
+
+def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:
+    """Return the bar: every part at least one sign, lengths by largest remainder."""
+    drawn = [part for part in in_bar_order(parts) if part.ms.value > 0]
+    total = sum(part.ms.value for part in drawn)
+    if total <= 0:
+        return " " * _BAR_WIDTH
+    exact = [max(part.ms.value / total * _BAR_WIDTH, 1.0) for part in drawn]
+    lengths = [int(length) for length in exact]
+    by_remainder = sorted(range(len(drawn)), key=lambda i: lengths[i] - exact[i])
+    for i in by_remainder:
+        if sum(lengths) < _BAR_WIDTH:
+            lengths[i] += 1
+    while sum(lengths) > _BAR_WIDTH:
+        lengths[lengths.index(max(lengths))] -= 1
+    return "".join(signs[part.name] * length for part, length in zip(drawn, lengths, strict=True))
+
+
+def _scripts(run: RunFindings) -> Iterator[str]:
+    if len(run.scripts) < 2:
+        return
+    yield "scripts"
+    width = max(len(script.name) for script in run.scripts)
+    for script in run.scripts:
+        latency = script.latency.percentiles.get("p99")
+        tail = f", p99 {numbers.estimate_text(in_ms(latency), with_unit=True)}" if latency else ""
+        tps = numbers.estimate_text(script.tps, with_unit=True)
+        yield (
+            f"  {script.name:{width}}  weight {script.weight}, "
+            f"{tps}{tail}, {failures_text(script.failures)}"
+        )
+
+
+def _curve(one: CurveFindings) -> Iterator[str]:
+    """Yield a script's block as in "tpcb-like    peak     3,410 tps (3,350 to 3,470) at ..."."""
+    curve = one.curve
+    peak, knee = curve.peak, curve.knee
+    edge = ": the largest load, more may follow" if peak.is_at_edge else ""
+    rows = [
+        ("peak", f"{_tps_at(one, peak.tps, peak.clients)}{edge}"),
+        (
+            "knee",
+            f"{_tps_at(one, knee.tps, knee.clients, range_text=knee_range_text(one))}: smallest "
+            f"load within {numbers.percent(knee.tolerance_ratio)} of the peak (N_BASE)",
+        ),
+    ]
+    if curve.degradation is not None:
+        rows.append(("beyond", degradation_text(one)))
+    if one.limit:
+        rows.append(("limit", one.limit))
+    width = max(len(one.script) + 2, _LABEL_WIDTH)
+    for position, (label, said) in enumerate(rows):
+        start = f"{one.script if position == 0 else '':{width}}{label:9}"
+        yield from _wrapped(start, said)
+
+
+def _tps_at(one: CurveFindings, tps: Estimate, clients: int, *, range_text: str = "") -> str:
+    said = f"{numbers.estimate_text(tps, with_unit=True)} at {numbers.clients_text(clients)}"
+    if range_text:
+        said += f" ({range_text})"
+    latency = latency_at(one, "p99", clients=clients)
+    return f"{said}, p99 {numbers.estimate_text(latency, with_unit=True)}" if latency else said
+
+
+def _tail(findings: ExperimentFindings) -> Iterator[str]:
+    doubts = doubts_of(findings)
+    runs = ""
+    if findings.runs_total > 1:
+        bad = findings.runs_total - findings.runs_valid
+        runs = (
+            f"; {numbers.counted(findings.runs_total, 'run')}, "
+            f"{numbers.seconds(findings.seconds)}, "
+            + ("all valid" if not bad else f"{bad} not valid")
+        )
+    count = numbers.counted(len(doubts), "doubt") if doubts else "no doubts"
+    yield from _row("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
+    for doubt in doubts:
+        yield from _doubt(doubt)
+    state = "" if findings.is_complete else ", incomplete: what was measured until it ended"
+    yield f"{'saved':{_LABEL_WIDTH}}#{findings.number}{state}   pgdyno report {findings.number}"
+
+
+def _doubt(doubt: Doubt) -> Iterator[str]:
+    label = "  NOT VALID" if doubt.verdict == "not_valid" else "  doubt"
+    yield from _row(label, doubt.message)
+    if doubt.hint:
+        yield from _row("", f"-> {doubt.hint}")
+
+
+def _row(label: str, said: str) -> Iterator[str]:
+    yield from _wrapped(f"{label:{_LABEL_WIDTH}}", said)
+
+
+def _wrapped(start: str, said: str) -> Iterator[str]:
+    """Yield `said` after `start`, wrapped at WIDTH and indented below itself."""
+    yield from textwrap.wrap(
+        said,
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    ) or [start.rstrip()]
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,134 @@
+"""The tiles of the first screen: a handful of numbers, each with its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.report import numbers
+from pgdyno.report.figures import in_ms
+from pgdyno.report.words import knee_range_text
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One tile; `estimate` draws the ruler under the value."""
+
+    label: str
+    value: str
+    unit: str = ""
+    aside: str = ""
+    range_text: str = ""
+    estimate: Estimate | None = None
+    tone: Literal["plain", "good", "bad"] = "plain"
+
+
+def tiles_of(findings: ExperimentFindings) -> tuple[Tile, ...]:
+    """Return the tiles of an experiment, validity always last."""
+    if len(findings.curves) == 1:
+        shown = _of_curve(findings.curves[0])
+    elif findings.curves:
+        shown = [_of_script(one) for one in findings.curves[:4]]
+    else:
+        shown = _of_run(findings.run) if findings.run else []
+    return (*shown, _validity(findings))
+
+
+def doubts_of(findings: ExperimentFindings) -> tuple[Doubt, ...]:
+    """Return every doubt once, those that make a run not valid first."""
+    everything = [*findings.doubts, *(findings.run.doubts if findings.run else ())]
+    unique = list(dict.fromkeys(everything))
+    return tuple(sorted(unique, key=lambda doubt: doubt.verdict != "not_valid"))
+
+
+def is_valid(findings: ExperimentFindings) -> bool:
+    """Return whether every run may be believed."""
+    run_is_valid = findings.run is None or findings.run.is_valid
+    return run_is_valid and findings.runs_valid == findings.runs_total
+
+
+def latency_at(one: CurveFindings, percentile: str, *, clients: int) -> Estimate | None:
+    """Return a latency percentile at one level in ms, None when it was not measured."""
+    for level in one.curve.levels:
+        if level.clients == clients and percentile in level.latency:
+            return in_ms(level.latency[percentile])
+    return None
+
+
+def _of_run(run: RunFindings) -> list[Tile]:
+    offered = f"{numbers.plain(run.offered_tps)} offered" if run.offered_tps else ""
+    shown = [_number("throughput", run.tps, offered or numbers.clients_text(run.clients))]
+    for name in ("p50", "p99"):
+        if name in run.latency.percentiles:
+            shown.append(_number(f"{name} latency", in_ms(run.latency.percentiles[name])))
+    failed = sum(run.failures.values())
+    shown.append(
+        Tile(
+            "transactions",
+            numbers.count(run.transactions),
+            aside=numbers.seconds(run.duration_s),
+            range_text=f"{numbers.count(failed)} failed, {numbers.count(run.retried)} retried",
+            tone="bad" if failed else "plain",
+        )
+    )
+    return shown
+
+
+def _of_curve(one: CurveFindings) -> list[Tile]:
+    peak, knee = one.curve.peak, one.curve.knee
+    where = f"at {numbers.clients_text(peak.clients)}"
+    if peak.is_at_edge:
+        where = f"at the largest load, {peak.clients}"
+    shown = [
+        _number("peak", peak.tps, where),
+        Tile("knee", numbers.count(knee.clients), "clients", "N_BASE", knee_range_text(one)),
+        _number(
+            "at the knee", knee.tps, numbers.percent(knee.tps.value / peak.tps.value) + " of peak"
+        ),
+    ]
+    latency = latency_at(one, "p99", clients=one.curve.knee.clients)
+    if latency is not None:
+        shown.append(_number("p99 at the knee", latency))
+    return shown
+
+
+def _of_script(one: CurveFindings) -> Tile:
+    peak = one.curve.peak
+    latency = latency_at(one, "p99", clients=one.curve.knee.clients)
+    tail = f", p99 {numbers.value_text(latency)} ms" if latency else ""
+    return Tile(
+        one.script,
+        numbers.value_text(peak.tps),
+        "tps",
+        f"knee {one.curve.knee.clients}{tail}",
+        f"{numbers.interval_text(peak.tps)}, peak at {peak.clients}",
+        peak.tps,
+    )
+
+
+def _number(label: str, estimate: Estimate, aside: str = "") -> Tile:
+    return Tile(
+        label,
+        numbers.value_text(estimate),
+        estimate.unit,
+        aside,
+        numbers.interval_text(estimate),
+        estimate,
+    )
+
+
+def _validity(findings: ExperimentFindings) -> Tile:
+    doubts = doubts_of(findings)
+    said = numbers.counted(len(doubts), "doubt") if doubts else "no doubts"
+    valid, total = findings.runs_valid, findings.runs_total
+    if is_valid(findings):
+        runs = f"all {total} runs" if total > 1 else "the run"
+        return Tile("may it be believed?", "valid", "", runs, said, tone="good")
+    if total > 1 and valid > 0:
+        return Tile(
+            "may it be believed?", f"{valid} of {total}", "runs valid", "", said, tone="bad"
+        )
+    return Tile("may it be believed?", "not valid", "", "", said, tone="bad")

@@ -1,0 +1,113 @@
+"""Sentences that both the text and the HTML say."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.report import numbers
+
+_MARKS = {
+    "checkpoint": ("checkpoint", "C"),
+    "change": ("change of speed", "C"),
+    "gap": ("gap", "G"),
+    "error": ("error", "E"),
+}
+
+
+def fact_line(findings: ExperimentFindings) -> str:
+    """Return when, how long and how much was measured, and the first facts of the machine."""
+    pieces = [findings.started_utc, numbers.seconds(findings.seconds)]
+    if findings.runs_total > 1:
+        pieces.append(numbers.counted(findings.runs_total, "run"))
+    pieces += [f"{label} {value}" for label, value in findings.facts.rows]
+    return " · ".join(pieces)
+
+
+def run_words(findings: ExperimentFindings) -> str:
+    """Return which run the details are of: "the run at the knee: 32 clients, 30 s"."""
+    run = findings.run
+    if run is None:
+        return ""
+    load = numbers.clients_text(run.clients)
+    if run.offered_tps is not None:
+        load = f"{numbers.plain(run.offered_tps)} tps offered to {load}"
+    which = "the run at the knee" if findings.curves else "the run"
+    return f"{which}: {load}, {numbers.seconds(run.duration_s)}"
+
+
+def loop_words(run: RunFindings) -> str:
+    """Return what latency means in this loop."""
+    if run.loop == "open":
+        return "Open loop: latency counts from the moment a transaction was scheduled."
+    return (
+        "Closed loop: latency counts from the moment a client starts; while a client waits, "
+        "it asks for nothing new."
+    )
+
+
+def mark_words(run: RunFindings) -> str:
+    """Return "3 checkpoints, 1 change of speed"."""
+    counts = Counter(mark.kind for mark in run.marks)
+    return ", ".join(
+        numbers.counted(count, noun) if noun != "change of speed" or count == 1
+        else f"{count} changes of speed"
+        for kind, (noun, _) in _MARKS.items()
+        if (count := counts[kind])  # type: ignore[index]
+    )  # fmt: skip
+
+
+def failures_text(failures: dict[str, int]) -> str:
+    """Return "0 failed" or "3 failed (40001: 2, 40P01: 1)"."""
+    total = sum(failures.values())
+    if not total:
+        return "0 failed"
+    kinds = ", ".join(f"{name}: {numbers.count(count)}" for name, count in sorted(failures.items()))
+    return f"{numbers.count(total)} failed ({kinds})"
+
+
+def curve_words(one: CurveFindings) -> str:
+    """Return peak, knee, what lies beyond and the fitted law in words."""
+    curve = one.curve
+    said = []
+    if curve.peak.is_at_edge:
+        said.append("The peak is at the largest load measured, so more may follow.")
+    chances = ", ".join(
+        f"{candidate.clients} clients {numbers.percent(candidate.probability_ratio)}"
+        for candidate in curve.knee.candidates
+    )
+    if len(curve.knee.candidates) > 1:
+        said.append(f"The knee may be at {chances}.")
+    if curve.degradation is not None:
+        said.append(f"Against the peak: {degradation_text(one)}.")
+    if curve.usl is not None:
+        law = curve.usl
+        said.append(
+            f"Fitted law: one client {numbers.estimate_text(law.gamma)} tps, contention "
+            f"{numbers.estimate_text(law.alpha)}, coherency {numbers.estimate_text(law.beta)}"
+            + (f"; {law.reason}." if law.reason else ".")
+        )
+    if one.limit:
+        said.append(f"Limit at the knee: {one.limit}.")
+    return " ".join(said)
+
+
+def degradation_text(one: CurveFindings) -> str:
+    """Return "-36 % (-38 to -34) at 256 clients", "" when the peak is at the largest load."""
+    fallen = one.curve.degradation
+    if fallen is None:
+        return ""
+    change = fallen.change.scaled(100, "%")
+    return (
+        f"{numbers.estimate_text(change, with_unit=True)} at {numbers.clients_text(fallen.clients)}"
+    )
+
+
+def knee_range_text(one: CurveFindings) -> str:
+    """Return which other levels the knee could be at."""
+    loads = [candidate.clients for candidate in one.curve.knee.candidates]
+    if not loads:
+        return numbers.NO_INTERVAL
+    if len(loads) == 1:
+        return "no other level is likely"
+    return f"{min(loads)} to {max(loads)}"
