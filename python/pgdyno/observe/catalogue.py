@@ -1,0 +1,58 @@
+"""Every collector there is, by the name of its table."""
+
+from __future__ import annotations
+
+from pgdyno.observe.collector import Collector
+from pgdyno.observe.column import Column
+from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.host.cpu import CpuCollector
+from pgdyno.observe.host.disk import DiskCollector
+from pgdyno.observe.host.memory import MemoryCollector
+from pgdyno.observe.host.network import NetworkCollector
+from pgdyno.observe.host.pressure import PressureCollector
+from pgdyno.observe.host.scheduler import SchedulerCollector
+from pgdyno.observe.host.space import SpaceCollector
+from pgdyno.observe.host.throttling import ThrottlingCollector
+from pgdyno.observe.processes import backends
+from pgdyno.observe.processes.backends import BackendsCollector
+from pgdyno.observe.processes.programs import ProgramsCollector
+from pgdyno.observe.session import PID_SQL, SESSION_SQL
+from pgdyno.observe.sql.checkpointer import CheckpointerCollector
+from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.sql_collector import SqlCollector, pick
+from pgdyno.observe.sql.waits import WaitSampler
+from pgdyno.observe.sql.wal import WalCollector
+
+SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
+    DatabaseCollector,
+    WalCollector,
+    CheckpointerCollector,
+    WaitSampler,
+)
+COLLECTORS: tuple[type[Collector], ...] = (
+    *SQL_COLLECTORS,
+    BackendsCollector,
+    ProgramsCollector,
+    CpuCollector,
+    SchedulerCollector,
+    MemoryCollector,
+    DiskCollector,
+    NetworkCollector,
+    PressureCollector,
+    ThrottlingCollector,
+    SpaceCollector,
+    OwnCost,
+)
+
+
+def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
+    """Return meaning and columns of every collector by name."""
+    return {collector.name: (collector.meaning, collector.columns) for collector in COLLECTORS}
+
+
+def statements(version: int) -> dict[str, str]:
+    """Return every statement the observer may send to a server of this major version."""
+    found = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
+    for collector in SQL_COLLECTORS:
+        found[collector.name] = pick(collector.name, collector.sql, version)
+    return found

@@ -1,0 +1,65 @@
+"""The one interface of telemetry: a collector samples one source and knows its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+from pgdyno.observe.column import Column
+
+Value = int | float | str | None
+Row = dict[str, Value]
+
+SECOND_NS = 1_000_000_000
+
+
+class Collector(Protocol):
+    """Samples one source. tests/observe/contract.py holds every one of them to this.
+
+    A collector is used by one thread. It may keep state between samples (open files), and gives
+    counters raw: never a rate.
+    """
+
+    name: ClassVar[str]
+    meaning: ClassVar[str]
+    interval_ns: ClassVar[int]
+    columns: ClassVar[tuple[Column, ...]]
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return the rows of this instant: one value for every column, None where nullable.
+
+        Raises: NotMeasurable when this machine or server never will have the source; anything else
+        is taken as a passing failure.
+        """
+        ...
+
+
+class NotMeasurable(Exception):
+    """The source does not exist here; the text says why, as one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the reader of the results must know that did not stop the run."""
+
+    time_ns: int
+    kind: str
+    message: str
+    hint: str
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the keys of the engine's warning record."""
+        return asdict(self)
+
+
+class Sink(Protocol):
+    """Where samples go; called from the observer's threads."""
+
+    def add_samples(self, collector: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep rows; each has time_ns, interval_ns and the collector's columns."""
+        ...
+
+    def add_notice(self, notice: Mapping[str, Any]) -> None:
+        """Keep a notice: time_ns, kind, message, hint."""
+        ...

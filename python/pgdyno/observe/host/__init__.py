@@ -1,0 +1,1 @@
+"""Collectors of the host the lab runs on: pure parsers of /proc and /sys, and who reads them."""

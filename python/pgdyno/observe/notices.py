@@ -1,0 +1,44 @@
+"""What the observer says: every trouble once, until it is over."""
+
+from __future__ import annotations
+
+import threading
+
+from pgdyno.clock import ClockPair
+from pgdyno.errors import PgdynoError
+from pgdyno.observe.collector import Notice, Sink
+
+
+class Notices:
+    """Passes notices to the sink; the same trouble is not said twice while it lasts."""
+
+    def __init__(self, clock: ClockPair, sink: Sink) -> None:
+        self._clock = clock
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._lasting: set[str] = set()
+        self.said: list[Notice] = []
+
+    def say(self, trouble: str, kind: str, message: str, hint: str) -> None:
+        """Say this unless the trouble of this name was said and is not over."""
+        with self._lock:
+            if trouble in self._lasting:
+                return
+            self._lasting.add(trouble)
+        self._pass_on(Notice(self._clock.now_ns(), kind, message, hint))
+
+    def over(self, trouble: str, kind: str, message: str, hint: str = "") -> None:
+        """Say that a trouble is over, if it was said that it began."""
+        with self._lock:
+            if trouble not in self._lasting:
+                return
+            self._lasting.discard(trouble)
+        self._pass_on(Notice(self._clock.now_ns(), kind, message, hint))
+
+    def _pass_on(self, notice: Notice) -> None:
+        self.said.append(notice)
+        try:
+            self._sink.add_notice(notice.as_record())
+        except PgdynoError:
+            # The store refuses (a full disk): whoever writes the engine's records is told the same.
+            return

@@ -1,0 +1,162 @@
+"""Watches one run: at most two connections and three threads, never a cause of its failure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.clock import ClockPair, monotonic_ns
+from pgdyno.observe.collector import SECOND_NS, Collector, Notice, Sink
+from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.host.cpu import CpuCollector
+from pgdyno.observe.host.disk import DiskCollector
+from pgdyno.observe.host.memory import MemoryCollector
+from pgdyno.observe.host.network import NetworkCollector
+from pgdyno.observe.host.pressure import PressureCollector
+from pgdyno.observe.host.scheduler import SchedulerCollector
+from pgdyno.observe.host.space import SpaceCollector
+from pgdyno.observe.host.throttling import ThrottlingCollector
+from pgdyno.observe.notices import Notices
+from pgdyno.observe.processes.backends import BackendsCollector
+from pgdyno.observe.processes.programs import ENGINE, ProgramsCollector
+from pgdyno.observe.schedule import Scheduled
+from pgdyno.observe.session import Connect, ServerSession
+from pgdyno.observe.sql.checkpointer import CheckpointerCollector
+from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.waits import OWN_PREFIX, WaitSampler
+from pgdyno.observe.sql.wal import WalCollector
+from pgdyno.observe.worker import Worker
+
+BEGIN_TIMEOUT_S = 5.0
+STOP_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedServer:
+    """The server as the observer needs it.
+
+    `connect` gives an autocommit connection straight to the server, best to a database other than
+    `database`, the load's. `load_application_name` is how application_name of every load session
+    begins. `is_local`: its processes are on this host. `postmaster_pid` where it is known.
+    """
+
+    connect: Connect
+    database: str
+    load_application_name: str
+    is_local: bool = False
+    postmaster_pid: int | None = None
+
+
+class Observer:
+    """Telemetry of one run, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        *,
+        clock: ClockPair,
+        sink: Sink,
+        run: str,
+        server: ObservedServer | None,
+        folders: Mapping[str, Path] | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Prepare; nothing is opened before `start`.
+
+        Args: run names the sessions, `pgdyno/observe/<run>`; folders are watched for free space,
+        by what lies there; seed draws the gaps between samples of waits.
+        """
+        self._notices = Notices(clock, sink)
+        self._programs = ProgramsCollector()
+        self.cost = OwnCost()
+        self._clock, self._sink = clock, sink
+        self._began_ns = monotonic_ns()
+        postmaster_pid = server.postmaster_pid if server is not None and server.is_local else None
+        host: list[Collector] = [
+            CpuCollector(),
+            SchedulerCollector(),
+            MemoryCollector(),
+            DiskCollector(),
+            NetworkCollector(),
+            PressureCollector(),
+            ThrottlingCollector(server_pid=postmaster_pid),
+            self._programs,
+            SpaceCollector(folders or {}),
+            self.cost,
+        ]
+        self._workers = [self._worker("host", host)]
+        if server is not None:
+            self._workers += self._server_workers(server, f"{OWN_PREFIX}{run}", seed)
+
+    def start(self) -> None:
+        """Begin, and return when every collector had its first try, or after 5 s."""
+        deadline_ns = monotonic_ns() + int(BEGIN_TIMEOUT_S * SECOND_NS)
+        for worker in self._workers:
+            worker.start()
+        for worker in self._workers:
+            worker.has_begun.wait(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
+
+    def watch_engine(self, pid: int) -> None:
+        """Sample the load engine's process too, from now on."""
+        self._programs.watch(ENGINE, pid)
+
+    def stop(self) -> bool:
+        """End within a few seconds; return False if a thread hangs and was left behind."""
+        for worker in self._workers:
+            worker.stop()
+        deadline_ns = monotonic_ns() + int(STOP_TIMEOUT_S * SECOND_NS)
+        running = [worker for worker in self._workers if worker.is_alive()]
+        for worker in running:
+            worker.join(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
+        hanging = [worker for worker in running if worker.is_alive()]
+        for worker in hanging:
+            worker.cancel()
+            worker.join(1.0)
+        return not any(worker.is_alive() for worker in hanging)
+
+    @property
+    def notices(self) -> Sequence[Notice]:
+        """What was said so far, in order."""
+        return tuple(self._notices.said)
+
+    def _server_workers(
+        self, server: ObservedServer, application_name: str, seed: int
+    ) -> list[Worker]:
+        regular = ServerSession(server.connect, application_name, is_local=server.is_local)
+        waits = ServerSession(server.connect, application_name, is_local=server.is_local)
+        collectors: list[Collector] = [
+            DatabaseCollector(regular, server.database),
+            WalCollector(regular),
+            CheckpointerCollector(regular),
+        ]
+        if server.is_local:
+            collectors.append(BackendsCollector(regular, server.load_application_name))
+        sampler = WaitSampler(waits, server.load_application_name)
+        return [
+            self._worker("server", collectors, session=regular),
+            self._worker("waits", [sampler], session=waits, gaps=random.Random(seed)),
+        ]
+
+    def _worker(
+        self,
+        name: str,
+        collectors: Sequence[Collector],
+        *,
+        session: ServerSession | None = None,
+        gaps: random.Random | None = None,
+    ) -> Worker:
+        # One grid for all threads, so that rows of one second lie beside each other.
+        scheduled = [
+            Scheduled(collector, collector.interval_ns, self._began_ns, gaps)
+            for collector in collectors
+        ]
+        return Worker(
+            name,
+            scheduled,
+            clock=self._clock,
+            sink=self._sink,
+            notices=self._notices,
+            cost=self.cost,
+            session=session,
+        )

@@ -1,0 +1,1 @@
+"""Collectors of CPU time by process: the server's backends, the engine, the lab."""

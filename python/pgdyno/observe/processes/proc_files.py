@@ -1,0 +1,75 @@
+"""CPU time of processes from /proc: pure parsers, and readers that take a vanished process as 0."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """The fields of /proc/<pid>/stat that are used."""
+
+    parent_pid: int
+    user_ns: int
+    system_ns: int
+    thread_count: int
+    started_ticks: int
+    resident_bytes: int
+
+
+def parse_stat(text: str) -> ProcessStat:
+    """Return the times of /proc/<pid>/stat; the name inside may hold spaces and brackets."""
+    fields = text[text.rindex(")") + 2 :].split()
+    return ProcessStat(
+        parent_pid=int(fields[1]),
+        user_ns=int(fields[11]) * TICK_NS,
+        system_ns=int(fields[12]) * TICK_NS,
+        thread_count=int(fields[17]),
+        started_ticks=int(fields[19]),
+        resident_bytes=int(fields[21]) * PAGE_BYTES,
+    )
+
+
+def parse_schedstat(text: str) -> tuple[int, int]:
+    """Return time on a core and time runnable but waiting for a core, ns, of one thread."""
+    fields = text.split()
+    return int(fields[0]), int(fields[1])
+
+
+def read_cpu_ns(proc: Path, pid: int) -> int:
+    """Return the CPU time of a single-threaded process; 0 if it is gone or not to be seen."""
+    try:
+        return parse_schedstat((proc / str(pid) / "schedstat").read_text())[0]
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def read_children(proc: Path, pid: int) -> list[int]:
+    """Return the children of a process.
+
+    Raises: FileNotFoundError when the process is gone. Limits: a kernel without the list of
+    children needs a look at every process.
+    """
+    path = proc / str(pid) / "task" / str(pid) / "children"
+    try:
+        return [int(child) for child in path.read_text().split()]
+    except FileNotFoundError:
+        if not (proc / str(pid)).exists():
+            raise
+    return [other for other in _every_pid(proc) if _parent(proc, other) == pid]
+
+
+def _every_pid(proc: Path) -> list[int]:
+    return [int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal()]
+
+
+def _parent(proc: Path, pid: int) -> int:
+    try:
+        return parse_stat((proc / str(pid) / "stat").read_text()).parent_pid
+    except (OSError, ValueError, IndexError):
+        return -1

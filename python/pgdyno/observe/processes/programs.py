@@ -1,0 +1,73 @@
+"""CPU time of our own programs: the load engine and the lab, which watches."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+from pgdyno.observe.collector import SECOND_NS, Row
+from pgdyno.observe.column import Column, counter, gauge, key
+from pgdyno.observe.processes.proc_files import parse_schedstat, parse_stat
+
+LAB = "lab"
+ENGINE = "engine"
+
+
+class ProgramsCollector:
+    """Samples whole programs, all threads. `watch` adds one while the collector runs."""
+
+    name: ClassVar[str] = "programs"
+    meaning: ClassVar[str] = "CPU time and memory of the load engine and of the lab"
+    interval_ns: ClassVar[int] = SECOND_NS
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("program", "'engine' = the load engine, 'lab' = this program"),
+        gauge("threads", "threads", "how many threads"),
+        counter("cpu_user_ns", "ns", "CPU time in user mode; in steps of a clock tick"),
+        counter("cpu_system_ns", "ns", "CPU time in the kernel; in steps of a clock tick"),
+        counter("run_ns", "ns", "time on a core, of the threads alive now (schedstat)"),
+        counter("wait_ns", "ns", "time runnable and waiting for a core, of the threads alive now"),
+        gauge("resident_bytes", "bytes", "resident memory"),
+    )
+
+    def __init__(self, *, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._lock = threading.Lock()
+        self._pids = {LAB: os.getpid()}
+
+    def watch(self, program: str, pid: int) -> None:
+        """Begin to sample a program; a second pid takes the place of the first."""
+        with self._lock:
+            self._pids[program] = pid
+
+    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
+        """Return one row for each program that lives."""
+        with self._lock:
+            pids = dict(self._pids)
+        rows = (self._row(program, pid) for program, pid in pids.items())
+        return [row for row in rows if row is not None]
+
+    def _row(self, program: str, pid: int) -> Row | None:
+        folder = self._proc / str(pid)
+        try:
+            stat = parse_stat((folder / "stat").read_text(errors="replace"))
+            times = [_thread_times(thread) for thread in (folder / "task").iterdir()]
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return {
+            "program": program,
+            "threads": stat.thread_count,
+            "cpu_user_ns": stat.user_ns,
+            "cpu_system_ns": stat.system_ns,
+            "run_ns": sum(run_ns for run_ns, _ in times),
+            "wait_ns": sum(wait_ns for _, wait_ns in times),
+            "resident_bytes": stat.resident_bytes,
+        }
+
+
+def _thread_times(thread: Path) -> tuple[int, int]:
+    try:
+        return parse_schedstat((thread / "schedstat").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0, 0  # It ended since the list of threads was made.

@@ -1,0 +1,133 @@
+"""Counters into differences and rates, in one place: resets, wraps and gaps are found and said.
+
+Pure: arrays as the store gives them in, arrays out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.observe.column import Column
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Arrays = Mapping[str, npt.NDArray[Any]]
+Reason = Literal["gap", "reset", "wrap"]
+
+RESET_COLUMN = "stats_reset_ns"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An interval without differences: samples were missing, or a counter began again."""
+
+    time_ns: int
+    reason: Reason
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deltas:
+    """Differences of the counters with one key (a device, a core), interval by interval.
+
+    `time_ns` is the end of each interval, shape (n,), as are all others. Dropped intervals are not
+    among them, so their lengths may not add up to the time between first and last.
+    """
+
+    key: Mapping[str, str]
+    time_ns: IntArray
+    interval_ns: IntArray
+    by_column: Mapping[str, FloatArray]
+    dropped: tuple[Dropped, ...]
+
+    def per_second(self, column: str) -> FloatArray:
+        """Return the rate in units a second in each interval."""
+        return self.by_column[column] / (self.interval_ns / 1e9)
+
+    def total(self, column: str, began_ns: int, ended_ns: int) -> float:
+        """Return the growth between two instants, parts of intervals counted in proportion.
+
+        NaN where the span is not wholly covered by intervals that were not dropped.
+        """
+        begins_ns = self.time_ns - self.interval_ns
+        overlaps_ns = np.minimum(self.time_ns, ended_ns) - np.maximum(begins_ns, began_ns)
+        weights = np.clip(overlaps_ns, 0, None) / self.interval_ns
+        covered_ns = float(np.sum(weights * self.interval_ns))
+        if ended_ns <= began_ns or covered_ns < (ended_ns - began_ns) * (1 - 1e-9):
+            return float("nan")
+        inside = weights > 0
+        return float(np.sum(weights[inside] * self.by_column[column][inside]))
+
+
+def deltas(arrays: Arrays, columns: Sequence[Column]) -> list[Deltas]:
+    """Return the differences of every counter, for each key apart, keys in order.
+
+    Args: arrays of one table, with time_ns and interval_ns; columns of its collector.
+    A row whose interval_ns is 0 has no predecessor: the first one, or the first after a gap.
+    """
+    keys = [column.name for column in columns if column.nature == "key"]
+    counters = [c for c in columns if c.nature == "counter" and c.name in arrays]
+    if not len(arrays["time_ns"]):
+        return []
+    order = np.argsort(arrays["time_ns"], kind="stable")
+    labels = [tuple(str(arrays[name][row]) for name in keys) for row in order]
+    rows_of: dict[tuple[str, ...], list[int]] = {}
+    for label, row in zip(labels, order, strict=True):
+        rows_of.setdefault(label, []).append(int(row))
+    return [
+        _of_one_key(
+            dict(zip(keys, label, strict=True)),
+            {name: values[np.asarray(rows)] for name, values in arrays.items()},
+            counters,
+        )
+        for label, rows in sorted(rows_of.items())
+    ]
+
+
+def _of_one_key(key: Mapping[str, str], rows: Arrays, counters: Sequence[Column]) -> Deltas:
+    time_ns = np.asarray(rows["time_ns"], dtype=np.int64)
+    gap = np.asarray(rows["interval_ns"], dtype=np.int64)[1:] == 0
+    # A key that was missing at the sample before (a device unplugged) has a longer way to go.
+    interval_ns = np.diff(time_ns)
+    by_column: dict[str, FloatArray] = {}
+    dropped = [Dropped(int(t), "gap", "") for t in time_ns[1:][gap]]
+    bad = gap.copy()
+    if RESET_COLUMN in rows:
+        bad |= _note(dropped, time_ns, np.diff(rows[RESET_COLUMN]) != 0, bad, "reset", RESET_COLUMN)
+    for column in counters:
+        grown = np.diff(rows[column.name]).astype(np.float64)
+        if column.dips:
+            grown = np.maximum(grown, 0.0)
+        fell = grown < 0
+        if column.wraps_at:
+            half = column.wraps_at / 2
+            wrapped = fell & (rows[column.name][:-1] > half) & (rows[column.name][1:] < half)
+            bad |= _note(dropped, time_ns, wrapped, bad, "wrap", column.name)
+        bad |= _note(dropped, time_ns, fell, bad, "reset", column.name)
+        by_column[column.name] = grown
+    kept = ~bad
+    return Deltas(
+        key=key,
+        time_ns=time_ns[1:][kept],
+        interval_ns=interval_ns[kept],
+        by_column={name: grown[kept] for name, grown in by_column.items()},
+        dropped=tuple(sorted(dropped, key=lambda item: item.time_ns)),
+    )
+
+
+def _note(
+    dropped: list[Dropped],
+    time_ns: IntArray,
+    found: npt.NDArray[np.bool_],
+    already: npt.NDArray[np.bool_],
+    reason: Reason,
+    column: str,
+) -> npt.NDArray[np.bool_]:
+    """Add the intervals found bad for the first time to `dropped`; return all found."""
+    dropped += [Dropped(int(t), reason, column) for t in time_ns[1:][found & ~already]]
+    return found

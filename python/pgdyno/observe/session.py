@@ -1,0 +1,121 @@
+"""One observing connection: read-only, bounded in time, made again when it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.observe.processes.proc_files import read_cpu_ns
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Connect = Callable[[], Connection]
+
+STATEMENT_TIMEOUT_MS = 2_000
+LOCK_TIMEOUT_MS = 100
+
+# One statement, so that one round trip makes the session harmless. set_config rather than SET:
+# it takes parameters.
+SESSION_SQL = (
+    "SELECT pg_backend_pid(), current_setting('server_version_num')::int,"
+    " set_config('application_name', %s, false),"
+    f" set_config('statement_timeout', '{STATEMENT_TIMEOUT_MS}', false),"
+    f" set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', false),"
+    " set_config('jit', 'off', false),"
+    " set_config('max_parallel_workers_per_gather', '0', false),"
+    " set_config('default_transaction_read_only', 'on', false),"
+    " current_user, pg_has_role('pg_read_all_stats', 'USAGE')"
+)
+PID_SQL = "SELECT pg_backend_pid()"
+
+
+class PoolerInThePath(Exception):
+    """The connection ends at a pooler: settings made there would reach other people's sessions."""
+
+
+class ServerSession:
+    """The connection of one thread of the observer.
+
+    `connect` must give an autocommit connection straight to the server, best to a database other
+    than the load's: what the observer does would otherwise count as the load's activity.
+    """
+
+    def __init__(self, connect: Connect, application_name: str, *, is_local: bool) -> None:
+        self._connect = connect
+        self._application_name = application_name
+        self._is_local = is_local
+        self._connection: Connection | None = None
+        self._can_prepare = True
+        self.version = 0
+        self.backend_pid = 0
+        self.user = ""
+        self.sees_everybody = True
+
+    def open(self) -> None:
+        """Connect and make the session harmless.
+
+        Raises: what `connect` raises; PoolerInThePath before any setting was made.
+        """
+        connection = self._connect()
+        try:
+            row = connection.execute(PID_SQL).fetchone()
+            if row is None or row[0] != connection.info.backend_pid:
+                raise PoolerInThePath
+            row = connection.execute(SESSION_SQL, (self._application_name,)).fetchone()
+            assert row is not None
+        except BaseException:
+            connection.close()
+            raise
+        connection.prepare_threshold = 0
+        self.backend_pid, self.version = int(row[0]), int(row[1]) // 10_000
+        self.user, self.sees_everybody = str(row[-2]), bool(row[-1])
+        self._connection = connection
+
+    @property
+    def is_open(self) -> bool:
+        """True until the connection is seen to be lost, or closed."""
+        return self._connection is not None and not self._connection.closed
+
+    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of one read-only statement, prepared where that works.
+
+        Raises: psycopg.Error; the session is then either usable, or not `is_open`.
+        """
+        if self._connection is None:
+            raise psycopg.OperationalError("the observing connection is closed")
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(sql, parameters, prepare=self._can_prepare)
+        except (
+            psycopg.errors.InvalidSqlStatementName,
+            psycopg.errors.DuplicatePreparedStatement,
+        ):
+            # Something on the path forgets statements: go on without them.
+            self._can_prepare = False
+            self._connection.prepare_threshold = None
+            cursor.execute(sql, parameters, prepare=False)
+        return cursor.fetchall()
+
+    def backend_cpu_ns(self) -> int:
+        """Return the CPU time of our own backend, or 0 where it cannot be seen."""
+        if not self._is_local or not self.is_open:
+            return 0
+        return read_cpu_ns(Path("/proc"), self.backend_pid)
+
+    def cancel(self) -> None:
+        """Ask the server to end the statement that runs now; from another thread. Never raises."""
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            connection.cancel_safe(timeout=1.0)
+        except (psycopg.Error, OSError):
+            return
+
+    def close(self) -> None:
+        """Close the connection. Never raises."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,1 @@
+"""Collectors that ask PostgreSQL; each file holds its SQL keyed by major version."""

@@ -1,0 +1,50 @@
+"""What every collector that asks PostgreSQL has in common: one statement, picked by version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
+from pgdyno.observe.column import Column
+from pgdyno.observe.session import ServerSession
+
+
+class SqlCollector:
+    """Runs one statement; the result's columns are `columns`, in order."""
+
+    name: ClassVar[str]
+    meaning: ClassVar[str]
+    interval_ns: ClassVar[int] = SECOND_NS
+    columns: ClassVar[tuple[Column, ...]]
+    # By the first major version each is right for.
+    sql: ClassVar[Mapping[int, str]]
+
+    def __init__(self, session: ServerSession, *parameters: str) -> None:
+        self._session = session
+        self._parameters = parameters
+
+    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
+        """Return the statement's rows."""
+        statement = pick(self.name, self.sql, self._session.version)
+        names = [column.name for column in self.columns]
+        rows = self._session.fetch(statement, self._parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def pick(name: str, variants: Mapping[int, str], version: int) -> str:
+    """Return the newest variant that is not newer than the server's major version.
+
+    Raises: NotMeasurable for a server older than all of them.
+    """
+    fitting = [first for first in variants if first <= version]
+    if not fitting:
+        raise NotMeasurable(
+            f"{name} needs PostgreSQL {min(variants)} or later, the server is {version}."
+        )
+    return variants[max(fitting)]
+
+
+def reset_ns(expression: str) -> str:
+    """Return SQL for the Unix time in ns of a timestamp; 0 for NULL."""
+    return f"coalesce((extract(epoch FROM {expression}) * 1000000)::int8 * 1000, 0)"

@@ -1,0 +1,84 @@
+"""Exact totals of the server before and after a load, for what a sample each second cannot give."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psycopg
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.observe.collector import SECOND_NS
+from pgdyno.observe.sql.checkpointer import CheckpointerCollector
+from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.sql_collector import pick
+from pgdyno.observe.sql.wal import WalCollector
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Totals = dict[str, int | None]
+
+SESSIONS_SQL = (
+    "SELECT count(*) FROM pg_catalog.pg_stat_get_activity(NULL)"
+    " WHERE starts_with(application_name, %s) AND backend_type <> 'parallel worker'"
+)
+_POLL_S = 0.02
+# Until 14 a statistics process writes a file at most this often.
+_STATISTICS_FILE_S = 0.6
+
+
+def read_totals(
+    connection: Connection, *, database: str, load_application_name: str, timeout_s: float = 5.0
+) -> Totals:
+    """Return the counters of the load's database, of WAL and of the checkpointer.
+
+    Call it before the load connects, and after its connections are closed. A backend reports what
+    it did at most once a second and when it ends, before it leaves pg_stat_activity: so this waits
+    until no session of the load is left. `is_exact` is 0 if some were still there after
+    `timeout_s`, else 1.
+    Keys: `database.active_time_ns`, `wal.bytes`, `checkpointer.checkpoints_timed`, ...: the names
+    of the collectors' columns.
+    Raises: psycopg.Error.
+    """
+    version = connection.info.server_version // 10_000
+    deadline_ns = monotonic_ns() + int(timeout_s * SECOND_NS)
+    pause = threading.Event()
+    is_exact = True
+    while _count(connection, load_application_name):
+        if monotonic_ns() > deadline_ns:
+            is_exact = False
+            break
+        pause.wait(_POLL_S)
+    if version < 15:
+        pause.wait(_STATISTICS_FILE_S)
+    totals: Totals = {"is_exact": int(is_exact)}
+    for collector, parameters in (
+        (DatabaseCollector, (database,)),
+        (WalCollector, ()),
+        (CheckpointerCollector, ()),
+    ):
+        statement = pick(collector.name, collector.sql, version)
+        names = [column.name for column in collector.columns]
+        for row in connection.execute(statement, parameters).fetchall():
+            values = dict(zip(names, row, strict=True))
+            if values.pop("scope", "ours") == "ours":
+                totals |= {f"{collector.name}.{name}": value for name, value in values.items()}
+    return totals
+
+
+def totals_between(before: Totals, after: Totals) -> Totals:
+    """Return what was added between two readings; None where a counter was reset or is missing."""
+    grown: Totals = {"is_exact": min(before["is_exact"] or 0, after["is_exact"] or 0)}
+    for name, value in after.items():
+        earlier = before.get(name)
+        if name == "is_exact" or name.endswith((".stats_reset_ns", ".connections")):
+            continue
+        table = name.split(".")[0]
+        was_reset = before.get(f"{table}.stats_reset_ns") != after.get(f"{table}.stats_reset_ns")
+        is_usable = value is not None and earlier is not None and value >= earlier
+        grown[name] = value - earlier if is_usable and not was_reset else None  # type: ignore[operator]
+    return grown
+
+
+def _count(connection: Connection, load_application_name: str) -> int:
+    row = connection.execute(SESSIONS_SQL, [load_application_name]).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,202 @@
+"""One thread of the observer: its collectors in turn, its connection, its troubles."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import psycopg
+
+from pgdyno.clock import ClockPair, monotonic_ns
+from pgdyno.errors import PgdynoError
+from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row, Sink
+from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.notices import Notices
+from pgdyno.observe.schedule import Scheduled
+from pgdyno.observe.session import PoolerInThePath, ServerSession
+
+RECONNECT_FIRST_S = 0.25
+RECONNECT_SLOWEST_S = 5.0
+
+_LOST = "server"
+
+
+class Worker(threading.Thread):
+    """Samples its collectors until it is told to stop. Nothing it meets is raised to anybody."""
+
+    def __init__(
+        self,
+        name: str,
+        scheduled: Sequence[Scheduled],
+        *,
+        clock: ClockPair,
+        sink: Sink,
+        notices: Notices,
+        cost: OwnCost,
+        session: ServerSession | None = None,
+    ) -> None:
+        super().__init__(name=f"observe-{name}", daemon=True)
+        self._scheduled = list(scheduled)
+        self._clock = clock
+        self._sink = sink
+        self._notices = notices
+        self._cost = cost
+        self._session = session
+        self._backend_cpu_ns = 0
+        self._stopping = threading.Event()
+        self._to_begin = {item.collector.name for item in scheduled}
+        # Set when every collector had its first try.
+        self.has_begun = threading.Event()
+
+    def run(self) -> None:
+        """Sample what is due; end when told to, or when nothing is left to sample."""
+        try:
+            while self._scheduled and not self._stopping.is_set():
+                if self._session is not None and not self._session.is_open:
+                    if not self._connected(self._session):
+                        break
+                    continue
+                item = min(self._scheduled, key=lambda candidate: candidate.due_ns)
+                if self._stopping.wait(max(0, item.due_ns - monotonic_ns()) / SECOND_NS):
+                    break
+                self._sample(item)
+        except PgdynoError:
+            # The store refuses (a full disk): whoever writes the engine's records is told the same.
+            return
+        finally:
+            self.has_begun.set()
+            self._close()
+
+    def stop(self) -> None:
+        """Ask the thread to end; join it afterwards."""
+        self._stopping.set()
+
+    def cancel(self) -> None:
+        """End a statement that keeps the thread from ending."""
+        if self._session is not None:
+            self._session.cancel()
+
+    def _connected(self, session: ServerSession) -> bool:
+        """Connect, trying again until it works; return False when told to stop or hopeless."""
+        wait_s = RECONNECT_FIRST_S
+        while True:
+            try:
+                session.open()
+            except PoolerInThePath:
+                self._notices.say(
+                    "pooler",
+                    "observer_behind_pooler",
+                    "The observing connection ends at a pooler, so the server is not observed.",
+                    "give `observe` a connection string that leads straight to the server",
+                )
+                return False
+            except Exception as error:  # Whatever it is, the run goes on without us.
+                self._notices.say(
+                    _LOST,
+                    "observer_lost_server",
+                    f"The server cannot be observed: {_one_line(error)}.",
+                    "nothing is recorded until it answers; it is tried again every few seconds",
+                )
+                self.has_begun.set()
+                if self._stopping.wait(wait_s):
+                    return False
+                wait_s = min(wait_s * 2, RECONNECT_SLOWEST_S)
+                continue
+            self._backend_cpu_ns = session.backend_cpu_ns()
+            self._notices.over(_LOST, "observer_found_server", "The server is observed again.")
+            if not session.sees_everybody:
+                self._notices.say(
+                    "rights",
+                    "observer_without_pg_monitor",
+                    f"Role {session.user} may not see what other roles' sessions do, so they are"
+                    " not split by wait event.",
+                    f"GRANT pg_monitor TO {session.user};",
+                )
+            return True
+
+    def _sample(self, item: Scheduled) -> None:
+        collector = item.collector
+        cpu_before_ns = time.thread_time_ns()
+        began_ns = self._clock.now_ns()
+        try:
+            rows = collector.sample(began_ns)
+        except NotMeasurable as error:
+            self._notices.say(collector.name, "not_measurable", str(error), "")
+            self._scheduled.remove(item)
+        except Exception as error:  # Whatever it is, the run goes on without this sample.
+            self._failed(item, error)
+        else:
+            # The values are of some instant between asking and answer: take the middle.
+            self._keep(item, rows, (began_ns + self._clock.now_ns()) // 2)
+            item.taken(monotonic_ns())
+        self._account(item, time.thread_time_ns() - cpu_before_ns)
+        self._to_begin.discard(collector.name)
+        if not self._to_begin:
+            self.has_begun.set()
+
+    def _keep(self, item: Scheduled, rows: list[Row], time_ns: int) -> None:
+        interval_ns = time_ns - item.last_sample_ns if item.last_sample_ns else 0
+        item.last_sample_ns = time_ns
+        name = item.collector.name
+        if rows:
+            stamp: Row = {"time_ns": time_ns, "interval_ns": interval_ns}
+            self._sink.add_samples(name, [stamp | row for row in rows])
+        self._notices.over(f"failing {name}", "collector_works", f"Collector {name} works again.")
+
+    def _failed(self, item: Scheduled, error: Exception) -> None:
+        name = item.collector.name
+        item.failed(monotonic_ns())
+        if self._session is not None and not self._session.is_open:
+            # The server went away: a gap for every collector of this thread, retried on return.
+            now_ns = monotonic_ns()
+            for other in self._scheduled:
+                other.last_sample_ns, other.failure_count, other.due_ns = 0, 0, now_ns
+            self._notices.say(
+                _LOST,
+                "observer_lost_server",
+                f"The observing connection was lost: {_one_line(error)}.",
+                "nothing is recorded until the server answers; it is tried again every few seconds",
+            )
+            return
+        sqlstate = error.sqlstate if isinstance(error, psycopg.Error) else None
+        state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
+        self._notices.say(
+            f"failing {name}",
+            "collector_failed",
+            f"Collector {name} failed: {_one_line(error)}{state}.",
+            "GRANT pg_monitor to the observing role"
+            if sqlstate == "42501"
+            else "it is tried again, at growing intervals",
+        )
+
+    def _account(self, item: Scheduled, cpu_ns: int) -> None:
+        backend_ns = 0
+        if self._session is not None:
+            total_ns = self._session.backend_cpu_ns()
+            backend_ns = max(0, total_ns - self._backend_cpu_ns) if total_ns else 0
+            self._backend_cpu_ns = total_ns or self._backend_cpu_ns
+        name = item.collector.name
+        self._cost.add(name, cpu_ns=cpu_ns, backend_cpu_ns=backend_ns)
+        slowed_to_ns = item.slowed_by(cpu_ns + backend_ns, monotonic_ns())
+        if slowed_to_ns:
+            self._notices.say(
+                f"dear {name} {slowed_to_ns}",
+                "collector_slowed",
+                f"Collector {name} cost more than 0.5 % of a core;"
+                f" it now samples every {slowed_to_ns / SECOND_NS:g} s.",
+                "",
+            )
+
+    def _close(self) -> None:
+        for item in self._scheduled:
+            close = getattr(item.collector, "close", None)
+            if close is not None:
+                close()
+        if self._session is not None:
+            self._session.close()
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text.rstrip(".")

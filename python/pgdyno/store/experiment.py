@@ -1,0 +1,172 @@
+"""The store and its experiments: numbered folders, found again by number, name or path."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pgdyno import clock
+from pgdyno.errors import StoreError
+from pgdyno.store import files
+from pgdyno.store.folder import IDENTITY, ExperimentFolder, read_identity
+from pgdyno.store.schema import FORMAT_VERSION
+
+DEFAULT_ROOT = "pgdyno-runs"
+_LAST_NUMBER = ".last-number"
+_LISTED_AT_MOST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ListedExperiment:
+    """One line of `pgdyno list`."""
+
+    number: int
+    verb: str
+    name: str
+    began_ns: int
+    run_count: int
+    incomplete_count: int
+    is_sealed: bool
+    sentence: str
+    folder: Path
+
+
+class Store:
+    """All results below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def default(cls, given: str | None = None) -> Store:
+        """Return the store of --store, else of $PGDYNO_STORE, else ./pgdyno-runs."""
+        return cls(Path(given or os.environ.get("PGDYNO_STORE") or DEFAULT_ROOT).absolute())
+
+    def create(self, slug: str, verb: str) -> ExperimentFolder:
+        """Begin a new experiment: the next number, a folder named after slug and UTC time.
+
+        Safe when two processes do it at once. Raises: StoreError when the folder is refused.
+        """
+        began_ns = clock.read_pair().unix_ns
+        moment = datetime.fromtimestamp(began_ns // 1_000_000_000, tz=UTC)
+        name = f"{_as_name(slug)}-{moment:%Y%m%dT%H%M%SZ}"
+        try:
+            self.root.mkdir(mode=files.FOLDER_MODE, parents=True, exist_ok=True)
+            with self._numbering():
+                number = self._next_number()
+                folder = _free(self.root / name)
+                identity = {
+                    "format": FORMAT_VERSION,
+                    "number": number,
+                    "verb": verb,
+                    "name": slug,
+                    "began_ns": began_ns,
+                }
+                # Made under a hidden name: a folder that is seen has its number.
+                hidden = self.root / f".new-{number}-{os.getpid()}"
+                (hidden / "runs").mkdir(mode=files.FOLDER_MODE, parents=True)
+                hidden.chmod(files.FOLDER_MODE)
+                files.write_json(hidden / IDENTITY, identity)
+                hidden.rename(folder)
+                files.write_text(self.root / _LAST_NUMBER, f"{number}\n")
+        except OSError as error:
+            raise files.refused(self.root, error) from error
+        return ExperimentFolder(folder)
+
+    def find(self, handle: str) -> ExperimentFolder:
+        """Return the experiment that a number, `last`, a folder's name or a path means.
+
+        Raises: StoreError that lists what exists, or says that the folder is no result.
+        """
+        known = self._known()
+        if handle == "last" and known:
+            return ExperimentFolder(known[max(known)])
+        if handle.isdecimal() and int(handle) in known:
+            return ExperimentFolder(known[int(handle)])
+        for folder in (self.root / handle, Path(handle)):
+            if handle and handle != "last" and folder.is_dir():
+                if read_identity(folder) is None:
+                    raise StoreError(
+                        f"{folder} is no result of pgdyno: it has no {IDENTITY}.",
+                        hint=self._what_exists(known),
+                    )
+                return ExperimentFolder(folder)
+        raise StoreError(f"There is no result {handle!r}.", hint=self._what_exists(known))
+
+    def list(self) -> list[ListedExperiment]:
+        """Return every experiment, oldest first."""
+        return [_listed(ExperimentFolder(folder)) for _, folder in sorted(self._known().items())]
+
+    def _known(self) -> dict[int, Path]:
+        """Return the folders by number; what is not an experiment is passed over."""
+        found: dict[int, Path] = {}
+        if not self.root.is_dir():
+            return found
+        for folder in sorted(self.root.iterdir()):
+            if folder.name.startswith(".") or not folder.is_dir():
+                continue
+            identity = read_identity(folder)
+            if identity is not None:
+                found[int(identity["number"])] = folder
+        return found
+
+    def _next_number(self) -> int:
+        """Return one more than was ever given; a removed result's number is not given again."""
+        try:
+            last = int((self.root / _LAST_NUMBER).read_text())
+        except (OSError, ValueError):
+            last = 0
+        return max([last, *self._known()]) + 1
+
+    @contextmanager
+    def _numbering(self) -> Iterator[None]:
+        descriptor = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, files.FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _what_exists(self, known: Mapping[int, Path]) -> str:
+        if not known:
+            return f"{self.root} holds no results yet; name another folder with --store"
+        newest = sorted(known.items(), reverse=True)[:_LISTED_AT_MOST]
+        listed = ", ".join(f"{number} ({folder.name})" for number, folder in newest)
+        more = len(known) - len(newest)
+        return f"{self.root} holds {listed}" + (f" and {more} older" if more else "")
+
+
+def _listed(experiment: ExperimentFolder) -> ListedExperiment:
+    analysis: Any = experiment.analysis()
+    sentence = analysis.get("sentence", "") if isinstance(analysis, Mapping) else ""
+    return ListedExperiment(
+        number=experiment.number,
+        verb=experiment.verb,
+        name=experiment.name,
+        began_ns=experiment.began_ns,
+        run_count=len(experiment.run_folders()),
+        incomplete_count=len(experiment.incomplete_folders()),
+        is_sealed=experiment.is_sealed,
+        sentence=str(sentence),
+        folder=experiment.folder,
+    )
+
+
+def _as_name(slug: str) -> str:
+    """Return `slug` as it may stand in a folder's name: short, lower case, words and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")[:48].rstrip("-") or "experiment"
+
+
+def _free(folder: Path) -> Path:
+    """Return this path, or the next free one when two begin within a second."""
+    candidate, count = folder, 2
+    while candidate.exists():
+        candidate, count = folder.with_name(f"{folder.name}-{count}"), count + 1
+    return candidate

@@ -1,0 +1,216 @@
+"""One experiment's folder: what was asked, decided, measured, found; sealed by a manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import StoreError
+from pgdyno.store import files
+from pgdyno.store.run_writer import RunWriter
+from pgdyno.store.schema import FORMAT_VERSION
+from pgdyno.store.secrets import masked_text
+from pgdyno.store.stored_run import PARTIAL_SUFFIX, StoredRun
+
+IDENTITY = "experiment.json"
+MANIFEST = "manifest.json"
+
+
+class ExperimentFolder:
+    """`<store>/<slug>-<utc time>`; append-only: runs are added, none is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        identity = read_identity(folder)
+        if identity is None:
+            raise StoreError(
+                f"{folder} is no result of pgdyno: it has no {IDENTITY}.",
+                hint="`pgdyno list` shows the results that exist",
+            )
+        if identity.get("format") != FORMAT_VERSION:
+            raise StoreError(
+                f"{folder} has format {identity.get('format')!r}, "
+                f"this pgdyno reads {FORMAT_VERSION}.",
+                hint="read it with the pgdyno that wrote it, or a newer one",
+            )
+        self.folder = folder
+        self.number = int(identity["number"])
+        self.verb = str(identity["verb"])
+        self.name = str(identity["name"])
+        self.began_ns = int(identity["began_ns"])
+
+    # What was asked and decided.
+
+    def write_spec(self, toml: str) -> None:
+        """Keep the experiment as it was asked, as TOML; passwords masked."""
+        files.write_text(self.folder / "spec.toml", masked_text(toml))
+
+    def spec(self) -> str:
+        """Return the experiment as it was asked; "" if none was kept."""
+        return _text_or_empty(self.folder / "spec.toml")
+
+    def add_decision(self, decision: Mapping[str, Any]) -> None:
+        """Append one decision of the planner; on the disk when this returns."""
+        files.append_line(self.folder / "plan.jsonl", decision)
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """Return the planner's decisions in order."""
+        return list(files.read_lines(self.folder / "plan.jsonl"))
+
+    def add_audit(self, entry: Mapping[str, Any]) -> None:
+        """Append one entry to the journal of changes; on the disk before the change is made."""
+        files.append_line(self.folder / "audit.jsonl", entry)
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Return the journal of changes in order."""
+        return list(files.read_lines(self.folder / "audit.jsonl"))
+
+    def add_note(self, time_ns: int, text: str) -> None:
+        """Append a person's note."""
+        files.append_line(self.folder / "notes.jsonl", {"time_ns": time_ns, "text": text})
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Return the notes: time_ns, text."""
+        return list(files.read_lines(self.folder / "notes.jsonl"))
+
+    # What was found.
+
+    def write_facts(self, facts: Mapping[str, Any]) -> None:
+        """Keep what the server and the hosts are."""
+        files.write_json(self.folder / "facts.json", facts)
+
+    def facts(self) -> dict[str, Any] | None:
+        """Return the facts, or None if none were kept."""
+        return self._document("facts.json")
+
+    def write_analysis(self, analysis: Mapping[str, Any]) -> None:
+        """Keep the findings; `sentence` is what `list` shows."""
+        files.write_json(self.folder / "analysis.json", analysis)
+
+    def analysis(self) -> dict[str, Any] | None:
+        """Return the findings, or None before there are any."""
+        return self._document("analysis.json")
+
+    @property
+    def report_path(self) -> Path:
+        """Where the report is, once it is written."""
+        return self.folder / "report.html"
+
+    def write_report(self, html: str) -> Path:
+        """Keep the report; return its path."""
+        files.write_text(self.report_path, html)
+        return self.report_path
+
+    # What was measured.
+
+    def next_run_number(self) -> int:
+        """Return the number after every run that was ever begun here."""
+        begun = [*self.run_folders(), *self.incomplete_folders()]
+        return max((int(path.name.split(".")[0]) for path in begun), default=0) + 1
+
+    def begin_run(self, number: int, label: str, job: Mapping[str, Any]) -> RunWriter:
+        """Begin `runs/<number>.partial`; the job's password is left out whoever gives it.
+
+        Raises: StoreError when this number was begun before, or the folder is refused.
+        """
+        folder = self.folder / "runs" / f"{number:04d}"
+        if folder.exists():
+            raise StoreError(f"Run {number} exists: {folder}.", hint="a run is never written again")
+        return RunWriter(folder.with_name(folder.name + PARTIAL_SUFFIX), number, label, job)
+
+    def runs(self) -> list[StoredRun]:
+        """Return the complete runs in order."""
+        return [StoredRun(folder) for folder in self.run_folders()]
+
+    def incomplete(self) -> list[StoredRun]:
+        """Return what killed runs left, in order: readable, not to be analysed."""
+        return [StoredRun.open_partial(folder) for folder in self.incomplete_folders()]
+
+    def run_folders(self) -> list[Path]:
+        """Return the folders of the complete runs in order."""
+        found = (self.folder / "runs").glob("[0-9]*")
+        return sorted(path for path in found if path.name.isdecimal() and path.is_dir())
+
+    def incomplete_folders(self) -> list[Path]:
+        """Return the folders of the incomplete runs in order."""
+        return sorted((self.folder / "runs").glob(f"[0-9]*{PARTIAL_SUFFIX}"))
+
+    # What it is vouched for by.
+
+    @property
+    def is_sealed(self) -> bool:
+        """True once a manifest was written."""
+        return (self.folder / MANIFEST).exists()
+
+    def seal(self) -> None:
+        """Write the manifest: SHA-256 and size of every file. May be done again after a note."""
+        for folder in self.run_folders():
+            _remove_converted_rows(folder)
+        described = {
+            name: {"sha256": files.sha256(path), "bytes": path.stat().st_size}
+            for name, path in self._files().items()
+        }
+        files.write_json(self.folder / MANIFEST, {"format": FORMAT_VERSION, "files": described})
+
+    def verify(self) -> list[str]:
+        """Return what differs from the manifest, one sentence a file; empty when all is as sealed.
+
+        Raises: StoreError when the experiment was never sealed.
+        """
+        manifest = self._document(MANIFEST)
+        if manifest is None:
+            raise StoreError(
+                f"{self.folder} was never sealed: it has no {MANIFEST}.",
+                hint="its experiment was interrupted; its complete runs can still be read",
+            )
+        sealed, present = manifest["files"], self._files()
+        problems = [f"{name} is missing." for name in sealed if name not in present]
+        problems += [f"{name} was added." for name in present if name not in sealed]
+        problems += [
+            f"{name} was changed."
+            for name, path in present.items()
+            if name in sealed and files.sha256(path) != sealed[name]["sha256"]
+        ]
+        return sorted(problems)
+
+    def _files(self) -> dict[str, Path]:
+        found = {
+            str(path.relative_to(self.folder)): path
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file() and not path.is_symlink()
+        }
+        found.pop(MANIFEST, None)
+        return found
+
+    def _document(self, name: str) -> dict[str, Any] | None:
+        path = self.folder / name
+        if not path.exists():
+            return None
+        found = files.read_json(path)
+        if not isinstance(found, dict):
+            raise StoreError(f"{path} is damaged.", hint="`pgdyno list` shows what is whole")
+        return found
+
+
+def read_identity(folder: Path) -> dict[str, Any] | None:
+    """Return what experiment a folder holds, or None if it is none."""
+    try:
+        found = json.loads((folder / IDENTITY).read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_one = isinstance(found, dict) and isinstance(found.get("number"), int)
+    return found if is_one else None
+
+
+def _text_or_empty(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _remove_converted_rows(run: Path) -> None:
+    """Remove rows that a kill between the rename and their removal left beside their Parquet."""
+    for parquet in (*run.glob("*.parquet"), *run.glob("telemetry/*.parquet")):
+        parquet.with_suffix(".jsonl").unlink(missing_ok=True)

@@ -1,0 +1,90 @@
+"""Appends to the row files of a run: collected in memory by many threads, written by one."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import StoreError
+from pgdyno.store import files
+
+
+class LineFiles:
+    """Files of whole lines below one folder.
+
+    After the first refusal of the disk nothing more is written, and every later append raises:
+    a file with a hole in it would read as a pause of the server.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptors: dict[str, int] = {}
+        self._waiting: dict[str, list[str]] = {}
+        self._waiting_lock = threading.Lock()
+        self._writing_lock = threading.Lock()
+        self._failure: StoreError | None = None
+        self._is_closed = False
+
+    def append(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take rows for the file `name`; raise StoreError if an earlier write was refused."""
+        lines = "".join(_line(row) for row in rows)
+        if lines:
+            self.append_text(name, lines)
+
+    def append_text(self, name: str, text: str) -> None:
+        """Take text that ends with a line's end."""
+        self.raise_failure()
+        if self._is_closed:
+            raise AssertionError(f"{self._folder} is closed: no more rows for {name}")
+        with self._waiting_lock:
+            self._waiting.setdefault(name, []).append(text)
+
+    def flush(self) -> None:
+        """Hand what is waiting to the operating system; a refusal is kept for `raise_failure`."""
+        with self._writing_lock:
+            with self._waiting_lock:
+                waiting, self._waiting = self._waiting, {}
+            if self._failure is not None:
+                return
+            for name, texts in waiting.items():
+                try:
+                    self._write(name, "".join(texts).encode())
+                except OSError as error:
+                    kept = f"What was measured before is kept in {self._folder}."
+                    self._failure = files.refused(self._folder / name, error, kept=kept)
+                    return
+
+    def raise_failure(self) -> None:
+        """Raise the first refusal of the disk, if there was one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Close every file; nothing may be appended afterwards."""
+        with self._writing_lock:
+            self._is_closed = True
+            while self._descriptors:
+                os.close(self._descriptors.popitem()[1])
+
+    def _write(self, name: str, content: bytes) -> None:
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            descriptor = os.open(self._folder / name, flags, files.FILE_MODE)
+            self._descriptors[name] = descriptor
+        size_before = os.fstat(descriptor).st_size
+        try:
+            files.write_all(descriptor, content)
+        except OSError:
+            # Part of the last line may be there: cut back to whole lines.
+            os.ftruncate(descriptor, size_before)
+            raise
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """Return one JSON line. Infinity and NaN have no place in a store."""
+    return json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"

@@ -1,0 +1,187 @@
+"""Between rows of JSON, Parquet files and numpy arrays, through DuckDB in memory.
+
+DuckDB is imported when it is first needed (a quarter of a second); no extension is downloaded.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.errors import StoreError
+from pgdyno.observe.column import Column
+from pgdyno.store.schema import COUNT_NAMES, Table
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+_SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "int64[]": "BIGINT[]"}
+_lock = threading.Lock()
+_database: Any = None
+
+
+def cursor() -> Any:
+    """Return a cursor of the one in-memory database; one thread, because the server is near."""
+    global _database
+    with _lock:
+        if _database is None:
+            import duckdb
+
+            _database = duckdb.connect(
+                ":memory:",
+                config={
+                    "threads": 1,
+                    "autoinstall_known_extensions": False,
+                    "autoload_known_extensions": False,
+                },
+            )
+        return _database.cursor()
+
+
+def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
+    """Make a zstd Parquet file of the JSON lines in `rows`.
+
+    Raises: StoreError when a line is not of this table, or the disk refuses.
+    """
+    query = (
+        f"COPY ({_select_json(rows, table, torn_allowed=False)} ORDER BY time_ns)"
+        f" TO {_literal(parquet)} (FORMAT parquet, COMPRESSION zstd)"
+    )
+    try:
+        cursor().execute(query)
+    except Exception as error:  # DuckDB's tree is its own; every kind means the same here.
+        parquet.unlink(missing_ok=True)
+        raise StoreError(
+            f"{parquet} could not be made: {_first_line(error)}.",
+            hint="free some space on that disk if it is full; the rows themselves are kept",
+        ) from error
+
+
+def read_arrays(source: Path, table: Table, where: str = "") -> Arrays:
+    """Return the columns of a Parquet file, or of the JSON lines of an unfinished run.
+
+    Returns: text as object arrays with "" for none; a nullable int64 as float64 with NaN; a list
+    column `c` as flat values in `c` and the length of each row in `c#length`. Rows are in time
+    order. A source that does not exist gives empty arrays.
+    """
+    if not source.exists():
+        return _empty(table)
+    try:
+        connection = cursor()
+        relation = (
+            f"({_select_json(source, table, torn_allowed=True)})"
+            if source.suffix == ".jsonl"
+            else f"read_parquet({_literal(source)})"
+        )
+        names = [row[0] for row in connection.execute(f"DESCRIBE FROM {relation}").fetchall()]
+        lists = [column.name for column in table.columns if column.dtype == "int64[]"]
+        condition = f"WHERE time_ns IS NOT NULL {'AND ' + where if where else ''}"
+        selected = ", ".join(
+            f'len("{name}") AS "{name}#length"' if name in lists else f'"{name}"' for name in names
+        )
+        # Sorted by the row's place as well: the lists are read in a second pass, in equal order.
+        ordered = f"(SELECT *, row_number() OVER () AS place_in_file FROM {relation} {condition})"
+        order = "ORDER BY time_ns, place_in_file"
+        arrays: Arrays = connection.execute(
+            f"SELECT {selected} FROM {ordered} {order}"
+        ).fetchnumpy()
+        for name in lists:
+            flat = connection.execute(
+                f'SELECT unnest("{name}") AS item FROM (SELECT "{name}" FROM {ordered} {order})'
+            ).fetchnumpy()
+            arrays[name] = np.asarray(flat["item"], dtype=np.int64)
+    except Exception as error:  # As above.
+        raise StoreError(
+            f"{source} cannot be read: {_first_line(error)}.",
+            hint="`pgdyno list` shows the results that are whole",
+        ) from error
+    return _with_plain_types(arrays, table)
+
+
+def _select_json(rows: Path, table: Table, *, torn_allowed: bool) -> str:
+    """Return SQL that reads JSON lines as this table; types are given, nothing is guessed."""
+    types, selected = [], []
+    for column in table.columns:
+        name, sql_type = column.name, _SQL_TYPES[column.dtype]
+        source, expression = _json_source(table, column)
+        if source == name:
+            types.append(f"\"{name}\": '{sql_type}'")
+        selected.append(f'{expression} AS "{name}"')
+    if table.name == "intervals":
+        fields = ", ".join(f"{name} BIGINT" for name in COUNT_NAMES)
+        types.append(f"\"counts\": 'STRUCT({fields})'")
+    elif table.name == "histograms":
+        types = [item for item in types if not item.startswith(('"buckets"', '"counts"'))]
+        types.append("\"buckets\": 'BIGINT[][]'")
+    ignore = ", ignore_errors=true" if torn_allowed else ""
+    return (
+        f"SELECT {', '.join(selected)} FROM read_json({_literal(rows)}, "
+        f"format='newline_delimited', maximum_object_size=67108864{ignore}, "
+        f"columns={{{', '.join(types)}}})"
+    )
+
+
+def _json_source(table: Table, column: Column) -> tuple[str, str]:
+    """Return the top-level key that holds a column in the record, and the SQL that takes it out."""
+    name = column.name
+    if table.name == "intervals" and name in COUNT_NAMES:
+        return "counts", f"counts.{name}"
+    if table.name == "histograms":
+        if name in ("script", "statement"):
+            return name, f"coalesce({name}, -1)"
+        if name == "buckets":
+            return name, "list_transform(buckets, lambda pair: pair[1])"
+        if name == "counts":
+            return "buckets", "list_transform(buckets, lambda pair: pair[2])"
+    return name, f'"{name}"'
+
+
+def _with_plain_types(arrays: Arrays, table: Table) -> Arrays:
+    """Return arrays without masks, by the schema; nullable columns that the file lacks are NaN."""
+    columns = {column.name: column for column in table.columns}
+    plain = {name: _plain(values, columns.get(name)) for name, values in arrays.items()}
+    row_count = len(plain["time_ns"])
+    for name, column in columns.items():
+        if name not in plain and column.is_nullable:
+            plain[name] = (
+                np.full(row_count, "", dtype=object)
+                if column.dtype == "text"
+                else np.full(row_count, np.nan)
+            )
+    return plain
+
+
+def _plain(values: npt.NDArray[Any], column: Column | None) -> npt.NDArray[Any]:
+    if values.dtype == object:
+        texts = np.empty(len(values), dtype=object)
+        texts[:] = ["" if text is None else text for text in np.ma.filled(values, None)]
+        return texts
+    is_masked = isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
+    if is_masked or values.dtype.kind == "f" or (column is not None and column.is_nullable):
+        return np.asarray(np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan))
+    return np.asarray(np.ma.getdata(values), dtype=np.int64)
+
+
+def _empty(table: Table) -> Arrays:
+    arrays: Arrays = {}
+    for column in table.columns:
+        if column.dtype == "text":
+            arrays[column.name] = np.empty(0, dtype=object)
+        elif column.dtype == "float64" or column.is_nullable:
+            arrays[column.name] = np.empty(0, dtype=np.float64)
+        else:
+            arrays[column.name] = np.empty(0, dtype=np.int64)
+        if column.dtype == "int64[]":
+            arrays[f"{column.name}#length"] = np.empty(0, dtype=np.int64)
+    return arrays
+
+
+def _literal(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else repr(error)

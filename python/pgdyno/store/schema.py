@@ -1,0 +1,101 @@
+"""Every column of every table in the store: name, type, unit, meaning.
+
+Tables of telemetry are declared by their collectors (`observe`) and gathered here, so that a column
+is described once. Names in Parquet are these names; a reader needs no other source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from pgdyno.observe.catalogue import collector_columns
+from pgdyno.observe.column import INTERVAL_NS, TIME_NS, Column
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One kind of rows; `path` is its place inside a run's folder, without suffix."""
+
+    name: str
+    path: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+
+_PHASE = Column("phase", "text", "name", "phase of the run the rows belong to")
+
+_COUNTS: tuple[tuple[str, str], ...] = (
+    ("scheduled", "transactions that fell due; = started + skipped + not_started"),
+    ("started", "transactions begun; = completed + failed + unfinished"),
+    ("completed", "transactions committed"),
+    ("failed", "transactions that ended in an error after all tries"),
+    ("skipped", "transactions not begun because they were due longer than the latency limit"),
+    ("not_started", "transactions due and not begun when scheduling ended"),
+    ("unfinished", "transactions begun and not ended"),
+    ("late", "of the completed: above the latency limit"),
+    ("retried", "of the completed: needed more than one try"),
+    ("retries", "tries beyond the first, of all transactions"),
+)
+COUNT_NAMES = tuple(name for name, _ in _COUNTS)
+
+INTERVALS = Table(
+    "intervals",
+    "intervals",
+    "What the load did in each interval, over all threads of the engine",
+    (
+        Column("time_ns", "int64", "ns", "Unix time of the end of the interval"),
+        Column("interval_ns", "int64", "ns", "length of the interval"),
+        _PHASE,
+        *(Column(name, "int64", "transactions", meaning) for name, meaning in _COUNTS),
+        Column(
+            "completed_by_script", "int64[]", "transactions", "completed, of each script in order"
+        ),
+        Column("latency_sum_ns", "int64", "ns", "sum of the latencies of the completed"),
+        Column("in_flight", "int64", "transactions", "begun and not ended, at the end"),
+        Column("backlog", "int64", "transactions", "due and not begun, at the end (open loop)"),
+        Column("connections", "int64", "connections", "open connections, at the end"),
+        Column("cpu_ns", "int64", "ns", "CPU time of the engine, user and system"),
+    ),
+)
+
+HISTOGRAMS = Table(
+    "histograms",
+    "histograms",
+    "Distributions of durations in each interval; buckets by the formula of the contract",
+    (
+        Column("time_ns", "int64", "ns", "Unix time of the end of the interval"),
+        Column("interval_ns", "int64", "ns", "length of the interval"),
+        _PHASE,
+        Column("measured", "text", "name", "which duration: latency, service, lag, statement, ..."),
+        Column("script", "int64", "index", "script in the order of the job; -1 = all scripts"),
+        Column("statement", "int64", "index", "statement of the script; -1 = whole transaction"),
+        Column("count", "int64", "values", "how many durations"),
+        Column("sum_ns", "int64", "ns", "their sum"),
+        Column("min_ns", "int64", "ns", "the shortest"),
+        Column("max_ns", "int64", "ns", "the longest"),
+        Column("buckets", "int64[]", "index", "buckets that hold at least one value, ascending"),
+        Column("counts", "int64[]", "values", "values in each of these buckets"),
+    ),
+)
+
+
+@cache
+def tables() -> Mapping[str, Table]:
+    """Return every table by name: the engine's, then one for each collector."""
+    found = {table.name: table for table in (INTERVALS, HISTOGRAMS)}
+    for name, (meaning, columns) in collector_columns().items():
+        path = "waits" if name == "waits" else f"telemetry/{name}"
+        found[name] = Table(name, path, meaning, (TIME_NS, INTERVAL_NS, *columns))
+    return found
+
+
+def table(name: str) -> Table:
+    """Return the table of this name; an unknown name is a mistake in the program."""
+    found = tables().get(name)
+    if found is None:
+        raise AssertionError(f"no table {name!r} in store/schema.py")
+    return found

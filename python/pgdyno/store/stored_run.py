@@ -1,0 +1,215 @@
+"""One run read back: documents as dictionaries, tables as numpy arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.errors import StoreError
+from pgdyno.store import files, parquet
+from pgdyno.store.parquet import Arrays
+from pgdyno.store.schema import FORMAT_VERSION, HISTOGRAMS, INTERVALS, Table, table
+
+Document = dict[str, Any]
+IntArray = npt.NDArray[np.int64]
+
+PARTIAL_SUFFIX = ".partial"
+_FOLDER_NAME = re.compile(r"(?P<number>\d{4,})(?P<partial>\.partial)?")
+
+
+class StoredHistogram(NamedTuple):
+    """The distribution of one interval; `buckets` ascending, `counts` above 0."""
+
+    time_ns: int
+    interval_ns: int
+    buckets: IntArray
+    counts: IntArray
+    sum_ns: int
+    min_ns: int
+    max_ns: int
+    phase: str
+
+
+class StoredRun:
+    """A run's folder: `runs/0007`, or `runs/0007.partial` through `open_partial`."""
+
+    def __init__(self, folder: Path) -> None:
+        found = _FOLDER_NAME.fullmatch(folder.name)
+        if found is None or not folder.is_dir():
+            raise StoreError(
+                f"{folder} is no run: a run is a folder such as runs/0001.",
+                hint="`pgdyno list` shows the results that exist",
+            )
+        self.folder = folder
+        self.number = int(found["number"])
+        self.is_complete = found["partial"] is None
+        if self.is_complete and self.identity.get("format") != FORMAT_VERSION:
+            raise StoreError(
+                f"{folder} has format {self.identity.get('format')!r}, "
+                f"this pgdyno reads {FORMAT_VERSION}.",
+                hint="read it with the pgdyno that wrote it, or a newer one",
+            )
+
+    @classmethod
+    def open_partial(cls, folder: Path) -> StoredRun:
+        """Open what a killed run left, for reading; it must not be analysed as a whole run."""
+        name = folder.name.removesuffix(PARTIAL_SUFFIX) + PARTIAL_SUFFIX
+        return cls(folder.with_name(name))
+
+    @cached_property
+    def identity(self) -> Document:
+        """Format, number and label; without label if the lab was killed before writing it."""
+        return self._document("run.json")
+
+    @property
+    def label(self) -> str:
+        """What the planner called this run."""
+        return str(self.identity.get("label", ""))
+
+    @cached_property
+    def job(self) -> Document:
+        """The job, without its password."""
+        return self._document("job.json")
+
+    @cached_property
+    def summary(self) -> Document:
+        """The engine's last record; empty when the run is incomplete and ended before it."""
+        return self._document("summary.json")
+
+    @cached_property
+    def events(self) -> list[Document]:
+        """Every other record that is no row of a table, in the order it came."""
+        return list(files.read_lines(self.folder / "events.jsonl"))
+
+    @property
+    def hello(self) -> Document:
+        """The engine's first record; empty if it never came."""
+        return next((event for event in self.events if event.get("record") == "hello"), {})
+
+    @property
+    def phases(self) -> list[Document]:
+        """The phase records: phase, event begin or end, time_ns."""
+        return self._events_of("phase")
+
+    @property
+    def warnings(self) -> list[Document]:
+        """Warnings of the engine and of the lab: time_ns, kind, message, hint."""
+        return self._events_of("warning")
+
+    @property
+    def errors(self) -> list[Document]:
+        """The engine's error records."""
+        return self._events_of("error")
+
+    def document(self, name: str) -> Document | None:
+        """Return a document of the run, such as `server.json`, or None if it has none."""
+        return self._document(name) if (self.folder / name).exists() else None
+
+    def measured_span_ns(self) -> tuple[int, int]:
+        """Return begin and end of the measured phase, Unix ns.
+
+        Raises: StoreError when the run ended before it had measured.
+        """
+        for span in self.summary.get("phases", []):
+            if span["phase"] == "measure":
+                return int(span["began_ns"]), int(span["ended_ns"])
+        began, ended = 0, 0
+        for phase in self.phases:
+            if phase["phase"] == "measure" and phase["event"] == "begin":
+                began = int(phase["time_ns"])
+            elif phase["phase"] == "measure" and began:
+                ended = int(phase["time_ns"])
+        if not began:
+            raise StoreError(
+                f"Run {self.number} in {self.folder.parent.parent} ended before it measured.",
+                hint="its events.jsonl and engine.log say why",
+            )
+        if not ended:
+            times = self.intervals()["time_ns"]
+            ended = max(began, int(times[-1])) if len(times) else began
+        return began, ended
+
+    def intervals(self) -> Arrays:
+        """Return the load's counts; `completed_by_script` has shape (rows, scripts)."""
+        arrays = self._arrays(INTERVALS)
+        lengths = arrays.pop("completed_by_script#length")
+        flat = arrays["completed_by_script"]
+        if len(set(lengths.tolist())) > 1:
+            raise StoreError(
+                f"{self.folder} has intervals with different numbers of scripts.",
+                hint="the engine that wrote them is not one this pgdyno understands",
+            )
+        columns = int(lengths[0]) if len(lengths) else 0
+        arrays["completed_by_script"] = flat.reshape(len(lengths), columns)
+        return arrays
+
+    def histograms(
+        self, measured: str, script: int | None = None, statement: int | None = None
+    ) -> list[StoredHistogram]:
+        """Return one distribution an interval, in time order.
+
+        Args: script None = over all scripts; statement None = the whole transaction.
+        """
+        if not re.fullmatch(r"[a-z_]+", measured):
+            raise AssertionError(f"no such duration: {measured!r}")
+        arrays = self._arrays(
+            HISTOGRAMS,
+            f"measured = '{measured}' AND script = {-1 if script is None else int(script)}"
+            f" AND statement = {-1 if statement is None else int(statement)}",
+        )
+        ends = np.cumsum(arrays["buckets#length"])
+        begins = ends - arrays["buckets#length"]
+        return [
+            StoredHistogram(
+                time_ns=int(arrays["time_ns"][row]),
+                interval_ns=int(arrays["interval_ns"][row]),
+                buckets=arrays["buckets"][begins[row] : ends[row]],
+                counts=arrays["counts"][begins[row] : ends[row]],
+                sum_ns=int(arrays["sum_ns"][row]),
+                min_ns=int(arrays["min_ns"][row]),
+                max_ns=int(arrays["max_ns"][row]),
+                phase=str(arrays["phase"][row]),
+            )
+            for row in range(len(ends))
+        ]
+
+    def waits(self) -> Arrays:
+        """Return the samples of active sessions by wait event."""
+        return self._arrays(table("waits"))
+
+    def telemetry(self, name: str) -> Arrays | None:
+        """Return the raw samples of one collector, or None if it did not run."""
+        found = table(name)
+        return self._arrays(found) if self._source(found).exists() else None
+
+    def collectors(self) -> list[str]:
+        """Return the names of the collectors that left samples."""
+        return sorted(path.stem for path in (self.folder / "telemetry").glob(f"*{self._suffix}"))
+
+    @property
+    def _suffix(self) -> str:
+        return ".parquet" if self.is_complete else ".jsonl"
+
+    def _source(self, wanted: Table) -> Path:
+        return self.folder / f"{wanted.path}{self._suffix}"
+
+    def _arrays(self, wanted: Table, where: str = "") -> Arrays:
+        return parquet.read_arrays(self._source(wanted), wanted, where)
+
+    def _document(self, name: str) -> Document:
+        path = self.folder / name
+        if not self.is_complete and not path.exists():
+            return {}
+        found = files.read_json(path)
+        if not isinstance(found, Mapping):
+            raise StoreError(f"{path} is damaged.", hint="`pgdyno list` shows what is whole")
+        return dict(found)
+
+    def _events_of(self, kind: str) -> list[Document]:
+        return [event for event in self.events if event.get("record") == kind]
