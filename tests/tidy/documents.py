@@ -28,7 +28,7 @@ def error_classes(sources: Sequence[Source]) -> set[str]:
     bases = {
         node.name: {name.id for name in node.bases if isinstance(name, ast.Name)}
         for source in sources
-        if source.package
+        if source.package and source.is_python
         for node in ast.walk(source.syntax)
         if isinstance(node, ast.ClassDef)
     }

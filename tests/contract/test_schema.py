@@ -1,0 +1,115 @@
+"""The contract, first test: one schema, generated from Rust, committed, and met by Python."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+from tests.fixtures.engine_process import Engine
+from tests.tidy.source import ROOT
+
+from pgdyno.engine import job as job_models
+from pgdyno.engine import records as record_models
+
+SCHEMA_FILE = ROOT / "crates/engine/contract.schema.json"
+MODELS: dict[str, type[BaseModel]] = {
+    model.__name__: model
+    for module in (job_models, record_models)
+    for model in vars(module).values()
+    if isinstance(model, type)
+    and issubclass(model, BaseModel)
+    and model.__module__ == module.__name__
+}
+# Where a Python model stands for a Rust type of another name.
+NAMES = {
+    "ClockPairModel": "ClockPair",
+    "EngineTarget": "Target",
+    "Warning_": "Notice",
+    "HistogramRecord": "Histogram",
+}
+# Bases that are in no schema, and enums with content, which Python writes as one model a variant.
+NO_STRUCT = {"Strict", "Open"}
+VARIANTS = {
+    "BuiltinScript": "ScriptText",
+    "TextScript": "ScriptText",
+    "MeasureDuration": "Measure",
+    "MeasureTransactions": "Measure",
+}
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(SCHEMA_FILE.read_text())
+    return document
+
+
+def test_the_committed_schema_is_the_one_the_engine_generates(engine: Engine) -> None:
+    said = engine.say("schema")
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.decode() == SCHEMA_FILE.read_text(), (
+        "run: .venv/bin/pgdyno-engine schema > crates/engine/contract.schema.json"
+    )
+
+
+def test_the_schema_is_a_schema(schema: dict[str, Any]) -> None:
+    Draft202012Validator.check_schema(schema)
+
+
+def _structs(schema: dict[str, Any]) -> dict[str, set[str]]:
+    return {
+        name: set(definition["properties"])
+        for name, definition in schema["$defs"].items()
+        if "properties" in definition
+    }
+
+
+def _fields(model: type[BaseModel]) -> set[str]:
+    """Return the fields of a model but the tag that tells variants apart: a Literal of one word."""
+    kinds = {name: field.annotation for name, field in model.model_fields.items()}
+    return {
+        name
+        for name, kind in kinds.items()
+        if get_origin(kind) is not Literal or len(get_args(kind)) > 1
+    }
+
+
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - NO_STRUCT - VARIANTS.keys()))
+def test_a_model_has_the_fields_of_its_struct(name: str, schema: dict[str, Any]) -> None:
+    assert _fields(MODELS[name]) == _structs(schema)[NAMES.get(name, name)]
+
+
+@pytest.mark.parametrize(("model", "enum"), sorted(VARIANTS.items()))
+def test_a_variant_with_content_is_one_model(model: str, enum: str, schema: dict[str, Any]) -> None:
+    variants = [set(variant["properties"]) for variant in schema["$defs"][enum]["oneOf"]]
+    assert set(MODELS[model].model_fields) in variants
+
+
+def test_every_struct_has_a_model(schema: dict[str, Any]) -> None:
+    known = {NAMES.get(name, name) for name in MODELS}
+    assert not _structs(schema).keys() - known
+
+
+@pytest.mark.parametrize(
+    ("literal", "enum"),
+    [
+        (record_models.PhaseName, "PhaseName"),
+        (record_models.Measured, "Measured"),
+        (record_models.ErrorKind, "ErrorKind"),
+        (job_models.SslMode, "SslMode"),
+        (job_models.Protocol, "Protocol"),
+    ],
+)
+def test_an_enum_has_the_same_words_on_both_sides(
+    literal: object, enum: str, schema: dict[str, Any]
+) -> None:
+    assert set(get_args(literal)) == _words(schema["$defs"][enum])
+
+
+def _words(definition: dict[str, Any]) -> set[str]:
+    words = set(definition.get("enum", ()))
+    for variant in definition.get("oneOf", ()):
+        words |= {variant["const"]} if "const" in variant else set(variant["enum"])
+    return words
