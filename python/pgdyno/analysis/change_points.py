@@ -9,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray, finite
+from pgdyno.analysis.resample import correlation_time
 
 _POINTS_MAX = 240
 _PERMUTATIONS = 199
 _LEVEL = 0.01
 _SEGMENT_MIN = 5
+_PIECE_LENGTH = 60
+_PIECES_MAX = 8
+_BLOCK_TIMES = 2.0
 _CHUNK = 25  # permutations worked on at once: bounds memory
 
 
@@ -76,9 +80,13 @@ def _significant_split(series: FloatArray, rng: np.random.Generator) -> tuple[in
     if _block_count(series, width) < 2 * _SEGMENT_MIN or np.ptp(series) == 0:
         return None
     first = _best_split(_block_means(series, width))[0] * width
-    # The correlation time of what is left when the two levels are taken out.
+    # The correlation time of what is left when the two levels are taken out; the median over
+    # pieces of the stretch, so that a further change in one of them does not lengthen it.
     rest = np.concatenate([part - part.mean() for part in np.split(series, [first])])
-    width = max(width, _correlation_time(rest))
+    pieces = np.array_split(rest, min(max(rest.size // _PIECE_LENGTH, 1), _PIECES_MAX))
+    lasting = float(np.median([correlation_time(piece) for piece in pieces]))
+    if lasting > 1:
+        width = max(width, math.ceil(_BLOCK_TIMES * lasting))
     if _block_count(series, width) < 2 * _SEGMENT_MIN:
         return None
     means = _block_means(series, width)
@@ -99,25 +107,6 @@ def _block_means(series: FloatArray, width: int) -> FloatArray:
     starts = np.arange(_block_count(series, width)) * width
     lengths = np.diff(np.append(starts, series.size))
     return np.asarray(np.add.reduceat(series, starts) / lengths, dtype=np.float64)
-
-
-def _correlation_time(rest: FloatArray) -> int:
-    """Return the integrated autocorrelation time in steps, at least 1.
-
-    Source: initial positive sequence (Geyer 1992): autocorrelations are summed in pairs until a
-    pair is not above 0.
-    """
-    centred = rest - rest.mean()
-    size = 1 << (2 * centred.size - 1).bit_length()
-    spectrum = np.fft.rfft(centred, size)
-    correlation = np.fft.irfft(spectrum * np.conj(spectrum), size)[: centred.size // 2]
-    if correlation[0] <= 0:
-        return 1
-    correlation = correlation / correlation[0]
-    pairs = correlation[: correlation.size // 2 * 2].reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(pairs <= 0)
-    upto = int(negative[0]) if negative.size else pairs.size
-    return max(1, math.ceil(2 * float(pairs[:upto].sum()) - 1))
 
 
 def _best_split(points: FloatArray) -> tuple[int, float]:

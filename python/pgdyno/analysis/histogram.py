@@ -76,10 +76,11 @@ class Histogram:
         if not parts:
             nothing = np.zeros(0, dtype=np.int64)
             return cls(nothing, nothing, 0, 0, 0)
-        every = np.concatenate([part.index for part in parts])
-        index, place = np.unique(every, return_inverse=True)
-        count = np.zeros(index.size, dtype=np.int64)
-        np.add.at(count, place, np.concatenate([part.count for part in parts]))
+        dense = np.zeros(max(int(part.index[-1]) for part in parts) + 1, dtype=np.int64)
+        for part in parts:
+            dense[part.index] += part.count
+        index = np.flatnonzero(dense).astype(np.int64)
+        count = dense[index]
         return cls(
             index,
             count,

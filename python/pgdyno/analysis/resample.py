@@ -12,16 +12,40 @@ from pgdyno.analysis.estimate import Estimate, t_quantile
 
 REPLICATES = 1000
 _GROUPS_MAX = 240
+_BATCH_TIMES = 8.0
 _Z = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 
 
-def batch_count_for(length: int) -> int:
-    """Return how many batches a series is cut into to learn how much it varies.
+def correlation_time(values: FloatArray) -> float:
+    """Return the integrated autocorrelation time of a series, in steps, at least 1.
 
-    Ten, so that batches stay long against the correlation time; one for every 60 values beyond
-    600, at most 30. A series under ten values is its own batches.
+    Source: initial positive sequence (Geyer 1992): autocorrelations are summed in pairs until a
+    pair is not above 0. Limits: low for series under some ten correlation times.
     """
-    return min(length, max(10, min(30, length // 60)))
+    centred = values - values.mean()
+    size = 1 << (2 * centred.size - 1).bit_length()
+    spectrum = np.fft.rfft(centred, size)
+    correlation = np.fft.irfft(spectrum * np.conj(spectrum), size)[: centred.size // 2]
+    if correlation.size < 2 or correlation[0] <= 0:
+        return 1.0
+    correlation = correlation / correlation[0]
+    pairs = correlation[: correlation.size // 2 * 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs <= 0)
+    upto = int(negative[0]) if negative.size else pairs.size
+    return max(1.0, 2 * float(pairs[:upto].sum()) - 1)
+
+
+def batch_count_for(values: FloatArray, steps_per_second: float) -> int:
+    """Return how many batches a series is cut into to learn how much it varies: 5 to 30.
+
+    Few, so that batches stay long against the correlation time: 5 for up to 15 s, then one for
+    every 3 s up to 10, then one for every 6 s; and none shorter than 8 correlation times while
+    5 are left. A series of under 5 values is its own batches.
+    """
+    seconds = values.size / steps_per_second
+    wanted = max(5, min(10, int(seconds / 3)), min(30, int(seconds / 6)))
+    apart = int(values.size / (_BATCH_TIMES * correlation_time(values)))
+    return min(wanted, max(apart, 5), values.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +66,16 @@ class BlockPlan:
         return (step.astype(np.int64) * self.group_count) // self.length
 
 
-def plan_blocks(length: int) -> BlockPlan:
-    """Cut `length` time steps so that the cost of resampling is bounded for any length of run.
+def plan_blocks(values: FloatArray, steps_per_second: float) -> BlockPlan:
+    """Cut the time steps of `values` for resampling; the cost is bounded for any length of run.
 
+    Args: values, one per step, of the kind that will be resampled: their correlation time counts.
     Source: Politis and Romano 1992 (circular blocks); the number of blocks as in batch means.
-    Limits: correlation over more than a tenth of the run is not seen, as with any single run.
+    Limits: correlation over more than a fifth of the run is not seen, as with any single run.
     """
-    group_count = min(length, _GROUPS_MAX)
-    block_length = max(1, group_count // batch_count_for(10 * group_count))
-    return BlockPlan(length, group_count, block_length)
+    group_count = min(values.size, _GROUPS_MAX)
+    block_length = max(1, group_count // batch_count_for(values, steps_per_second))
+    return BlockPlan(values.size, group_count, block_length)
 
 
 def block_weights(

@@ -11,16 +11,21 @@ import numpy.typing as npt
 from pgdyno.analysis.arrays import finite
 
 _BATCH = 5  # the 5 of MSER-5
+_STEADY_COUNT_MIN = 100
 MINIMUM_WARMUP_NS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class WarmupCut:
-    """How much of the start to leave out; not steady when the best cut lies at the bound."""
+    """How much of the start to leave out.
+
+    `is_steady` is False when the best cut lies at the bound (half of the series), None when the
+    series is under 100 counts: there it lies at the bound in one series of ten by chance.
+    """
 
     interval_count: int
     cut_ns: int
-    is_steady: bool
+    is_steady: bool | None
 
 
 def warmup_cut(counts: npt.ArrayLike, interval_ns: int) -> WarmupCut:
@@ -45,7 +50,8 @@ def warmup_cut(counts: npt.ArrayLike, interval_ns: int) -> WarmupCut:
     score = (np.maximum(spread, 0.0) / left**2)[::-1][: bound + 1]
     cut = int(np.argmin(score))
     intervals = cut * _BATCH
-    return WarmupCut(intervals, intervals * interval_ns, is_steady=cut < bound)
+    is_steady = cut < bound if series.size >= _STEADY_COUNT_MIN else None
+    return WarmupCut(intervals, intervals * interval_ns, is_steady)
 
 
 def warmup_for_all(cuts: Iterable[WarmupCut]) -> int:

@@ -115,7 +115,7 @@ def where_the_time_goes(facts: TransactionFacts, *, seed: int) -> WhereTheTimeGo
         raise AnalysisError("the server ended no transaction, so there is no time to split")
     if facts.latency.unit != "ns":
         raise AnalysisError(f"latency must be in ns, got {facts.latency.unit}")
-    events, point, replicates, block_count = _sampled(facts.samples, seed)
+    events, point, replicates, block_count = _sampled(facts.samples, facts.window_seconds, seed)
     per_transaction = facts.window_seconds * 1e9 / facts.server_transaction_count
     exact_ns = (
         None
@@ -202,7 +202,7 @@ def difference(a: WhereTheTimeGoes, b: WhereTheTimeGoes) -> Difference:
 
 
 def _sampled(
-    samples: WaitSamples | None, seed: int
+    samples: WaitSamples | None, seconds: float, seed: int
 ) -> tuple[list[str], FloatArray, FloatArray, int]:
     """Return events, mean sessions in each, bootstrap replicates of these, and the block count."""
     if samples is None or samples.session_count.sum() == 0 or samples.sampled_at_ns.size == 0:
@@ -212,7 +212,8 @@ def _sampled(
     row = np.searchsorted(instants, samples.time_ns)
     if (row == instants.size).any() or (instants[row] != samples.time_ns).any():
         raise AnalysisError("a wait sample has a time at which nothing was sampled")
-    plan = plan_blocks(instants.size)
+    active = np.bincount(row, samples.session_count, instants.size).astype(np.float64)
+    plan = plan_blocks(active, instants.size / seconds)
     group = plan.group_of(np.arange(instants.size, dtype=np.float64))
     counts = np.zeros((plan.group_count, events.size))
     np.add.at(counts, (group[row], column), samples.session_count)

@@ -13,6 +13,7 @@ from pgdyno.analysis.arrays import FloatArray, finite
 from pgdyno.analysis.estimate import Estimate, t_quantile, without_interval
 from pgdyno.analysis.histogram import Histogram, nearest_rank
 from pgdyno.analysis.resample import (
+    REPLICATES,
     BlockPlan,
     batch_count_for,
     block_weights,
@@ -70,7 +71,7 @@ def throughput(counts: npt.ArrayLike, interval_ns: int) -> Estimate:
     mean = float(series.mean()) * per_second
     if series.size < 8:
         return without_interval(mean, "tps")
-    batch_count = min(batch_count_for(series.size), series.size // 2)
+    batch_count = min(batch_count_for(series, per_second), series.size // 2)
     deviation = math.sqrt(batch_mean_variance(series, batch_count) / batch_count)
     half = t_quantile(0.975, batch_count - 1) * deviation * per_second
     size = effective_sample_size(series, batch_count)
@@ -92,6 +93,7 @@ def latency(
     *,
     seed: int,
     unfinished_ages_ns: npt.ArrayLike = (),
+    replicates: int = REPLICATES,
 ) -> LatencyEstimates:
     """Return mean and percentiles of latency with intervals, from per-second histograms.
 
@@ -108,8 +110,11 @@ def latency(
     total = Histogram.merged(seconds)
     if total.transaction_count == 0:
         raise AnalysisError("no transaction was completed, so there is no latency")
-    plan = plan_blocks(len(seconds))
-    weights = block_weights(plan, np.random.default_rng(seed))
+    every = total.mean_ns
+    plan = plan_blocks(
+        np.array([part.mean_ns if part.transaction_count else every for part in seconds]), 1.0
+    )
+    weights = block_weights(plan, np.random.default_rng(seed), replicates)
     group = plan.group_of(np.arange(len(seconds), dtype=np.float64))
     below = weights @ _cumulative_counts(seconds, total, group, plan)
     sums = np.bincount(group, [part.sum_ns for part in seconds], minlength=plan.group_count)
@@ -135,8 +140,10 @@ def _cumulative_counts(
 ) -> FloatArray:
     """Return, by group, how many transactions lie in each bucket of `total` or below it."""
     counts = np.zeros((plan.group_count, total.index.size))
+    column = np.zeros(int(total.index[-1]) + 1, dtype=np.int64)
+    column[total.index] = np.arange(total.index.size)
     for place, part in zip(group, seconds, strict=True):
-        counts[place, np.searchsorted(total.index, part.index)] += part.count
+        counts[place, column[part.index]] += part.count
     return np.cumsum(counts, axis=1)
 
 

@@ -1,0 +1,224 @@
+"""Is B better than A: adjacent pairs of runs, their log ratios, an interval and a verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.arrays import FloatArray, finite
+from pgdyno.analysis.estimate import Estimate, t_quantile, without_interval
+from pgdyno.analysis.intervals import (
+    SEQUENTIAL_PAIRS_MIN,
+    Looks,
+    half_width,
+    interval_of_mean,
+)
+from pgdyno.errors import AnalysisError
+
+MARGIN_RATIO = 0.02
+_PAIRS_MAX = 1000
+
+Verdict = Literal["faster", "slower", "lower", "higher", "no difference", "cannot tell"]
+Better = Literal["more", "less"]  # more tps is faster; less latency is lower
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the pairs say of B against A.
+
+    `ratio`: B / A with the only interval that decides. `pairs_left`: how many more pairs the
+    verdict will need if things stay as they are; 0 when decided, None when not foreseeable.
+    `deviation_ratio`: standard deviation of the log ratio of one pair.
+    """
+
+    verdict: Verdict
+    ratio: Estimate
+    level_ratio: float
+    margin_ratio: float
+    pair_count: int
+    pairs_left: int | None
+    deviation_ratio: float
+
+
+def log_ratios(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
+    """Return log(B / A) of each pair of adjacent runs.
+
+    Args: a and b, the metric of the pairs' runs, > 0; run in the order AB BA AB BA, so that drift
+    alternates in sign.
+    """
+    first, second = finite(a, what="metric of A"), finite(b, what="metric of B")
+    if first.size != second.size:
+        raise AnalysisError(
+            f"pairs need as many runs of A as of B, got {first.size}, {second.size}"
+        )
+    if (first <= 0).any() or (second <= 0).any():
+        raise AnalysisError("a ratio needs metrics above 0")
+    return np.log(second / first)
+
+
+def family_level(variant_count: int) -> float:
+    """Return the level of each interval when k variants are compared with one reference.
+
+    Source: Bonferroni; all k - 1 intervals hold together with 95 %.
+    """
+    if variant_count < 2:
+        raise AnalysisError(f"a comparison needs at least 2 variants, got {variant_count}")
+    return 1 - 0.05 / (variant_count - 1)
+
+
+def compare(
+    ratios: FloatArray,
+    *,
+    looks: Looks,
+    better: Better = "more",
+    level: float = 0.95,
+    margin_ratio: float = MARGIN_RATIO,
+) -> Comparison:
+    """Return ratio, verdict and outlook of B against A.
+
+    Args: ratios, log(B / A) by pair, in time order; looks, `fixed` when the number of pairs was
+    set beforehand, `sequential` when the result is watched; level, from `family_level`.
+    Returns: a direction when the interval excludes "equal"; "no difference" when it lies within
+    the margin; else "cannot tell".
+    Source: a pair as block, Student's t or its anytime-valid mixture (`sequential_t`); equivalence
+    by interval inclusion, Schuirmann 1987 (at the level shown, which is stricter than two
+    one-sided tests).
+    Limits: drift that is not straight over two pairs, and layout that differs between A and B for
+    the whole experiment, are in the ratio.
+    """
+    values = finite(ratios, what="log ratios of pairs")
+    found = interval_of_mean(values, level=level, looks=looks)
+    deviation = float(values.std(ddof=1)) if values.size > 1 else 0.0
+    if math.isinf(found.half):
+        ratio = without_interval(math.exp(found.mean), "1")
+        left = (
+            None
+            if values.size < 2
+            else predict_pairs(values, looks=looks, level=level, margin_ratio=margin_ratio)
+        )
+        return Comparison(
+            "cannot tell", ratio, level, margin_ratio, int(values.size), left, deviation
+        )
+    ratio = Estimate(
+        math.exp(found.mean),
+        math.exp(found.low),
+        math.exp(found.high),
+        int(values.size),
+        "1",
+        "between_runs",
+    )
+    verdict = _verdict(found.low, found.high, better, math.log1p(margin_ratio))
+    left = 0
+    if verdict == "cannot tell":
+        left = predict_pairs(values, looks=looks, level=level, margin_ratio=margin_ratio)
+    return Comparison(verdict, ratio, level, margin_ratio, int(values.size), left, deviation)
+
+
+def predict_pairs(
+    ratios: FloatArray,
+    *,
+    looks: Looks,
+    level: float = 0.95,
+    margin_ratio: float = MARGIN_RATIO,
+    half_width_ratio: float | None = None,
+) -> int | None:
+    """Return how many more pairs are needed, if mean and scatter stay as seen; None past 1,000.
+
+    Args: half_width_ratio: the precision asked for (0.03 is +-3 %); None asks for a verdict.
+    Returns: 0 when nothing more is needed.
+    Limits: a forecast from few pairs; its own error is of the size of the forecast.
+    """
+    values = finite(ratios, what="log ratios of pairs", at_least=2)
+    deviation, shift = float(values.std(ddof=1)), abs(float(values.mean()))
+    margin = math.log1p(margin_ratio)
+    if half_width_ratio is not None:
+        enough = math.log1p(half_width_ratio)
+    else:
+        enough = max(shift, margin - shift)  # excludes "equal", or lies within the margin
+    if enough <= 0:
+        return None
+    smallest = max(int(values.size), SEQUENTIAL_PAIRS_MIN if looks == "sequential" else 2)
+
+    def is_decided(count: int) -> bool:
+        return half_width(deviation, count, level, looks) < enough
+
+    if not is_decided(_PAIRS_MAX):
+        return None
+    low, high = smallest, _PAIRS_MAX
+    while low < high:  # the half-width only falls with the count
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_decided(middle) else (middle + 1, high)
+    return low - int(values.size)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """What A against A shows: the scatter of a pair, and the smallest effect a run can find.
+
+    `detectable_ratio`: found with 80 % probability by `pair_count` pairs (0.03 is 3 %).
+    """
+
+    deviation_ratio: float
+    pair_count: int
+    detectable_ratio: float
+    comparison: Comparison
+
+
+def noise_floor(ratios: FloatArray, *, pair_count: int | None = None) -> NoiseFloor:
+    """Return the noise floor from A/A pairs, for experiments of `pair_count` pairs.
+
+    Source: power of the t test, (t_{0.975} + t_{0.80}) * s / sqrt(n).
+    Limits: the scatter of few pairs is itself uncertain: 10 pairs know it to about 25 %.
+    """
+    values = finite(ratios, what="log ratios of A/A pairs", at_least=3)
+    count = pair_count or int(values.size)
+    deviation = float(values.std(ddof=1))
+    degrees = count - 1
+    reach = (t_quantile(0.975, degrees) + t_quantile(0.8, degrees)) * deviation
+    detectable = math.expm1(reach / math.sqrt(count))
+    return NoiseFloor(deviation, count, detectable, compare(values, looks="fixed"))
+
+
+def holm(p_values: npt.ArrayLike) -> FloatArray:
+    """Return p-values adjusted so that all rejections at 5 % hold together.
+
+    Source: Holm 1979.
+    """
+    raw = finite(p_values, what="p-values")
+    order = np.argsort(raw, kind="stable")
+    steps = raw[order] * np.arange(raw.size, 0, -1)
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
+
+
+def runs_per_start(
+    *, start_cost_s: float, run_cost_s: float, start_variance: float, run_variance: float
+) -> int:
+    """Return how many runs to make after each restart for the surest mean at a given cost.
+
+    Args: costs in seconds; variances of the metric between starts (apart from that of runs) and
+    between runs after one start, same unit.
+    Source: Kalibera and Jones 2013, optimal repetition count: sqrt(c2/c1 * s1^2/s2^2).
+    """
+    if min(start_cost_s, run_cost_s) <= 0 or run_variance <= 0:
+        return 1
+    if start_variance <= 0:
+        raise AnalysisError(
+            "starts do not vary: every run may follow one start", hint="restart once only"
+        )
+    return max(1, math.ceil(math.sqrt(start_cost_s / run_cost_s * run_variance / start_variance)))
+
+
+def _verdict(low: float, high: float, better: Better, margin: float) -> Verdict:
+    if low > 0:
+        return "faster" if better == "more" else "higher"
+    if high < 0:
+        return "slower" if better == "more" else "lower"
+    if -margin <= low and high <= margin:
+        return "no difference"
+    return "cannot tell"

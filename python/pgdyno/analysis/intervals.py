@@ -1,0 +1,79 @@
+"""Intervals for the mean of independent values: one look, or a look after every value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.estimate import t_quantile
+
+Looks = Literal["fixed", "sequential"]
+SEQUENTIAL_PAIRS_MIN = 5
+_MIXTURE = 1.0  # g: the variance of the prior of effect / standard deviation
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Mean and half-width of an interval, in the unit of the values; the half may be infinite."""
+
+    mean: float
+    half: float
+    count: int
+
+    @property
+    def low(self) -> float:
+        """Lower end."""
+        return self.mean - self.half
+
+    @property
+    def high(self) -> float:
+        """Upper end."""
+        return self.mean + self.half
+
+
+def interval_of_mean(values: FloatArray, *, level: float, looks: Looks) -> Interval:
+    """Return the interval of the mean of independent, about normal values.
+
+    Args: values, in the order they came; level, 0..1. `fixed`: valid for one look at a number of
+    values set beforehand. `sequential`: valid at every look together, so that one may stop when
+    one likes; infinite below 5 values.
+    """
+    count = int(values.size)
+    mean = float(values.mean())
+    if count < 2:
+        return Interval(mean, math.inf, count)
+    return Interval(mean, half_width(float(values.std(ddof=1)), count, level, looks), count)
+
+
+def half_width(deviation: float, count: int, level: float, looks: Looks) -> float:
+    """Return the half-width for `count` values with this sample standard deviation."""
+    if looks == "fixed":
+        factor = t_quantile((1 + level) / 2, count - 1)
+    else:
+        factor = sequential_t(count, 1 - level)
+    return factor * deviation / math.sqrt(count) if deviation else 0.0
+
+
+def sequential_t(count: int, alpha: float) -> float:
+    """Return the bound on |t| that a true null crosses at any count with probability <= alpha.
+
+    Args: count >= 2, values so far; alpha in (0, 1). Returns: infinity below 5 values, and while
+    no t would be enough.
+    Source: mixture over a normal prior of variance g = 1 on effect / deviation, and the right Haar
+    prior on the deviation (Lai 1976; Wang and Ramdas 2024, theorem on the Gaussian mixture). The
+    likelihood ratio of n values with t = sqrt(n) mean / s and v = n - 1 is
+        B = (1 + n g)^(-1/2) * ((1 + t^2/v) / (1 + t^2/(v (1 + n g))))^(n/2),
+    a martingale under the null; Ville 1939: it ever reaches 1/alpha with probability <= alpha.
+    B = 1/alpha solved for t, with c = (sqrt(1 + n g)/alpha)^(2/n):
+        t^2 = v (c - 1) / (1 - c/(1 + n g)).
+    Limits: values independent and normal; skewed values need some ten pairs more to be safe.
+    """
+    if count < SEQUENTIAL_PAIRS_MIN:
+        return math.inf
+    spread = 1 + count * _MIXTURE
+    c = (math.sqrt(spread) / alpha) ** (2 / count)
+    if c >= spread:
+        return math.inf
+    return math.sqrt((count - 1) * (c - 1) / (1 - c / spread))
