@@ -44,11 +44,22 @@ class Comparison:
     deviation_ratio: float
 
 
+def is_reversed(pair: int) -> bool:
+    """Return whether B runs before A in this pair (0-based): AB BA BA AB AB BA BA AB ...
+
+    Two pairs in a row cancel a straight drift. Half of the neighbouring pairs have the same order
+    and half the opposite: noise that lasts from run to run then correlates neighbouring ratios as
+    often negatively as positively. With ABBA ABBA it is always positively, and the sequential
+    interval errs in 5.9 % instead of at most 5 % (lag-1 correlation 0.5 between runs).
+    """
+    return pair % 4 in (1, 2)
+
+
 def log_ratios(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     """Return log(B / A) of each pair of adjacent runs.
 
-    Args: a and b, the metric of the pairs' runs, > 0; run in the order AB BA AB BA, so that drift
-    alternates in sign.
+    Args: a and b, the metric of the pairs' runs, > 0; run in the order of
+    `is_reversed`.
     """
     first, second = finite(a, what="metric of A"), finite(b, what="metric of B")
     if first.size != second.size:

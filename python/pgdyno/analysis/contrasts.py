@@ -1,0 +1,192 @@
+"""Contrasts between more than two cells: factors and their interactions, and cumulative passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.compare import Better, Comparison, compare, holm
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.intervals import interval_of_mean
+from pgdyno.errors import AnalysisError
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A main effect or a two-way interaction, as a ratio of the metric.
+
+    `terms`: (factor, level) against the factor's first level. One term: the metric at that level
+    over the metric at the first, averaged over the other factors. Two terms: by what factor the
+    effect of the one changes with the other. `p_adjusted_ratio`: after Holm over all effects.
+    `aliased_with`: effects that this design cannot tell from this one.
+    """
+
+    terms: tuple[tuple[str, str], ...]
+    ratio: Estimate
+    p_value_ratio: float
+    p_adjusted_ratio: float
+    aliased_with: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The terms in words: "shared_buffers=4GB x wal_compression=on"."""
+        return _name(self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class PassEffect:
+    """One pass of cumulative changes against the base and against the pass before it."""
+
+    name: str
+    to_base: Comparison
+    to_previous: Comparison
+
+
+def factorial(
+    factors: Mapping[str, Sequence[str]],
+    cells: Sequence[Mapping[str, str]],
+    metric: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+) -> tuple[Effect, ...]:
+    """Return all main effects, then all two-way interactions that the design can see.
+
+    Args: factors, name -> its levels, the first being the reference; cells, factor -> level of
+    each cell, all combinations or a balanced fraction of them; metric, shape (rounds, cells), > 0.
+    Raises: AnalysisError if shapes differ, there are fewer than 2 rounds, or main effects are
+    mixed up with each other by the choice of cells.
+    Source: contrasts of cell means, the round being the block: one value of each contrast a
+    round, Student's t over rounds (Montgomery, "Design and Analysis of Experiments"); Holm 1979.
+    Limits: intervals are 95 % each; judge many effects together by `p_adjusted_ratio`.
+    """
+    logs = _log_metric(metric, len(cells))
+    weights = _main_weights(factors, cells) | _interaction_weights(factors, cells)
+    effects = []
+    for terms, weight in weights.items():
+        values = logs @ weight
+        found = interval_of_mean(values, level=level, looks="fixed")
+        low, high = math.exp(found.low), math.exp(found.high)
+        ratio = Estimate(math.exp(found.mean), low, high, found.count, "1", "between_runs")
+        aliases = tuple(_name(other) for other in _aliases(terms, weights))
+        effects.append(Effect(terms, ratio, _p_value(values), 1.0, aliases))
+    adjusted = holm([effect.p_value_ratio for effect in effects])
+    return tuple(
+        replace(effect, p_adjusted_ratio=float(p))
+        for effect, p in zip(effects, adjusted, strict=True)
+    )
+
+
+def passes(
+    names: Sequence[str], metric: npt.ArrayLike, *, better: Better = "more"
+) -> tuple[PassEffect, ...]:
+    """Return every pass after the base against the base and against the pass before.
+
+    Args: names, of the passes, the base first; metric, shape (rounds, passes), > 0.
+    Source: paired t by round; the level is shared by all contrasts (Bonferroni), so that all
+    intervals hold together with 95 %.
+    Limits: what one pass changes at once cannot be told apart.
+    """
+    logs = _log_metric(metric, len(names))
+    if len(names) < 2:
+        raise AnalysisError(f"passes need a base and at least one change, got {len(names)}")
+    level = 1 - 0.05 / (2 * len(names) - 3)  # the first pass has its base before it: one contrast
+    found = []
+    for i in range(1, len(names)):
+        to_base = compare(logs[:, i] - logs[:, 0], looks="fixed", better=better, level=level)
+        moved = logs[:, i] - logs[:, i - 1]
+        to_previous = compare(moved, looks="fixed", better=better, level=level)
+        found.append(PassEffect(names[i], to_base, to_previous))
+    return tuple(found)
+
+
+_Terms = tuple[tuple[str, str], ...]
+
+
+def _log_metric(metric: npt.ArrayLike, cell_count: int) -> FloatArray:
+    values = np.asarray(metric, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != cell_count or values.shape[0] < 2:
+        raise AnalysisError(
+            f"the metric needs at least 2 rounds of {cell_count} cells, got shape {values.shape}"
+        )
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise AnalysisError("a ratio needs metrics above 0")
+    return np.log(values)
+
+
+def _main_weights(
+    factors: Mapping[str, Sequence[str]], cells: Sequence[Mapping[str, str]]
+) -> dict[_Terms, FloatArray]:
+    weights: dict[_Terms, FloatArray] = {}
+    for factor, levels in factors.items():
+        reference = _share(cells, {factor: levels[0]})
+        for name in levels[1:]:
+            here = _share(cells, {factor: name})
+            if here is None or reference is None:
+                raise AnalysisError(f"no cell has {factor} = {name} or {levels[0]}")
+            weights[((factor, name),)] = here - reference
+    for one, other in combinations(weights, 2):
+        if one[0][0] != other[0][0] and abs(_likeness(weights[one], weights[other])) > 1e-9:
+            raise AnalysisError(
+                f"the chosen cells mix up {_name(one)} and {_name(other)}",
+                hint="use all combinations, or a balanced fraction of them",
+            )
+    return weights
+
+
+def _interaction_weights(
+    factors: Mapping[str, Sequence[str]], cells: Sequence[Mapping[str, str]]
+) -> dict[_Terms, FloatArray]:
+    weights: dict[_Terms, FloatArray] = {}
+    for (one, levels), (other, others) in combinations(factors.items(), 2):
+        for a in levels[1:]:
+            for b in others[1:]:
+                corners = [
+                    _share(cells, {one: x, other: y})
+                    for x, y in ((a, b), (levels[0], others[0]), (a, others[0]), (levels[0], b))
+                ]
+                if any(corner is None for corner in corners):
+                    continue  # a fraction without all four corners cannot see it
+                both, neither, first, second = (c for c in corners if c is not None)
+                weights[((one, a), (other, b))] = both + neither - first - second
+    return weights
+
+
+def _share(cells: Sequence[Mapping[str, str]], wanted: Mapping[str, str]) -> FloatArray | None:
+    """Return the weights that average the cells with these levels; None if there is none."""
+    member = np.array(
+        [all(cell[factor] == name for factor, name in wanted.items()) for cell in cells]
+    )
+    return member / member.sum() if member.any() else None
+
+
+def _aliases(terms: _Terms, weights: Mapping[_Terms, FloatArray]) -> list[_Terms]:
+    factors = {factor for factor, _ in terms}
+    return [
+        other
+        for other, weight in weights.items()
+        if {factor for factor, _ in other} != factors
+        and abs(_likeness(weights[terms], weight)) > 1e-9
+    ]
+
+
+def _likeness(one: FloatArray, other: FloatArray) -> float:
+    return float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+
+
+def _p_value(values: FloatArray) -> float:
+    deviation = float(values.std(ddof=1))
+    if deviation == 0:
+        return 1.0 if values.mean() == 0 else 0.0
+    t = abs(float(values.mean())) / (deviation / math.sqrt(values.size))
+    return float(2 * stats.t.sf(t, values.size - 1))
+
+
+def _name(terms: _Terms) -> str:
+    return " x ".join(f"{factor}={name}" for factor, name in terms)
