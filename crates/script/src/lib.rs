@@ -55,6 +55,6 @@ pub use script::{Command, Script, parse};
 pub use shell::ShellCommand;
 pub use sql::{Gset, PARAMETERS_MAX, Segment, SqlCommand};
 pub use step::Step;
-pub use streams::{RandomStreams, ThreadStreams, choose_script};
+pub use streams::{RandomStreams, ThreadStreams, choose_script, clients_of_threads};
 pub use value::Value;
 pub use variables::{ClientVariables, DebugLine, VariableSlot, VariableTable, is_valid_name};

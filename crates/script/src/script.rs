@@ -257,14 +257,17 @@ impl ScriptReader<'_> {
 
     fn gset(&mut self, all: bool, prefix: String, begin: usize) -> Result<(), Fault> {
         let name = if all { "aset" } else { "gset" };
+        let mut message = format!("\\{name} must follow an SQL command");
         match self.script.commands.last_mut() {
             Some(Command::Sql(command)) if command.gset.is_none() => {
                 command.gset = Some(Gset { prefix: prefix.into(), all });
-                Ok(())
+                return Ok(());
             }
-            _ => Err(Fault::new(begin, format!("\\{name} must follow an SQL command"))
-                .hint("it stands in the place of the semicolon, one for each command")),
+            Some(Command::Meta(command)) => message.push_str(&format!(" ({})", command.text)),
+            _ => {}
         }
+        let hint = "it stands in the place of the semicolon, one for each command";
+        Err(Fault::new(begin, message).hint(hint))
     }
 
     /// Checks the nesting of conditions and resolves where each goes on.

@@ -1,5 +1,7 @@
 //! Which random stream belongs to what: the seeding order of pgbench.
 
+use std::ops::Range;
+
 use crate::prng::Prng;
 
 /// All random streams of one run, derived from `--random-seed`.
@@ -50,6 +52,21 @@ impl RandomStreams {
             .collect();
         Self { clients, default_seed, threads }
     }
+}
+
+/// Returns the range of clients each thread has: as even as possible, larger shares first.
+///
+/// Args: `1 <= thread_count <= client_count`.
+/// Source: pgbench's `main`.
+pub fn clients_of_threads(client_count: usize, thread_count: usize) -> Vec<Range<usize>> {
+    let mut dealt = 0;
+    (0..thread_count)
+        .map(|thread| {
+            let first = dealt;
+            dealt += (client_count - dealt).div_ceil(thread_count - thread);
+            first..dealt
+        })
+        .collect()
 }
 
 fn derive(base: &mut Prng) -> Prng {

@@ -104,12 +104,14 @@ impl Value {
     }
 }
 
-/// Appends `value` as C's `printf("%.15g")` does.
+/// Appends `value` as `printf("%.15g")` of C, in PostgreSQL's own version, does.
 fn append_double(value: f64, out: &mut Vec<u8>) {
     if !value.is_finite() {
-        let sign: &[u8] = if value.is_sign_negative() { b"-" } else { b"" };
-        out.extend_from_slice(sign);
-        out.extend_from_slice(if value.is_nan() { b"nan" } else { b"inf" });
+        out.extend_from_slice(match value {
+            f64::INFINITY => b"Infinity",
+            f64::NEG_INFINITY => b"-Infinity",
+            _ => b"NaN",
+        });
         return;
     }
     // "-d.dddddddddddddde-308": the digits are rounded correctly, halves of exact ties to even.
@@ -162,7 +164,7 @@ fn append_digits(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns `value` as C's `printf("%.*f")` does, which names infinities and NaN in lower case.
+/// Returns `value` as `printf("%.*f")` of PostgreSQL does.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if value.is_finite() {
         return format!("{value:.decimals$}");
@@ -184,7 +186,7 @@ mod tests {
 
     #[test]
     fn doubles_are_written_as_printf_writes_them() {
-        // Right column: printf "%.15g" of glibc 2.36.
+        // Right column: printf "%.15g" of glibc 2.36; not finite ones as PostgreSQL prints them.
         for (value, expected) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -206,10 +208,10 @@ mod tests {
             (0.00012345, "0.00012345"),
             (f64::MAX, "1.79769313486232e+308"),
             (5e-324, "4.94065645841247e-324"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
-            (f64::NAN.copysign(1.0), "nan"),
-            (f64::NAN.copysign(-1.0), "-nan"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+            (f64::NAN.copysign(1.0), "NaN"),
+            (f64::NAN.copysign(-1.0), "NaN"),
         ] {
             assert_eq!(text(Value::Double(value)), expected);
         }
@@ -234,8 +236,8 @@ mod tests {
     fn doubles_outside_the_integers_are_refused_by_value() {
         for (value, shown) in [
             (9_223_372_036_854_775_808.0, "9223372036854775808.000000"),
-            (f64::NAN.copysign(1.0), "nan"),
-            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
         ] {
             let error = Value::Double(value).to_int().unwrap_err();
             assert_eq!(error.kind(), EvalErrorKind::OutOfRange);
