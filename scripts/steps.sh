@@ -17,7 +17,7 @@ seconds() {
 
 # counted FILE WORD: the sum of "N WORD" over the closing lines of cargo test and pytest.
 counted() {
-  grep -hE '^(test result: |=+ .*(passed|failed|skipped|error|no tests).* in |[0-9]+ (passed|failed|skipped|error).* in )' "$1" |
+  grep -hE '^(test result: |=+ .* in [0-9.]+s|[0-9]+ (passed|failed|skipped|error).* in )' "$1" |
     grep -oE "[0-9]+ ($2)" | awk '{ sum += $1 } END { if (NR) print sum }'
 }
 
@@ -32,7 +32,8 @@ step() {
   PASSED=$((PASSED + ${passed:-0}))
   if [ "$status" -ne 0 ]; then
     cat "$log"
-    printf '%-34s failed after %s s (exit code %d): %s\n' "$name" "$(seconds "$begun")" "$status" "$*"
+    printf '%-34s failed after %s s, exit code %d\n%s\n' \
+      "$name" "$(seconds "$begun")" "$status" "$*"
     finish "$(counted "$log" 'failed|error')"
     exit 1
   fi

@@ -214,9 +214,12 @@ def test_every_source_file_is_used() -> None:
 
 def test_a_python_file_nobody_imports_is_refused() -> None:
     used = Source("python/pgdyno/run/a.py", "from . import b")
-    importer = Source("python/pgdyno/cli/main.py", "VERBS = {'bench': 'pgdyno.run.a:main'}")
+    verbs = "VERBS = {'d': 'pgdyno.run.a:main'}\nload(f'pgdyno.run.{name}')"
+    importer = Source("python/pgdyno/cli/main.py", verbs)
+    late = Source("python/pgdyno/run/d.py", "")
+    program = Source("python/pgdyno/run/e.py", 'if __name__ == "__main__":\n    pass')
     lonely = Source("python/pgdyno/run/c.py", "import pgdyno.run.c")
-    sources = [used, importer, Source("python/pgdyno/run/b.py", ""), lonely]
+    sources = [used, importer, Source("python/pgdyno/run/b.py", ""), lonely, late, program]
     assert [p.split(":")[0] for p in orphans.unused_python(sources)] == [lonely.path]
 
 
@@ -250,7 +253,8 @@ def _exists(path: str) -> pytest.MarkDecorator:
 
 @_exists("python/pgdyno/cli/main.py")
 def test_every_verb_and_option_is_in_the_manual() -> None:
-    group = importlib.import_module("pgdyno.cli.main").main
+    cli = vars(importlib.import_module("pgdyno.cli.main")).values()
+    group = next(value for value in cli if isinstance(value, click.Group))
     context = click.Context(group)
     verbs = {
         name: [

@@ -23,21 +23,39 @@ def unused_python(sources: Sequence[Source]) -> Iterator[str]:
     used: set[str] = set(ENTRY_MODULES)
     for source in ours:
         named = {name for _, name in source.imports()} | set(_dotted_texts(source))
+        named |= set(_late_imports(source))
         used |= {name for name in named if name != source.module}
         used |= {name.rpartition(".")[0] for name in named} - {source.module}
     for source in ours:
-        is_entry = source.path.endswith(("/__init__.py", "/__main__.py"))
+        is_entry = source.path.endswith(("/__init__.py", "/__main__.py")) or _is_program(source)
         if not is_entry and source.module not in used:
             yield source.problem(1, "nothing imports this file")
 
 
+def _is_program(source: Source) -> bool:
+    return re.search(r'^if __name__ == "__main__":', source.text, re.M) is not None
+
+
+def _texts(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.syntax):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _late_imports(source: Source) -> Iterator[str]:
+    """Yield `pgdyno.cli.bench` for f"pgdyno.cli.{name}" in a file that has the text "bench"."""
+    for node in ast.walk(source.syntax):
+        if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+            prefix = str(node.values[0].value)
+            if re.fullmatch(r"pgdyno(\.\w+)*\.", prefix):
+                yield from (prefix + text for text in _texts(source))
+
+
 def _dotted_texts(source: Source) -> Iterator[str]:
-    texts = (n.value for n in ast.walk(source.syntax) if isinstance(n, ast.Constant))
-    for text in texts:
-        if isinstance(text, str):
-            name, _, _ = text.partition(":")
-            if re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)+", name):
-                yield name
+    for text in _texts(source):
+        name, _, _ = text.partition(":")
+        if re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)+", name):
+            yield name
 
 
 def unused_rust(sources: Sequence[Source]) -> Iterator[str]:

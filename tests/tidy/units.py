@@ -31,6 +31,8 @@ NUMERIC = re.compile(r"\b(int|float|U8|U16|U32|U64|Count|FloatArray|IntArray|NDA
 MAPPING_OR_TEXT = re.compile(r"\b(dict|Mapping|str|ClassVar|Literal|Callable|Estimate)\b")
 # A drawing has the unit of its axis.
 DRAWING = {"x", "y", "low", "high", "mean", "dash", "values"}
+# A statistic has the unit of the values it is of.
+STATISTICS = {"mean", "median", "variance", "half_width", "values"}
 EXCEPTED_FILES = {"python/pgdyno/cli/documents.py"}
 EXCEPTED_CLASSES = {"Estimate"}
 
@@ -49,8 +51,9 @@ def units_in_names(source: Source) -> Iterator[str]:
             continue
         for name, field in names.items():
             if _is_numeric(ast.unparse(field.annotation)) and not name.startswith("_"):
-                is_drawing = source.package == "report" and name in DRAWING
-                if not is_drawing and not _says_its_unit(name):
+                generic = {"report": DRAWING, "analysis": STATISTICS}.get(source.package, set())
+                is_generic = name in generic or name.split("_")[-1] in generic
+                if not is_generic and not _says_its_unit(name):
                     text = f"{node.name}.{name} is a number without unit, _count or _ratio"
                     yield source.problem(field.lineno, text)
 

@@ -1,8 +1,8 @@
-//! `pgdyno-bare-loop SOCKET CLIENTS SECONDS`: what a client of prepared select-only cannot do without.
+//! `pgdyno-bare-loop SOCKET CLIENTS SECONDS`: what a client of prepared select-only cannot omit.
 //!
-//! One thread: epoll_wait, recv, send of the bytes an engine sends (Bind, Execute, Sync with a random
-//! account), until ReadyForQuery. No histogram, no clock per transaction, no script. It prints its
-//! transactions, CPU and time as one JSON line; the engine's CPU is held against it.
+//! One thread: epoll_wait, recv, send of the bytes an engine sends (Bind, Execute, Sync with a
+//! random account), until ReadyForQuery. No histogram, no clock per transaction, no script. It
+//! prints its transactions, CPU and time as one JSON line; the engine's CPU is held against it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
