@@ -1,1 +1,27 @@
-"""NUMBERS with uncertainty: arrays in, dataclasses out; pure."""
+"""NUMBERS with uncertainty: arrays in, dataclasses out; pure.
+
+One module a question: one run `within_run`, `warmup`, `change_points`, `verdicts`; a sweep
+`curve`; A against B `compare`; more than two cells `contrasts`; why `where`.
+"""
+
+from pgdyno.analysis import (
+    change_points,
+    compare,
+    contrasts,
+    curve,
+    verdicts,
+    warmup,
+    where,
+    within_run,
+)
+
+__all__ = [
+    "change_points",
+    "compare",
+    "contrasts",
+    "curve",
+    "verdicts",
+    "warmup",
+    "where",
+    "within_run",
+]

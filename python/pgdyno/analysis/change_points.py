@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray, finite
+from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.resample import correlation_time
+from pgdyno.analysis.within_run import throughput
 
 _POINTS_MAX = 240
 _PERMUTATIONS = 199
@@ -23,22 +25,23 @@ _CHUNK = 25  # permutations worked on at once: bounds memory
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """The level changed after `index` values; means are of the stretches on either side.
+    """Throughput changed its level after `index` values.
 
-    `time_ns` is the offset from the start of the series; p_value_ratio is 0..1.
+    `time_ns` is the offset from the start of the series; `before` and `after` describe the
+    stretches up to the change before and to the one after it.
     """
 
     index: int
     time_ns: int
-    before_mean: float
-    after_mean: float
+    before: Estimate
+    after: Estimate
     p_value_ratio: float
 
 
-def change_points(values: npt.ArrayLike, *, interval_ns: int, seed: int) -> tuple[ChangePoint, ...]:
-    """Return the moments where the distribution of `values` changed, in time order.
+def change_points(counts: npt.ArrayLike, *, interval_ns: int, seed: int) -> tuple[ChangePoint, ...]:
+    """Return the moments where throughput changed its distribution, in time order.
 
-    Args: values, one number per interval (tps of each second); interval_ns, its length.
+    Args: counts, transactions of equal intervals (1 s); interval_ns, the length of each.
     Source: E-divisive (Matteson and James 2014) with exponent 1: the split with the largest
     energy distance, tested by 199 permutations at 1 %, then each side again. Neighbouring values
     are first joined into blocks as long as the correlation time, so that permuting is fair to
@@ -47,7 +50,7 @@ def change_points(values: npt.ArrayLike, *, interval_ns: int, seed: int) -> tupl
     reported as steps. Over 240 values are joined first, which bounds the cost; the date is then
     refined on the original values.
     """
-    series = finite(values, what="change points")
+    series = finite(counts, what="change points")
     if series.size < 2 * _SEGMENT_MIN:
         return ()
     rng = np.random.default_rng(seed)
@@ -66,8 +69,8 @@ def change_points(values: npt.ArrayLike, *, interval_ns: int, seed: int) -> tupl
         ChangePoint(
             place,
             place * interval_ns,
-            float(series[bounds[i] : place].mean()),
-            float(series[place : bounds[i + 2]].mean()),
+            throughput(series[bounds[i] : place], interval_ns),
+            throughput(series[place : bounds[i + 2]], interval_ns),
             found[place],
         )
         for i, place in enumerate(bounds[1:-1])

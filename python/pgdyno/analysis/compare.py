@@ -102,10 +102,10 @@ def compare(
     the whole experiment, are in the ratio.
     """
     values = finite(ratios, what="log ratios of pairs")
-    found = interval_of_mean(values, level=level, looks=looks)
+    mean, half = interval_of_mean(values, level=level, looks=looks)
     deviation = float(values.std(ddof=1)) if values.size > 1 else 0.0
-    if math.isinf(found.half):
-        ratio = without_interval(math.exp(found.mean), "1")
+    if math.isinf(half):
+        ratio = without_interval(math.exp(mean), "1")
         left = (
             None
             if values.size < 2
@@ -115,14 +115,14 @@ def compare(
             "cannot tell", ratio, level, margin_ratio, int(values.size), left, deviation
         )
     ratio = Estimate(
-        math.exp(found.mean),
-        math.exp(found.low),
-        math.exp(found.high),
+        math.exp(mean),
+        math.exp(mean - half),
+        math.exp(mean + half),
         int(values.size),
         "1",
         "between_runs",
     )
-    verdict = _verdict(found.low, found.high, better, math.log1p(margin_ratio))
+    verdict = _verdict(mean - half, mean + half, better, math.log1p(margin_ratio))
     left = 0
     if verdict == "cannot tell":
         left = predict_pairs(values, looks=looks, level=level, margin_ratio=margin_ratio)

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.compare import Better, Comparison, compare, holm
@@ -71,9 +71,9 @@ def factorial(
     effects = []
     for terms, weight in weights.items():
         values = logs @ weight
-        found = interval_of_mean(values, level=level, looks="fixed")
-        low, high = math.exp(found.low), math.exp(found.high)
-        ratio = Estimate(math.exp(found.mean), low, high, found.count, "1", "between_runs")
+        mean, half = interval_of_mean(values, level=level, looks="fixed")
+        low, high = math.exp(mean - half), math.exp(mean + half)
+        ratio = Estimate(math.exp(mean), low, high, int(values.size), "1", "between_runs")
         aliases = tuple(_name(other) for other in _aliases(terms, weights))
         effects.append(Effect(terms, ratio, _p_value(values), 1.0, aliases))
     adjusted = holm([effect.p_value_ratio for effect in effects])
@@ -185,7 +185,7 @@ def _p_value(values: FloatArray) -> float:
     if deviation == 0:
         return 1.0 if values.mean() == 0 else 0.0
     t = abs(float(values.mean())) / (deviation / math.sqrt(values.size))
-    return float(2 * stats.t.sf(t, values.size - 1))
+    return float(2 * special.stdtr(values.size - 1, -t))
 
 
 def _name(terms: _Terms) -> str:

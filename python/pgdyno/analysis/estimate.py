@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from pgdyno.analysis.arrays import finite
 from pgdyno.errors import AnalysisError
@@ -80,7 +80,7 @@ def without_interval(value: float, unit: str) -> Estimate:
 
 def t_quantile(probability: float, degrees: float) -> float:
     """Return the quantile of Student's t distribution."""
-    return float(stats.t.ppf(probability, degrees))
+    return float(special.stdtrit(degrees, probability))
 
 
 def mean_between_runs(values: npt.ArrayLike, unit: str, *, level: float = 0.95) -> Estimate:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.analysis.arrays import FloatArray
@@ -14,27 +13,8 @@ SEQUENTIAL_PAIRS_MIN = 5
 _MIXTURE = 1.0  # g: the variance of the prior of effect / standard deviation
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Mean and half-width of an interval, in the unit of the values; the half may be infinite."""
-
-    mean: float
-    half: float
-    count: int
-
-    @property
-    def low(self) -> float:
-        """Lower end."""
-        return self.mean - self.half
-
-    @property
-    def high(self) -> float:
-        """Upper end."""
-        return self.mean + self.half
-
-
-def interval_of_mean(values: FloatArray, *, level: float, looks: Looks) -> Interval:
-    """Return the interval of the mean of independent, about normal values.
+def interval_of_mean(values: FloatArray, *, level: float, looks: Looks) -> tuple[float, float]:
+    """Return the mean of independent, about normal values, and the half-width of its interval.
 
     Args: values, in the order they came; level, 0..1. `fixed`: valid for one look at a number of
     values set beforehand. `sequential`: valid at every look together, so that one may stop when
@@ -43,8 +23,8 @@ def interval_of_mean(values: FloatArray, *, level: float, looks: Looks) -> Inter
     count = int(values.size)
     mean = float(values.mean())
     if count < 2:
-        return Interval(mean, math.inf, count)
-    return Interval(mean, half_width(float(values.std(ddof=1)), count, level, looks), count)
+        return mean, math.inf
+    return mean, half_width(float(values.std(ddof=1)), count, level, looks)
 
 
 def half_width(deviation: float, count: int, level: float, looks: Looks) -> float:

@@ -50,20 +50,20 @@ def batch_count_for(values: FloatArray, steps_per_second: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """How a series of `length` steps is cut: into groups of steps, and blocks of groups."""
+    """How a series of steps is cut: into groups of steps, and blocks of groups."""
 
-    length: int
+    step_count: int
     group_count: int
-    block_length: int
+    block_group_count: int
 
     @property
     def block_count(self) -> int:
         """Blocks that fit; the degrees of freedom are one fewer."""
-        return self.group_count // self.block_length
+        return self.group_count // self.block_group_count
 
     def group_of(self, step: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the group of each step, 0-based."""
-        return (step.astype(np.int64) * self.group_count) // self.length
+        return (step.astype(np.int64) * self.group_count) // self.step_count
 
 
 def plan_blocks(values: FloatArray, steps_per_second: float) -> BlockPlan:
@@ -74,17 +74,17 @@ def plan_blocks(values: FloatArray, steps_per_second: float) -> BlockPlan:
     Limits: correlation over more than a fifth of the run is not seen, as with any single run.
     """
     group_count = min(values.size, _GROUPS_MAX)
-    block_length = max(1, group_count // batch_count_for(values, steps_per_second))
-    return BlockPlan(values.size, group_count, block_length)
+    block_group_count = max(1, group_count // batch_count_for(values, steps_per_second))
+    return BlockPlan(values.size, group_count, block_group_count)
 
 
 def block_weights(
     plan: BlockPlan, rng: np.random.Generator, replicates: int = REPLICATES
 ) -> FloatArray:
     """Return how often each group is drawn in each replicate, shape (replicates, groups)."""
-    draws = math.ceil(plan.group_count / plan.block_length)
+    draws = math.ceil(plan.group_count / plan.block_group_count)
     start = rng.integers(0, plan.group_count, size=(replicates, draws))
-    member = (start[:, :, None] + np.arange(plan.block_length)) % plan.group_count
+    member = (start[:, :, None] + np.arange(plan.block_group_count)) % plan.group_count
     member = member.reshape(replicates, -1)[:, : plan.group_count]
     flat = (np.arange(replicates)[:, None] * plan.group_count + member).ravel()
     weights = np.bincount(flat, minlength=replicates * plan.group_count)
