@@ -37,7 +37,8 @@ ONE_CHECKPOINT = Doubt(
 ENGINE_BUSY = Doubt(
     "engine_busy",
     "not_valid",
-    "A thread of the load engine was 97% busy (limit 90%): the client was measured, not the server.",
+    "A thread of the load engine was 97% busy (limit 90%): the client was measured, not the "
+    "server.",
     "use more --threads, or a load host with more cores",
 )
 SERVER_PARTS = (
@@ -67,9 +68,9 @@ def latency(scale: float = 1.0, *, relative: float = 0.012) -> Latency:
 def where(scale: float = 1.0) -> WhereTheTimeGoes:
     """Session 3's 8.46 ms: 6.81 on the server, 1.50 network, 0.11 client, 0.04 not explained."""
     server = [
-        Part(name, Estimate(ms * scale, (ms - half) * scale, (ms + half) * scale, 61, "ms", "within_run"), "server")
+        Part(name, estimate(ms * scale, half / ms, "ms", n=61), "server")
         for name, ms, half in SERVER_PARTS
-    ]  # fmt: skip
+    ]
     network = Part("network", without_interval(1.50 * scale, "ms"), "network")
     client = Part("client", without_interval(0.11 * scale, "ms"), "client")
     total = estimate(8.46 * scale, 0.012, "ms")
@@ -169,7 +170,8 @@ STATEMENTS = (
         340_623, 0.51, 0.44, 1.9, 0.060,
     ),
     StatementFindings(
-        6, "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;", 340_623, 0.27, 0.26, 0.5, 0.032
+        6, "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;",
+        340_623, 0.27, 0.26, 0.5, 0.032,
     ),
     StatementFindings(
         7, "UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;",
@@ -196,7 +198,7 @@ def script(name: str = "tpcb-like") -> ScriptFindings:
 
 def run(seconds: int = 180, *, clients: int = 16, seed: int = 7) -> RunFindings:
     return RunFindings(
-        label="tpcb-like, 16 clients",
+        label=f"tpcb-like, {clients} clients",
         loop="closed",
         clients=clients,
         offered_tps=None,
@@ -301,8 +303,8 @@ def sweep() -> ExperimentFindings:
         version="0.1.0",
         started_utc="2026-11-20 15:10:42 UTC",
         seconds=1085.0,
-        sentence="tpcb-like peaks at 3,410 tps (3,350 to 3,470) with 64 clients; from 32 clients on "
-        "more load only adds latency. The limit is the WAL flush.",
+        sentence="tpcb-like peaks at 3,410 tps (3,350 to 3,470) with 64 clients; from 32 clients "
+        "on more load only adds latency. The limit is the WAL flush.",
         facts=FACTS,
         run=run(60, clients=32),
         curves=(one,),

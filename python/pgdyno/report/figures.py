@@ -14,6 +14,7 @@ from pgdyno.report.chart import Chart, Flag, Line, Scale
 from pgdyno.report.palette import SEQUENCE, Role
 
 TIME_GROUP = "time"
+MODEL_NAME = "fitted law"
 _MODEL_POINTS = 60
 _HERO_HEIGHT_PX = 264
 _STRIP_HEIGHT_PX = 150
@@ -63,21 +64,19 @@ def drawable(run: RunFindings) -> tuple[Panel, ...]:
 def load_curve(curves: tuple[CurveFindings, ...]) -> Chart:
     """Return throughput against clients: means, intervals between runs, the fitted law, the knee.
 
-    Scripts whose peaks are more than 20 times apart share a logarithmic axis.
+    Scripts whose peaks are more than 8 times apart share a logarithmic axis.
     """
     peaks = [one.curve.peak.tps.value for one in curves]
-    is_log = min(peaks) > 0 and max(peaks) > 20 * min(peaks)
+    is_log = min(peaks) > 0 and max(peaks) > 8 * min(peaks)
     lines: list[Line] = []
-    flags: list[Flag] = []
+    knees: dict[int, list[str]] = {}
     for position, one in enumerate(curves):
         role = SEQUENCE[position % len(SEQUENCE)]
-        model = fitted(one.curve, role, f"{one.script}: fitted law" if one.curve.usl else "")
+        model = fitted(one.curve, role)
         lines.append(_measured(one.script, role, one.curve, lambda level: level.tps))
         if model is not None:
             lines.append(model)
-        knee = one.curve.knee
-        words = f"knee of {one.script}" if len(curves) > 1 else "knee"
-        flags.append(Flag(knee.clients, "knee", f"{words}: {knee.clients} clients"))
+        knees.setdefault(one.curve.knee.clients, []).append(one.script)
     return Chart(
         key="load-curve",
         height_px=_HERO_HEIGHT_PX,
@@ -87,11 +86,14 @@ def load_curve(curves: tuple[CurveFindings, ...]) -> Chart:
         lines=tuple(lines),
         x_scale=_load_scale(one.curve for one in curves),
         y_scale="log" if is_log else "linear",
-        flags=tuple(flags),
+        flags=tuple(
+            Flag(clients, "knee", f"knee at {clients} clients: {', '.join(scripts)}")
+            for clients, scripts in knees.items()
+        ),
     )
 
 
-def fitted(curve: LoadCurve, role: Role, name: str) -> Line | None:
+def fitted(curve: LoadCurve, role: Role) -> Line | None:
     """Return the fitted law as a thin line over the measured range, None when none was fitted."""
     if curve.usl is None:
         return None
@@ -99,7 +101,7 @@ def fitted(curve: LoadCurve, role: Role, name: str) -> Line | None:
     clients = np.geomspace(low, high, _MODEL_POINTS)
     tps = curve.usl.tps_at(clients)
     xs = tuple(round(float(x), 3) for x in clients)
-    return Line(name, role, xs, tuple(float(y) for y in tps), shape="model")
+    return Line(MODEL_NAME, role, xs, tuple(float(y) for y in tps), shape="model")
 
 
 def percentiles(one: CurveFindings, *, several: bool) -> Chart | None:
@@ -112,7 +114,7 @@ def percentiles(one: CurveFindings, *, several: bool) -> Chart | None:
             name,
             palette.role_of(name, position),
             one.curve,
-            lambda level, name=name: in_ms(level.latency[name]),
+            _percentile_of(name),
         )
         for position, name in enumerate(names)
     )
@@ -170,6 +172,10 @@ def in_ms(estimate: Estimate) -> Estimate:
 def percentile_name(key: str) -> str:
     """Return "p99.9" for the key "p999"; other keys are their own name."""
     return f"{key[:3]}.{key[3:]}" if len(key) > 3 and key[1:].isdigit() else key
+
+
+def _percentile_of(name: str) -> Callable[[CurveLevel], Estimate]:
+    return lambda level: in_ms(level.latency[name])
 
 
 def _measured(

@@ -16,16 +16,25 @@ from pgdyno.report.figures import TIME_GROUP, in_ms, percentile_name
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "estimate": numbers.estimate_text,
-    "value": numbers.value_text,
+    "value": lambda estimate: numbers.value_text(estimate).replace(">= ", "≥ "),
     "interval": numbers.interval_text,
     "plain": numbers.plain,
     "fixed": numbers.fixed,
     "count": numbers.count,
     "counted": numbers.counted,
     "percent": numbers.percent,
+    "precision": numbers.precision_text,
     "ms": in_ms,
+    "keyed": lambda chart: keyed(chart),
     "summary": lambda line, chart: line_summary(line, chart),
 }
+
+
+def keyed(chart: Chart) -> tuple[Line, ...]:
+    """Return the lines for the legend: a stack from the top down, every name once."""
+    lines = reversed(chart.lines) if chart.is_stacked else chart.lines
+    by_name = {line.name: line for line in lines}
+    return tuple(sorted(by_name.values(), key=lambda line: line.shape == "model"))
 
 
 def line_summary(line: Line, chart: Chart) -> str:
@@ -37,7 +46,7 @@ def line_summary(line: Line, chart: Chart) -> str:
     present = [value for value in line.y if value is not None]
     if chart.group != TIME_GROUP or not present:
         return ""
-    if line.name == "max" or line.name[:1] == "p" and line.name[1:2].isdigit():
+    if line.name == "max" or (line.name[:1] == "p" and line.name[1:2].isdigit()):
         return f"{numbers.plain(min(present))} to {numbers.plain(max(present))}"
     return f"mean {numbers.plain(sum(present) / len(present))}"
 

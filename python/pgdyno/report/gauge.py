@@ -15,6 +15,7 @@ from pgdyno.report.svg import marker_path
 
 _LABEL_RATIO_MIN = 0.13
 RULER_HALF_RATIO = 0.10
+NO_RULER = Markup('<svg class="ruler" aria-hidden="true"></svg>')
 
 # What tells the classes apart without colour: content of an 8 x 8 pattern tile.
 _HATCHES: dict[WaitClass, str] = {
@@ -89,7 +90,8 @@ def line_swatch(role: Role, shape: str, *, is_area: bool = False) -> Markup:
     )
     return Markup(
         '<svg class="plot" width="26" height="12" aria-hidden="true">'
-        f'<g class="{role.css} {shape}">{fill}<path class="stroke"{dashes} d="M0 {5 if is_area else 6}H26"/>{marker}</g></svg>'
+        f'<g class="{role.css} {shape}">{fill}<path class="stroke"{dashes} '
+        f'd="M0 {5 if is_area else 6}H26"/>{marker}</g></svg>'
     )
 
 
@@ -121,30 +123,27 @@ def _ruler_px(bound: float | None, estimate: Estimate) -> float:
     return 100 + 100 * min(max(ratio, -1.0), 1.0)
 
 
-def whisker(
-    estimate: Estimate, *, low: float, high: float, is_log: bool = False, css: str = ""
-) -> Markup:
+def whisker(estimate: Estimate, *, low: float, high: float, is_log: bool = False) -> Markup:
     """Return a dot with its interval on a scale from `low` to `high`, for one row of a table."""
-    width = 180.0
 
-    def px(value: float) -> float:
+    def at(value: float) -> float:
         if is_log:
             ratio = math.log(max(value, low) / low) / math.log(high / low)
         else:
             ratio = (value - low) / (high - low)
-        return 4 + min(max(ratio, 0.0), 1.0) * (width - 8)
+        return 1 + 98 * min(max(ratio, 0.0), 1.0)
 
-    at = px(estimate.value)
-    left = px(estimate.low) if estimate.low is not None else at
-    right = (
-        px(estimate.high)
-        if estimate.high is not None
-        else (width if estimate.low is not None else at)
-    )
-    ends = f"M{left:.1f} 4v6M{right:.1f} 4v6" if right - left > 1 else ""
+    middle = at(estimate.value)
+    left = at(estimate.low) if estimate.low is not None else middle
+    right = at(estimate.high) if estimate.high is not None else middle
+    if estimate.low is not None and estimate.high is None:
+        right = 100.0  # no upper bound is known: the line runs off the scale
+    ends = (left, right) if right > left else ()
+    caps = "".join(f'<line x1="{x:.2f}%" x2="{x:.2f}%" y1="3" y2="11"/>' for x in ends)
     return Markup(
-        f'<svg class="whisker {css}" width="{width:.0f}" height="14" aria-hidden="true">'
-        f'<path d="M{left:.1f} 7H{right:.1f}{ends}"/><circle cx="{at:.1f}" cy="7" r="3"/></svg>'
+        '<svg class="whisker" width="100%" height="14" aria-hidden="true">'
+        f'<line x1="{left:.2f}%" x2="{right:.2f}%" y1="7" y2="7"/>{caps}'
+        f'<circle cx="{middle:.2f}%" cy="7" r="3"/></svg>'
     )
 
 

@@ -22,7 +22,7 @@ from pgdyno.report.parts import fold, parts_of
 ECHARTS_VERSION = "6.1.0"
 _ECHARTS = "vendor/echarts.common.min.js"
 _SCRIPTS = ("option.js", "picture.js", "report.js")
-_PARTS_ON_FIRST_SCREEN = 6
+_PARTS_ON_FIRST_SCREEN = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["draw"] = lambda chart, width: Markup(svg.draw(chart, width=width))
     environment.globals.update(
         ruler=gauge.ruler,
+        no_ruler=gauge.NO_RULER,
         time_bar=gauge.time_bar,
         part_swatch=gauge.part_swatch,
         line_swatch=gauge.line_swatch,

@@ -13,7 +13,7 @@ from pgdyno.analysis.estimate import Estimate
 
 NO_INTERVAL = "no interval: n = 1"
 _PLAIN_DIGITS = 3
-_DECIMALS_MAX = 4
+_DECIMALS_MAX = 8
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -45,10 +45,17 @@ def interval_text(estimate: Estimate) -> str:
     return NO_INTERVAL if estimate.n <= 1 else "no interval"
 
 
+def precision_text(estimate: Estimate) -> str:
+    """Return the half-width of the interval in percent of the value: "+-1.6 %", "" without one."""
+    if estimate.low is None or estimate.high is None or estimate.value == 0:
+        return ""
+    return f"±{percent((estimate.high - estimate.low) / 2 / abs(estimate.value))}"
+
+
 def decimals_of(estimate: Estimate) -> int:
     """Return the decimal place (negative: tens, hundreds) that the interval of `estimate` supports.
 
-    Limits: never more than four decimals, and never so few that fewer than two digits of the value
+    Limits: never more than eight decimals, and never so few that fewer than two digits of the value
     are left; an interval of width zero says nothing about digits, so three are kept.
     """
     # Without an interval nothing says which digits are noise: those of a whole number stay.
@@ -125,7 +132,7 @@ def seconds(value_s: float) -> str:
     if value_s < 1:
         return milliseconds(value_s * 1e3)
     if value_s < 120:
-        return f"{plain(value_s)} s"
+        return f"{value_s:.1f}".removesuffix(".0") + " s"
     minutes = round(value_s / 60)
     if minutes < 120:
         return f"{minutes} min"

@@ -13,7 +13,7 @@ from pgdyno.report.palette import MODEL_DASH, Marker
 from pgdyno.report.thin import thin, thin_axis
 
 POINTS_MAX = 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 12, 24
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 16, 24
 
 
 def draw(chart: Chart, *, width: int) -> str:
@@ -70,7 +70,7 @@ def _flags(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
         yield (
             f'<g class="flag {escape(flag.kind)}"><title>{escape(flag.text)}</title>'
             f'<path d="M{at} {_px(y.start_px)}V{_px(y.end_px)}"/>'
-            f'<text x="{at}" y="{_px(y.end_px - 2)}" text-anchor="middle">'
+            f'<text x="{at}" y="{_px(y.end_px - 4)}" text-anchor="middle">'
             f"{escape(flag.kind[:1].upper())}</text></g>"
         )
 

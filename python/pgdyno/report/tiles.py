@@ -23,7 +23,7 @@ class Tile:
     aside: str = ""
     range_text: str = ""
     estimate: Estimate | None = None
-    tone: Literal["plain", "good", "bad"] = "plain"
+    tone: Literal["plain", "good", "bad", "failed"] = "plain"
 
 
 def tiles_of(findings: ExperimentFindings) -> tuple[Tile, ...]:
@@ -71,7 +71,7 @@ def _of_run(run: RunFindings) -> list[Tile]:
             numbers.count(run.transactions),
             aside=numbers.seconds(run.duration_s),
             range_text=f"{numbers.count(failed)} failed, {numbers.count(run.retried)} retried",
-            tone="bad" if failed else "plain",
+            tone="failed" if failed else "plain",
         )
     )
     return shown
@@ -124,11 +124,8 @@ def _validity(findings: ExperimentFindings) -> Tile:
     doubts = doubts_of(findings)
     said = numbers.counted(len(doubts), "doubt") if doubts else "no doubts"
     valid, total = findings.runs_valid, findings.runs_total
+    label = f"{valid} of {total} runs" if total > 1 else "the run"
     if is_valid(findings):
-        runs = f"all {total} runs" if total > 1 else "the run"
-        return Tile("may it be believed?", "valid", "", runs, said, tone="good")
-    if total > 1 and valid > 0:
-        return Tile(
-            "may it be believed?", f"{valid} of {total}", "runs valid", "", said, tone="bad"
-        )
-    return Tile("may it be believed?", "not valid", "", "", said, tone="bad")
+        return Tile(label, "valid", range_text=said, tone="good")
+    value = "not all valid" if valid else "not valid"
+    return Tile(label, value, range_text=said, tone="bad")

@@ -77,7 +77,7 @@ def curve_words(one: CurveFindings) -> str:
         for candidate in curve.knee.candidates
     )
     if len(curve.knee.candidates) > 1:
-        said.append(f"The knee may be at {chances}.")
+        said.append(f"Chances of the knee: {chances}.")
     if curve.degradation is not None:
         said.append(f"Against the peak: {degradation_text(one)}.")
     if curve.usl is not None:

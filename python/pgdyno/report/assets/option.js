@@ -66,7 +66,7 @@ function flagLines(chart) {
     data: chart.flags.map(([x, kind]) => ({ xAxis: x,
       lineStyle: { color: kind === "checkpoint" || kind === "knee" ? css("--ink-3") : bad, width: 1, type: [2, 3] },
       label: { formatter: kind === "knee" ? "knee" : kind[0].toUpperCase(), color: ink, fontSize: 10.5,
-        fontFamily: sans(), distance: 2 } })) };
+        fontFamily: sans(), distance: 4 } })) };
 }
 
 function optionOf(chart) {
@@ -78,7 +78,7 @@ function optionOf(chart) {
   if (chart.flags.length) series.find((one) => one.name).markLine = flagLines(chart);
   return {
     animation: false, textStyle: { fontFamily: sans() }, backgroundColor: "transparent",
-    grid: { left: 52, right: 10, top: 14, bottom: 24 },
+    grid: { left: 52, right: 14, top: 16, bottom: 24 },
     xAxis: { interval: isTime ? timeStep(span) : undefined, type: isLog ? "log" : "value", logBase: 2, min: ends[0], max: ends[1],
       splitLine: { show: false }, minorTick: { show: false },
       axisLine: { onZero: false, lineStyle: { color: css("--rule-strong") } },

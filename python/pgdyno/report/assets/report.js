@@ -13,7 +13,7 @@ const views = [...document.querySelectorAll("figure[data-chart]")].map((figure) 
 const isTime = (view) => view.chart.group === "time";
 const timeViews = views.filter(isTime);
 const cursorAt = document.getElementById("cursor-at");
-const GRID = { left: 52, right: 10, top: 14, bottom: 24 };
+const GRID = { left: 52, right: 14, top: 16, bottom: 24 };
 
 function draw(view) {
   if (!view.drawn) {
