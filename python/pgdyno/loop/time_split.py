@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
-import numpy.typing as npt
 
 from pgdyno.analysis.where import (
     TransactionFacts,
@@ -13,10 +15,12 @@ from pgdyno.analysis.where import (
 )
 from pgdyno.engine.records import Distribution
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
-from pgdyno.observe.processes.backends import LOAD
+from pgdyno.observe.column import Column
+from pgdyno.observe.processes.backends import LOAD, BackendsCollector
+from pgdyno.observe.rates import Deltas, deltas
+from pgdyno.observe.sql.database import DatabaseCollector
 from pgdyno.store.stored_run import StoredRun
 
-Arrays = dict[str, npt.NDArray[np.generic]]
 _SEED = 20_260_102
 # Server transactions a script transaction: a whole number unless autocommitted statements vary.
 _WHOLE_NUMBER_RATIO = 0.03
@@ -33,7 +37,7 @@ def time_split(stored: StoredRun, numbers: LoadNumbers) -> WhereTheTimeGoes | No
     summary = numbers.summary
     round_trip = summary.distribution("round_trip")
     lag = summary.distribution("lag")
-    backends = _window(stored.telemetry("backends"), numbers, "backend_type", LOAD)
+    backends = _deltas(stored, "backends", BackendsCollector.columns, LOAD)
     facts = TransactionFacts(
         latency=numbers.latency.mean.scaled(1e6, "ns"),
         window_seconds=numbers.seconds,
@@ -44,8 +48,8 @@ def time_split(stored: StoredRun, numbers: LoadNumbers) -> WhereTheTimeGoes | No
         round_trip_ns=None if round_trip is None else of_distribution(round_trip).percentile_ns(50),
         client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) / ended,
         schedule_lag_ns=None if lag is None else _mean_ns(lag),
-        backend_cpu_ns=_delta(backends, "run_ns", numbers),
-        backend_runqueue_ns=_delta(backends, "wait_ns", numbers),
+        backend_cpu_ns=_grown(backends, "run_ns", numbers),
+        backend_runqueue_ns=_grown(backends, "wait_ns", numbers),
     )
     return where_the_time_goes(facts, seed=_SEED)
 
@@ -56,10 +60,10 @@ def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> fl
     Backends report active_time and xact_commit together and up to a second late, so their ratio
     is taken over the window, and only then multiplied by the transactions the engine counted.
     """
-    rows = _window(stored.telemetry("database"), numbers, "scope", "ours")
-    active_ns = _delta(rows, "active_time_ns", numbers)
-    commits = _delta(rows, "xact_commit", numbers)
-    rollbacks = _delta(rows, "xact_rollback", numbers)
+    rows = _deltas(stored, "database", DatabaseCollector.columns, "ours")
+    active_ns = _grown(rows, "active_time_ns", numbers)
+    commits = _grown(rows, "xact_commit", numbers)
+    rollbacks = _grown(rows, "xact_rollback", numbers)
     if not active_ns or commits is None or rollbacks is None or commits + rollbacks <= 0:
         return None
     server_transactions = commits + rollbacks
@@ -84,32 +88,19 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
     )
 
 
-def _window(rows: Arrays | None, numbers: LoadNumbers, key: str, value: str) -> Arrays | None:
-    """Return one group's rows from the sample before the window to the one after it."""
-    if rows is None:
-        return None
-    chosen = np.asarray(rows[key]) == value
-    time_ns = rows["time_ns"][chosen]
-    if time_ns.size < 2:
-        return None
-    first = max(0, int(np.searchsorted(time_ns, numbers.began_ns, side="right")) - 1)
-    last = min(time_ns.size, int(np.searchsorted(time_ns, numbers.ended_ns)) + 1)
-    return {name: column[chosen][first:last] for name, column in rows.items()}
+def _deltas(stored: StoredRun, name: str, columns: Sequence[Column], key: str) -> Deltas | None:
+    """Return the differences of one collector's counters for one key, e.g. the load's backends."""
+    rows = stored.telemetry(name)
+    found = [] if rows is None else deltas(rows, columns)
+    return next((one for one in found if key in one.key.values()), None)
 
 
-def _delta(rows: Arrays | None, counter: str, numbers: LoadNumbers) -> float | None:
-    """Return by how much a counter grew in the window, between samples by interpolation."""
-    if rows is None or rows["time_ns"].size < 2:
+def _grown(found: Deltas | None, counter: str, numbers: LoadNumbers) -> float | None:
+    """Return by how much a counter grew in the measured phase; None where samples are missing."""
+    if found is None:
         return None
-    time_ns = rows["time_ns"].astype(np.float64)
-    values = rows[counter].astype(np.float64)
-    if not np.isfinite(values).all() or (np.diff(values) < 0).any():
-        return None
-    began, ended = np.interp([numbers.began_ns, numbers.ended_ns], time_ns, values)
-    # The samples may not reach the ends of the window: then the rate between them stands for it.
-    seen_ns = min(numbers.ended_ns, time_ns[-1]) - max(numbers.began_ns, time_ns[0])
-    window_ns = numbers.ended_ns - numbers.began_ns
-    return None if seen_ns < window_ns / 2 else float((ended - began) * window_ns / seen_ns)
+    total = found.total(counter, numbers.began_ns, numbers.ended_ns)
+    return None if math.isnan(total) else total
 
 
 def _mean_ns(found: Distribution) -> float:

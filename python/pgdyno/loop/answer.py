@@ -1,0 +1,201 @@
+"""From a stored experiment to its answer: every run read, the curve fitted, the sentence said."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from pgdyno.analysis.curve import LoadCurve, load_curve
+from pgdyno.analysis.findings import (
+    CurveFindings,
+    ExperimentFindings,
+    Facts,
+    RunFindings,
+)
+from pgdyno.analysis.verdicts import Doubt, is_valid
+from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
+from pgdyno.errors import AnalysisError, StoreError
+from pgdyno.loop.journal import Visit, visits
+from pgdyno.loop.judging import changes_of, cpu_busy_ratio, doubts_of
+from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
+from pgdyno.loop.sentences import bench_sentence, limit_sentence, sweep_sentence
+from pgdyno.loop.time_split import time_split
+from pgdyno.loop.timeline import checkpoint_count, marks_of, panels_of
+from pgdyno.spec.experiment import Experiment
+from pgdyno.store.folder import ExperimentFolder
+
+_SEED = 20_260_104
+_CURVE_LATENCIES = ("p50", "p95", "p99")
+
+
+def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
+    """Return everything an experiment says, from its files alone.
+
+    Raises: StoreError when the folder has no complete run, with what it has.
+    """
+    experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
+    facts = folder.facts() or {}
+    done = [visit for visit in visits(folder) if visit.planned.purpose != "pilot"]
+    if not done:
+        incomplete = len(folder.incomplete_folders())
+        raise StoreError(
+            f"#{folder.number} ({folder.name}) has no complete run: {incomplete} incomplete.",
+            hint=f"its raw records are in {folder.folder / 'runs'}",
+        )
+    numbers = {visit.planned.number: load_numbers(visit.stored) for visit in done}
+    server = facts.get("server", {})
+    details = [visit for visit in done if visit.planned.purpose == "detail"]
+    run = None
+    if details:
+        run = run_findings(details[-1], numbers[details[-1].planned.number], server)
+    rounds = [visit for visit in done if visit.planned.purpose == "round"]
+    curves = _curves(experiment, rounds, numbers)
+    valid = sum(_is_valid(visit, numbers, server) for visit in rounds)
+    kind = experiment.design.kind
+    began_ns = min(one.began_ns for one in numbers.values())
+    ended_ns = max(one.ended_ns for one in numbers.values())
+    return ExperimentFindings(
+        kind=kind,
+        number=folder.number,
+        name=folder.name,
+        version=version("pgdyno"),
+        started_utc=f"{datetime.fromtimestamp(folder.began_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M} UTC",
+        seconds=max(0.0, (ended_ns - min(began_ns, folder.began_ns)) / 1e9),
+        sentence=sweep_sentence(curves) if kind == "sweep" else bench_sentence(run),
+        facts=_facts(facts),
+        run=run,
+        curves=curves,
+        runs_total=len(rounds) + len(details),
+        runs_valid=valid + sum(1 for _ in details if run is not None and run.is_valid),
+        doubts=_curve_doubts(rounds, numbers, server),
+        is_complete=folder.is_sealed or bool(details),
+    )
+
+
+def run_findings(visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]) -> RunFindings:
+    """Return one run whole: numbers, time split, doubts, time line."""
+    stored, planned = visit.stored, visit.planned
+    changes = changes_of(numbers)
+    marks = marks_of(stored, numbers, changes)
+    found = doubts_of(
+        stored,
+        numbers,
+        planned,
+        server,
+        checkpoint_count=checkpoint_count(marks),
+        change_seconds=changes,
+    )
+    summary = numbers.summary
+    storage = server.get("data_storage") or {}
+    return RunFindings(
+        label=stored.label,
+        loop="closed" if planned.cell.rate_tps is None else "open",
+        clients=planned.cell.clients,
+        offered_tps=planned.cell.rate_tps,
+        duration_s=numbers.seconds,
+        tps=numbers.tps,
+        transactions=summary.counts.completed,
+        transactions_committed_all_phases=summary.transactions_committed_all_phases,
+        failures=dict(summary.failures),
+        retried=summary.counts.retried,
+        latency=numbers.latency,
+        where=time_split(stored, numbers),
+        scripts=script_findings(stored, numbers),
+        client_cpu_s=(summary.cpu_user_ns + summary.cpu_system_ns) / 1e9,
+        is_valid=is_valid(found),
+        doubts=found,
+        panels=panels_of(stored, numbers, storage.get("device")),
+        marks=marks,
+    )
+
+
+def _is_valid(visit: Visit, numbers: Mapping[int, LoadNumbers], server: Mapping[str, Any]) -> bool:
+    return is_valid(_round_doubts(visit, numbers[visit.planned.number], server))
+
+
+def _round_doubts(
+    visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]
+) -> tuple[Doubt, ...]:
+    return doubts_of(
+        visit.stored, numbers, visit.planned, server, checkpoint_count=0, change_seconds=()
+    )
+
+
+def _curve_doubts(
+    rounds: Iterable[Visit], numbers: Mapping[int, LoadNumbers], server: Mapping[str, Any]
+) -> tuple[Doubt, ...]:
+    """Return what makes single runs of a curve not valid, each kind once."""
+    found: dict[str, Doubt] = {}
+    for visit in rounds:
+        for doubt in _round_doubts(visit, numbers[visit.planned.number], server):
+            if doubt.verdict == "not_valid":
+                found.setdefault(doubt.kind, doubt)
+    return tuple(found.values())
+
+
+def _curves(
+    experiment: Experiment, rounds: list[Visit], numbers: Mapping[int, LoadNumbers]
+) -> tuple[CurveFindings, ...]:
+    names = tuple(script.name for script in experiment.workload.scripts)
+    curves = []
+    for index, name in enumerate(names):
+        of_script = [v for v in rounds if v.planned.cell.script_indexes == (index,)]
+        curve = _curve([(v, numbers[v.planned.number]) for v in of_script])
+        if curve is not None:
+            curves.append(CurveFindings(name, curve, _limit(of_script, numbers, curve)))
+    return tuple(curves)
+
+
+def _curve(measured: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
+    """Return the curve of one script, of the rounds that visited every level; None without any."""
+    levels = {visit.planned.cell.clients for visit, _ in measured}
+    by_level = {
+        level: [pair for pair in measured if pair[0].planned.cell.clients == level]
+        for level in levels
+    }
+    least = min((len(runs) for runs in by_level.values()), default=0)
+    # An interrupted last round leaves some levels with a run more: a curve needs all or one each.
+    kept = [pair for runs in by_level.values() for pair in (runs if least > 1 else runs[:1])]
+    if not kept:
+        return None
+    try:
+        return load_curve(
+            [visit.planned.cell.clients for visit, _ in kept],
+            [one.tps.value for _, one in kept],
+            seed=_SEED,
+            latency_ns={
+                name: [one.latency.percentiles[name].value * 1e6 for _, one in kept]
+                for name in _CURVE_LATENCIES
+            },
+        )
+    except AnalysisError:
+        return None
+
+
+def _limit(of_script: list[Visit], numbers: Mapping[int, LoadNumbers], curve: LoadCurve) -> str:
+    """Return in words what most of a transaction's time at the knee goes to."""
+    at_knee = [v for v in of_script if v.planned.cell.clients == curve.knee.clients]
+    splits: list[WhereTheTimeGoes] = []
+    busy: list[float] = []
+    for visit in at_knee:
+        of_run = numbers[visit.planned.number]
+        split = time_split(visit.stored, of_run)
+        splits += [split] if split is not None else []
+        ratio = cpu_busy_ratio(visit.stored, of_run)
+        busy += [ratio] if ratio is not None else []
+    if not splits:
+        return ""
+    return limit_sentence(mean_over_runs(splits), sum(busy) / len(busy) if busy else None)
+
+
+def _facts(facts: Mapping[str, Any]) -> Facts:
+    return Facts(
+        target=facts.get("target_line", "not known"),
+        durability=facts.get("durability_line", "not known"),
+        is_durable=bool(facts.get("is_durable", True)),
+        rows=tuple((str(label), str(value)) for label, value in facts.get("rows", ())),
+        settings=tuple((n, v, "server") for n, v in facts.get("settings", {}).items()),
+    )

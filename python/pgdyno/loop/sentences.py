@@ -1,0 +1,67 @@
+"""The answer in one sentence."""
+
+from __future__ import annotations
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import CurveFindings, RunFindings
+from pgdyno.analysis.where import WhereTheTimeGoes
+
+_BUSY_RATIO = 0.9
+
+
+def bench_sentence(run: RunFindings | None) -> str:
+    """Return throughput, p99 and the largest part of the time."""
+    if run is None:
+        return "No run was completed."
+    p99 = run.latency.percentiles["p99"]
+    words = f"{_number(run.tps)} tps{_range(run.tps)} with {_clients(run.clients)}"
+    words += f", p99 {'at least ' if p99.censored else ''}{p99.value:.3g} ms"
+    if run.where is not None and run.where.parts:
+        largest = max(run.where.parts, key=lambda part: part.ms.value)
+        share = largest.ms.value / run.where.latency_ms.value if run.where.latency_ms.value else 0
+        words += f"; {share:.0%} of the time is {largest.name}"
+    return words + "."
+
+
+def sweep_sentence(curves: tuple[CurveFindings, ...]) -> str:
+    """Return peak and knee of every curve."""
+    if not curves:
+        return "No load curve: no level was measured."
+    return " ".join(_of_curve(one) for one in curves)
+
+
+def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str:
+    """Return what the time at the knee goes to, and whether the cores were full."""
+    words = []
+    if cpu_busy_ratio is not None and cpu_busy_ratio >= _BUSY_RATIO:
+        words.append(f"all cores {cpu_busy_ratio:.0%} busy")
+    if where.parts:
+        largest = max(where.parts, key=lambda part: part.ms.value)
+        words.append(f"{largest.name} {largest.ms.value:.3g} of {where.latency_ms.value:.3g} ms")
+    return "; ".join(words)
+
+
+def _of_curve(one: CurveFindings) -> str:
+    peak, knee = one.curve.peak, one.curve.knee
+    words = f"{one.script} peaks at {_number(peak.tps)} tps{_range(peak.tps)} "
+    words += f"with {_clients(peak.clients)}"
+    if peak.is_at_edge:
+        words += ", the largest load tried"
+    if knee.clients == peak.clients:
+        return words + "."
+    return words + f"; {knee.clients} are enough to be within {knee.tolerance_ratio:.0%} of it."
+
+
+def _clients(count: int) -> str:
+    return f"{count} client{'s' if count != 1 else ''}"
+
+
+def _number(estimate: Estimate) -> str:
+    return f"{estimate.value:,.0f}" if estimate.value >= 100 else f"{estimate.value:.3g}"
+
+
+def _range(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    digits = ",.0f" if estimate.value >= 100 else ".3g"
+    return f" ({estimate.low:{digits}} to {estimate.high:{digits}})"

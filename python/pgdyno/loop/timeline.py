@@ -1,0 +1,298 @@
+"""A run over time: load, latency, waits, CPU, WAL and disk as panels on one axis of seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.findings import Mark, Panel, Series
+from pgdyno.loop.load_numbers import LoadNumbers, as_histogram
+from pgdyno.observe.catalogue import COLLECTORS
+from pgdyno.observe.rates import Deltas, deltas
+from pgdyno.store.stored_run import StoredRun
+
+_WAITS_SHOWN = 7
+_COLUMNS = {collector.name: collector.columns for collector in COLLECTORS}
+FloatArray = npt.NDArray[np.float64]
+
+
+def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tuple[Panel, ...]:
+    """Return the panels there is data for, in the order they are read.
+
+    Args: device, the disk that the server's data lie on, where known.
+    """
+    makers: tuple[Callable[[StoredRun, LoadNumbers], Panel | None], ...] = (
+        _throughput,
+        _latency,
+        _waits,
+        _cpu,
+        _programs,
+        _wal,
+        lambda run, load: _disk_bytes(run, load, device),
+        lambda run, load: _disk_times(run, load, device),
+        _buffers,
+    )
+    found = (maker(stored, numbers) for maker in makers)
+    return tuple(panel for panel in found if panel is not None)
+
+
+def marks_of(
+    stored: StoredRun, numbers: LoadNumbers, change_seconds: Sequence[float]
+) -> tuple[Mark, ...]:
+    """Return checkpoints begun, changes of speed, and gaps in the telemetry."""
+    marks = [Mark(second, "change", "throughput changed its level") for second in change_seconds]
+    for one in _deltas(stored, "checkpointer"):
+        for counter, why in (
+            ("checkpoints_timed", "checkpoint_timeout"),
+            ("checkpoints_requested", "max_wal_size or a command"),
+        ):
+            for time_ns in one.time_ns[one.by_column[counter] > 0]:
+                second = _seconds(time_ns, numbers)
+                if 0 <= second <= numbers.seconds:
+                    marks.append(Mark(second, "checkpoint", f"checkpoint ({why})"))
+    for warning in stored.warnings:
+        if "gap" in warning["kind"] or "lost" in warning["kind"]:
+            marks.append(Mark(_seconds(warning["time_ns"], numbers), "gap", warning["message"]))
+    return tuple(sorted(marks, key=lambda mark: mark.time_s))
+
+
+def checkpoint_count(marks: Iterable[Mark]) -> int:
+    """Return how many checkpoints the measured phase covers."""
+    return sum(mark.kind == "checkpoint" for mark in marks)
+
+
+def _throughput(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    """Completed and failed transactions of each second, from the 100 ms counts."""
+    intervals = stored.intervals()
+    chosen = np.asarray(intervals["phase"]) == "measure"
+    ends_ns = intervals["time_ns"][chosen].astype(np.int64)
+    if ends_ns.size == 0:
+        return None
+    second = np.maximum((ends_ns - 1 - numbers.began_ns) // 1_000_000_000, 0)
+    spent_ns = np.bincount(second, intervals["interval_ns"][chosen])
+    whole = spent_ns > 500_000_000
+
+    def per_second(name: str) -> FloatArray:
+        counted = np.bincount(second, intervals[name][chosen].astype(np.float64))
+        return np.asarray(counted[whole] / spent_ns[whole] * 1e9, dtype=np.float64)
+
+    lines = [_line("completed", per_second("completed"))]
+    if intervals["failed"][chosen].any():
+        lines.append(_line("failed", per_second("failed")))
+    axis = np.arange(spent_ns.size, dtype=np.float64)[whole] + 0.5
+    return Panel("tps", "Throughput", "tps", _axis(axis), tuple(lines))
+
+
+def _latency(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    rows = [one for one in stored.histograms("latency") if one.phase == "measure"]
+    if not rows:
+        return None
+    axis = [_seconds(one.time_ns - one.interval_ns // 2, numbers) for one in rows]
+    histograms = [as_histogram(one) for one in rows]
+
+    def percentile(percent: float) -> Series:
+        values = [
+            one.percentile_ns(percent) / 1e6 if one.transaction_count else float("nan")
+            for one in histograms
+        ]
+        return _line(f"p{percent:g}", values)
+
+    slowest = _line("max", [one.max_ns / 1e6 for one in histograms])
+    lines = (percentile(50), percentile(95), percentile(99), slowest)
+    return Panel("latency", "Latency", "ms", _axis(axis), lines, is_logarithmic=True)
+
+
+def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    """Active sessions of the load by what they waited for, mean of each second's samples."""
+    waits = stored.waits()
+    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
+    inside = (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
+    if not inside.any():
+        return None
+    second = (time_ns - numbers.began_ns) // 1_000_000_000
+    length = int(second[inside].max()) + 1
+    instants = np.unique(time_ns[inside])
+    taken = np.bincount((instants - numbers.began_ns) // 1_000_000_000, minlength=length)
+    counted = inside & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
+    if not counted.any():
+        return None
+    events = np.asarray(waits["wait_event"])[counted].astype(str)
+    counts = np.asarray(waits["count"], dtype=np.float64)[counted]
+    names, totals = [], {str(e): float(counts[events == e].sum()) for e in np.unique(events)}
+    names = sorted(totals, key=lambda event: -totals[event])
+    lines = []
+    for event in names[:_WAITS_SHOWN]:
+        lines.append((event or "CPU or not instrumented", events == event))
+    if len(names) > _WAITS_SHOWN:
+        lines.append(("other", np.isin(events, names[_WAITS_SHOWN:])))
+    with np.errstate(invalid="ignore"):
+        series = tuple(
+            _line(
+                name,
+                np.bincount(second[counted][rows], counts[rows], minlength=length) / taken,
+            )
+            for name, rows in lines
+        )
+    axis = np.arange(length, dtype=np.float64) + 0.5
+    return Panel(
+        "waits",
+        "Active sessions by what they wait for",
+        "sessions",
+        _axis(axis),
+        series,
+        is_stacked=True,
+    )
+
+
+def _cpu(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    modes = {
+        "user": ("user_ns", "nice_ns"),
+        "system": ("system_ns",),
+        "interrupts": ("irq_ns", "softirq_ns"),
+        "waiting for I/O": ("iowait_ns",),
+        "stolen": ("steal_ns",),
+    }
+    found = _one(stored, "cpu", "all")
+    if found is None:
+        return None
+    lines = tuple(
+        _line(name, sum(found.per_second(column) for column in columns) / 1e9)
+        for name, columns in modes.items()
+    )
+    return _panel("cpu", "CPU of the host", "cores", found, numbers, lines, is_stacked=True)
+
+
+def _programs(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    """CPU by program: the load's backends, the server's other processes, engine, lab."""
+    groups = {one.key["backend_type"]: one for one in _deltas(stored, "backends")}
+    programs = {one.key["program"]: one for one in _deltas(stored, "programs")}
+    if "load" not in groups:
+        return None
+    axis_ns = groups["load"].time_ns
+    lines = [_line("backends of the load", groups["load"].per_second("run_ns") / 1e9)]
+    others = [one for name, one in groups.items() if name not in ("load", "observer")]
+    if others:
+        total = sum(_on(axis_ns, one, "run_ns") for one in others)
+        lines.append(_line("server's other processes", total))
+    if "observer" in groups:
+        lines.append(_line("observer's backends", _on(axis_ns, groups["observer"], "run_ns")))
+    for name, words in (("engine", "load engine"), ("lab", "pgdyno itself")):
+        if name in programs:
+            cpu = sum(_on(axis_ns, programs[name], c) for c in ("cpu_user_ns", "cpu_system_ns"))
+            lines.append(_line(words, cpu))
+    return _panel(
+        "programs", "CPU by program", "cores", groups["load"], numbers, lines, is_stacked=True
+    )
+
+
+def _wal(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    found = next(iter(_deltas(stored, "wal")), None)
+    if found is None or not found.by_column["bytes"].any():
+        return None
+    lines = [_line("WAL generated", found.per_second("bytes") / 1e6)]
+    return _panel("wal", "WAL", "MB/s", found, numbers, lines)
+
+
+def _disk_bytes(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
+    found = _disk(stored, device)
+    if found is None:
+        return None
+    lines = [
+        _line("read", found.per_second("read_bytes") / 1e6),
+        _line("written", found.per_second("write_bytes") / 1e6),
+    ]
+    title = f"Disk {found.key['device']}"
+    return _panel("disk", title, "MB/s", found, numbers, lines)
+
+
+def _disk_times(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
+    """Mean time of a request; a flush is what a commit waits for."""
+    found = _disk(stored, device)
+    if found is None:
+        return None
+    lines = []
+    for name, time, count in (
+        ("read", "read_time_ns", "reads"),
+        ("write", "write_time_ns", "writes"),
+        ("flush", "flush_time_ns", "flushes"),
+    ):
+        requests = found.by_column[count]
+        if np.nansum(requests) > 0:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                each = np.where(requests > 0, found.by_column[time] / requests / 1e6, np.nan)
+            lines.append(_line(name, each))
+    if not lines:
+        return None
+    title = f"Disk {found.key['device']}: time of a request"
+    return _panel("disk_time", title, "ms", found, numbers, lines)
+
+
+def _buffers(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    found = next((d for d in _deltas(stored, "database") if d.key["scope"] == "ours"), None)
+    if found is None:
+        return None
+    hit, read = found.by_column["blks_hit"], found.by_column["blks_read"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(hit + read > 0, 100 * hit / (hit + read), np.nan)
+    lines = [_line("found in shared_buffers", share)]
+    return _panel("buffers", "Blocks found in shared_buffers", "%", found, numbers, lines)
+
+
+def _disk(stored: StoredRun, device: str | None) -> Deltas | None:
+    """Return the server's disk, else the device that moved the most bytes."""
+    found = _deltas(stored, "disk")
+    moved = [one for one in found if one.key["device"] == device] or sorted(
+        found, key=lambda one: -float(np.nansum(one.by_column["write_bytes"]))
+    )
+    if not moved:
+        return None
+    busy = sum(float(np.nansum(moved[0].by_column[c])) for c in ("read_bytes", "write_bytes"))
+    return moved[0] if busy > 0 else None
+
+
+def _deltas(stored: StoredRun, name: str) -> list[Deltas]:
+    rows = stored.telemetry(name)
+    return [] if rows is None else [d for d in deltas(rows, _COLUMNS[name]) if d.time_ns.size]
+
+
+def _one(stored: StoredRun, name: str, key: str) -> Deltas | None:
+    return next((one for one in _deltas(stored, name) if key in one.key.values()), None)
+
+
+def _on(axis_ns: npt.NDArray[np.int64], found: Deltas, counter: str) -> FloatArray:
+    """Return a rate in cores at another group's instants: both are sampled on one grid."""
+    rates = found.per_second(counter) / 1e9
+    known_ns = found.time_ns.astype(np.float64)
+    return np.interp(axis_ns.astype(np.float64), known_ns, rates, left=0.0, right=0.0)
+
+
+def _panel(
+    key: str,
+    title: str,
+    unit: str,
+    found: Deltas,
+    numbers: LoadNumbers,
+    lines: Iterable[Series],
+    *,
+    is_stacked: bool = False,
+) -> Panel:
+    axis = [
+        _seconds(t - i // 2, numbers) for t, i in zip(found.time_ns, found.interval_ns, strict=True)
+    ]
+    return Panel(key, title, unit, _axis(axis), tuple(lines), is_stacked=is_stacked)
+
+
+def _seconds(time_ns: Any, numbers: LoadNumbers) -> float:
+    return float(int(time_ns) - numbers.began_ns) / 1e9
+
+
+def _axis(seconds: Iterable[float]) -> tuple[float, ...]:
+    return tuple(round(float(second), 3) for second in seconds)
+
+
+def _line(name: str, values: Any) -> Series:
+    numbers = np.asarray(values, dtype=np.float64)
+    return Series(name, tuple(None if np.isnan(v) else float(v) for v in numbers))

@@ -1,0 +1,155 @@
+"""One planned run, from the reset to the stored result; the only place with the order of its steps.
+
+reset -> totals -> observe -> engine (connect, prepare, warm, measure, drain) -> totals -> store.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from pgdyno.clock import ClockPair
+from pgdyno.engine.job import Job
+from pgdyno.engine.records import Record, raw_record
+from pgdyno.engine.stream import EngineOutcome, EngineRun
+from pgdyno.errors import PgdynoError
+from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.totals import Totals, read_totals, totals_between
+from pgdyno.run.jobs import engine_target, load_job
+from pgdyno.run.progress import Progress
+from pgdyno.run.under_test import UnderTest
+from pgdyno.run.watching import RunWatch
+from pgdyno.server.connect import connect
+from pgdyno.server.reset import Reset, reset
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import PlannedRun
+from pgdyno.store.folder import ExperimentFolder
+from pgdyno.store.run_writer import RunWriter
+from pgdyno.store.stored_run import StoredRun
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where the runs of one experiment take place."""
+
+    experiment: Experiment
+    under_test: UnderTest
+    folder: ExperimentFolder
+    clock: ClockPair
+    progress: Progress
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A run carried out; `stored` is None when the engine was lost before its summary."""
+
+    stored: StoredRun | None
+    outcome: EngineOutcome
+
+
+def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
+    """Carry out one run and store it.
+
+    An interrupt ends the load cleanly and is in the outcome. Whatever else ends the run, what was
+    measured until then is in the store.
+    Raises: ServerError when the server cannot be prepared; StoreError when the disk refuses.
+    """
+    under_test, folder = stage.under_test, stage.folder
+    name = f"{folder.number}.{planned.number}"
+    application_name = f"pgdyno/{under_test.verb}/{name}"
+    prepared, before = _prepare(under_test, name, application_name)
+    job = load_job(
+        stage.experiment,
+        planned,
+        target=engine_target(under_test.target, application_name),
+        clock=stage.clock,
+        scale=under_test.facts.dataset.scale,
+        read_only=stage.read_only,
+    )
+    names = tuple(script.name for script in stage.experiment.workload.scripts)
+    label = planned.label(names)
+    watch = RunWatch(planned, label, stage.progress, position=position)
+    with folder.begin_run(planned.number, label, job.without_secrets()) as writer:
+        observer = _observer(stage, writer, name, application_name)
+        observer.start()
+        try:
+            outcome = _drive(job, writer, observer, watch)
+        finally:
+            observer.stop()
+            stage.progress.ended()
+        after = _totals(under_test, name, application_name) if before else None
+        writer.write_json(
+            "server.json",
+            {
+                "reset": prepared.as_document(),
+                "totals": totals_between(before, after) if before and after else None,
+            },
+        )
+        stored = writer.finish() if outcome.summary is not None else None
+    return Executed(stored, outcome)
+
+
+def _prepare(
+    under_test: UnderTest, name: str, application_name: str
+) -> tuple[Reset, Totals | None]:
+    with under_test.control(name) as control:
+        done = reset(control, under_test.facts.dataset, is_scratch=under_test.is_scratch)
+    return done, _totals(under_test, name, application_name)
+
+
+def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals | None:
+    """Return the server's counters, or None when it does not answer any more."""
+    try:
+        with connect(under_test.observe, verb=under_test.verb, run=name) as connection:
+            return read_totals(
+                connection,
+                database=under_test.target.database,
+                load_application_name=application_name,
+            )
+    except (psycopg.Error, PgdynoError):
+        return None
+
+
+def _observer(stage: Stage, writer: RunWriter, name: str, application_name: str) -> Observer:
+    under_test = stage.under_test
+    facts = under_test.facts
+    folders: dict[str, Path] = {}
+    if facts.data_storage is not None:
+        folders["data"] = Path(facts.data_storage.path)
+    return Observer(
+        clock=stage.clock,
+        sink=writer,
+        run=name,
+        server=ObservedServer(
+            connect=lambda: connect(under_test.observe, verb="observe", run=name),
+            database=under_test.target.database,
+            load_application_name=application_name,
+            is_local=facts.is_local,
+            postmaster_pid=facts.postmaster_pid,
+        ),
+        folders=folders,
+        seed=stage.experiment.workload.seed,
+    )
+
+
+def _drive(job: Job, writer: RunWriter, observer: Observer, watch: RunWatch) -> EngineOutcome:
+    with tempfile.NamedTemporaryFile(prefix="pgdyno-engine-", suffix=".log") as log:
+        try:
+            with EngineRun(job, log=log.file) as engine:
+                observer.watch_engine(engine.pid)
+                return engine.run(_keeping(writer, watch))
+        finally:
+            writer.add_engine_log(Path(log.name).read_text(errors="replace"))
+
+
+def _keeping(writer: RunWriter, watch: RunWatch) -> Callable[[bytes, Record], None]:
+    def keep(line: bytes, record: Record) -> None:
+        writer.add_record(raw_record(line))
+        watch.see(record)
+
+    return keep
