@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, speak
-from pgdyno.store.experiment import Store
+from pgdyno.cli import options
+from pgdyno.store.experiment import ListedExperiment, Store
 
 
 @click.command("list", short_help="All results.")
@@ -17,21 +18,19 @@ from pgdyno.store.experiment import Store
 @options.json_option
 def command(store: Path | None, json_to: str | None) -> int:
     """Print one line a result: number, when, verb, runs, and what was found."""
-    rows = Store.at(store).list()
-    if json_to:
-        document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}
-        text = json.dumps(document, indent=2, default=str)
-        if json_to != "-":
-            Path(json_to).write_text(text + "\n")
-        else:
-            speak.data(text)
-        return 0
-    if not rows:
-        speak.note("no results yet; pgdyno bench makes one")
-    for row in rows:
-        state = "" if row.is_complete else "  incomplete"
-        speak.data(
-            f"#{row.number:<4} {row.started_utc}  {row.verb:<6} {row.runs_count:>3} runs  "
-            f"{row.name}{state}" + (f"  {row.sentence}" if row.sentence else "")
-        )
+    rows = Store.default(store).list()
+    document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}
+    text = "\n".join(_line(row) for row in rows) or "no results yet; pgdyno bench makes one"
+    options.write(text, json.dumps(document, indent=2, default=str), json_to)
     return 0
+
+
+def _line(row: ListedExperiment) -> str:
+    began = datetime.fromtimestamp(row.began_ns // 1_000_000_000, tz=UTC)
+    state = f"{row.run_count} run{'s' if row.run_count != 1 else ''}"
+    if row.incomplete_count:
+        state += f", {row.incomplete_count} incomplete"
+    elif not row.is_sealed:
+        state += ", not finished"
+    line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<6} {row.name}, {state}"
+    return f"{line}\n      {row.sentence}" if row.sentence else line

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.cli import options as options_of_output
 from pgdyno.cli import speak
 from pgdyno.cli.asked import Asked
 from pgdyno.cli.documents import document_of
 from pgdyno.cli.live import Live
 from pgdyno.loop.drive import Outcome, carry_out
+from pgdyno.report.html import render
 from pgdyno.report.text import text_of
 from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 
 EXIT_FAILURES = 2
 EXIT_NOT_VALID = 3
@@ -32,28 +35,34 @@ def measure(verb: str, asked: Asked, options: dict[str, Any]) -> int:
         verb=verb,
         resolved=asked.resolved,
         permissions=asked.permissions,
-        store=Store.at(options["store"]),
+        store=Store.default(options["store"]),
         progress=progress,
     )
     progress.ended()
-    if outcome.findings is not None:
-        show(outcome.findings, options["json_to"], outcome.report)
+    if outcome.findings is not None and outcome.folder is not None:
+        report = keep(outcome.folder, outcome.findings)
+        show(outcome.findings, options["json_to"], report)
     if outcome.error is not None:
-        speak.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
+        error = outcome.error
+        speak.problem(error.message, error.hint, sqlstate=error.sqlstate)
     return exit_code(outcome)
+
+
+def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:
+    """Write the answer and the report beside what was measured; return the report's path."""
+    folder.write_analysis(document_of(findings))
+    path = folder.write_report(render(findings))
+    folder.seal()
+    return path
 
 
 def show(findings: ExperimentFindings, json_to: str | None, report: Path | None) -> None:
     """Print an answer as text, or as JSON, or as both to different places."""
     document = json.dumps(document_of(findings), indent=2, ensure_ascii=False)
-    if json_to == "-":
-        speak.data(document)
-    else:
-        speak.data(text_of(findings))
-        if report is not None:
-            speak.data(f"report {report}")
-    if json_to not in (None, "-"):
-        Path(str(json_to)).write_text(document + "\n")
+    text = text_of(findings).rstrip()
+    if report is not None:
+        text += f"\n{'report':12}{report}"
+    options_of_output.write(text, document, json_to)
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from pgdyno.cli import speak
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
 
@@ -121,3 +123,13 @@ def _apply(command: Command, *decorators: Callable[[Any], Any]) -> Command:
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
+
+
+def write(text: str, document: str, json_to: str | None) -> None:
+    """Print the text or the document, or the text and the document to its file."""
+    if json_to == "-":
+        speak.data(document)
+        return
+    speak.data(text)
+    if json_to is not None:
+        Path(json_to).write_text(document + "\n")

@@ -18,9 +18,13 @@ from pgdyno.store.experiment import Store
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
 def command(result: str, store: Path | None, output: Path | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`."""
-    folder = Store.at(store).find(result)
+    folder = Store.default(store).find(result)
     page = render(answer_of(folder))
-    path = output or folder.path / "report.html"
-    path.write_text(page)
+    if output is None:
+        path = folder.write_report(page)
+        folder.seal()
+    else:
+        path = output
+        path.write_text(page)
     speak.data(str(path.absolute()))
     return 0

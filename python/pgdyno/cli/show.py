@@ -18,5 +18,5 @@ from pgdyno.store.experiment import Store
 @options.json_option
 def command(result: str, store: Path | None, json_to: str | None) -> int:
     """Print a result again. RESULT is its number, its name, its folder, or `last`."""
-    show(answer_of(Store.at(store).find(result)), json_to, None)
+    show(answer_of(Store.default(store).find(result)), json_to, None)
     return 0

@@ -45,7 +45,7 @@ class Store:
         self.root = root
 
     @classmethod
-    def default(cls, given: str | None = None) -> Store:
+    def default(cls, given: Path | str | None = None) -> Store:
         """Return the store of --store, else of $PGDYNO_STORE, else ./pgdyno-runs."""
         return cls(Path(given or os.environ.get("PGDYNO_STORE") or DEFAULT_ROOT).absolute())
 

@@ -1,0 +1,40 @@
+"""`pgdyno drop`: remove a dataset that pgdyno made, and no other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, speak
+from pgdyno.cli.asked import server_named
+from pgdyno.errors import SpecError
+from pgdyno.server import dataset as datasets
+from pgdyno.server.connect import connect
+from pgdyno.server.facts import format_bytes
+
+
+@click.command("drop", short_help="Remove a dataset that pgdyno made.")
+@options.connection
+@options.json_option
+def command(**given: Any) -> int:
+    """Drop the pgbench tables that carry pgdyno's mark; tables of somebody else stay."""
+    resolved = server_named(given)
+    if resolved is None:
+        raise SpecError(
+            "drop needs the server whose dataset shall go, and none was named.",
+            hint="name it with -h, -d or a conninfo",
+        )
+    for warning in resolved.notes:
+        speak.note(f"warning: {warning.message} {warning.hint}")
+    with connect(resolved.target, verb="drop") as connection:
+        gone = datasets.drop(connection)
+    place = resolved.target.place
+    if gone.state == "none":
+        text = f"nothing to drop: {place} has no pgbench tables"
+    else:
+        text = f"dropped {gone} from {place}: {format_bytes(gone.size_bytes)}"
+    document = {"format": "pgdyno.drop/1", "tables": list(gone.tables), "scale": gone.scale}
+    options.write(text, json.dumps(document, indent=2), given["json_to"])
+    return 0
