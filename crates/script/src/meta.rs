@@ -273,17 +273,20 @@ impl<'a> Reader<'_, 'a> {
         let variable = time.text.strip_prefix(':');
         if variable.is_none() && !is_whole_number(time.text) {
             let message = format!("invalid sleep time, must be an integer ({})", time.text);
-            let hint = "a fraction is written in a smaller unit: 500 ms, not 0.5 s";
-            return Err(self.fault(time.offset, &message).hint(hint));
+            return Err(self.fault(time.offset, &message));
         }
         let unit_ns = match unit.map(|unit| unit.text.to_ascii_lowercase()).as_deref() {
             None | Some("s") => 1_000_000_000,
             Some("ms") => 1_000_000,
             Some("us") => 1_000,
             Some(other) => {
-                let unit = unit.expect("it was just looked at");
                 let message = format!("unrecognized time unit, must be us, ms or s ({other})");
-                return Err(self.fault(unit.offset, &message));
+                let fault = self.fault(unit.map_or(time.end(), |unit| unit.offset), &message);
+                return Err(if other.starts_with('.') {
+                    fault.hint("a fraction is written in a smaller unit: 500 ms, not 0.5 s")
+                } else {
+                    fault
+                });
             }
         };
         Ok(MetaAction::Sleep(match variable {

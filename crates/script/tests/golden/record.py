@@ -93,7 +93,9 @@ class Pgbench:
         """Return the message for a script that pgbench does not accept."""
         result = self.run([script], "-t", "1", "-M", protocol)
         assert result.returncode == 1, (script, result.stderr)
-        return re.findall(r"^pgbench: error: (.*)$", result.stderr, re.MULTILINE)[0]
+        message = re.search(r"^pgbench: error: (.*)$", result.stderr, re.MULTILINE)
+        assert message is not None, result.stderr
+        return message[1]
 
     def statements(self, script: str, protocol: str) -> list[list[str]]:
         """Return text and parameters of every statement the server was sent."""
@@ -126,7 +128,17 @@ def server(binaries: Path) -> Iterator[Path]:
         shutil.chown(folder, "postgres", "postgres")
         as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     data = folder / "data"
-    initdb = [*as_user, binaries / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-N"]
+    initdb: list[str | Path] = [
+        *as_user,
+        binaries / "initdb",
+        "-D",
+        data,
+        "-A",
+        "trust",
+        "-U",
+        "postgres",
+        "-N",
+    ]
     subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd=folder)
     settings = {
         "listen_addresses": "",
@@ -143,7 +155,7 @@ def server(binaries: Path) -> Iterator[Path]:
         [*as_user, binaries / "postgres", "-D", data, *options], cwd=folder, stderr=sys.stderr
     )
     try:
-        ready = [binaries / "pg_isready", "-q", "-h", folder]
+        ready: list[str | Path] = [binaries / "pg_isready", "-q", "-h", folder]
         while subprocess.run(ready, check=False).returncode != 0:
             assert process.poll() is None, "the server did not start"
             time.sleep(0.1)
