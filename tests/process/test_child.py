@@ -115,6 +115,18 @@ def test_a_child_lives_in_a_session_of_its_own_so_that_ctrl_c_reaches_only_us() 
         assert os.getsid(child.pid) == child.pid != os.getsid(0)
 
 
+def test_handing_over_to_another_program_undoes_what_is_registered_first() -> None:
+    script = (
+        "from pgdyno.process import child, cleanup\n"
+        "cleanup.register('folder', lambda: print('removed'))\n"
+        "child.become(['/bin/echo', 'hand over'])\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "removed\nhand over\n"
+
+
 @needs_linux
 def test_a_child_ends_when_its_parent_is_killed() -> None:
     assert gone(orphan_of_a_killed_parent(None))

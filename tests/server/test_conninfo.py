@@ -93,7 +93,8 @@ def test_a_service_in_the_environment_counts_too(
     assert resolve().target.host == "uat.example"
 
 
-def test_an_unknown_service_is_told_in_libpq_s_words() -> None:
+def test_an_unknown_service_is_told_in_libpq_s_words(home: Path) -> None:
+    (home / ".pg_service.conf").write_text("[uat]\nhost=uat.example\n")
     with pytest.raises(SpecError, match='definition of service "nowhere" not found'):
         resolve(conninfo="service=nowhere")
 

@@ -107,7 +107,7 @@ def test_only_what_measuring_needs_differs_from_the_defaults(cluster: ScratchClu
             " AND sourcefile NOT LIKE '%/data/postgresql.conf'"
             " AND setting IS DISTINCT FROM boot_val"
         ).fetchall()
-    always = {"cluster_name", "hba_file", "listen_addresses", "max_connections", "port"}
+    always = {"cluster_name", "listen_addresses", "max_connections", "port"}
     always |= {"unix_socket_directories", "unix_socket_permissions"}
     since_15 = {"compute_query_id", "track_io_timing"}  # log_checkpoints is on by default there.
     assert {name for (name,) in rows} == always | since_15
@@ -275,6 +275,7 @@ def test_a_kept_cluster_is_started_again_with_its_data_and_settings(
     with ScratchCluster.adopt(path, keep=False, listens_tcp=True) as again:
         assert one(again, "SELECT answer FROM kept") == 42
         assert one(again, "SHOW work_mem") == "7MB"
+        assert again.binaries.source == binaries.source
         with connect(again.tcp_target, verb="test") as by_password:
             assert by_password.execute("SELECT 1").fetchone() == (1,)
     assert list(open_folder.iterdir()) == []
@@ -289,20 +290,22 @@ def test_a_folder_that_is_no_kept_cluster_is_not_adopted(open_folder: Path) -> N
 def test_when_the_lab_is_killed_the_postmaster_ends_and_the_leftover_is_swept(
     binaries: Binaries, open_folder: Path
 ) -> None:
-    postmaster, socket_dir = killed_lab(binaries, open_folder, keep=False)
+    experiment = open_folder / "an-experiment-of-the-store"
+    postmaster, socket_dir = killed_lab(binaries, experiment, keep=False)
     assert until(lambda: not postmaster.is_running())
-    (left,) = open_folder.iterdir()
+    (left,) = experiment.iterdir()
     (swept,) = sweep_leftovers([open_folder])
     assert (swept.path, swept.is_removed) == (left, True)
-    assert list(open_folder.iterdir()) == []
+    assert list(experiment.iterdir()) == []
     assert not socket_dir.exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="parent-death signals are Linux's")
 def test_a_cluster_to_be_kept_outlives_a_killed_lab(binaries: Binaries, open_folder: Path) -> None:
-    postmaster, _ = killed_lab(binaries, open_folder, keep=True)
+    postmaster, socket_dir = killed_lab(binaries, open_folder, keep=True)
     assert until(lambda: not postmaster.is_running())
     assert [leftover for leftover in sweep_leftovers([open_folder]) if leftover.is_removed] == []
+    assert not socket_dir.exists()
     (path,) = kept_clusters([open_folder])
     with ScratchCluster.adopt(path, keep=False) as cluster:
         assert one(cluster, "SELECT 1") == 1
@@ -317,6 +320,7 @@ def test_an_orphaned_postmaster_is_ended_only_if_it_is_the_recorded_one(
         another = scratch.ClusterRecord(
             bin_dir=record.bin_dir,
             version=record.version,
+            source=record.source,
             user=record.user,
             checksums=False,
             settings={},

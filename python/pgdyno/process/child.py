@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ProcessError
@@ -236,6 +236,21 @@ def run(
             stderr=_tail(err),
             duration_ns=monotonic_ns() - child.started_ns,
         )
+
+
+def become(argv: Sequence[str | Path]) -> NoReturn:
+    """Hand this process over to another program, after undoing what is registered.
+
+    Raises: ProcessError if the program cannot be started.
+    """
+    arguments = [str(argument) for argument in argv]
+    cleanup.run_all()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(arguments[0], arguments)
+    except OSError as error:
+        raise ProcessError(f"{arguments[0]} cannot be started: {error.strerror}.") from error
 
 
 def _die_with_parent(death_signal: signal.Signals | None) -> Callable[[], None] | None:

@@ -235,7 +235,7 @@ def _foreign(experiment: Experiment, conditions: Conditions, target: Target) -> 
         )
     )
     # The control connection that asked is counted as used, and is closed by now.
-    room = replace(facts.connections, used=max(0, facts.connections.used - 1))
+    room = replace(facts.connections, used_count=max(0, facts.connections.used_count - 1))
     safety.refuse_too_many_clients(
         room, clients=experiment.clients_max(), control=CONTROL_CONNECTIONS
     )

@@ -21,7 +21,7 @@ import stat
 import tempfile
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pgdyno.errors import ServerError
 from pgdyno.process.host import ProcessIdentity
@@ -38,6 +38,7 @@ class ClusterRecord:
 
     bin_dir: str
     version: str
+    source: Literal["installed", "embedded"]
     user: str
     checksums: bool
     settings: dict[str, str]

@@ -26,9 +26,9 @@ class Leftover:
 def sweep_leftovers(parents: Iterable[Path] | None = None) -> list[Leftover]:
     """Remove every cluster below `parents` whose owner is dead and which was not to be kept.
 
-    Args: parents, the folders searched (None: $PGDYNO_DATA and /var/tmp). A postmaster that
-    outlived its owner is ended if pid and start time are the recorded ones. Folders of other users
-    are left alone.
+    Args: parents, the folders searched, with those directly inside them, as experiments lie in a
+    store (None: $PGDYNO_DATA and /var/tmp). A postmaster that outlived its owner is ended if pid
+    and start time are the recorded ones. Folders of other users are left alone.
     """
     found = []
     for path in _cluster_folders(_usual_parents() if parents is None else parents):
@@ -37,6 +37,7 @@ def sweep_leftovers(parents: Iterable[Path] | None = None) -> list[Leftover]:
             continue
         ended = end_orphan(folder.record)
         if folder.record.is_kept:
+            folder.remove_socket_folder()
             folder.release()
             if ended:
                 found.append(Leftover(path, ended_postmaster=True, is_removed=False))
@@ -69,5 +70,6 @@ def _cluster_folders(parents: Iterable[Path]) -> list[Path]:
         path
         for parent in dict.fromkeys(parent.absolute() for parent in parents)
         if parent.is_dir() and os.access(parent, os.R_OK | os.X_OK)
-        for path in sorted(parent.glob(f"{FOLDER_PREFIX}*"))
+        for pattern in (f"{FOLDER_PREFIX}*", f"*/{FOLDER_PREFIX}*")
+        for path in sorted(parent.glob(pattern))
     ]

@@ -44,18 +44,18 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRoom:
-    """How many sessions a server admits; `reserved` counts both kinds of reserved slots."""
+    """How many sessions a server admits; `reserved_count` has both kinds of reserved slots."""
 
     max_connections: int
-    reserved: int
-    used: int
+    reserved_count: int
+    used_count: int
     is_superuser: bool = False
 
     @property
     def free(self) -> int:
         """Return how many more sessions this role may open."""
-        kept = 0 if self.is_superuser else self.reserved
-        return max(0, self.max_connections - kept - self.used)
+        kept = 0 if self.is_superuser else self.reserved_count
+        return max(0, self.max_connections - kept - self.used_count)
 
 
 def default_script(*, is_scratch: bool) -> str:
@@ -105,8 +105,8 @@ def refuse_too_many_clients(room: ConnectionRoom, *, clients: int, control: int)
     needed = room.max_connections + wanted - room.free
     raise RefusedError(
         f"{clients} clients and {control} sessions of pgdyno's own need {wanted} connections, but"
-        f" {room.free} are free: max_connections is {room.max_connections}, {room.used} in use,"
-        f" {room.reserved} reserved.",
+        f" {room.free} are free: max_connections is {room.max_connections},"
+        f" {room.used_count} in use, {room.reserved_count} reserved.",
         hint=f"ask for at most {max(0, room.free - control)} clients, or set max_connections to at"
         f" least {needed}",
     )

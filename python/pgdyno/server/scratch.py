@@ -13,7 +13,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -121,6 +121,7 @@ class ScratchCluster:
         record = ClusterRecord(
             bin_dir=str(binaries.bin_dir),
             version=binaries.version,
+            source=binaries.source,
             user=user.name,
             checksums=default_checksums if request.checksums is None else request.checksums,
             settings=chosen,
@@ -166,7 +167,8 @@ class ScratchCluster:
             )
         record = folder.record
         chosen = server_settings.checked(record.settings if settings is None else settings)
-        binaries = find(bin_dir=Path(record.bin_dir), version=record.version.split(".")[0])
+        found = find(bin_dir=Path(record.bin_dir), version=record.version.split(".")[0])
+        binaries = replace(found, source=record.source)
         user = UserIds.of(record.user) if os.geteuid() == 0 else UserIds.current()
         cluster = cls(folder, binaries, user, keep=True)
         try:
@@ -366,6 +368,7 @@ class ScratchCluster:
     def _open(self, clients: int, *, listens_tcp: bool) -> None:
         """Prepare what every start needs: the socket's folder and who may connect."""
         self._clients, self._listens_tcp = clients, listens_tcp
+        self._folder.remove_socket_folder()  # A killed owner may have left one.
         base = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
         socket_dir = Path(tempfile.mkdtemp(prefix=SOCKET_PREFIX, dir=base))
         self._folder.update(socket_dir=str(socket_dir))

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from tests.server.pgbench_tables import load
+
+from pgdyno.errors import RefusedError, ServerError
+from pgdyno.server import dataset, facts
+from pgdyno.server.connect import Connection, connect
+from pgdyno.server.reset import reset
+from pgdyno.server.safety import OtherSessions
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.settings import read_back
+
+ALL = "pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
+
+
+@pytest.fixture(autouse=True)
+def no_tables_afterwards(cluster: ScratchCluster) -> Iterator[None]:
+    yield
+    with cluster.connect(verb="test") as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {ALL}")
+
+
+def test_an_empty_database_has_no_dataset(connection: Connection) -> None:
+    found = dataset.inspect(connection)
+    assert (found.state, found.scale, str(found)) == ("none", None, "no pgbench tables")
+    assert dataset.drop(connection) == found
+    with pytest.raises(ServerError, match="no pgbench tables") as caught:
+        dataset.require_complete(found)
+    assert "pgdyno init" in caught.value.hint
+
+
+def test_a_marked_dataset_tells_scale_size_and_options(connection: Connection) -> None:
+    load(connection, scale=1, fillfactor=90)
+    found = dataset.inspect(connection)
+    assert (found.state, found.is_marked, found.scale) == ("complete", True, 1)
+    assert found.options == {"scale": "1", "fillfactor": "90"}
+    assert 15e6 < found.size_bytes < 19e6
+    assert str(found) == "scale 1 by pgdyno"
+    assert dataset.require_complete(found) == 1
+
+
+def test_a_marked_dataset_is_dropped(connection: Connection) -> None:
+    load(connection)
+    assert dataset.drop(connection).scale == 1
+    assert dataset.inspect(connection).state == "none"
+
+
+def test_tables_without_the_mark_are_never_dropped(connection: Connection) -> None:
+    load(connection, is_marked=False)
+    assert str(dataset.inspect(connection)) == "scale 1 not by pgdyno"
+    with pytest.raises(RefusedError, match="were not made by pgdyno"):
+        dataset.drop(connection)
+    assert dataset.inspect(connection).state == "complete"
+
+
+def test_one_table_without_the_mark_makes_all_somebody_else_s(connection: Connection) -> None:
+    load(connection)
+    connection.execute("COMMENT ON TABLE pgbench_tellers IS 'pgdyno datasets are nice'")
+    assert not dataset.inspect(connection).is_marked
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ("DROP TABLE pgbench_tellers", "pgbench_tellers missing"),
+        (
+            "ALTER TABLE pgbench_accounts DROP CONSTRAINT pgbench_accounts_pkey",
+            "pgbench_accounts without a primary key",
+        ),
+        ("TRUNCATE pgbench_branches", "pgbench_branches is empty"),
+        ("DELETE FROM pgbench_accounts WHERE aid > 99990", "the last account is 99990, not 100000"),
+    ],
+)
+def test_a_partial_dataset_says_what_is_missing(
+    connection: Connection, damage: str, why: str
+) -> None:
+    load(connection)
+    connection.execute(damage)
+    found = dataset.inspect(connection)
+    assert (found.state, found.why_partial) == ("partial", why)
+    with pytest.raises(ServerError, match="incomplete pgbench tables by pgdyno") as caught:
+        dataset.require_complete(found)
+    assert "after pgdyno drop" in caught.value.hint
+    assert dataset.drop(connection).state == "partial"
+    assert dataset.inspect(connection).state == "none"
+
+
+def test_a_dataset_in_use_is_not_waited_for_long(
+    connection: Connection, cluster: ScratchCluster
+) -> None:
+    load(connection)
+    with cluster.connect(verb="test") as other, other.transaction():
+        other.execute("LOCK TABLE pgbench_history IN ACCESS SHARE MODE")
+        with pytest.raises(ServerError, match="not dropped: canceling statement due to lock"):
+            dataset.drop(connection, lock_timeout_ms=50)
+    assert dataset.inspect(connection).state == "complete"
+
+
+def test_partitioned_accounts_count_with_their_partitions(connection: Connection) -> None:
+    load(connection)
+    plain = dataset.inspect(connection)
+    connection.execute("ALTER TABLE pgbench_accounts RENAME TO source")
+    connection.execute("ALTER INDEX pgbench_accounts_pkey RENAME TO source_pkey")
+    connection.execute(
+        "CREATE TABLE pgbench_accounts (aid int PRIMARY KEY, bid int, abalance int,"
+        " filler char(84)) PARTITION BY RANGE (aid)"
+    )
+    connection.execute(
+        "CREATE TABLE pgbench_accounts_1 PARTITION OF pgbench_accounts"
+        " FOR VALUES FROM (MINVALUE) TO (MAXVALUE)"
+    )
+    connection.execute("INSERT INTO pgbench_accounts SELECT * FROM source")
+    connection.execute("DROP TABLE source")
+    found = dataset.inspect(connection)
+    assert (found.state, found.is_marked) == ("complete", False)
+    assert found.size_bytes == pytest.approx(plain.size_bytes, rel=0.25)
+
+
+def test_the_reset_is_whole_on_a_marked_dataset(connection: Connection) -> None:
+    load(connection)
+    connection.execute("INSERT INTO pgbench_history SELECT 1, 1, 1, 1 FROM generate_series(1, 7)")
+    connection.execute("UPDATE pgbench_accounts SET abalance = 1 WHERE aid <= 100")
+    done = reset(connection, dataset.inspect(connection), is_scratch=True)
+    assert done.is_whole
+    assert [step.name for step in done.steps] == ["empty history", "vacuum", "checkpoint"]
+    assert done.history_rows_removed == 7
+    assert connection.execute("SELECT count(*) FROM pgbench_history").fetchone() == (0,)
+    json.dumps(done.as_document())
+
+
+def test_the_reset_leaves_somebody_else_s_tables_alone(connection: Connection) -> None:
+    load(connection, is_marked=False)
+    connection.execute("INSERT INTO pgbench_history VALUES (1, 1, 1, 1)")
+    done = reset(connection, dataset.inspect(connection), is_scratch=False)
+    assert [step.skipped for step in done.steps] == ["no table is pgdyno's"] * 2 + [""]
+    assert connection.execute("SELECT count(*) FROM pgbench_history").fetchone() == (1,)
+
+
+def test_what_rights_forbid_is_left_out_of_the_reset_and_said(
+    cluster: ScratchCluster, connection: Connection
+) -> None:
+    load(connection)
+    connection.execute("CREATE ROLE plain LOGIN")
+    connection.execute(f"GRANT SELECT, TRUNCATE ON {ALL} TO plain")
+    try:
+        with connect(replace(cluster.target, user="plain"), verb="test") as plain:
+            done = reset(plain, dataset.inspect(plain), is_scratch=False)
+        said = {step.name: step.skipped for step in done.steps}
+        assert said["empty history"] == ""
+        assert "checkpoint" in said["checkpoint"].lower()
+        assert "pgbench_accounts" in said["vacuum"]
+        assert not done.is_whole
+    finally:
+        connection.execute(f"REVOKE ALL ON {ALL} FROM plain")
+        connection.execute("DROP ROLE plain")
+
+
+def test_facts_of_a_local_server_are_complete(
+    cluster: ScratchCluster, connection: Connection
+) -> None:
+    load(connection)
+    found = facts.collect(connection, cluster.target)
+    assert (found.version, found.major) == (cluster.binaries.version, cluster.binaries.major)
+    assert (found.is_local, found.postmaster_pid) == (True, cluster.pid)
+    assert found.shared_buffers_bytes == 128 << 20
+    assert found.settings["max_connections"] == "30"
+    assert found.durability["fsync"] == "on"
+    assert found.weakened_durability == ()
+    assert found.rights["superuser"]
+    assert found.ram_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert found.data_storage is not None
+    assert found.data_storage.path == str(cluster.data_dir)
+    assert found.connections.max_connections == 30
+    json.dumps(found.as_document())
+
+
+def test_line_1_names_the_target(cluster: ScratchCluster, connection: Connection) -> None:
+    load(connection)
+    found = facts.collect(connection, cluster.target)
+    line = facts.target_line(replace(found, ram_bytes=64 << 30, others=()))
+    size = found.dataset.size_bytes / 2**20
+    assert line.startswith(
+        f"scratch local:{found.port}/postgres  PostgreSQL {found.version}, scale 1 by pgdyno:"
+        f" {size:.0f} MB = {size / 128:.2g}x shared_buffers = {size / 65536:.2g}x RAM, "
+    )
+    assert found.data_storage is not None
+    assert line.endswith(f"{found.data_storage.file_system} on {found.data_storage.device}")
+    far = replace(
+        found,
+        host="db1",
+        is_scratch=False,
+        is_standby=True,
+        ram_bytes=None,
+        data_storage=None,
+        wal_storage=None,
+        dataset=dataset.Dataset("none"),
+        database_size_bytes=412 << 30,
+        others=(OtherSessions("erp", 30), OtherSessions("", 7)),
+    )
+    assert facts.target_line(far) == (
+        f"db1:{found.port}/postgres  PostgreSQL {found.version} standby,"
+        " 412 GB = 3296x shared_buffers, 37 sessions of 2 other applications"
+    )
+
+
+def test_weakened_durability_is_named(cluster: ScratchCluster) -> None:
+    cluster.apply({"fsync": "off", "synchronous_commit": "off"})
+    try:
+        with cluster.connect(verb="test") as connection:
+            found = facts.collect(connection, cluster.target)
+        assert found.weakened_durability == ("fsync", "synchronous_commit")
+    finally:
+        cluster.apply({})
+
+
+def test_a_plain_role_sees_what_it_may(cluster: ScratchCluster, connection: Connection) -> None:
+    connection.execute("CREATE ROLE plain LOGIN")
+    try:
+        target = replace(cluster.target, user="plain")
+        with connect(target, verb="test") as plain:
+            found = facts.collect(plain, target)
+        assert not any(found.rights[name] for name in ("superuser", "pg_monitor", "pg_checkpoint"))
+        assert found.data_storage is None
+        assert "data_directory" not in found.settings
+    finally:
+        connection.execute("DROP ROLE plain")
+
+
+def test_sessions_of_pgdyno_are_not_others(cluster: ScratchCluster, connection: Connection) -> None:
+    with (
+        connect(cluster.target, verb="bench", run="2"),
+        connect(cluster.target, verb="test") as other,
+    ):
+        other.execute("SET application_name = 'erp'")
+        assert facts.other_sessions(connection) == (OtherSessions("erp", 1),)
+        assert facts.connection_room(connection).used_count == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "is_seen"),
+    [
+        ("shared_buffers", "128MB", True),
+        ("shared_buffers", "131072kB", True),
+        ("shared_buffers", "16384", True),
+        ("shared_buffers", "0.125GB", True),
+        ("shared_buffers", "64MB", False),
+        ("checkpoint_timeout", "5min", True),
+        ("checkpoint_timeout", "300", True),
+        ("checkpoint_timeout", "300s", True),
+        ("checkpoint_timeout", "301s", False),
+        ("fsync", "true", True),
+        ("fsync", "1", True),
+        ("fsync", "of", False),
+        ("synchronous_commit", "ON", True),
+        ("synchronous_commit", "off", False),
+        ("random_page_cost", "4.0", True),
+        ("random_page_cost", "1.1", False),
+        ("wal_buffers", "-1", True),
+        ("search_path", '"$user", public', True),
+        ("no_such_setting", "1", False),
+    ],
+)
+def test_a_setting_is_read_back_in_any_unit(
+    connection: Connection, name: str, wanted: str, is_seen: bool
+) -> None:
+    assert (read_back(connection, {name: wanted}) == []) is is_seen
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (7_838_315_315, "7.3 GB"),
+        (412 << 30, "412 GB"),
+        (1 << 20, "1.0 MB"),
+    ],
+)
+def test_sizes_have_units(size_bytes: int, text: str) -> None:
+    assert facts.format_bytes(size_bytes) == text
