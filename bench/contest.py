@@ -1,0 +1,116 @@
+"""Two programs in turn, until their ratio is known to 3 % or 30 pairs are spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from bench.loads import Measured
+from pgdyno.analysis.compare import compare, is_reversed, log_ratios
+from pgdyno.analysis.estimate import Estimate
+
+HALF_WIDTH_RATIO = 0.03
+PAIRS_MIN, PAIRS_MAX = 4, 30
+
+Verdict = Literal["pass", "open", "falls short"]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One ratio, ours over theirs, and the side of `reach` it has to lie on."""
+
+    name: str
+    value: Callable[[Measured], float]
+    reach: float
+    wants: Literal["at most", "at least"]
+
+    def verdict(self, ratio: Estimate) -> Verdict:
+        """Return whether the whole interval lies on the right side."""
+        if ratio.low is None or ratio.high is None:
+            return "open"
+        if self.wants == "at most":
+            good, bad = ratio.high <= self.reach, ratio.low > self.reach
+        else:
+            good, bad = ratio.low >= self.reach, ratio.high < self.reach
+        return "pass" if good else "falls short" if bad else "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What is compared: `theirs` and `ours` each do one whole run."""
+
+    name: str
+    theirs: Callable[[], Measured]
+    ours: Callable[[], Measured]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One line of the result."""
+
+    row: str
+    ratio: Estimate
+    reach: str
+    verdict: Verdict
+    pairs: tuple[tuple[Measured, Measured], ...]
+
+    def as_document(self) -> dict[str, object]:
+        """Return the line with every run it is made of, theirs first."""
+        return {
+            "row": self.row,
+            "ratio": self.ratio.to_json(),
+            "reach": self.reach,
+            "verdict": self.verdict,
+            "pairs": [[asdict(theirs), asdict(ours)] for theirs, ours in self.pairs],
+        }
+
+
+def hold(contest: Contest, *, pairs_max: int = PAIRS_MAX, say: Progress) -> list[Answer]:
+    """Run pairs, in an order that a drift cannot favour, and answer every question.
+
+    Raises: RuntimeError with the words of the program that failed.
+    """
+    pairs: list[tuple[Measured, Measured]] = []
+    while True:
+        if is_reversed(len(pairs)):
+            ours = contest.ours()
+            theirs = contest.theirs()
+        else:
+            theirs = contest.theirs()
+            ours = contest.ours()
+        pairs.append((theirs, ours))
+        answers = [answer(contest, question, pairs) for question in contest.questions]
+        say(f"{contest.name}: pair {len(pairs)}, " + ", ".join(shown(a.ratio) for a in answers))
+        known = all(half_width_ratio(a.ratio) <= HALF_WIDTH_RATIO for a in answers)
+        if len(pairs) >= pairs_max or (len(pairs) >= PAIRS_MIN and known):
+            return answers
+
+
+def answer(
+    contest: Contest, question: Question, pairs: Sequence[tuple[Measured, Measured]]
+) -> Answer:
+    """Return the ratio of means of log pairs with its t interval, and what it says."""
+    theirs = [question.value(first) for first, _ in pairs]
+    ours = [question.value(second) for _, second in pairs]
+    ratio = compare(log_ratios(theirs, ours), looks="fixed").ratio
+    row = f"{contest.name}: {question.name}" if question.name else contest.name
+    reach = f"{question.wants} {question.reach:g}"
+    return Answer(row, ratio, reach, question.verdict(ratio), tuple(pairs))
+
+
+def half_width_ratio(ratio: Estimate) -> float:
+    """Return the half-width of the interval on the log scale; infinite without an interval."""
+    if ratio.low is None or ratio.high is None:
+        return math.inf
+    return math.log(ratio.high / ratio.low) / 2
+
+
+def shown(ratio: Estimate) -> str:
+    """Return the ratio with its interval, or the words that there is none."""
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3f} (no interval: n = {ratio.n})"
+    return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"

@@ -1,0 +1,193 @@
+"""The programs that are compared, each as one function: arguments in, `Measured` out."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench import processes
+from bench.yardsticks import program_path
+from pgdyno.clock import read_pair
+from pgdyno.engine.job import (
+    BuiltinScript,
+    ClockPairModel,
+    ClosedLoop,
+    Connect,
+    EngineTarget,
+    HostPort,
+    InitWork,
+    Job,
+    LoadWork,
+    MeasureDuration,
+    OpenLoop,
+    RateStep,
+    ScriptSource,
+)
+from pgdyno.engine.records import Failure, Hello, Summary, parse_record
+from pgdyno.engine.stream import engine_path
+from pgdyno.server.find import Binaries
+from pgdyno.server.target import Target
+
+SECOND_NS = 1_000_000_000
+_SLACK_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run of one program. `tps` counts no time for connecting; `cpu_ns` is all of it."""
+
+    program: str
+    transactions: int
+    tps: float
+    cpu_ns: int
+    wall_ns: int
+    resident_bytes_max: int
+
+    @property
+    def cpu_ns_per_transaction(self) -> float:
+        """Return what one transaction costs the client."""
+        return self.cpu_ns / self.transactions
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What both programs are asked to do: prepared select-only on `target`."""
+
+    target: Target
+    clients: int
+    seconds: float
+    threads: int
+    rate_tps: float | None = None
+
+
+def engine(load: Load) -> Measured:
+    """Run the load engine, with the defaults of the lab."""
+    arrivals: ClosedLoop | OpenLoop = ClosedLoop(clients=load.clients)
+    if load.rate_tps is not None:
+        step = RateStep(duration_ns=0, from_tps=load.rate_tps, to_tps=load.rate_tps)
+        arrivals = OpenLoop(clients=load.clients, process="poisson", steps=(step,))
+    work = LoadWork(
+        threads=load.threads,
+        seed=1,
+        protocol="prepared",
+        scripts=(ScriptSource(name="select-only", source=BuiltinScript(builtin="select-only")),),
+        arrivals=arrivals,
+        connect=Connect(timeout_ns=60 * SECOND_NS),
+        warm_ns=0,
+        measure=MeasureDuration(duration_ns=int(load.seconds * SECOND_NS)),
+    )
+    measured, summary = _run_engine(load.target, work, load.seconds)
+    span = summary.span("measure")
+    assert span is not None, "the engine measured nothing"
+    return replace(
+        measured,
+        transactions=summary.transactions_committed_all_phases,
+        tps=summary.counts.completed / ((span.ended_ns - span.began_ns) / 1e9),
+    )
+
+
+def engine_init(target: Target, scale: int, jobs: int) -> Measured:
+    """Load the pgbench tables with the engine."""
+    work = InitWork(scale=scale, jobs=jobs, mark="pgdyno bench")
+    measured, _ = _run_engine(target, work, 600)
+    return measured
+
+
+def engine_facts(target: Target) -> Hello:
+    """Return who the engine says it is: version, build profile, commit. It does not connect."""
+    work = InitWork(scale=1, jobs=1, mark="pgdyno bench")
+    ended = processes.run(
+        [engine_path(), "check-job"], given=_job(target, work).to_line(), timeout_s=30
+    )
+    hello = parse_record(ended.stdout.splitlines()[-1])
+    assert isinstance(hello, Hello)
+    return hello
+
+
+def _job(target: Target, work: LoadWork | InitWork) -> Job:
+    clock = read_pair()
+    return Job(
+        clock=ClockPairModel(monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns),
+        target=EngineTarget(
+            hosts=(HostPort(host=target.host, port=target.port),),
+            user=target.user,
+            database=target.database,
+            password=target.password,
+            application_name="pgdyno/bench/ratios",
+            sslmode="disable",
+        ),
+        work=work,
+    )
+
+
+def _run_engine(
+    target: Target, work: LoadWork | InitWork, seconds: float
+) -> tuple[Measured, Summary]:
+    argv: list[str | Path] = [engine_path(), "run"]
+    try:
+        ended = processes.run(
+            argv, given=_job(target, work).to_line(), timeout_s=seconds + _SLACK_S
+        )
+    except processes.Failed as failed:
+        records = [parse_record(line) for line in failed.stdout.splitlines()]
+        errors = [record.message for record in records if isinstance(record, Failure)]
+        raise RuntimeError(f"engine: {errors[0]}" if errors else str(failed)) from failed
+    records = [parse_record(line) for line in ended.stdout.splitlines()]
+    summary = records[-1]
+    assert isinstance(summary, Summary)
+    measured = Measured("engine", 0, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
+    return measured, summary
+
+
+def pgbench(binaries: Binaries, load: Load) -> Measured:
+    """Run the real pgbench binary, not a distribution's wrapper."""
+    argv: list[str | Path] = [binaries.program("pgbench"), "-n", "-S", "-M", "prepared"]
+    argv += ["-c", str(load.clients), "-j", str(load.threads), "-T", f"{load.seconds:.0f}"]
+    if load.rate_tps is not None:
+        argv += ["-R", f"{load.rate_tps:.0f}"]
+    ended = processes.run([*argv, *_where(load.target)], timeout_s=load.seconds + _SLACK_S)
+    said = ended.stdout
+    return Measured(
+        "pgbench",
+        int(_number(said, r"transactions actually processed: (\d+)")),
+        _number(said, r"tps = ([\d.]+)"),
+        ended.cpu_ns,
+        ended.wall_ns,
+        ended.resident_bytes_max,
+    )
+
+
+def pgbench_init(binaries: Binaries, target: Target, scale: int) -> Measured:
+    """Load the pgbench tables with `pgbench -i`."""
+    argv: list[str | Path] = [binaries.program("pgbench"), "-i", "-q", "-s", str(scale)]
+    ended = processes.run([*argv, *_where(target)], timeout_s=600)
+    return Measured("pgbench -i", 0, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
+
+
+def bare_loop(socket: Path, clients: int, seconds: float) -> Measured:
+    """Run the bare loop on a server's socket."""
+    program = program_path("pgdyno-bare-loop")
+    argv: list[str | Path] = [program, socket, str(clients), f"{seconds:.0f}"]
+    ended = processes.run(argv, timeout_s=seconds + _SLACK_S)
+    said = json.loads(ended.stdout)
+    return Measured(
+        "bare loop",
+        said["transactions"],
+        said["transactions"] / (said["wall_ns"] / 1e9),
+        ended.cpu_ns,
+        ended.wall_ns,
+        ended.resident_bytes_max,
+    )
+
+
+def _where(target: Target) -> list[str]:
+    return ["-h", target.host, "-p", target.ports, "-U", target.user, target.database]
+
+
+def _number(text: str, pattern: str) -> float:
+    found = re.search(pattern, text)
+    if found is None:
+        raise RuntimeError(f"pgbench did not say {pattern!r}: {text[-500:]}")
+    return float(found[1])

@@ -1,0 +1,104 @@
+"""One program from start to end: its output, its CPU time, its peak memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.process import signals
+
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a program cost. `cpu_ns` is user and system time, from its first instruction on."""
+
+    stdout: str
+    stderr: str
+    cpu_ns: int
+    wall_ns: int
+    resident_bytes_max: int
+
+
+class Failed(RuntimeError):
+    """A program ended badly; what it said until then is kept."""
+
+    def __init__(self, message: str, stdout: str) -> None:
+        super().__init__(message)
+        self.stdout = stdout
+
+
+def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = None) -> Ended:
+    """Run a program to its end; its standard input stays open until then.
+
+    Raises: Failed with its last words if it fails; RuntimeError if it does not end in time.
+    """
+    begun_ns = monotonic_ns()
+    with (
+        subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process,
+        _Collected(process) as collected,
+    ):
+        assert process.stdin
+        if given is not None:
+            process.stdin.write(given)
+            process.stdin.flush()
+        resident_bytes = 0
+        while True:
+            # Subtle: VmHWM is the program's own; ru_maxrss would begin with that of Python.
+            resident_bytes = max(resident_bytes, _resident_bytes_max(process.pid))
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if monotonic_ns() - begun_ns > timeout_s * 1e9:
+                process.kill()
+                raise RuntimeError(f"{argv[0]} did not end within {timeout_s:g} s")
+            signals.sleep(_LOOK_S)
+        wall_ns = monotonic_ns() - begun_ns
+        process.returncode = os.waitstatus_to_exitcode(status)
+    out, err = collected.texts()
+    if process.returncode != 0:
+        words = " ".join((err or out).split()[-60:])
+        raise Failed(f"{Path(argv[0]).name} ended with {process.returncode}: {words}", out)
+    cpu_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
+    return Ended(out, err, cpu_ns, wall_ns, resident_bytes)
+
+
+class _Collected:
+    """Reads both outputs of a process, so that it never waits for us."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._chunks: dict[str, bytes] = {}
+        streams = {"out": process.stdout, "err": process.stderr}
+        self._threads = [
+            threading.Thread(target=lambda n=name, s=stream: self._chunks.update({n: s.read()}))
+            for name, stream in streams.items()
+        ]
+
+    def __enter__(self) -> _Collected:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def texts(self) -> tuple[str, str]:
+        return self._chunks["out"].decode(), self._chunks["err"].decode(errors="replace")
+
+
+def _resident_bytes_max(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    found = [line.split()[1] for line in text.splitlines() if line.startswith("VmHWM:")]
+    return int(found[0]) * 1024 if found else 0

@@ -1,0 +1,137 @@
+"""The rows of `make bench`: one small function each, from what is there to its contests."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from psycopg import sql
+
+from bench import loads
+from bench.contest import Contest, Question
+from bench.loads import Load, Measured
+from bench.yardsticks import NullServer
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+CLIENTS = (8, 64, 250)
+MIB = 1 << 20
+_database_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a row may use: a server with the pgbench tables loaded, and how long a run lasts."""
+
+    server: ScratchCluster
+    seconds: float
+    init_scale: int
+    threads: int
+    stack: ExitStack
+
+
+def cpu_per_transaction(run: Measured) -> float:
+    """Return the client's CPU time of one transaction, ns."""
+    return run.cpu_ns_per_transaction
+
+
+def throughput(run: Measured) -> float:
+    """Return transactions per second."""
+    return run.tps
+
+
+def peak_memory(run: Measured) -> float:
+    """Return the largest resident size, bytes."""
+    return float(run.resident_bytes_max)
+
+
+def duration(run: Measured) -> float:
+    """Return how long the program ran, ns."""
+    return float(run.wall_ns)
+
+
+def select_only(bench: Bench) -> Iterator[Contest]:
+    """Prepared select-only on a real server, against pgbench."""
+    for clients in CLIENTS:
+        load = Load(bench.server.target, clients, bench.seconds, min(bench.threads, clients))
+        yield Contest(
+            f"-S prepared, {clients} clients",
+            partial(loads.pgbench, bench.server.binaries, load),
+            partial(loads.engine, load),
+            (
+                Question("client CPU per transaction", cpu_per_transaction, 0.7, "at most"),
+                Question("tps", throughput, 1.15, "at least"),
+            ),
+        )
+
+
+def bare_loop(bench: Bench) -> Iterator[Contest]:
+    """What the engine costs beyond the system calls no client can do without."""
+    for clients in (8, 64):
+        null = bench.stack.enter_context(NullServer())
+        load = Load(null.target, clients, bench.seconds, 1)
+        yield Contest(
+            f"null server, {clients} clients, vs bare loop",
+            partial(loads.bare_loop, null.socket, clients, bench.seconds),
+            partial(loads.engine, load),
+            (Question("client CPU per transaction", cpu_per_transaction, 1.25, "at most"),),
+        )
+
+
+def many_connections(bench: Bench) -> Iterator[Contest]:
+    """8,000 connections that share 2,000 transactions a second, against pgbench."""
+    null = bench.stack.enter_context(NullServer())
+    load = Load(null.target, 8000, 2 * bench.seconds, bench.threads, rate_tps=2000)
+    yield Contest(
+        "8,000 connections, 2,000 tx/s",
+        partial(loads.pgbench, bench.server.binaries, load),
+        partial(loads.engine, load),
+        (
+            Question("client CPU per transaction", cpu_per_transaction, 0.1, "at most"),
+            # pgbench needs 107 MiB for these; 64 MiB is 0.6 of that.
+            Question("resident memory", peak_memory, 64 / 107, "at most"),
+        ),
+    )
+
+
+def init(bench: Bench) -> Iterator[Contest]:
+    """Loading the pgbench tables, against `pgbench -i`."""
+
+    def theirs() -> Measured:
+        with_database = _fresh_database(bench.server)
+        return loads.pgbench_init(bench.server.binaries, with_database, bench.init_scale)
+
+    def ours() -> Measured:
+        with_database = _fresh_database(bench.server)
+        return loads.engine_init(with_database, bench.init_scale, bench.threads)
+
+    yield Contest(
+        f"init, scale {bench.init_scale}",
+        theirs,
+        ours,
+        (Question("duration", duration, 1 / 1.5, "at most"),),
+    )
+
+
+def _fresh_database(server: ScratchCluster) -> Target:
+    """Replace the database of the last run by an empty one, everything before it on disk."""
+    number = next(_database_numbers)
+    with server.connect() as session:
+        for name, verb in (
+            (number - 1, "DROP DATABASE IF EXISTS {}"),
+            (number, "CREATE DATABASE {}"),
+        ):
+            session.execute(sql.SQL(verb).format(sql.Identifier(f"init_{name}")))
+        session.execute("CHECKPOINT")
+    return server.target.with_database(f"init_{number}")
+
+
+ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
+    "select-only": select_only,
+    "bare-loop": bare_loop,
+    "many-connections": many_connections,
+    "init": init,
+}
