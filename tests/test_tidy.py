@@ -128,7 +128,7 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         python_rules.printing_in_one_place,
         "python/pgdyno/run/a.py",
         "import sys\nsys.stderr.write('x')",
-        "import sys\nsys.exit(1)",
+        "import sys\nsys.stdout.flush()\nsys.exit(1)",
     ),
     (
         python_rules.one_clock,

@@ -113,7 +113,7 @@ def processes_in_one_place(source: Source) -> Iterator[str]:
 def printing_in_one_place(source: Source) -> Iterator[str]:
     """Only `cli` prints."""
     if source.package and source.package != "cli":
-        yield from _uses(source, PRINTING_NAMES, "belongs to cli/")
+        yield from _uses(source, PRINTING_NAMES, "belongs to cli/", except_for=("flush", "isatty"))
 
 
 def one_clock(source: Source) -> Iterator[str]:
@@ -130,11 +130,19 @@ def seeded_randomness(source: Source) -> Iterator[str]:
             yield source.problem(call.lineno, f"{name}() without a seed")
 
 
-def _uses(source: Source, pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """Yield a problem for each use of a name that matches, whole chains only."""
+def _uses(
+    source: Source, pattern: re.Pattern[str], text: str, *, except_for: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yield a problem for each use of a name that matches, unless for one of these methods."""
     seen: set[tuple[int, str]] = set()
-    for node, name in source.names():
-        if pattern.match(name) and (node.lineno, name) not in seen:
+    names = list(source.names())
+    harmless = {
+        id(node.value)
+        for node, _ in names
+        if isinstance(node, ast.Attribute) and node.attr in except_for
+    }
+    for node, name in names:
+        if pattern.match(name) and (node.lineno, name) not in seen and id(node) not in harmless:
             seen.add((node.lineno, name))
             yield source.problem(node.lineno, f"{name} {text}")
     for line, name in source.imports():
