@@ -72,10 +72,12 @@ def totals_between(before: Totals, after: Totals) -> Totals:
         earlier = before.get(name)
         if name == "is_exact" or name.endswith((".stats_reset_ns", ".connections")):
             continue
-        table = name.split(".")[0]
-        was_reset = before.get(f"{table}.stats_reset_ns") != after.get(f"{table}.stats_reset_ns")
-        is_usable = value is not None and earlier is not None and value >= earlier
-        grown[name] = value - earlier if is_usable and not was_reset else None  # type: ignore[operator]
+        reset = f"{name.split('.')[0]}.stats_reset_ns"
+        was_reset = before.get(reset) != after.get(reset)
+        if value is None or earlier is None or value < earlier or was_reset:
+            grown[name] = None
+        else:
+            grown[name] = value - earlier
     return grown
 
 
