@@ -1,0 +1,63 @@
+"""Changes of level within a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.statistics.noise import autocorrelated
+
+from pgdyno.analysis.change_points import _energy_splits, change_points
+
+SECOND_NS = 1_000_000_000
+
+
+def test_a_drop_is_found_and_dated() -> None:
+    counts = np.random.default_rng(1).normal(1000, 30, 60)
+    counts[35:] -= 200
+    (found,) = change_points(counts, interval_ns=SECOND_NS, seed=1)
+    assert found.index == 35
+    assert found.time_ns == 35 * SECOND_NS
+    assert found.before.value == pytest.approx(counts[:35].mean())
+    assert found.after.value == pytest.approx(counts[35:].mean())
+    assert found.p_value_ratio == 1 / 200
+
+
+def test_several_changes_of_an_hour_are_found_to_the_second() -> None:
+    counts = np.random.default_rng(2).normal(1000, 40, 3600)
+    counts[1000:1500] -= 150
+    counts[3000:] += 100
+    found = change_points(counts, interval_ns=SECOND_NS, seed=1)
+    assert [point.index for point in found] == pytest.approx([1000, 1500, 3000], abs=2)
+
+
+def test_steady_noise_has_no_change_even_when_it_lasts() -> None:
+    rng = np.random.default_rng(3)
+    for phi in (0.0, 0.3, 0.6):
+        series = 1000 + 50 * autocorrelated(rng, phi, 60, 120)
+        found = [bool(change_points(one, interval_ns=SECOND_NS, seed=1)) for one in series]
+        assert sum(found) <= 6, phi  # tested at 1 %; 10 % would be 6
+
+
+def test_a_single_stall_is_no_change_of_level() -> None:
+    counts = np.random.default_rng(4).normal(1000, 30, 120)
+    counts[50] = 0
+    assert change_points(counts, interval_ns=SECOND_NS, seed=1) == ()
+
+
+@pytest.mark.parametrize("counts", [[5.0] * 60, [1.0, 2.0, 3.0]])
+def test_nothing_is_found_where_nothing_can_be(counts: list[float]) -> None:
+    assert change_points(counts, interval_ns=SECOND_NS, seed=1) == ()
+
+
+def test_the_energy_of_a_split_is_the_one_of_the_definition() -> None:
+    points = np.random.default_rng(5).normal(size=14)
+    split, energy = _energy_splits(np.abs(points[:, None] - points[None, :])[None])
+    scores = {}
+    for cut in range(5, 10):
+        x, y = points[:cut], points[cut:]
+        between = np.mean([abs(a - b) for a in x for b in y])
+        within_x = np.mean([abs(a - b) for i, a in enumerate(x) for b in x[i + 1 :]])
+        within_y = np.mean([abs(a - b) for i, a in enumerate(y) for b in y[i + 1 :]])
+        scores[cut] = cut * (14 - cut) / 14 * (2 * between - within_x - within_y)
+    assert int(split[0]) == max(scores, key=lambda cut: scores[cut])
+    assert float(energy[0]) == pytest.approx(max(scores.values()))

@@ -1,0 +1,107 @@
+"""Factorial effects and passes against effects that were put in."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.contrasts import factorial, passes
+from pgdyno.errors import AnalysisError
+
+FACTORS = {"buffers": ["128MB", "4GB"], "wal": ["off", "on"], "io": ["worker", "sync", "uring"]}
+CELLS = [
+    dict(zip(FACTORS, combination, strict=True))
+    for combination in itertools.product(*FACTORS.values())
+]
+
+
+def cell_mean(cell: dict[str, str]) -> float:
+    """4GB: x1.5; uring: x1.2; wal on: x0.9, and a further x0.8 together with 4GB."""
+    factor = 1.0
+    factor *= 1.5 if cell["buffers"] == "4GB" else 1.0
+    factor *= 0.9 if cell["wal"] == "on" else 1.0
+    factor *= 0.8 if (cell["buffers"], cell["wal"]) == ("4GB", "on") else 1.0
+    factor *= 1.2 if cell["io"] == "uring" else 1.0
+    return 1000 * factor
+
+
+def rounds(count: int, noise: float, seed: int = 1) -> FloatArray:
+    rng = np.random.default_rng(seed)
+    truth = np.array([cell_mean(cell) for cell in CELLS])
+    round_level = np.exp(0.2 * rng.standard_normal((count, 1)))  # a round is a block
+    return np.asarray(truth * round_level * np.exp(noise * rng.standard_normal((count, 12))))
+
+
+def test_effects_put_in_come_out() -> None:
+    found = {effect.name: effect for effect in factorial(FACTORS, CELLS, rounds(3, 1e-9))}
+    assert found["buffers=4GB"].ratio.value == pytest.approx(1.5 * math.sqrt(0.8))
+    assert found["wal=on"].ratio.value == pytest.approx(0.9 * math.sqrt(0.8))
+    assert found["io=uring"].ratio.value == pytest.approx(1.2)
+    assert found["io=sync"].ratio.value == pytest.approx(1.0)
+    assert found["buffers=4GB x wal=on"].ratio.value == pytest.approx(0.8)
+    assert found["wal=on x io=uring"].ratio.value == pytest.approx(1.0)
+    assert len(found) == 4 + 5
+    assert all(effect.aliased_with == () for effect in found.values())
+
+
+def test_an_effect_is_the_paired_t_test_over_rounds() -> None:
+    metric = rounds(6, 0.05)
+    effect = factorial(FACTORS, CELLS, metric)[0]
+    is_high = np.array([cell["buffers"] == "4GB" for cell in CELLS])
+    high, low = np.log(metric)[:, is_high].mean(axis=1), np.log(metric)[:, ~is_high].mean(axis=1)
+    test = stats.ttest_rel(high, low)
+    assert effect.p_value_ratio == pytest.approx(test.pvalue)
+    interval = test.confidence_interval(0.95)
+    assert effect.ratio.low == pytest.approx(math.exp(interval.low))
+    assert effect.ratio.high == pytest.approx(math.exp(interval.high))
+    assert effect.p_adjusted_ratio >= effect.p_value_ratio
+
+
+def test_a_half_fraction_names_what_it_cannot_tell_apart() -> None:
+    # 2^(4-1) with d = abc: two-way interactions are mixed in pairs, main effects stay clear.
+    names = "abcd"
+    cells, tps = [], []
+    for a, b, c in itertools.product((-1, 1), repeat=3):
+        signs = dict(zip(names, (a, b, c, a * b * c), strict=True))
+        cells.append({name: "on" if sign > 0 else "off" for name, sign in signs.items()})
+        tps.append(1000 * math.exp(0.1 * signs["a"] + 0.05 * signs["a"] * signs["b"]))
+    factors = {name: ["off", "on"] for name in names}
+    metric = np.array([tps, [value * 1.01 for value in tps]])
+    found = {effect.name: effect for effect in factorial(factors, cells, metric)}
+    assert found["a=on"].ratio.value == pytest.approx(math.exp(0.2))
+    assert found["a=on"].aliased_with == ()
+    assert found["a=on x b=on"].aliased_with == ("c=on x d=on",)
+    assert found["c=on x d=on"].ratio.value == found["a=on x b=on"].ratio.value
+
+
+def test_cells_that_mix_up_main_effects_are_refused() -> None:
+    cells = [{"a": "off", "b": "off"}, {"a": "on", "b": "on"}]
+    with pytest.raises(AnalysisError, match="mix up a=on and b=on"):
+        factorial({"a": ["off", "on"], "b": ["off", "on"]}, cells, [[1.0, 2.0], [1.0, 2.0]])
+
+
+@pytest.mark.parametrize("metric", [[[1.0, 2.0]], [[1.0], [2.0]], [[1.0, 0.0], [1.0, 2.0]]])
+def test_a_metric_that_makes_no_contrast_is_refused(metric: list[list[float]]) -> None:
+    with pytest.raises(AnalysisError):
+        factorial({"a": ["off", "on"]}, [{"a": "off"}, {"a": "on"}], metric)
+
+
+def test_passes_compare_with_the_base_and_with_the_pass_before() -> None:
+    rng = np.random.default_rng(2)
+    truth = np.array([1000.0, 1100.0, 1100.0])
+    metric = truth * np.exp(0.005 * rng.standard_normal((10, 3)))
+    first, second = passes(["base", "settings", "settings + fillfactor"], metric)
+    assert (first.to_base.verdict, first.to_previous.verdict) == ("faster", "faster")
+    assert second.to_base.verdict == "faster"
+    assert second.to_previous.verdict == "no difference"
+    assert second.to_base.level_ratio == pytest.approx(1 - 0.05 / 3)
+
+
+def test_a_base_alone_has_no_passes() -> None:
+    with pytest.raises(AnalysisError, match="at least one change"):
+        passes(["base"], [[1.0], [1.0]])

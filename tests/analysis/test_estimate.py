@@ -1,0 +1,66 @@
+"""Estimates, and intervals over runs against published and tabled values."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pgdyno.analysis.estimate import Estimate, mean_between_runs, t_quantile, without_interval
+from pgdyno.errors import AnalysisError
+
+# Student 1908: hours of sleep gained by ten patients, drug 2 minus drug 1.
+SLEEP = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
+
+
+def test_the_interval_of_students_sleep_data_is_the_published_one() -> None:
+    found = mean_between_runs(SLEEP, "hours")
+    assert found.value == pytest.approx(1.58)
+    assert found.low == pytest.approx(0.7001142, abs=1e-6)
+    assert found.high == pytest.approx(2.4598858, abs=1e-6)
+    assert (found.n, found.scope) == (10, "between_runs")
+
+
+@pytest.mark.parametrize(("degrees", "tabled"), [(1, 12.706), (2, 4.303), (9, 2.262), (30, 2.042)])
+def test_t_quantiles_are_those_of_the_printed_table(degrees: int, tabled: float) -> None:
+    assert t_quantile(0.975, degrees) == pytest.approx(tabled, abs=5e-4)
+
+
+def test_one_run_has_no_interval() -> None:
+    assert mean_between_runs([7.0], "tps") == Estimate(7.0, None, None, 1, "tps", "none")
+    assert not without_interval(7, "tps").has_interval
+
+
+def test_scaling_changes_value_interval_and_unit_together() -> None:
+    ms = Estimate(2e6, 1e6, None, 9, "ns", "within_run", censored=True).scaled(1e-6, "ms")
+    assert ms == Estimate(2.0, 1.0, None, 9, "ms", "within_run", censored=True)
+
+
+def test_mapping_keeps_the_order_of_the_bounds() -> None:
+    ratio = Estimate(0.0, -1.0, 1.0, 5, "log", "between_runs").mapped(math.exp, "1")
+    assert (ratio.value, ratio.low, ratio.high) == (1.0, math.exp(-1), math.e)
+
+
+def test_json_has_the_field_names_as_keys() -> None:
+    assert without_interval(3, "tps").to_json() == {
+        "value": 3.0,
+        "low": None,
+        "high": None,
+        "n": 1,
+        "unit": "tps",
+        "scope": "none",
+        "censored": False,
+    }
+
+
+@pytest.mark.parametrize("numbers", [(math.nan, None, None), (1.0, 2.0, 1.0), (1.0, math.inf, 2.0)])
+def test_numbers_that_are_no_estimate_are_refused(
+    numbers: tuple[float, float | None, float | None],
+) -> None:
+    with pytest.raises(AnalysisError):
+        Estimate(*numbers, n=3, unit="tps", scope="within_run")
+
+
+def test_a_gap_among_runs_is_refused() -> None:
+    with pytest.raises(AnalysisError, match="not finite"):
+        mean_between_runs([1.0, math.nan], "tps")

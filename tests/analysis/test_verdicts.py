@@ -1,0 +1,118 @@
+"""Doubts: each rule at its limit, on both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.analysis.verdicts import RULES, RunFacts, doubts, is_valid
+
+MS = 1_000_000
+# 8 clients for 60 s at 10 ms: 48,000 transactions, 800 tps.
+GOOD = {
+    "measured_seconds": 60.0,
+    "client_count": 8,
+    "completed_count": 48_000,
+    "latency_mean_ns": 10.0 * MS,
+    "latency_p50_ns": 9.0 * MS,
+    "engine_thread_busy_ratio": 0.2,
+    "timer_lag_p99_ns": 0.1 * MS,
+    "steal_ratio": 0.0,
+    "throttled_ns": 0,
+    "writes": True,
+    "checkpoint_count": 2,
+    "checkpoint_timeout_seconds": 300.0,
+    "scale": 8,
+    "updates_branches": True,
+    "is_steady": True,
+}
+
+
+def kinds(**changed: object) -> list[str]:
+    return [one.kind for one in doubts(RunFacts(**{**GOOD, **changed}))]  # type: ignore[arg-type]
+
+
+def test_a_good_run_has_no_doubt() -> None:
+    assert kinds() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "just_good", "just_bad"),
+    [
+        (
+            "engine_busy",
+            {"engine_thread_busy_ratio": 0.89},
+            {"engine_thread_busy_ratio": 0.9},
+        ),
+        ("timer_lag", {"timer_lag_p99_ns": 1.0 * MS}, {"timer_lag_p99_ns": 1.01 * MS}),
+        (
+            "timer_lag",
+            {"timer_lag_p99_ns": 5.0 * MS, "latency_p50_ns": 100.0 * MS},
+            {"timer_lag_p99_ns": 5.1 * MS, "latency_p50_ns": 100.0 * MS},
+        ),
+        (
+            "rate_not_held",
+            {"offered_tps": 808.0, "is_closed_loop": False},
+            {"offered_tps": 809.0, "is_closed_loop": False},
+        ),
+        (
+            "too_short",
+            {"measured_seconds": 9.95, "completed_count": 7960},
+            {"measured_seconds": 9.0, "completed_count": 7200},
+        ),
+        (
+            "too_short",
+            {"measured_seconds": 5.0, "completed_count": 4000, "is_in_sweep": True},
+            {"measured_seconds": 4.0, "completed_count": 3200, "is_in_sweep": True},
+        ),
+        ("steal", {"steal_ratio": 0.01}, {"steal_ratio": 0.011}),
+        ("throttled", {"throttled_ns": 0}, {"throttled_ns": 1}),
+        ("littles_law", {"latency_mean_ns": 9.51 * MS}, {"latency_mean_ns": 9.49 * MS}),
+        ("littles_law", {"latency_mean_ns": 10.49 * MS}, {"latency_mean_ns": 10.51 * MS}),
+        ("change_point", {}, {"change_point_seconds": (31.0,)}),
+        ("clients_above_scale", {"scale": 8}, {"scale": 7}),
+        ("not_steady", {"is_steady": None}, {"is_steady": False}),
+        ("checkpoints", {"checkpoint_count": 2}, {"checkpoint_count": 1}),
+        ("checkpoints", {"checkpoint_count": 0, "writes": False}, {"checkpoint_count": 0}),
+        (
+            "percentile_resolution",
+            {"completed_count": 1000, "latency_mean_ns": None},
+            {"completed_count": 999, "latency_mean_ns": None},
+        ),
+        ("same_host", {"is_same_host": False}, {"is_same_host": True}),
+    ],
+)
+def test_a_rule_speaks_just_past_its_limit(
+    kind: str, just_good: dict[str, object], just_bad: dict[str, object]
+) -> None:
+    assert kinds(**just_good) == []
+    assert kinds(**just_bad) == [kind]
+
+
+def test_every_rule_is_silent_about_what_was_not_measured() -> None:
+    bare = RunFacts(measured_seconds=60.0, client_count=8, completed_count=48_000)
+    assert [rule(bare) for rule in RULES] == [None] * len(RULES)
+
+
+def test_littles_law_needs_a_closed_loop_and_enough_transactions() -> None:
+    wrong = {"latency_mean_ns": 1.0 * MS}
+    assert kinds(**wrong) == ["littles_law"]
+    assert kinds(**wrong, is_closed_loop=False) == []
+    assert "littles_law" not in kinds(**wrong, completed_count=300)
+    assert kinds(**wrong, failed_count=1000) == []
+
+
+def test_what_makes_a_run_not_valid_comes_first() -> None:
+    found = doubts(RunFacts(**{**GOOD, "is_same_host": True, "throttled_ns": 5 * MS}))  # type: ignore[arg-type]
+    assert [one.verdict for one in found] == ["not_valid", "doubt"]
+    assert not is_valid(found)
+    assert is_valid(found[1:])
+
+
+def test_every_doubt_says_the_value_the_limit_and_a_next_step() -> None:
+    found = doubts(
+        RunFacts(**{**GOOD, "engine_thread_busy_ratio": 0.97, "checkpoint_count": 0})  # type: ignore[arg-type]
+    )
+    assert "97%" in found[0].message
+    assert "90%" in found[0].message
+    assert "600 s" in found[1].hint
+    assert all(one.hint for one in found)

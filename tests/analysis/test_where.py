@@ -1,0 +1,261 @@
+"""Where the time goes: parts and residual are the latency, and nothing counts twice."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.wait_events import canonical_event
+from pgdyno.analysis.where import (
+    Part,
+    TransactionFacts,
+    WaitSamples,
+    WhereTheTimeGoes,
+    difference,
+    mean_over_runs,
+    where_the_time_goes,
+)
+from pgdyno.errors import AnalysisError
+
+MS = 1_000_000
+LATENCY = Estimate(10.0 * MS, 9.5 * MS, 10.5 * MS, 30, "ns", "within_run")
+
+
+def samples(counts: dict[str, float], *, instants: int = 600, seed: int = 1) -> WaitSamples:
+    """At each instant a Poisson number of sessions in each event, with this mean."""
+    rng = np.random.default_rng(seed)
+    at = np.arange(instants) * 100 * MS
+    times, events, sessions = [], [], []
+    for event, mean in counts.items():
+        drawn = rng.poisson(mean, instants)
+        times += list(at[drawn > 0])
+        events += [event] * int((drawn > 0).sum())
+        sessions += list(drawn[drawn > 0])
+    return WaitSamples(at, np.array(times), events, np.array(sessions))
+
+
+def exact(counts: dict[str, int], instants: int = 100) -> WaitSamples:
+    """The same number of sessions at every instant: shares without noise."""
+    at = np.arange(instants) * 100 * MS
+    return WaitSamples(
+        at,
+        np.repeat(at, len(counts)),
+        list(counts) * instants,
+        np.tile(list(counts.values()), instants),
+    )
+
+
+# 6,000 transactions in 60 s; 48 s active: 8 ms each; three quarters of it in WALSync.
+FACTS = {
+    "latency": LATENCY,
+    "window_seconds": 60.0,
+    "server_transaction_count": 6000,
+    "server_active_ms": 48_000.0,
+}
+
+
+def facts(**changed: object) -> TransactionFacts:
+    return TransactionFacts(**{**FACTS, **changed})  # type: ignore[arg-type]
+
+
+def parts_ms(found: WhereTheTimeGoes) -> dict[str, float]:
+    return {part.name: round(part.ms.value, 6) for part in found.parts}
+
+
+def test_server_time_is_active_time_and_samples_only_split_it() -> None:
+    waits = exact({"IO:WALSync": 3, "": 1})
+    found = where_the_time_goes(facts(samples=waits), seed=1)
+    assert parts_ms(found) == {"IO:WALSync": 6.0, "CPU or not instrumented": 2.0}
+    assert found.server_ms == 8.0
+    assert found.residual_ms == pytest.approx(2.0)
+    assert found.residual_ratio == pytest.approx(0.2)
+
+
+def test_samples_alone_give_server_time_by_littles_law() -> None:
+    # 4 sessions active at every instant for 60 s, over 6,000 transactions: 40 ms each.
+    found = where_the_time_goes(facts(samples=exact({"IO:WALSync": 3, "": 1})), seed=1)
+    assert found.sampled_server_ms == pytest.approx(40.0)
+    old = where_the_time_goes(
+        facts(samples=exact({"IO:WALSync": 3, "": 1}), server_active_ms=None), seed=1
+    )
+    assert parts_ms(old)["IO:WALSync"] == pytest.approx(30.0)
+
+
+def test_instants_without_active_sessions_count_in_the_sampled_time() -> None:
+    waits = exact({"": 4})
+    half = WaitSamples(np.arange(200) * 100 * MS, waits.time_ns, waits.event, waits.session_count)
+    found = where_the_time_goes(facts(samples=half), seed=1)
+    assert found.sampled_server_ms == pytest.approx(20.0)
+
+
+def test_parts_and_residual_are_exactly_the_latency() -> None:
+    found = where_the_time_goes(
+        facts(
+            samples=samples({"IO:WALSync": 3.0, "LWLock:WALWrite": 0.7, "": 1.1}),
+            round_trip_count=7.0,
+            round_trip_ns=30_000.0,
+            client_cpu_ns=50_000.0,
+            schedule_lag_ns=20_000.0,
+            connection_wait_ns=10_000.0,
+            backend_cpu_ns=6000 * 1.2 * MS,
+            backend_runqueue_ns=6000 * 0.3 * MS,
+        ),
+        seed=1,
+    )
+    total = math.fsum(part.ms.value for part in found.parts) + found.residual_ms
+    assert total == pytest.approx(found.latency_ms.value, abs=1e-12)
+    assert {part.side for part in found.parts} == {"server", "network", "client", "schedule"}
+
+
+def test_parts_that_exceed_the_latency_leave_a_negative_residual() -> None:
+    found = where_the_time_goes(facts(server_active_ms=72_000.0), seed=1)
+    assert parts_ms(found) == {"server": 12.0}
+    assert found.residual_ms == pytest.approx(-2.0)
+
+
+def test_cpu_of_the_client_inside_the_round_trip_is_taken_off_the_network() -> None:
+    trips = {"round_trip_count": 7.0, "round_trip_ns": 30_000.0, "client_cpu_ns": 100_000.0}
+    assert parts_ms(where_the_time_goes(facts(**trips), seed=1)) == {
+        "server": 8.0,
+        "network": 0.11,
+        "client": 0.1,
+    }
+    apart = where_the_time_goes(facts(**trips, round_trip_client_cpu_ns=10_000.0), seed=1)
+    assert parts_ms(apart)["network"] == 0.14
+
+
+def test_schedstat_splits_time_without_wait_event() -> None:
+    # 2 ms without wait event: 1.5 on a core, 0.3 waiting for one, 0.2 neither.
+    found = where_the_time_goes(
+        facts(
+            samples=exact({"IO:WALSync": 3, "": 1}),
+            backend_cpu_ns=6000 * 1.5 * MS,
+            backend_runqueue_ns=6000 * 0.3 * MS,
+        ),
+        seed=1,
+    )
+    assert parts_ms(found) == {
+        "IO:WALSync": 6.0,
+        "CPU": 1.5,
+        "CPU or not instrumented": 0.2,
+        "waiting for a core": 0.3,
+    }
+
+
+def test_waiting_for_a_core_before_a_statement_explains_latency_outside_active_time() -> None:
+    # 2 ms without wait event are all on a core; 1.5 ms more were spent runnable: before the
+    # statements began, for the latency has 2 ms that nothing else explains.
+    found = where_the_time_goes(
+        facts(
+            samples=exact({"IO:WALSync": 3, "": 1}),
+            backend_cpu_ns=6000 * 2.0 * MS,
+            backend_runqueue_ns=6000 * 1.5 * MS,
+        ),
+        seed=1,
+    )
+    assert parts_ms(found)["waiting for a core"] == 1.5
+    assert found.residual_ms == pytest.approx(0.5)
+
+
+def test_waiting_for_a_core_at_the_end_of_a_wait_is_not_counted_again() -> None:
+    found = where_the_time_goes(
+        facts(
+            samples=exact({"IO:WALSync": 3, "": 1}),
+            backend_cpu_ns=6000 * 2.0 * MS,
+            backend_runqueue_ns=6000 * 9.0 * MS,
+        ),
+        seed=1,
+    )
+    assert parts_ms(found)["waiting for a core"] == 2.0  # what the latency has room for
+    assert found.residual_ms == pytest.approx(0.0)
+
+
+def test_intervals_come_from_the_samples_and_exact_parts_have_none() -> None:
+    found = where_the_time_goes(
+        facts(samples=samples({"IO:WALSync": 3.0, "": 1.0}), round_trip_count=7, round_trip_ns=1e4),
+        seed=1,
+    )
+    by_name = {part.name: part.ms for part in found.parts}
+    sync = by_name["IO:WALSync"]
+    assert sync.low is not None
+    assert sync.high is not None
+    # Share 3/4 of 600 x 4 sessions; about binomial: 8 ms * sqrt(.75 * .25 / 2400) * 2.26 * 2.
+    assert sync.high - sync.low == pytest.approx(8 * math.sqrt(0.1875 / 2400) * 4.52, rel=0.5)
+    assert not by_name["network"].has_interval
+
+
+def test_a_sample_at_an_unknown_instant_is_refused() -> None:
+    wrong = WaitSamples(np.array([1, 2]), np.array([3]), ["IO:WALSync"], np.array([1]))
+    with pytest.raises(AnalysisError, match="nothing was sampled"):
+        where_the_time_goes(facts(samples=wrong), seed=1)
+
+
+def test_no_transactions_and_wrong_units_are_refused() -> None:
+    with pytest.raises(AnalysisError, match="ended no transaction"):
+        where_the_time_goes(facts(server_transaction_count=0), seed=1)
+    with pytest.raises(AnalysisError, match="must be in ns"):
+        where_the_time_goes(facts(latency=LATENCY.scaled(1e-6, "ms")), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("IO:WALSync", "IO:WalSync"),
+        ("IO:BufFileRead", "IO:BuffileRead"),
+        ("LWLock:WALWriteLock", "LWLock:WALWrite"),
+        ("LWLock:buffer_content", "LWLock:BufferContent"),
+        ("IPC:HashGrowBatchesAllocate", "IPC:HashGrowBatchesReallocate"),
+    ],
+)
+def test_an_event_is_the_same_in_every_version(old: str, new: str) -> None:
+    assert canonical_event(old) == canonical_event(new)
+    assert canonical_event(old) != canonical_event("IO:DataFileRead")
+
+
+def whole(latency: float, **parts: float) -> WhereTheTimeGoes:
+    made = [
+        Part(
+            name.replace("__", ":"),
+            Estimate(ms, ms - 0.1, ms + 0.2, 9, "ms", "within_run"),
+            "server",
+        )
+        for name, ms in parts.items()
+    ]
+    residual = latency - sum(parts.values())
+    estimate = Estimate(latency, latency - 0.3, latency + 0.4, 9, "ms", "within_run")
+    return WhereTheTimeGoes(estimate, tuple(made), residual, residual / latency, None, None)
+
+
+def test_differences_sum_to_the_difference_of_the_latencies_over_versions() -> None:
+    a = whole(10.0, IO__WALSync=6.0, LWLock__WALWrite=1.0)
+    b = whole(7.5, IO__WalSync=4.0, Lock__tuple=0.5)
+    found = difference(a, b)
+    assert [(part.name, round(part.ms.value, 9)) for part in found.parts] == [
+        ("IO:WalSync", -2.0),
+        ("LWLock:WALWrite", -1.0),
+        ("Lock:tuple", 0.5),
+    ]
+    assert found.latency_ms.value == -2.5
+    assert sum(part.ms.value for part in found.parts) + found.residual_ms == pytest.approx(-2.5)
+    sync = found.parts[0].ms
+    assert sync.low == pytest.approx(-2.0 - math.hypot(0.1, 0.2))
+    assert sync.high == pytest.approx(-2.0 + math.hypot(0.2, 0.1))
+
+
+def test_cpu_split_on_one_side_only_is_joined_before_the_difference() -> None:
+    a = whole(10.0, **{"CPU": 1.5, "waiting for a core": 0.5})
+    b = whole(10.0, **{"CPU or not instrumented": 3.0})
+    (part,) = difference(a, b).parts
+    assert (part.name, part.ms.value) == ("CPU or not instrumented", 1.0)
+
+
+def test_the_mean_over_runs_keeps_the_sum() -> None:
+    runs = [whole(10.0, IO__WALSync=6.0), whole(11.0, IO__WALSync=6.5, Lock__tuple=0.5)]
+    found = mean_over_runs(runs)
+    assert parts_ms(found) == {"IO:WALSync": 6.25, "Lock:tuple": 0.25}
+    assert found.latency_ms.value == 10.5
+    assert found.residual_ms == pytest.approx(4.0)
+    assert found.parts[0].ms.scope == "between_runs"

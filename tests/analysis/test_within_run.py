@@ -1,0 +1,145 @@
+"""Throughput and latency of one run against values worked by hand and known truths."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from tests.statistics.noise import autocorrelated
+
+from pgdyno.analysis.histogram import Histogram
+from pgdyno.analysis.resample import batch_count_for, correlation_time, plan_blocks, widening
+from pgdyno.analysis.within_run import effective_sample_size, latency, throughput
+from pgdyno.errors import AnalysisError
+
+MS = 1_000_000
+TENTH_NS = 100_000_000
+
+
+def test_effective_sample_size_of_four_values_worked_by_hand() -> None:
+    # Batches (1, 1) and (3, 3): means 1 and 3, variance 2; the values' variance is 4/3.
+    # 4 * (4/3) / (2 * 2) = 4/3.
+    assert effective_sample_size([1.0, 1.0, 3.0, 3.0], 2) == pytest.approx(4 / 3)
+
+
+def test_effective_sample_size_of_autocorrelated_values_is_the_known_one() -> None:
+    # AR(1): n (1 - phi) / (1 + phi); median over series because each is known to a factor of 2.
+    series = autocorrelated(np.random.default_rng(5), 0.8, 200, 3000)
+    sizes = [effective_sample_size(one, 30) for one in series]
+    assert statistics.median(sizes) == pytest.approx(3000 / 9, rel=0.15)
+
+
+def test_effective_sample_size_never_exceeds_the_values() -> None:
+    assert effective_sample_size([1.0, 2.0] * 20, 10) == 40
+    assert effective_sample_size([5.0] * 20, 10) == 20
+
+
+@pytest.mark.parametrize("batch_count", [1, 3])
+def test_too_few_or_too_many_batches_are_refused(batch_count: int) -> None:
+    with pytest.raises(AnalysisError, match="from 2 to 2"):
+        effective_sample_size([1.0, 2.0, 3.0, 4.0], batch_count)
+
+
+def test_throughput_is_the_t_interval_of_batch_means() -> None:
+    # 50 counts make 5 batches of 10 with means 10, 12, 14, 12, 12: mean 12, variance 2.
+    counts = np.repeat([10, 12, 14, 12, 12], 10)
+    found = throughput(counts, TENTH_NS)
+    assert found.value == pytest.approx(120)
+    assert found.high == pytest.approx(120 + 10 * 2.776445 * math.sqrt(2 / 5), rel=1e-6)
+    assert (found.unit, found.scope) == ("tps", "within_run")
+
+
+def test_throughput_of_few_intervals_has_no_interval() -> None:
+    assert not throughput([3, 4, 5], TENTH_NS).has_interval
+
+
+def test_throughput_is_never_below_zero() -> None:
+    low = throughput([0] * 49 + [1], TENTH_NS).low
+    assert low == 0
+
+
+def test_correlation_time_of_autoregressive_noise_is_the_known_one() -> None:
+    series = autocorrelated(np.random.default_rng(6), 0.8, 40, 4000)
+    times = [correlation_time(one) for one in series]
+    assert statistics.median(times) == pytest.approx(9, rel=0.1)  # (1 + phi) / (1 - phi)
+    assert correlation_time(np.array([1.0, -1.0] * 50)) == 1
+
+
+def test_batches_get_longer_with_the_correlation_time() -> None:
+    rng = np.random.default_rng(7)
+    assert batch_count_for(rng.normal(size=50), 10) == 5
+    assert batch_count_for(rng.normal(size=600), 10) == 10
+    assert batch_count_for(rng.normal(size=6000), 10) == 30
+    assert batch_count_for(autocorrelated(rng, 0.99, 1, 600)[0], 10) == 5
+    assert batch_count_for(rng.normal(size=3), 1) == 3
+
+
+def test_an_hour_is_resampled_in_a_bounded_number_of_groups() -> None:
+    plan = plan_blocks(np.random.default_rng(8).normal(size=3600), 1)
+    assert (plan.group_count, plan.block_count) == (240, 30)
+    groups = plan.group_of(np.arange(3600.0))
+    assert set(np.bincount(groups)) == {15}
+
+
+def test_widening_for_five_blocks_worked_by_hand() -> None:
+    assert widening(5) == pytest.approx(2.776445 / 1.959964 * math.sqrt(5 / 4), rel=1e-6)
+
+
+def seconds(rng: np.random.Generator, count: int, each: int = 200) -> list[Histogram]:
+    values = rng.lognormal(14, 0.5, size=(count, each)).astype(np.int64)
+    return [Histogram.from_values_ns(one) for one in values]
+
+
+def test_latency_values_are_those_of_all_transactions_together() -> None:
+    parts = seconds(np.random.default_rng(9), 30)
+    found = latency(parts, (50, 99), seed=1)
+    whole = Histogram.merged(parts)
+    assert found.mean.value == whole.mean_ns
+    assert found.percentile[99].value == whole.percentile_ns(99)
+    assert found.max_ns == whole.max_ns
+
+
+def test_latency_intervals_hold_the_bootstrap_answer_for_independent_seconds() -> None:
+    # The standard error of a mean of n independent values is s / sqrt(n): 60 x 200 lognormals.
+    found = latency(seconds(np.random.default_rng(10), 60), (50,), seed=2)
+    deviation = math.exp(14 + 0.125) * math.sqrt(math.exp(0.25) - 1)
+    expected = 2 * 2.262 * deviation / math.sqrt(12_000)
+    assert found.mean.low is not None
+    assert found.mean.high is not None
+    assert found.mean.high - found.mean.low == pytest.approx(expected, rel=0.5)
+    assert found.mean.low < found.mean.value < found.mean.high
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    parts = seconds(np.random.default_rng(11), 20)
+    assert latency(parts, (99,), seed=3) == latency(parts, (99,), seed=3)
+    assert latency(parts, (99,), seed=3) != latency(parts, (99,), seed=4)
+
+
+def test_a_percentile_among_unfinished_transactions_has_no_upper_end() -> None:
+    parts = [Histogram.from_values_ns(np.full(90, 10 * MS)) for _ in range(10)]
+    found = latency(parts, (50, 99.5), seed=1, unfinished_ages_ns=np.full(9, 3000 * MS))
+    assert found.percentile[99.5].censored
+    assert found.percentile[99.5].high is None
+    assert found.percentile[99.5].value == pytest.approx(3000 * MS, rel=1e-3)
+    assert not found.percentile[50].censored
+    assert found.max_ns == 3000 * MS
+
+
+def test_empty_seconds_are_part_of_the_run() -> None:
+    parts = [Histogram.from_values_ns([MS]), Histogram.merged(())] * 5
+    found = latency(parts, (50,), seed=1)
+    assert found.mean.value == MS
+    assert found.mean.has_interval
+
+
+def test_one_second_gives_numbers_without_interval() -> None:
+    found = latency([Histogram.from_values_ns([MS, 2 * MS])], (50,), seed=1)
+    assert not found.percentile[50].has_interval
+
+
+def test_no_completed_transaction_is_said() -> None:
+    with pytest.raises(AnalysisError, match="no transaction was completed"):
+        latency([Histogram.merged(())], (50,), seed=1)
