@@ -37,8 +37,7 @@ def linear(low: float, high: float, *, start_px: float, end_px: float, about: in
     step = _step((high - low) / about)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     values = [n * step for n in range(first, max(last, first + 1) + 1)]
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9) + (1 if _has_half(step) else 0))
-    ticks = tuple((value, numbers.fixed(value, decimals)) for value in values)
+    ticks = tuple((value, numbers.tick(value)) for value in values)
     return Axis(values[0], values[-1], start_px, end_px, False, ticks)
 
 
@@ -52,7 +51,7 @@ def logarithmic(low: float, high: float, *, start_px: float, end_px: float) -> A
     if first == last:
         last = min(v for v in values if v > first * 1.5)
     shown = [v for v in values if first <= v <= last]
-    return Axis(first, last, start_px, end_px, True, tuple((v, numbers.plain(v)) for v in shown))
+    return Axis(first, last, start_px, end_px, True, tuple((v, numbers.tick(v)) for v in shown))
 
 
 def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: float) -> Axis:
@@ -71,7 +70,7 @@ def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: floa
         if kept and abs(bare.at(value) - bare.at(kept[-1])) < 30:
             continue
         kept.append(value)
-    ticks = tuple((value, numbers.plain(value)) for value in kept)
+    ticks = tuple((value, numbers.tick(value)) for value in kept)
     return Axis(ends[0], ends[1], start_px, end_px, is_log, ticks)
 
 
@@ -98,8 +97,3 @@ def clock_text(value_s: float, span_s: float) -> str:
 def _step(rough: float) -> float:
     magnitude = 10.0 ** math.floor(math.log10(rough))
     return next(s * magnitude for s in _STEPS if s * magnitude >= rough * (1 - 1e-9))
-
-
-def _has_half(step: float) -> bool:
-    is_half = abs(step / 10 ** math.floor(math.log10(step) + 1e-9) - 2.5) < 1e-6
-    return bool(is_half)

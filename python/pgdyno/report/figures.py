@@ -16,7 +16,8 @@ from pgdyno.report.palette import SEQUENCE, Role
 TIME_GROUP = "time"
 MODEL_NAME = "fitted law"
 _MODEL_POINTS = 60
-_HERO_HEIGHT_PX = 264
+_HERO_HEIGHT_PX = 300
+_HERO_PAIR_HEIGHT_PX = 132
 _STRIP_HEIGHT_PX = 150
 _HERO_PANELS = ("tps", "latency")
 _CURVE_PERCENTILES = ("p50", "p95", "p99")
@@ -32,10 +33,9 @@ def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     first = [by_key[key] for key in _HERO_PANELS if key in by_key]
     if not first:
         first = list(by_key.values())[:1]
+    height_px = _HERO_HEIGHT_PX if len(first) == 1 else _HERO_PAIR_HEIGHT_PX
     return tuple(
-        over_time(
-            panel, findings.run, key=f"main-{panel.key}", height_px=_HERO_HEIGHT_PX // len(first)
-        )
+        over_time(panel, findings.run, key=f"main-{panel.key}", height_px=height_px)
         for panel in first
     )
 

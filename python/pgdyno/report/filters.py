@@ -22,9 +22,12 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "fixed": numbers.fixed,
     "count": numbers.count,
     "counted": numbers.counted,
-    "percent": numbers.percent,
+    "percent": lambda ratio: numbers.percent(ratio).replace(" %", "\u00a0%"),
     "precision": numbers.precision_text,
     "ms": in_ms,
+    "clients": numbers.clients_text,
+    "percentile": percentile_name,
+    "tone": lambda doubt: "red" if doubt.verdict == "not_valid" else "amber",
     "keyed": lambda chart: keyed(chart),
     "summary": lambda line, chart: line_summary(line, chart),
 }

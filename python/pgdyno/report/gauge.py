@@ -151,7 +151,7 @@ def share_bar(ratio: float, css: str) -> Markup:
     """Return a bar whose length is a share in 0..1."""
     width = max(min(ratio, 1.0), 0.0) * 100
     return Markup(
-        f'<svg class="share {css}" width="100" height="8" aria-hidden="true">'
+        f'<svg class="sharebar {css}" width="100" height="8" aria-hidden="true">'
         f'<rect class="solid" width="{width:.1f}" height="8" rx="1"/></svg>'
     )
 

@@ -21,6 +21,7 @@ from pgdyno.report.parts import fold, parts_of
 
 ECHARTS_VERSION = "6.1.0"
 _ECHARTS = "vendor/echarts.common.min.js"
+_STYLES = ("assets/page.css", "assets/chart.css", "assets/print.css")
 _SCRIPTS = ("option.js", "picture.js", "report.js")
 _PARTS_ON_FIRST_SCREEN = 7
 
@@ -113,7 +114,7 @@ def _assets() -> Assets:
     )
     body = "\n".join(_text(f"assets/{name}") for name in _SCRIPTS)
     return Assets(
-        style=theme + _text("assets/page.css") + _text("assets/chart.css"),
+        style=theme + "".join(map(_text, _STYLES)),
         early_script=_text("assets/early.js"),
         script=f'(() => {{\n"use strict";\n{body}}})();',
         echarts=_text(_ECHARTS),
@@ -140,7 +141,7 @@ def _environment() -> jinja2.Environment:
         share_bar=gauge.share_bar,
         level_whisker=filters.level_whisker,
         percentile_names=filters.percentile_names,
-        failures_text=words.failures_text,
+        script_words=words.script_words,
         curve_words=words.curve_words,
     )
     return environment

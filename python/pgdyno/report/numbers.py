@@ -105,6 +105,12 @@ def plain(value: float, digits: int = _PLAIN_DIGITS) -> str:
     return fixed(value, max(plain_decimals(value, digits), 0))
 
 
+def tick(value: float) -> str:
+    """Return the label of an axis tick: "0.5", "2,500"; no trailing zeros."""
+    text = fixed(value, max(plain_decimals(value, 4), 0))
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def count(value: int) -> str:
     """Return "340,623"."""
     return f"{value:,}"

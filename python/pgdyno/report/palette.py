@@ -66,7 +66,8 @@ SEQUENCE = (
 )
 _FIXED: dict[str, Role] = {
     "tps": SEQUENCE[0],
-    "transactions": SEQUENCE[0],
+    "completed": SEQUENCE[0],
+    "failed": Role("lock", (2, 2), "diamond"),
     "p50": SEQUENCE[0],
     "mean": Role("s6", (12, 4), "none"),
     "p90": Role("s5", (4, 2), "circle"),
@@ -74,15 +75,24 @@ _FIXED: dict[str, Role] = {
     "p99": Role("s2", (2, 2), "triangle"),
     "p99.9": Role("s4", (9, 3, 2, 3), "diamond"),
     "p999": Role("s4", (9, 3, 2, 3), "diamond"),
-    "max": Role("s6", (1, 4), "none"),
-    "failed": Role("lock", (2, 2), "diamond"),
-    "failures": Role("lock", (2, 2), "diamond"),
+    "max": Role("s6", (1, 3), "none"),
     "user": Role("cpu", (), "circle"),
     "system": Role("io", (7, 3), "triangle"),
-    "iowait": Role("lock", (2, 3), "rect"),
-    "steal": Role("lwlock", (9, 3, 2, 3), "diamond"),
-    "idle": Role("residual", (1, 4), "none"),
+    "interrupts": Role("other", (2, 3), "rect"),
+    "waiting for i/o": Role("lock", (2, 3), "rect"),
+    "stolen": Role("lwlock", (9, 3, 2, 3), "diamond"),
+    "backends of the load": Role("cpu", (), "circle"),
+    "server's other processes": Role("cpu-2", (7, 3), "triangle"),
+    "observer's backends": Role("residual", (2, 3), "rect"),
+    "load engine": Role("client", (9, 3, 2, 3), "diamond"),
+    "pgdyno itself": Role("client-2", (4, 2), "circle"),
+    "read": Role("s3", (7, 3), "rect"),
+    "write": SEQUENCE[0],
+    "written": SEQUENCE[0],
+    "flush": Role("s2", (2, 2), "triangle"),
 }
+"""Series that mean the same thing in every report, by their names in lower case."""
+
 MODEL_DASH = (5, 4)
 _SHADE_DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 3))
 

@@ -67,11 +67,12 @@ def _tick(x: object, y: object, anchor: str, label: str, *, dy: str = "0") -> st
 def _flags(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
     for flag in chart.flags:
         at = _px(x.at(flag.x))
+        sign = "knee" if flag.kind == "knee" else escape(flag.kind[:1].upper())
         yield (
             f'<g class="flag {escape(flag.kind)}"><title>{escape(flag.text)}</title>'
             f'<path d="M{at} {_px(y.start_px)}V{_px(y.end_px)}"/>'
             f'<text x="{at}" y="{_px(y.end_px - 4)}" text-anchor="middle">'
-            f"{escape(flag.kind[:1].upper())}</text></g>"
+            f"{sign}</text></g>"
         )
 
 

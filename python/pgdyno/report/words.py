@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.analysis.findings import (
+    CurveFindings,
+    ExperimentFindings,
+    RunFindings,
+    ScriptFindings,
+)
 from pgdyno.report import numbers
+from pgdyno.report.figures import in_ms
 
 _MARKS = {
     "checkpoint": ("checkpoint", "C"),
@@ -64,6 +70,19 @@ def failures_text(failures: dict[str, int]) -> str:
         return "0 failed"
     kinds = ", ".join(f"{name}: {numbers.count(count)}" for name, count in sorted(failures.items()))
     return f"{numbers.count(total)} failed ({kinds})"
+
+
+def script_words(script: ScriptFindings) -> str:
+    """Return a script's weight, counts, throughput and latency in one line."""
+    pieces = [
+        f"weight {script.weight}",
+        f"{numbers.count(script.transactions)} transactions, {failures_text(script.failures)}",
+        numbers.estimate_text(script.tps, with_unit=True),
+        f"mean {numbers.estimate_text(in_ms(script.latency.mean), with_unit=True)}",
+    ]
+    if (p99 := script.latency.percentiles.get("p99")) is not None:
+        pieces.append(f"p99 {numbers.estimate_text(in_ms(p99), with_unit=True)}")
+    return ", ".join(pieces)
 
 
 def curve_words(one: CurveFindings) -> str:

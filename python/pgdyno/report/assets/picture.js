@@ -15,8 +15,8 @@ function csvOf(chart) {
   if (chart.x) {
     const head = [x], columns = [chart.x];
     for (const line of chart.lines) {
-      const parts = line.low ? [["", line.y], [" low", line.low], [" high", line.high]] : [["", line.y]];
-      for (const [suffix, values] of parts) {
+      const ends = line.low ? [[" low", line.low], [" high", line.high]] : [];
+      for (const [suffix, values] of [["", line.y], ...ends]) {
         head.push(quoted(`${line.name}${suffix} (${chart.unit})`));
         columns.push(values);
       }

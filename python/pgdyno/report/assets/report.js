@@ -1,4 +1,4 @@
-// Draws every chart, keeps one cursor and one zoom over all charts on the time axis.
+// Draws every chart, and keeps one cursor and one zoom over all charts on the time axis.
 const page = JSON.parse(document.getElementById("charts").textContent);
 const root = document.documentElement;
 const views = [...document.querySelectorAll("figure[data-chart]")].map((figure) => ({
@@ -8,125 +8,135 @@ const views = [...document.querySelectorAll("figure[data-chart]")].map((figure) 
   live: figure.querySelector(".live"),
   cursor: figure.querySelector(".cursor"),
   selection: figure.querySelector(".selection"),
-  outputs: new Map([...figure.querySelectorAll("output[data-line]")].map((one) => [one.dataset.line, one])),
+  unit: figure.querySelector(".unit"),
+  outputs: new Map(
+    [...figure.querySelectorAll("output[data-line]")].map((one) => [one.dataset.line, one]),
+  ),
 }));
 const isTime = (view) => view.chart.group === "time";
-const timeViews = views.filter(isTime);
+const together = (view) => (isTime(view) ? views.filter(isTime) : [view]);
 const cursorAt = document.getElementById("cursor-at");
-const GRID = { left: 52, right: 14, top: 16, bottom: 24 };
+let zoomed = null;
 
 function draw(view) {
   if (!view.drawn) {
-    const ratio = Number(view.box.querySelector("svg").getAttribute("height"));
-    view.live.style.height = `${ratio}px`;
+    view.live.style.height = `${view.box.querySelector("svg").getAttribute("height")}px`;
     view.box.classList.add("drawn");
     view.drawn = echarts.init(view.live, null, { renderer: "canvas" });
-    for (const output of view.outputs.values()) output.dataset.rest = output.textContent;
+    for (const text of [view.unit, ...view.outputs.values()]) text.dataset.rest = text.textContent;
     listen(view);
   }
-  view.drawn.setOption(optionOf(view.chart), true);
+  view.drawn.setOption(optionOf(view.chart, isTime(view) ? zoomed : null), true);
 }
 
-// The cursor: one vertical line in every chart of the group, the values beside the names.
+// The cursor: a vertical line in every chart of the group, the values beside the names.
 function nearest(xs, x) {
-  let low = 0, high = xs.length - 1;
+  let low = 0;
+  let high = xs.length - 1;
   while (high - low > 1) {
     const middle = (low + high) >> 1;
-    if (xs[middle] <= x) low = middle; else high = middle;
+    if (xs[middle] <= x) low = middle;
+    else high = middle;
   }
   return Math.abs(xs[low] - x) <= Math.abs(xs[high] - x) ? low : high;
 }
 
 function snapped(view, x) {
   if (isTime(view)) return x;
-  const levels = view.chart.levels.length ? view.chart.levels : view.chart.x;
-  return levels.reduce((a, b) => (Math.abs(Math.log(a / x)) <= Math.abs(Math.log(b / x)) ? a : b));
+  const px = (value) => view.drawn.convertToPixel({ xAxisIndex: 0 }, value);
+  const distance = (level) => Math.abs(px(level) - px(x));
+  return view.chart.levels.reduce((a, b) => (distance(a) <= distance(b) ? a : b));
+}
+
+function valueText(view, line, x) {
+  const xs = xOf(view.chart, line);
+  const i = nearest(xs, x);
+  if (line.shape !== "points") return numberText(line.y[i]);
+  if (xs[i] !== x) return "–";
+  const has = line.low && line.low[i] !== null && line.high[i] !== null;
+  const range = has ? `${numberText(line.low[i])} to ${numberText(line.high[i])}` : "no interval";
+  return `${numberText(line.y[i])} (${range})`;
+}
+
+function frame(view, left, width) {
+  const height = view.drawn.getHeight() - GRID.top - GRID.bottom;
+  return `display:block;left:${left}px;width:${width}px;top:${GRID.top}px;height:${height}px`;
 }
 
 function showAt(view, x) {
   const left = view.drawn.convertToPixel({ xAxisIndex: 0 }, x);
-  const inside = left >= GRID.left - 1 && left <= view.drawn.getWidth() - GRID.right + 1;
-  view.cursor.style.cssText = inside
-    ? `display:block;left:${left}px;top:${GRID.top}px;height:${view.drawn.getHeight() - GRID.top - GRID.bottom}px` : "";
+  const isInside = left >= GRID.left - 1 && left <= view.drawn.getWidth() - GRID.right + 1;
+  view.cursor.style.cssText = isInside ? frame(view, left, 0) : "";
+  view.at = x;
   for (const line of view.chart.lines) {
-    const output = view.outputs.get(line.name), xs = line.x ?? view.chart.x, i = nearest(xs, x);
-    if (!output || line.shape === "model") continue;
-    let text = numberText(line.y[i]);
-    if (line.shape === "points") {
-      if (xs[i] !== x) text = "–";
-      else if (line.low?.[i] != null) text += ` (${numberText(line.low[i])} to ${numberText(line.high[i])})`;
-      else text += " (no interval)";
-    }
-    output.textContent = text;
+    const output = view.outputs.get(line.name);
+    if (output && line.shape !== "model") output.textContent = valueText(view, line, x);
   }
-  const head = view.figure.querySelector(".unit");
-  if (!isTime(view)) {
-    head.dataset.rest ??= head.textContent;
-    head.textContent = `${view.chart.unit} at ${tickText(x)} ${view.chart.xLabel}`;
-  }
+  if (!isTime(view))
+    view.unit.textContent = `${view.chart.unit} at ${tickText(x)} ${view.chart.xLabel}`;
 }
-
-function hide(view) {
-  view.cursor.style.cssText = "";
-  for (const output of view.outputs.values()) output.textContent = output.dataset.rest;
-  const head = view.figure.querySelector(".unit");
-  if (head.dataset.rest) head.textContent = head.dataset.rest;
-}
-
-const together = (view) => (isTime(view) ? timeViews : [view]);
 
 function moveCursor(view, x) {
-  for (const one of together(view)) showAt(one, snapped(view, x));
-  if (isTime(view) && cursorAt) cursorAt.textContent = clockText(x, view.chart.xEnds[1]);
+  for (const one of together(view)) showAt(one, snapped(one, x));
+  if (isTime(view)) cursorAt.textContent = clockText(x, view.chart.xEnds[1], 1);
 }
 
 function leave(view) {
-  together(view).forEach(hide);
-  if (cursorAt) cursorAt.textContent = "–";
+  for (const one of together(view)) {
+    one.cursor.style.cssText = "";
+    for (const text of [one.unit, ...one.outputs.values()]) text.textContent = text.dataset.rest;
+  }
+  if (isTime(view)) cursorAt.textContent = "–";
 }
 
-// Zoom: drag over a time chart; all of them follow.
-function zoom(from, to) {
-  for (const view of timeViews)
-    view.drawn.dispatchAction({ type: "dataZoom", startValue: from, endValue: to });
-  root.classList.add("zoomed");
-}
-
-function zoomOut() {
-  for (const view of timeViews) view.drawn.dispatchAction({ type: "dataZoom", start: 0, end: 100 });
-  root.classList.remove("zoomed");
+// Zoom: all charts on the time axis follow.
+function zoom(range) {
+  zoomed = range;
+  root.classList.toggle("zoomed", range !== null);
+  views.filter(isTime).forEach(draw);
 }
 
 function listen(view) {
-  const bounded = (event) => {
+  const valueAt = (px) => view.drawn.convertFromPixel({ xAxisIndex: 0 }, px);
+  const inside = (event) => {
     const box = view.live.getBoundingClientRect();
     return Math.min(Math.max(event.clientX - box.left, GRID.left), box.width - GRID.right);
   };
-  const valueAt = (px) => view.drawn.convertFromPixel({ xAxisIndex: 0 }, px);
   let start = null;
+  const stop = () => {
+    start = null;
+    view.selection.style.cssText = "";
+  };
   view.live.addEventListener("pointermove", (event) => {
-    const px = bounded(event);
+    const px = inside(event);
     moveCursor(view, valueAt(px));
-    if (start !== null && Math.abs(px - start) > 3)
-      view.selection.style.cssText = `display:block;left:${Math.min(px, start)}px;width:${Math.abs(px - start)}px;`
-        + `top:${GRID.top}px;height:${view.drawn.getHeight() - GRID.top - GRID.bottom}px`;
+    if (start !== null)
+      view.selection.style.cssText = frame(view, Math.min(px, start), Math.abs(px - start));
   });
-  view.live.addEventListener("pointerleave", () => { if (start === null) leave(view); });
+  view.live.addEventListener("pointerleave", () => start === null && leave(view));
+  view.live.addEventListener("blur", () => leave(view));
+  view.live.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const xs = isTime(view) ? xOf(view.chart, view.chart.lines[0]) : view.chart.levels;
+    const i = view.at === undefined ? 0 : nearest(xs, view.at) + step;
+    moveCursor(view, xs[Math.min(Math.max(i, 0), xs.length - 1)]);
+  });
   if (!isTime(view)) return;
   view.live.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || event.pointerType === "touch") return;
-    start = bounded(event);
+    start = inside(event);
     view.live.setPointerCapture(event.pointerId);
   });
   view.live.addEventListener("pointerup", (event) => {
-    const end = bounded(event), from = start;
-    start = null;
-    view.selection.style.cssText = "";
-    if (from !== null && Math.abs(end - from) > 6)
-      zoom(...[valueAt(from), valueAt(end)].sort((a, b) => a - b));
+    const ends = [start, inside(event)].sort((a, b) => a - b);
+    const isDrag = start !== null && ends[1] - ends[0] > 6;
+    stop();
+    if (isDrag) zoom(ends.map(valueAt));
   });
-  view.live.addEventListener("pointercancel", () => { start = null; view.selection.style.cssText = ""; });
-  view.live.addEventListener("dblclick", zoomOut);
+  view.live.addEventListener("pointercancel", stop);
+  view.live.addEventListener("dblclick", () => zoom(null));
 }
 
 // Tools and theme.
@@ -135,7 +145,8 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   const view = views.find((one) => one.figure.contains(button));
   const name = `${page.name}-${view.figure.dataset.chart}`;
-  if (button.dataset.do === "csv") download(`${name}.csv`, new Blob([csvOf(view.chart)], { type: "text/csv" }));
+  if (button.dataset.do === "csv")
+    download(`${name}.csv`, new Blob([csvOf(view.chart)], { type: "text/csv" }));
   else pngOf(view.chart, view.drawn, page.caption, (blob) => download(`${name}.png`, blob));
 });
 
@@ -143,11 +154,15 @@ const systemDark = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : systemDark.matches);
 document.querySelector(".toggle").addEventListener("click", () => {
   root.dataset.theme = isDark() ? "light" : "dark";
-  try { localStorage.setItem("pgdyno-theme", root.dataset.theme); } catch { /* not kept, then */ }
+  try {
+    localStorage.setItem("pgdyno-theme", root.dataset.theme);
+  } catch {
+    /* a file opened from disk may have no storage: the choice lasts as long as the page */
+  }
   views.forEach(draw);
 });
 systemDark.addEventListener("change", () => views.forEach(draw));
-document.getElementById("zoom-out")?.addEventListener("click", zoomOut);
+document.getElementById("zoom-out")?.addEventListener("click", () => zoom(null));
 
-new ResizeObserver(() => views.forEach((view) => view.drawn?.resize())).observe(document.body);
 views.forEach(draw);
+new ResizeObserver(() => views.forEach((view) => view.drawn.resize())).observe(document.body);
