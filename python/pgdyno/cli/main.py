@@ -16,6 +16,7 @@ import click
 from pgdyno.cli import speak
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
+from pgdyno.process.child import become
 
 EXIT_USAGE = 1
 EXIT_FAILURES = 2
@@ -127,7 +128,7 @@ def _hand_over(arguments: list[str]) -> None:
     except PgdynoError as error:
         speak.problem(error.message, error.hint)
         sys.exit(EXIT_USAGE)
-    os.execv(engine, ["pgdyno-engine", *arguments])
+    become([engine, *arguments])
 
 
 if __name__ == "__main__":

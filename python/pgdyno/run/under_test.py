@@ -19,6 +19,7 @@ from pgdyno.run.watching import LoadWatch
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety
+from pgdyno.server.cluster_record import read_record
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.find import find
@@ -186,13 +187,11 @@ def _kept(experiment: Experiment, asked: Scratch, progress: Progress) -> Scratch
     parents = [asked.data_dir] if asked.data_dir else None
     wanted = find(bin_dir=asked.bin_dir, version=asked.version)
     for path in reversed(kept_clusters(parents)):
-        cluster = ScratchCluster.adopt(
-            path, clients=experiment.clients_max(), settings=experiment.server.settings
-        )
-        if cluster.binaries.version == wanted.version:
+        if read_record(path).version == wanted.version:
             progress.said(f"kept cluster {path} is used again")
-            return cluster
-        cluster.close()
+            return ScratchCluster.adopt(
+                path, clients=experiment.clients_max(), settings=experiment.server.settings
+            )
     return None
 
 

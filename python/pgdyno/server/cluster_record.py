@@ -146,6 +146,11 @@ class ClusterFolder:
         unfinished.rename(self.path / "cluster.json")
 
 
+def read_record(path: Path) -> ClusterRecord:
+    """Return the record of a cluster's folder. Raises: ServerError if it is damaged."""
+    return _read(path / "cluster.json")
+
+
 def is_in_use(path: Path) -> bool:
     """True if a living process holds the cluster in `path`."""
     with contextlib.suppress(OSError):
