@@ -38,12 +38,15 @@ impl ScriptError {
     ) -> Self {
         let line_start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = text[offset..].find('\n').map_or(text.len(), |length| offset + length);
+        let source_line = text[line_start..line_end].trim_end_matches('\r');
+        // A carriage return before the line end is no column of its own.
+        let before = source_line.get(..offset - line_start).unwrap_or(source_line);
         Self(Box::new(ScriptFault {
             script: script.to_owned(),
             line: text[..offset].matches('\n').count() + 1,
-            column: text[line_start..offset].chars().count() + 1,
+            column: before.chars().count() + 1,
             message,
-            source_line: text[line_start..line_end].trim_end_matches('\r').to_owned(),
+            source_line: source_line.to_owned(),
             hint,
         }))
     }
@@ -177,6 +180,12 @@ mod tests {
     fn columns_count_characters_not_bytes() {
         let error = ScriptError::at("a.sql", "é é x", 6, "bad".into(), None);
         assert_eq!((error.line, error.column), (1, 5));
+    }
+
+    #[test]
+    fn a_carriage_return_is_no_column() {
+        let error = ScriptError::at("a.sql", "\\set x\r\nselect 1;", 7, "bad".into(), None);
+        assert_eq!((error.column, error.source_line.as_str()), (7, "\\set x"));
     }
 
     #[test]

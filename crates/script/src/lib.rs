@@ -24,8 +24,10 @@
 //! ```
 //!
 //! Where pgbench 18 and this crate differ on purpose: a name that no variable may have, and more
-//! than 16 arguments, are found when the script is read, not when it runs; zero bytes are refused;
-//! `\setrandom` of pgbench before 9.6 is accepted with a notice; a long `\sleep` does not overflow.
+//! than 16 arguments, are found when the script is read, not when it runs; zero bytes, and a
+//! `\sleep` without a digit, are refused; `\setrandom` of pgbench before 9.6 is accepted with a
+//! notice; a long `\sleep` does not overflow; `abs` of a boolean is an error; expressions have at
+//! most 200 levels. Scripts are UTF-8, which pgbench does not ask for.
 
 mod builtin;
 mod cursor;
@@ -35,9 +37,11 @@ mod hash;
 mod lexer;
 mod meta;
 mod prng;
+mod read;
 mod reads_only;
 mod script;
 mod shell;
+mod sleep;
 mod sql;
 mod step;
 mod streams;
@@ -49,10 +53,12 @@ pub use builtin::{BUILTINS, Builtin, BuiltinFault, builtin, find_builtin};
 pub use error::{EvalError, EvalErrorKind, Notice, ScriptError, ScriptFault};
 pub use expression::Expression;
 pub use hash::{hash_fnv1a, hash_murmur2, permute};
-pub use meta::{MetaAction, MetaCommand, SleepTime};
+pub use meta::{MetaAction, MetaCommand};
 pub use prng::{GAUSSIAN_PARAMETER_MIN, Prng, ZIPFIAN_PARAMETER_MAX, ZIPFIAN_PARAMETER_MIN};
-pub use script::{Command, Script, parse};
+pub use read::parse;
+pub use script::{Command, Script};
 pub use shell::ShellCommand;
+pub use sleep::SleepTime;
 pub use sql::{Gset, PARAMETERS_MAX, Segment, SqlCommand};
 pub use step::Step;
 pub use streams::{RandomStreams, ThreadStreams, choose_script, clients_of_threads};

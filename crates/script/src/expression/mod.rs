@@ -2,6 +2,7 @@
 
 mod evaluate;
 mod function;
+mod operator;
 mod parser;
 mod token;
 

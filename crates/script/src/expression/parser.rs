@@ -1,6 +1,7 @@
 //! Parsing of expressions: operator precedence as in pgbench's grammar.
 
 use super::function::{ARGUMENTS_MAX, Arity, FUNCTIONS, Function, find_function, nearest_name};
+use super::operator::{binding_of, function_of, level};
 use super::token::{ExpressionToken as Token, Keyword, next_expression_token};
 use super::{Case, Expression, Node};
 use crate::value::Value;
@@ -9,19 +10,6 @@ use crate::variables::VariableTable;
 /// Most operators on the way from the top of an expression to its deepest value, and most open
 /// parentheses, calls, CASEs and signs.
 const DEPTH_MAX: usize = 200;
-
-/// Binding strengths, weakest first.
-mod level {
-    pub(super) const OR: u8 = 1;
-    pub(super) const AND: u8 = 2;
-    pub(super) const NOT: u8 = 3;
-    pub(super) const IS: u8 = 4;
-    pub(super) const COMPARISON: u8 = 5;
-    pub(super) const BITS: u8 = 6;
-    pub(super) const SUM: u8 = 7;
-    pub(super) const PRODUCT: u8 = 8;
-    pub(super) const SIGN: u8 = 9;
-}
 
 /// What is wrong with an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -371,41 +359,5 @@ impl Arity {
         };
         let hint = Some(format!("{usage}, not {count}"));
         Some(ExpressionFault { message, detail: None, offset: 0, hint })
-    }
-}
-
-fn binding_of(token: Token<'_>) -> Option<u8> {
-    Some(match token {
-        Token::Keyword(Keyword::Or) => level::OR,
-        Token::Keyword(Keyword::And) => level::AND,
-        Token::Keyword(Keyword::Is | Keyword::IsNull | Keyword::NotNull) => level::IS,
-        Token::Symbol("<" | ">" | "=" | "<=" | ">=" | "<>" | "!=") => level::COMPARISON,
-        Token::Symbol("|" | "#" | "&" | "<<" | ">>") => level::BITS,
-        Token::Symbol("+" | "-") => level::SUM,
-        Token::Symbol("*" | "/" | "%") => level::PRODUCT,
-        _ => return None,
-    })
-}
-
-/// Returns the function of a binary operator, and whether its sides change places.
-fn function_of(symbol: &str) -> (Function, bool) {
-    match symbol {
-        "+" => (Function::Add, false),
-        "-" => (Function::Subtract, false),
-        "*" => (Function::Multiply, false),
-        "/" => (Function::Divide, false),
-        "%" => (Function::Modulo, false),
-        "=" => (Function::Equal, false),
-        "<>" | "!=" => (Function::NotEqual, false),
-        "<" => (Function::Less, false),
-        "<=" => (Function::LessOrEqual, false),
-        ">" => (Function::Less, true),
-        ">=" => (Function::LessOrEqual, true),
-        "|" => (Function::BitOr, false),
-        "&" => (Function::BitAnd, false),
-        "#" => (Function::BitXor, false),
-        "<<" => (Function::ShiftLeft, false),
-        ">>" => (Function::ShiftRight, false),
-        _ => unreachable!("{symbol} is no binary operator"),
     }
 }

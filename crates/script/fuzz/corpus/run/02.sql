@@ -1,0 +1,2 @@
+select ';' || ';''' || E'\';' || "x;" from (select ';' as "x;") s;
+select 2;

@@ -1,0 +1,2 @@
+select $$a;b$$, $q$c;$$;$q$, 'it''s';
+select 3

@@ -1,0 +1,1 @@
+create or replace procedure pg_temp.p() language sql begin atomic select 1; end;select 6;

@@ -1,0 +1,5 @@
+select 'a'
+'b;c';
+select E'a'
+'b\';c';
+select 7;

@@ -1,0 +1,1 @@
+select (array[1,2,3])[1:2]; select U&"d;" from (select 1 as "d;") s; select 1 as a$b$c;

@@ -1,0 +1,2 @@
+select 1 \gset
+select 2;

@@ -1,0 +1,2 @@
+select 'é:é', 1 as ü; select 1 -- :missing ;
+, 2;

@@ -1,0 +1,6 @@
+\set a debug(:client_id)
+\set b \
+ debug( \
+ 1 + \
+  2)
+\SET c debug(:b)
