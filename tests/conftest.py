@@ -7,12 +7,14 @@ import pytest
 pytest_plugins = (
     "tests.fixtures.house",
     "tests.fixtures.clusters",
+    "tests.fixtures.bank",
     "tests.fixtures.engine_process",
     "tests.fixtures.command",
     "tests.fixtures.null_server",
 )
 
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
+SERVER_FIXTURES |= {"bank", "bank15"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,105 @@
+"""What stops a run before it begins, and the words it stops with."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import pytest
+from tests.fixtures.clusters import Make, run_sql
+from tests.fixtures.engine_process import Engine, load_job
+from tests.postgres.test_money import await_no_backends
+
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+PROTOCOLS = ("simple", "extended", "prepared")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_missing_tables_stop_the_run_before_any_load(
+    protocol: str, database: Target, engine: Engine
+) -> None:
+    end = engine(load_job(database, "tpcb-like", protocol=protocol))
+    [failure] = end.failures
+    assert (failure.kind, failure.sqlstate) == ("prepare", "42P01")
+    assert "pgbench_" in failure.message
+    assert "init" in failure.hint
+    assert end.exit_code == 2
+    assert "interval" not in end.kinds
+    assert end.summary.ending == "aborted"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_statement_that_does_not_parse_stops_the_run_with_its_place(
+    protocol: str, database15: Target, engine: Engine
+) -> None:
+    script = "SELECT 1;\nSELEKT 2;\n"
+    [failure] = engine(load_job(database15, script, protocol=protocol)).failures
+    assert (failure.kind, failure.sqlstate) == ("prepare", "42601")
+    assert (failure.script, failure.line) == ("test", 2)
+    assert "SELEKT" in failure.message
+
+
+def test_a_role_without_rights_stops_the_run(
+    bank15: Target, pg15: ScratchCluster, engine: Engine
+) -> None:
+    run_sql(bank15, "DROP ROLE IF EXISTS poor")
+    run_sql(bank15, "CREATE ROLE poor LOGIN")
+    end = engine(load_job(replace(bank15, user="poor"), "select-only"))
+    assert [(f.kind, f.sqlstate) for f in end.failures] == [("prepare", "42501")]
+    assert end.exit_code == 2
+    run_sql(pg15.target, "DROP ROLE poor")
+
+
+def test_a_database_that_is_not_there_is_named(pg15: ScratchCluster, engine: Engine) -> None:
+    end = engine(load_job(pg15.target.with_database("nowhere"), "select-only"))
+    [failure] = end.failures
+    assert failure.sqlstate == "3D000"
+    assert "nowhere" in failure.message
+    assert end.exit_code == 2
+
+
+def test_nothing_listening_is_said_with_host_and_port(engine: Engine) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # Bound and not listening: nobody else can take it meanwhile.
+        port = taken.getsockname()[1]
+        target = Target(host="127.0.0.1", ports=str(port), user="u", database="d")
+        job = load_job(target, "SELECT 1;", connect={"timeout_ns": 2_000_000_000})
+        end = engine(job)
+    [failure] = end.failures
+    assert failure.kind == "connect"
+    assert "127.0.0.1" in failure.message
+    assert str(port) in failure.message
+    assert failure.hint
+    assert end.exit_code == 2
+
+
+def test_a_server_that_never_answers_ends_the_connect_phase_in_time(engine: Engine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        target = Target(host="127.0.0.1", ports=str(port), user="u", database="d")
+        end = engine(load_job(target, "SELECT 1;", connect={"timeout_ns": 500_000_000}))
+    assert [failure.kind for failure in end.failures] == ["connect"]
+    assert end.exit_code == 2
+
+
+def test_more_clients_than_connections_are_refused_with_the_servers_words(
+    new_cluster: Make, engine: Engine
+) -> None:
+    cluster = new_cluster(clients=1)  # max_connections 21
+    end = engine(load_job(cluster.target, "SELECT 1;", clients=60))
+    [failure] = end.failures
+    assert (failure.kind, failure.sqlstate) == ("too_many_connections", "53300")
+    assert "max_connections" in failure.hint
+    assert end.exit_code == 2
+    await_no_backends(cluster.target)
+
+
+@pytest.mark.parametrize("sslmode", ["require", "verify-ca", "verify-full"])
+def test_tls_is_refused_by_name(sslmode: str, pg15: ScratchCluster, engine: Engine) -> None:
+    job = load_job(pg15.target, "SELECT 1;")
+    refused = job.model_copy(update={"target": job.target.model_copy(update={"sslmode": sslmode})})
+    end = engine(refused)
+    assert sslmode in end.failures[0].message
+    assert end.exit_code != 0
