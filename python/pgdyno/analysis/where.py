@@ -11,7 +11,7 @@ import numpy as np
 
 from pgdyno.analysis.arrays import FloatArray, IntArray
 from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
-from pgdyno.analysis.resample import block_weights, plan_blocks, within_run_estimate
+from pgdyno.analysis.resample import REPLICATES, block_weights, plan_blocks, within_run_estimate
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.errors import AnalysisError
 
@@ -97,7 +97,9 @@ class WhereTheTimeGoes:
     sampled_server_ms: float | None
 
 
-def where_the_time_goes(facts: TransactionFacts, *, seed: int) -> WhereTheTimeGoes:
+def where_the_time_goes(
+    facts: TransactionFacts, *, seed: int, replicates: int = REPLICATES
+) -> WhereTheTimeGoes:
     """Split the mean latency of a run's transactions into parts.
 
     Server time is active_time per transaction, which is exact; samples only split it. Without
@@ -115,7 +117,8 @@ def where_the_time_goes(facts: TransactionFacts, *, seed: int) -> WhereTheTimeGo
         raise AnalysisError("the server ended no transaction, so there is no time to split")
     if facts.latency.unit != "ns":
         raise AnalysisError(f"latency must be in ns, got {facts.latency.unit}")
-    events, point, replicates, block_count = _sampled(facts.samples, facts.window_seconds, seed)
+    rng = np.random.default_rng(seed)
+    events, point, redrawn, block_count = _sampled(facts, rng, replicates)
     per_transaction = facts.window_seconds * 1e9 / facts.server_transaction_count
     exact_ns = (
         None
@@ -123,7 +126,7 @@ def where_the_time_goes(facts: TransactionFacts, *, seed: int) -> WhereTheTimeGo
         else facts.server_active_ms * _NS_PER_MS / facts.server_transaction_count
     )
     names, amounts = _amounts(facts, events, point[None, :] * per_transaction, exact_ns)
-    _, drawn = _amounts(facts, events, replicates * per_transaction, exact_ns)
+    _, drawn = _amounts(facts, events, redrawn * per_transaction, exact_ns)
     parts = [
         Part(name, _estimate(float(amounts[0, i]), drawn[:, i], block_count, side), side)
         for i, (name, side) in enumerate(names)
@@ -202,9 +205,10 @@ def difference(a: WhereTheTimeGoes, b: WhereTheTimeGoes) -> Difference:
 
 
 def _sampled(
-    samples: WaitSamples | None, seconds: float, seed: int
+    facts: TransactionFacts, rng: np.random.Generator, replicates: int
 ) -> tuple[list[str], FloatArray, FloatArray, int]:
     """Return events, mean sessions in each, bootstrap replicates of these, and the block count."""
+    samples = facts.samples
     if samples is None or samples.session_count.sum() == 0 or samples.sampled_at_ns.size == 0:
         return [], np.zeros(0), np.zeros((1, 0)), 1
     events, column = np.unique(np.asarray(samples.event, dtype=str), return_inverse=True)
@@ -212,20 +216,19 @@ def _sampled(
     row = np.searchsorted(instants, samples.time_ns)
     if (row == instants.size).any() or (instants[row] != samples.time_ns).any():
         raise AnalysisError("a wait sample has a time at which nothing was sampled")
-    active = np.bincount(row, samples.session_count, instants.size).astype(np.float64)
-    plan = plan_blocks(active, instants.size / seconds)
+    by_instant = np.zeros((instants.size, events.size))
+    np.add.at(by_instant, (row, column), samples.session_count)
+    # The event that varies most sets how long blocks must be.
+    restless = by_instant[:, int(np.argmax(by_instant.var(axis=0)))]
+    plan = plan_blocks(restless, instants.size / facts.window_seconds)
     group = plan.group_of(np.arange(instants.size, dtype=np.float64))
-    counts = np.zeros((plan.group_count, events.size))
-    np.add.at(counts, (group[row], column), samples.session_count)
+    starts = np.searchsorted(group, np.arange(plan.group_count))
+    counts = np.add.reduceat(by_instant, starts, axis=0)
     taken = np.bincount(group, minlength=plan.group_count).astype(np.float64)
-    weights = block_weights(plan, np.random.default_rng(seed))
-    replicates = (weights @ counts) / (weights @ taken)[:, None]
-    return (
-        [str(event) for event in events],
-        counts.sum(axis=0) / instants.size,
-        replicates,
-        (plan.block_count),
-    )
+    weights = block_weights(plan, rng, replicates)
+    redrawn = (weights @ counts) / (weights @ taken)[:, None]
+    names = [str(event) for event in events]
+    return names, by_instant.mean(axis=0), redrawn, plan.block_count
 
 
 def _amounts(
