@@ -1,0 +1,121 @@
+"""What every estimator promises, one line a case; as a module, the summary of all of them.
+
+`python -m tests.statistics.cases 1.0` runs the full set, `0.05` a twentieth of it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from tests.statistics import simulations as sim
+
+CLOSED = (0.93, 0.97)
+BOOTSTRAP = (0.925, 0.975)
+AT_LEAST_95 = (0.95, 1.0)
+AT_MOST_5 = (0.0, 0.05)
+AT_MOST_8 = (0.0, 0.08)
+CLOSED_COUNT = 10_000
+BOOTSTRAP_COUNT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is simulated, how often in the full set, and where the fraction must lie."""
+
+    name: str
+    count: int
+    bounds: tuple[float, float]
+    run: Callable[[int, np.random.Generator], float]
+
+    def seen(self, count: int) -> float:
+        """Return the fraction over `count` experiments; the seed is that of the name."""
+        return self.run(count, np.random.default_rng([20261120, *self.name.encode()]))
+
+    def bounds_for(self, count: int) -> tuple[float, float]:
+        """Return the bounds with 3 standard errors of a fraction of `count` experiments."""
+        low, high = (3 * math.sqrt(bound * (1 - bound) / count) for bound in self.bounds)
+        return max(self.bounds[0] - low, 0.0), min(self.bounds[1] + high, 1.0)
+
+
+def closed_cases() -> Iterator[Case]:
+    """Intervals with a formula."""
+    yield Case("mean of 3 runs", CLOSED_COUNT, CLOSED, sim.runs_fixed)
+    yield Case("main effect, 5 rounds", CLOSED_COUNT, CLOSED, sim.factors_fixed)
+    for phi in (0.0, 0.3, 0.6):
+        run = partial(sim.pairs_fixed, phi=phi)
+        yield Case(f"12 pairs, phi {phi}", CLOSED_COUNT, CLOSED, run)
+    for phi, length in ((0.0, 100), (0.5, 100), (0.0, 600), (0.8, 600), (0.9, 600), (0.9, 3000)):
+        run = partial(sim.throughput_within, phi=phi, length=length)
+        yield Case(f"tps of {length // 10} s, phi {phi}", CLOSED_COUNT, CLOSED, run)
+
+
+def watched_cases() -> Iterator[Case]:
+    """Intervals that hold at every look."""
+    for phi, tail in ((0.0, "normal"), (0.3, "normal"), (0.6, "normal"), (0.0, "slow runs")):
+        label = f"{sim.LOOKS} looks, phi {phi}, {tail}"
+        wrong = partial(sim.false_verdicts, phi=phi, tail=tail)
+        yield Case(f"false verdicts, {label}", CLOSED_COUNT, AT_MOST_5, wrong)
+        for ratio in (1.0, 1.05):
+            run = partial(sim.covered_at_stop, phi=phi, tail=tail, effect=math.log(ratio))
+            yield Case(f"at the verdict, truth {ratio}, {label}", CLOSED_COUNT, AT_LEAST_95, run)
+
+
+def bootstrap_cases() -> Iterator[Case]:
+    """Intervals by resampling within a run."""
+    for percentile, phi, seconds in ((50, 0.0, 60), (50, 0.5, 60), (99, 0.0, 60), (99, 0.5, 120)):
+        run = partial(sim.latency_within, percentile=percentile, phi=phi, seconds=seconds)
+        yield Case(f"p{percentile} of {seconds} s, phi {phi}", BOOTSTRAP_COUNT, BOOTSTRAP, run)
+    for phi in (0.0, 0.8):
+        part, apart = partial(sim.parts_within, phi=phi), partial(sim.parts_difference, phi=phi)
+        yield Case(f"a wait event, phi {phi}", BOOTSTRAP_COUNT, BOOTSTRAP, part)
+        yield Case(f"difference of a wait event, phi {phi}", BOOTSTRAP_COUNT, BOOTSTRAP, apart)
+    for phi in (0.0, 0.3, 0.6):
+        run = partial(sim.changes_false, phi=phi, length=120)
+        yield Case(f"false change points in 120 s, phi {phi}", BOOTSTRAP_COUNT, AT_MOST_8, run)
+
+
+def curve_cases() -> Iterator[Case]:
+    """What a sweep of 3 runs a level says."""
+    for curve in sim.CURVES:
+        for noise in (0.01, 0.03):
+            where = f"{curve}, noise {noise:.0%}"
+            peak = partial(sim.peak_held, curve=curve, noise=noise)
+            knee = partial(sim.knee_held, curve=curve, noise=noise)
+            yield Case(f"peak: {where}", BOOTSTRAP_COUNT, BOOTSTRAP, peak)
+            yield Case(f"knee: {where}", BOOTSTRAP_COUNT, AT_LEAST_95, knee)
+    for curve in ("one sharp peak", "two near the top"):
+        run = partial(sim.loss_held, curve=curve, noise=0.03)
+        yield Case(f"loss past the peak: {curve}", BOOTSTRAP_COUNT, BOOTSTRAP, run)
+    for name in ("gamma", "alpha", "beta"):
+        run = partial(sim.usl_coefficient, name=name)
+        yield Case(f"USL {name}", BOOTSTRAP_COUNT, BOOTSTRAP, run)
+
+
+CASES = (*closed_cases(), *watched_cases(), *bootstrap_cases(), *curve_cases())
+
+
+def summarise(scale: float) -> int:
+    """Print one line a case; return how many lie outside their bounds."""
+    outside = 0
+    for case in CASES:
+        count = max(int(case.count * scale), 20)
+        began = time.perf_counter()
+        seen = case.seen(count)
+        low, high = case.bounds
+        outside += not low <= seen <= high
+        print(
+            f"{'ok ' if low <= seen <= high else 'OUT'} {seen:7.4f} in [{low:.3f}, {high:.3f}]"
+            f" {count:6d} {time.perf_counter() - began:6.1f} s  {case.name}",
+            flush=True,
+        )
+    return outside
+
+
+if __name__ == "__main__":
+    sys.exit(min(summarise(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0), 1))

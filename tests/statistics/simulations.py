@@ -1,0 +1,251 @@
+"""Simulated experiments with a known truth: how often does an interval hold it?
+
+Every function runs `count` experiments and returns the fraction that came out right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import stats
+from tests.statistics.noise import autocorrelated
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.change_points import change_points
+from pgdyno.analysis.compare import Comparison, compare, is_reversed
+from pgdyno.analysis.contrasts import factorial
+from pgdyno.analysis.curve import KNEE_TOLERANCE_RATIO, LoadCurve, load_curve
+from pgdyno.analysis.estimate import Estimate, mean_between_runs
+from pgdyno.analysis.histogram import Histogram
+from pgdyno.analysis.intervals import sequential_t
+from pgdyno.analysis.where import TransactionFacts, WaitSamples, difference, where_the_time_goes
+from pgdyno.analysis.within_run import latency, throughput
+
+TENTH_NS = 100_000_000
+LOOKS = 400
+RUN_SECONDS = 8  # 5 s measured + 3 s around it
+RUN_DEVIATION = 0.05
+DRIFT_PER_HOUR = 0.10
+CLIENTS = np.array([1, 2, 4, 8, 16, 32])
+CURVES = {
+    "one sharp peak": [100, 195, 380, 700, 550, 300],
+    "plateau of four": [100, 300, 1000, 1000, 1000, 1000],
+    "two near the top": [100, 195, 380, 700, 705, 600],
+    "still rising": [100, 190, 350, 600, 900, 1100],
+    "knee at the tolerance": [100, 300, 975, 1000, 1000, 990],
+    "slow rise to the top": [100, 900, 960, 969, 980, 1000],
+}
+
+
+def holds(estimate: Estimate, truth: float) -> bool:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low <= truth <= estimate.high
+
+
+def runs_fixed(count: int, rng: np.random.Generator) -> float:
+    """Mean of three runs."""
+    runs = rng.normal(1000, 50, (count, 3))
+    return float(np.mean([holds(mean_between_runs(one, "tps"), 1000) for one in runs]))
+
+
+def paired_ratios(
+    count: int, rng: np.random.Generator, *, pair_count: int, phi: float, effect: float, tail: str
+) -> FloatArray:
+    """Log ratios of pairs of runs in pgdyno's order, with lasting noise and drift."""
+    if tail == "normal":
+        noise = autocorrelated(rng, phi, count, 2 * pair_count)
+    else:  # one run in twenty is 4 deviations slow
+        noise = rng.standard_normal((count, 2 * pair_count))
+        noise -= 4.0 * (rng.random(noise.shape) < 0.05)
+    drift = DRIFT_PER_HOUR * np.arange(2 * pair_count) * RUN_SECONDS / 3600
+    runs = (RUN_DEVIATION * noise + drift).reshape(count, pair_count, 2)
+    swapped = np.array([is_reversed(pair) for pair in range(pair_count)])
+    ratios = np.where(swapped, runs[:, :, 0] - runs[:, :, 1], runs[:, :, 1] - runs[:, :, 0])
+    return np.asarray(ratios + effect, dtype=np.float64)
+
+
+def pairs_fixed(count: int, rng: np.random.Generator, *, phi: float) -> float:
+    """Twelve pairs, looked at once."""
+    effect = math.log(1.03)
+    ratios = paired_ratios(count, rng, pair_count=12, phi=phi, effect=effect, tail="normal")
+    return float(np.mean([holds(compare(one, looks="fixed").ratio, 1.03) for one in ratios]))
+
+
+def watched(
+    count: int, rng: np.random.Generator, *, phi: float, effect: float, tail: str
+) -> tuple[list[Comparison], FloatArray]:
+    """Look after every pair, up to 400; return what stands when it is decided, and the runs."""
+    ratios = paired_ratios(count, rng, pair_count=LOOKS, phi=phi, effect=effect, tail=tail)
+    n = np.arange(1, LOOKS + 1)
+    mean = np.cumsum(ratios, axis=1) / n
+    variance = (np.cumsum(ratios**2, axis=1) - n * mean**2) / np.maximum(n - 1, 1)
+    error = np.sqrt(np.maximum(variance, 0) / n)
+    bound = np.array([sequential_t(int(k), 0.05) if k > 1 else math.inf for k in n])
+    is_bounded = np.isfinite(bound)
+    half = np.full_like(ratios, math.inf)
+    half[:, is_bounded] = bound[is_bounded] * error[:, is_bounded]
+    margin = math.log(1.02)
+    is_decided = (mean - half > 0) | (mean + half < 0)
+    is_decided |= (mean - half >= -margin) & (mean + half <= margin)
+    stop = np.where(is_decided.any(axis=1), is_decided.argmax(axis=1), LOOKS - 1) + 1
+    found = [
+        compare(one[:pairs], looks="sequential") for one, pairs in zip(ratios, stop, strict=True)
+    ]
+    return found, 2.0 * stop
+
+
+def false_verdicts(count: int, rng: np.random.Generator, *, phi: float, tail: str) -> float:
+    """A direction where there is none."""
+    found, _ = watched(count, rng, phi=phi, effect=0.0, tail=tail)
+    return float(np.mean([one.verdict in ("faster", "slower") for one in found]))
+
+
+def covered_at_stop(
+    count: int, rng: np.random.Generator, *, phi: float, effect: float, tail: str
+) -> float:
+    """The interval at the moment the experiment was stopped."""
+    found, _ = watched(count, rng, phi=phi, effect=effect, tail=tail)
+    return float(np.mean([holds(one.ratio, math.exp(effect)) for one in found]))
+
+
+def throughput_within(count: int, rng: np.random.Generator, *, phi: float, length: int) -> float:
+    """Counts of 100 ms with noise that lasts."""
+    series = 100 + 10 * autocorrelated(rng, phi, count, length)
+    return float(np.mean([holds(throughput(one, TENTH_NS), 1000) for one in series]))
+
+
+def latency_within(
+    count: int, rng: np.random.Generator, *, percentile: float, phi: float, seconds: int
+) -> float:
+    """Lognormal latencies whose level wanders by 20 % from second to second."""
+    wander, spread = 0.2, 0.5
+    levels = wander * autocorrelated(rng, phi, count, seconds)
+    quantile = float(stats.norm.ppf(percentile / 100))
+    truth = math.exp(14 + math.hypot(wander, spread) * quantile)
+    right = 0
+    for level in levels:
+        values = rng.lognormal(14 + level[:, None], spread, (seconds, 200)).astype(np.int64)
+        parts = [Histogram.from_values_ns(one) for one in values]
+        found = latency(parts, (percentile,), seed=int(rng.integers(1 << 30)), replicates=200)
+        right += holds(found.percentile[percentile], truth)
+    return right / count
+
+
+def waits(rng: np.random.Generator, phi: float) -> TransactionFacts:
+    """60 s of samples at 10 a second; of 4 sessions a wandering share, about .6, waits for WAL."""
+    instants = 600
+    share = stats.norm.cdf(stats.norm.ppf(0.6) + 0.3 * autocorrelated(rng, phi, 1, instants)[0])
+    waiting = rng.binomial(4, share)
+    at = np.arange(instants) * TENTH_NS
+    samples = WaitSamples(
+        np.asarray(at),
+        np.concatenate([at, at]),
+        ["IO:WalSync"] * instants + [""] * instants,
+        np.concatenate([waiting, 4 - waiting]),
+    )
+    mean = Estimate(10e6, 9.9e6, 10.1e6, 10, "ns", "within_run")
+    return TransactionFacts(
+        latency=mean,
+        window_seconds=60.0,
+        server_transaction_count=6000,
+        server_active_ms=60_000.0,
+        samples=samples,
+    )
+
+
+def sync_share(phi_scale: float = 0.3) -> float:
+    """Mean of cdf(a + s Z) is cdf(a / sqrt(1 + s^2))."""
+    return float(stats.norm.cdf(stats.norm.ppf(0.6) / math.hypot(1, phi_scale)))
+
+
+def parts_within(count: int, rng: np.random.Generator, *, phi: float) -> float:
+    """The part of one wait event."""
+    right = 0
+    for _ in range(count):
+        facts = waits(rng, phi)
+        found = where_the_time_goes(facts, seed=int(rng.integers(1 << 30)), replicates=200)
+        part = next(one for one in found.parts if one.name == "IO:WalSync")
+        right += holds(part.ms, 10 * sync_share())
+    return right / count
+
+
+def parts_difference(count: int, rng: np.random.Generator, *, phi: float) -> float:
+    """The difference of one wait event between two like runs."""
+    right = 0
+    for _ in range(count):
+        seed = int(rng.integers(1 << 30))
+        a = where_the_time_goes(waits(rng, phi), seed=seed, replicates=200)
+        b = where_the_time_goes(waits(rng, phi), seed=seed + 1, replicates=200)
+        part = next(one for one in difference(a, b).parts if one.name == "IO:WalSync")
+        right += holds(part.ms, 0.0)
+    return right / count
+
+
+def sweeps(
+    count: int, rng: np.random.Generator, *, curve: str, noise: float
+) -> Iterator[LoadCurve]:
+    """Sweeps of a known curve, 3 runs a level."""
+    truth = np.array(CURVES[curve], dtype=np.float64)
+    clients = np.repeat(CLIENTS, 3)
+    for _ in range(count):
+        tps = np.repeat(truth, 3) * np.exp(noise * rng.standard_normal(clients.size))
+        yield load_curve(clients, tps, seed=int(rng.integers(1 << 30)))
+
+
+def peak_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
+    """The interval of the peak."""
+    found = sweeps(count, rng, curve=curve, noise=noise)
+    return float(np.mean([holds(one.peak.tps, max(CURVES[curve])) for one in found]))
+
+
+def knee_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
+    """The set of levels that may be the knee."""
+    truth = np.array(CURVES[curve])
+    knee = int(CLIENTS[np.argmax(truth >= (1 - KNEE_TOLERANCE_RATIO) * truth.max())])
+    found = sweeps(count, rng, curve=curve, noise=noise)
+    return float(np.mean([knee in [c.clients for c in one.knee.candidates] for one in found]))
+
+
+def loss_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
+    """What is lost at the largest load."""
+    truth = CURVES[curve][-1] / max(CURVES[curve]) - 1
+    losses = [one.degradation for one in sweeps(count, rng, curve=curve, noise=noise)]
+    return float(np.mean([one is not None and holds(one.change, truth) for one in losses]))
+
+
+def usl_coefficient(count: int, rng: np.random.Generator, *, name: str) -> float:
+    """Coefficients of a server that obeys the law, 3 % noise between runs."""
+    clients = np.array([1, 2, 4, 8, 16, 32, 64])
+    truth = {"gamma": 100.0, "alpha": 0.03, "beta": 0.001}
+    below = 1 + truth["alpha"] * (clients - 1) + truth["beta"] * clients * (clients - 1)
+    repeated = np.repeat(clients, 3)
+    right = 0
+    for _ in range(count):
+        noise = np.exp(0.03 * rng.standard_normal(repeated.size))
+        tps = np.repeat(100.0 * clients / below, 3) * noise
+        found = load_curve(repeated, tps, seed=int(rng.integers(1 << 30)))
+        right += holds(getattr(found.usl, name), truth[name])
+    return right / count
+
+
+def changes_false(count: int, rng: np.random.Generator, *, phi: float, length: int) -> float:
+    """Fraction of steady runs in which a change is found."""
+    series = 1000 + 50 * autocorrelated(rng, phi, count, length)
+    found = [bool(change_points(one, interval_ns=10 * TENTH_NS, seed=1)) for one in series]
+    return float(np.mean(found))
+
+
+def factors_fixed(count: int, rng: np.random.Generator) -> float:
+    """A main effect in a 2 x 2 design of five rounds, with the round's level varying."""
+    factors = {"a": ["0", "1"], "b": ["0", "1"]}
+    cells = [{"a": a, "b": b} for a in "01" for b in "01"]
+    truth = np.log([1000, 1010, 1050, 1060.5])
+    logs = (
+        truth + 0.1 * rng.standard_normal((count, 5, 1)) + 0.03 * rng.standard_normal((count, 5, 4))
+    )
+    return float(
+        np.mean([holds(factorial(factors, cells, np.exp(one))[0].ratio, 1.05) for one in logs])
+    )

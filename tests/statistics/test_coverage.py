@@ -1,0 +1,32 @@
+"""Intervals hold the truth as often as they claim: a quick look, and the full proof (slow)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.statistics import simulations as sim
+from tests.statistics.cases import CASES, Case
+
+QUICK_RATIO = 0.02
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_claim_is_not_contradicted_by_a_few_experiments(case: Case) -> None:
+    count = int(case.count * QUICK_RATIO)
+    low, high = case.bounds_for(count)
+    assert low <= case.seen(count) <= high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_claim_is_proved(case: Case) -> None:
+    low, high = case.bounds
+    assert low <= case.seen(case.count) <= high
+
+
+def test_a_true_five_percent_is_decided_within_the_promised_runs() -> None:
+    # Runs scatter by 5 %, drift 10 % an hour, 8 s each: the reach set for comparisons.
+    rng = np.random.default_rng(20261120)
+    _, runs = sim.watched(1000, rng, phi=0.0, effect=np.log(1.05), tail="normal")
+    assert np.median(runs) <= 45
+    assert np.quantile(runs, 0.9) <= 90
