@@ -1,0 +1,107 @@
+"""Every collector of this host, held to the contract on the machine the tests run on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.observe.contract import CollectorContract
+
+from pgdyno.observe.collector import Collector
+from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.host.cpu import CpuCollector
+from pgdyno.observe.host.disk import DiskCollector
+from pgdyno.observe.host.memory import MemoryCollector
+from pgdyno.observe.host.network import NetworkCollector
+from pgdyno.observe.host.pressure import PressureCollector
+from pgdyno.observe.host.scheduler import SchedulerCollector
+from pgdyno.observe.host.space import SpaceCollector
+from pgdyno.observe.host.throttling import ThrottlingCollector
+from pgdyno.observe.processes.programs import ENGINE, ProgramsCollector
+
+
+class TestCpu(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return CpuCollector()
+
+    def test_the_sum_of_the_cores_is_the_row_of_all(self) -> None:
+        rows = {str(row["core"]): row for row in CpuCollector().sample(0)}
+        assert len(rows) == 1 + (os.cpu_count() or 0)
+
+
+class TestScheduler(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return SchedulerCollector()
+
+
+class TestMemory(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return MemoryCollector()
+
+
+class TestDisk(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return DiskCollector()
+
+
+class TestNetwork(CollectorContract):
+    gives_rows = False
+
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return NetworkCollector()
+
+
+@pytest.mark.skipif(not Path("/proc/pressure").is_dir(), reason="no PSI in this kernel")
+class TestPressure(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return PressureCollector()
+
+
+@pytest.mark.skipif(not Path("/sys/fs/cgroup").is_dir(), reason="no control groups here")
+class TestThrottling(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return ThrottlingCollector()
+
+
+class TestSpace(CollectorContract):
+    @pytest.fixture
+    def collector(self, tmp_path: Path) -> Collector:
+        return SpaceCollector({"store": tmp_path, "gone": tmp_path / "nowhere"})
+
+
+class TestOwnCost(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        cost = OwnCost()
+        cost.add("wal", cpu_ns=5, backend_cpu_ns=7)
+        cost.add("wal", cpu_ns=5, backend_cpu_ns=7)
+        return cost
+
+    def test_costs_of_one_collector_are_added(self, collector: Collector) -> None:
+        assert collector.sample(0) == [
+            {"collector": "wal", "cpu_ns": 10, "backend_cpu_ns": 14, "samples": 2}
+        ]
+
+
+class TestPrograms(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return ProgramsCollector()
+
+    def test_a_watched_program_is_sampled_until_it_ends(self) -> None:
+        collector = ProgramsCollector()
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+            collector.watch(ENGINE, child.pid)
+            assert [row["program"] for row in collector.sample(0)] == ["lab", "engine"]
+            child.communicate(b"\n")
+        assert [row["program"] for row in collector.sample(0)] == ["lab"]

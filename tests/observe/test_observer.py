@@ -1,0 +1,248 @@
+"""The observer: watches from start to stop, and is never the cause of a failure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psycopg
+from tests.fixtures.clusters import run_sql, scalar
+from tests.observe.sinks import KeepingSink
+
+from pgdyno import clock
+from pgdyno.errors import StoreError
+from pgdyno.observe.collector import NotMeasurable, Row
+from pgdyno.observe.column import Column, gauge
+from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.notices import Notices
+from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.schedule import Scheduled
+from pgdyno.observe.worker import Worker
+from pgdyno.server.connect import connect
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE %s"
+
+
+def observed(target: Target, **changes: Any) -> ObservedServer:
+    return ObservedServer(
+        connect=lambda: connect(target, verb="observe"),
+        database=target.database,
+        load_application_name="pgdyno/bench/1",
+        is_local=True,
+        **changes,
+    )
+
+
+def observer(sink: KeepingSink, server: ObservedServer | None, run: str = "1") -> Observer:
+    return Observer(
+        clock=clock.read_pair(), sink=sink, run=run, server=server, folders={"store": Path("/")}
+    )
+
+
+def test_every_collector_samples_and_nothing_is_left_behind(any_server: ScratchCluster) -> None:
+    sink = KeepingSink()
+    watching = observer(sink, observed(any_server.target), run="whole")
+    watching.start()
+    assert scalar(any_server.target, SESSIONS, "pgdyno/observe/whole") == 2
+    wanted = {"database", "wal", "checkpointer", "backends", "waits", "cpu", "memory", "disk"}
+    sink.wait_for(lambda: wanted <= sink.rows.keys() and len(sink.rows["waits"]) > 10)
+    sink.wait_for(lambda: len(sink.rows["wal"]) > 2)
+    assert watching.stop()
+    assert scalar(any_server.target, SESSIONS, "pgdyno/observe/whole") == 0
+    assert not {"collector_failed", "observer_lost_server"} & set(sink.kinds())
+    intervals = [row["interval_ns"] for row in sink.rows["wal"]]
+    assert intervals[0] == 0
+    assert all(interval > 0 for interval in intervals[1:])
+
+
+def test_gaps_between_samples_of_waits_are_random_and_follow_the_seed() -> None:
+    def gaps(seed: int) -> list[int]:
+        item = Scheduled(Steady(), 100_000_000, 0, random.Random(seed))
+        found = []
+        for _ in range(200):
+            before_ns = item.due_ns
+            item.taken(before_ns)
+            found.append(item.due_ns - before_ns)
+        return found
+
+    assert gaps(1) == gaps(1) != gaps(2)
+    assert 50_000_000 <= min(gaps(1)) < 60_000_000
+    assert 140_000_000 < max(gaps(1)) <= 150_000_000
+    assert 95e6 < sum(gaps(1)) / 200 < 105e6
+
+
+def test_a_server_that_goes_away_and_returns_leaves_a_gap_that_is_said(
+    new_cluster: Callable[..., ScratchCluster],
+) -> None:
+    # On a socket alone its port stays the same when it is started again.
+    cluster, sink = new_cluster("15", listens_tcp=False), KeepingSink()
+    watching = observer(sink, observed(cluster.target))
+    watching.start()
+    cluster.stop(is_immediate=True)
+    sink.wait_for(lambda: "observer_lost_server" in sink.kinds())
+    count = len(sink.rows["wal"])
+    cluster.start()
+    sink.wait_for(lambda: len(sink.rows["wal"]) > count + 1)
+    sink.wait_for(lambda: "observer_found_server" in sink.kinds())
+    assert watching.stop()
+    after = [row["interval_ns"] for row in sink.rows["wal"][count:]]
+    assert 0 in after[:2]
+    assert sink.kinds().count("observer_lost_server") <= 2
+
+
+def test_a_server_that_cannot_be_reached_is_said_once_and_the_host_is_sampled(
+    pg15: ScratchCluster,
+) -> None:
+    def refuse() -> psycopg.Connection:
+        return psycopg.connect("host=/nowhere dbname=x user=y")
+
+    server = ObservedServer(refuse, "x", "pgdyno/bench/1")
+    sink = KeepingSink()
+    watching = observer(sink, server)
+    watching.start()
+    sink.wait_for(lambda: len(sink.rows.get("cpu", [])) > 4)
+    assert watching.stop()
+    assert sink.kinds().count("observer_lost_server") == 1
+    (notice,) = [n for n in sink.notices if n["kind"] == "observer_lost_server"]
+    assert "/nowhere" in notice["message"]
+
+
+def test_a_role_without_pg_monitor_is_told_the_grant(pg15: ScratchCluster) -> None:
+    run_sql(pg15.target, "CREATE ROLE plain LOGIN")
+    target = pg15.target
+    sink = KeepingSink()
+    server = ObservedServer(
+        lambda: psycopg.connect(
+            host=target.host, port=target.port, dbname="postgres", user="plain", autocommit=True
+        ),
+        "postgres",
+        "pgdyno/bench/1",
+    )
+    watching = observer(sink, server)
+    watching.start()
+    assert watching.stop()
+    run_sql(pg15.target, "DROP ROLE plain")
+    (notice,) = [n for n in watching.notices if n.kind == "observer_without_pg_monitor"]
+    assert notice.hint == "GRANT pg_monitor TO plain;"
+
+
+class Steady:
+    """A collector that works, or fails as it is told."""
+
+    name: ClassVar[str] = "steady"
+    meaning: ClassVar[str] = "For tests"
+    interval_ns: ClassVar[int] = 1_000_000
+    columns: ClassVar[tuple[Column, ...]] = (gauge("a", "things", "a number"),)
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.sample_count = 0
+
+    def sample(self, now_ns: int) -> list[Row]:
+        self.sample_count += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return [{"a": 1}]
+
+
+class Other(Steady):
+    """A second collector in the same thread."""
+
+    name: ClassVar[str] = "other"
+
+
+class RefusingSink(KeepingSink):
+    """A store on a full disk."""
+
+    def add_samples(self, collector: str, rows: Any) -> None:
+        raise StoreError("The disk is full.")
+
+    add_notice = add_samples  # type: ignore[assignment]
+
+
+def working(sink: KeepingSink, *collectors: Steady) -> Worker:
+    pair = clock.read_pair()
+    now_ns = clock.monotonic_ns()
+    return Worker(
+        "test",
+        [Scheduled(collector, collector.interval_ns, now_ns) for collector in collectors],
+        clock=pair,
+        sink=sink,
+        notices=Notices(pair, sink),
+        cost=OwnCost(),
+    )
+
+
+def test_a_failing_collector_is_said_once_and_the_others_go_on() -> None:
+    sink = KeepingSink()
+    failing, other = Steady(*[OSError("gone")] * 1000), Other()
+    worker = working(sink, failing, other)
+    worker.start()
+    sink.wait_for(lambda: len(sink.rows.get("other", [])) > 50)
+    worker.stop()
+    worker.join()
+    (notice,) = sink.notices
+    assert notice["kind"] == "collector_failed"
+    assert notice["message"] == "Collector steady failed: gone."
+    assert failing.sample_count < 5
+
+
+def test_a_source_that_is_not_there_is_said_once_and_never_asked_again() -> None:
+    sink = KeepingSink()
+    absent, other = Steady(NotMeasurable("There is none.")), Other()
+    worker = working(sink, absent, other)
+    worker.start()
+    sink.wait_for(lambda: len(sink.rows.get("other", [])) > 50)
+    worker.stop()
+    worker.join()
+    assert sink.kinds() == ["not_measurable"]
+    assert absent.sample_count == 1
+
+
+def test_a_store_that_refuses_ends_the_thread_quietly() -> None:
+    worker = working(RefusingSink(), Steady())
+    worker.start()
+    worker.join(20)
+    assert not worker.is_alive()
+
+
+SECOND_NS = 1_000_000_000
+
+
+def test_a_dear_collector_slows_itself_until_it_costs_half_a_percent_of_a_core() -> None:
+    item = Scheduled(Steady(), SECOND_NS, 0)
+    slowed = [item.slowed_by(30_000_000, second * SECOND_NS) for second in range(1, 12)]
+    assert slowed == [0] * 10 + [8 * SECOND_NS]
+    assert item.interval_ns == 8 * SECOND_NS
+
+
+def test_a_cheap_collector_and_its_dear_first_sample_are_left_alone() -> None:
+    item = Scheduled(Steady(), SECOND_NS, 0)
+    spent = [900_000_000] + [4_000_000] * 30
+    slowed = [item.slowed_by(ns, second * SECOND_NS) for second, ns in enumerate(spent, 1)]
+    assert not any(slowed)
+    assert item.interval_ns == SECOND_NS
+
+
+def test_missed_samples_are_left_out_rather_than_made_up_for() -> None:
+    item = Scheduled(Steady(), SECOND_NS, 5 * SECOND_NS)
+    item.taken(5 * SECOND_NS + 1)
+    assert item.due_ns == 6 * SECOND_NS
+    item.taken(9 * SECOND_NS + 500)
+    assert item.due_ns == 10 * SECOND_NS
+
+
+def test_failures_are_retried_at_growing_intervals_and_forgotten_after_success() -> None:
+    item = Scheduled(Steady(), SECOND_NS, 0)
+    waits = []
+    for _ in range(8):
+        item.failed(0)
+        waits.append(item.due_ns // SECOND_NS)
+    assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
+    item.taken(0)
+    item.failed(0)
+    assert item.due_ns == 2 * SECOND_NS

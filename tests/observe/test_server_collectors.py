@@ -1,0 +1,226 @@
+"""Every collector that asks PostgreSQL, on real servers: the contract, and known loads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.fixtures.clusters import make_cluster
+from tests.observe.contract import CollectorContract
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import PgdynoError
+from pgdyno.observe.catalogue import statements
+from pgdyno.observe.collector import Collector, NotMeasurable, Row
+from pgdyno.observe.processes.backends import BackendsCollector
+from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.checkpointer import CheckpointerCollector
+from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.sql_collector import pick
+from pgdyno.observe.sql.waits import WaitSampler
+from pgdyno.observe.sql.wal import WalCollector
+from pgdyno.server.connect import connect
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+LOAD = "pgdyno/bench/1"
+PATIENCE_NS = 20_000_000_000
+
+
+def open_session(cluster: ScratchCluster) -> ServerSession:
+    session = ServerSession(
+        lambda: connect(cluster.target, verb="observe"), "pgdyno/observe/1", is_local=True
+    )
+    session.open()
+    return session
+
+
+@pytest.fixture
+def session(any_server: ScratchCluster) -> Iterator[ServerSession]:
+    opened = open_session(any_server)
+    yield opened
+    opened.close()
+
+
+def load_connection(target: Target) -> psycopg.Connection:
+    return connect(target, verb="bench", run="1")
+
+
+def sample_until(collector: Collector, wanted: Callable[[list[Row]], bool]) -> list[Row]:
+    """Sample until the rows are as wanted; fail after a generous time."""
+    deadline_ns = monotonic_ns() + PATIENCE_NS
+    while True:
+        rows = collector.sample(0)
+        if wanted(rows):
+            return rows
+        assert monotonic_ns() < deadline_ns, rows
+
+
+class TestDatabase(CollectorContract):
+    @pytest.fixture
+    def collector(self, session: ServerSession) -> Collector:
+        return DatabaseCollector(session, "postgres")
+
+    def test_what_the_load_commits_is_counted_in_its_database_only(
+        self, session: ServerSession, database: Target
+    ) -> None:
+        collector = DatabaseCollector(session, database.database)
+        before = {row["scope"]: row for row in collector.sample(0)}
+        with load_connection(database) as load:
+            for _ in range(50):
+                load.execute("SELECT 1")
+        # A backend that ends reports everything before it leaves.
+        grown = 50 + int(before["ours"]["xact_commit"] or 0)
+        rows = sample_until(
+            collector, lambda rows: any(_is_ours(row, "xact_commit", grown) for row in rows)
+        )
+        assert {row["scope"] for row in rows} == {"ours", "others"}
+
+
+def _is_ours(row: Row, column: str, at_least: int) -> bool:
+    value = row[column]
+    return row["scope"] == "ours" and isinstance(value, int) and value >= at_least
+
+
+class TestWal(CollectorContract):
+    @pytest.fixture
+    def collector(self, session: ServerSession) -> Collector:
+        return WalCollector(session)
+
+    def test_the_position_grows_by_what_is_written(
+        self, collector: Collector, database: Target
+    ) -> None:
+        before = int(collector.sample(0)[0]["position_bytes"] or 0)
+        with load_connection(database) as load:
+            load.execute("CREATE TABLE t AS SELECT repeat('x', 1000) FROM generate_series(1, 500)")
+        assert int(collector.sample(0)[0]["position_bytes"] or 0) > before + 500_000
+
+
+class TestCheckpointer(CollectorContract):
+    @pytest.fixture
+    def collector(self, session: ServerSession) -> Collector:
+        return CheckpointerCollector(session)
+
+    def test_a_requested_checkpoint_is_counted(
+        self, collector: Collector, database: Target
+    ) -> None:
+        before = int(collector.sample(0)[0]["checkpoints_requested"] or 0)
+        with load_connection(database) as load:
+            load.execute("CREATE TABLE t (a int)")
+            load.execute("CHECKPOINT")
+        sample_until(collector, lambda rows: int(rows[0]["checkpoints_requested"] or 0) > before)
+
+
+class TestWaits(CollectorContract):
+    @pytest.fixture
+    def collector(self, session: ServerSession) -> Collector:
+        return WaitSampler(session, LOAD)
+
+    def test_a_session_of_the_load_that_waits_for_a_lock_is_counted_as_ours(
+        self, collector: Collector, database: Target
+    ) -> None:
+        with load_connection(database) as holder, load_connection(database) as waiter:
+            holder.execute("SELECT pg_advisory_lock(1)")
+            thread = threading.Thread(target=waiter.execute, args=["SELECT pg_advisory_lock(1)"])
+            thread.start()
+            rows = sample_until(
+                collector, lambda rows: any(row["wait_event"] == "Lock:advisory" for row in rows)
+            )
+            holder.execute("SELECT pg_advisory_unlock(1)")
+            thread.join()
+        (row,) = [row for row in rows if row["wait_event"] == "Lock:advisory"]
+        assert (row["ours"], row["count"], row["state"]) == (1, 1, "active")
+        assert row["backend_type"] == "client backend"
+
+    def test_sessions_of_others_are_told_apart(
+        self, collector: Collector, database: Target
+    ) -> None:
+        with connect(database, verb="other") as other, other.transaction():
+            other.execute("SELECT 1")
+            rows = sample_until(
+                collector, lambda rows: any(r["state"] == "idle in transaction" for r in rows)
+            )
+        (row,) = [row for row in rows if row["state"] == "idle in transaction"]
+        assert (row["ours"], row["wait_event"]) == (0, "Client:ClientRead")
+
+    def test_idle_sessions_are_nobody_and_the_sample_is_recorded_all_the_same(
+        self, collector: Collector, database: Target
+    ) -> None:
+        with load_connection(database) as load:
+            load.execute("SELECT 1")
+            rows = sample_until(collector, lambda rows: [row["count"] for row in rows] == [0])
+        assert rows[0]["backend_type"] == ""
+
+
+class TestBackends(CollectorContract):
+    @pytest.fixture
+    def collector(self, session: ServerSession) -> Iterator[Collector]:
+        collector = BackendsCollector(session, LOAD)
+        yield collector
+        collector.close()
+
+    def test_cpu_of_the_loads_backends_is_kept_when_they_end(
+        self, collector: Collector, database: Target
+    ) -> None:
+        with load_connection(database) as load:
+            sample_until(collector, lambda rows: _group(rows, "load")["processes"] == 1)
+            load.execute("SELECT count(*) FROM generate_series(1, 300000)")
+            busy = int(_group(collector.sample(0), "load")["run_ns"] or 0)
+            assert busy > 5_000_000
+        rows = sample_until(collector, lambda rows: _group(rows, "load")["processes"] == 0)
+        assert int(_group(rows, "load")["run_ns"] or 0) >= busy
+
+    def test_the_server_s_own_processes_are_told_apart(self, collector: Collector) -> None:
+        wanted = {"postmaster", "checkpointer", "background writer", "walwriter", "observer"}
+        sample_until(collector, lambda rows: wanted <= {str(row["backend_type"]) for row in rows})
+
+    def test_a_server_in_another_container_is_said_to_be_out_of_sight(
+        self, session: ServerSession, tmp_path: Path
+    ) -> None:
+        (tmp_path / "self").mkdir()
+        (tmp_path / "self" / "schedstat").write_text("1 2 3\n")
+        with pytest.raises(NotMeasurable, match="container"):
+            BackendsCollector(session, LOAD, proc=tmp_path).sample(0)
+
+
+def _group(rows: list[Row], backend_type: str) -> Row:
+    found = [row for row in rows if row["backend_type"] == backend_type]
+    return found[0] if found else {"processes": -1, "run_ns": 0}
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("version", ["14", "16", "17"])
+def test_every_statement_runs_on_this_version_too(version: str, house: Path) -> None:
+    try:
+        cluster = make_cluster(version)
+    except PgdynoError:
+        pytest.skip(f"PostgreSQL {version} is not on this machine")
+    with cluster:
+        session = open_session(cluster)
+        for collector in (
+            DatabaseCollector(session, "postgres"),
+            WalCollector(session),
+            CheckpointerCollector(session),
+            WaitSampler(session, LOAD),
+            BackendsCollector(session, LOAD),
+        ):
+            for row in collector.sample(0):
+                assert row.keys() == {column.name for column in collector.columns}
+        session.close()
+
+
+def test_a_server_older_than_every_variant_is_not_measurable() -> None:
+    with pytest.raises(NotMeasurable, match="needs PostgreSQL 14 or later, the server is 13"):
+        pick("wal", {14: "a", 18: "b"}, 13)
+    assert [pick("wal", {14: "a", 18: "b"}, version) for version in (14, 17, 18, 19)] == [*"aabb"]
+
+
+def test_no_statement_may_write_or_read_query_texts() -> None:
+    for version in (14, 17, 18):
+        for name, sql in statements(version).items():
+            assert sql.startswith("SELECT "), name
+            assert "query," not in sql.replace("query_id", ""), name
+            assert "reset(" not in sql, name
