@@ -1,0 +1,213 @@
+//! The SQL that makes the pgbench tables: statement for statement what `pgbench -i` sends.
+
+use crate::contract::job::{InitWork, PartitionMethod};
+
+pub const ACCOUNTS_PER_BRANCH: u64 = 100_000;
+pub const TELLERS_PER_BRANCH: u64 = 10;
+
+/// From this scale on `aid` is a bigint (pgbench: SCALE_32BIT_THRESHOLD).
+const SCALE_OF_BIGINT: u32 = 20_000;
+
+pub const DROP_TABLES: &str = "drop table if exists \
+     pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
+
+pub const TRUNCATE_TABLES: &str =
+    "truncate table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
+
+/// The order in which `pgbench -i` vacuums them.
+pub const TABLES: [&str; 4] =
+    ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
+
+/// Table and column of each primary key.
+pub const KEYS: [(&str, &str); 3] =
+    [("pgbench_branches", "bid"), ("pgbench_tellers", "tid"), ("pgbench_accounts", "aid")];
+
+pub const FOREIGN_KEYS: [&str; 5] = [
+    "alter table pgbench_tellers add constraint pgbench_tellers_bid_fkey \
+     foreign key (bid) references pgbench_branches",
+    "alter table pgbench_accounts add constraint pgbench_accounts_bid_fkey \
+     foreign key (bid) references pgbench_branches",
+    "alter table pgbench_history add constraint pgbench_history_bid_fkey \
+     foreign key (bid) references pgbench_branches",
+    "alter table pgbench_history add constraint pgbench_history_tid_fkey \
+     foreign key (tid) references pgbench_tellers",
+    "alter table pgbench_history add constraint pgbench_history_aid_fkey \
+     foreign key (aid) references pgbench_accounts",
+];
+
+/// True when account numbers do not fit an integer column.
+pub fn has_wide_accounts(scale: u32) -> bool {
+    scale >= SCALE_OF_BIGINT
+}
+
+/// The four tables; with partitions, `pgbench_accounts` as the partitioned parent.
+///
+/// As in pgbench a partitioned dataset is unlogged, and has a fill factor, in its leaves only as
+/// far as `pgbench_accounts` goes, and the other three tables stay logged.
+pub fn create_tables(init: &InitWork) -> Vec<String> {
+    let aid = if has_wide_accounts(init.scale) { "bigint" } else { "int   " };
+    let unlogged = if init.unlogged && init.partitions == 0 { " unlogged" } else { "" };
+    let fill = format!(" with (fillfactor={})", init.fillfactor.unwrap_or(100));
+    let accounts_storage = match (init.partitions, init.partition_method) {
+        (0, _) => fill.clone(),
+        (_, PartitionMethod::Range) => " partition by range (aid)".into(),
+        (_, PartitionMethod::Hash) => " partition by hash (aid)".into(),
+    };
+    let tablespace = match &init.tablespace {
+        Some(name) => format!(" tablespace {}", quote_identifier(name)),
+        None => String::new(),
+    };
+    let table = |name: &str, columns: String, storage: &str| {
+        format!("create{unlogged} table {name}({columns}){storage}{tablespace}")
+    };
+    vec![
+        table(
+            "pgbench_history",
+            format!("tid int,bid int,aid {aid},delta int,mtime timestamp,filler char(22)"),
+            "",
+        ),
+        table(
+            "pgbench_tellers",
+            "tid int not null,bid int,tbalance int,filler char(84)".into(),
+            &fill,
+        ),
+        table(
+            "pgbench_accounts",
+            format!("aid {aid} not null,bid int,abalance int,filler char(84)"),
+            &accounts_storage,
+        ),
+        table("pgbench_branches", "bid int not null,bbalance int,filler char(88)".into(), &fill),
+    ]
+}
+
+/// One leaf of `pgbench_accounts` a statement; none without partitions.
+pub fn create_partitions(init: &InitWork) -> Vec<String> {
+    let unlogged = if init.unlogged { " unlogged" } else { "" };
+    let fillfactor = init.fillfactor.unwrap_or(100);
+    (1..=init.partitions)
+        .map(|number| {
+            let bounds = partition_bounds(init, number);
+            format!(
+                "create{unlogged} table {}\n  partition of pgbench_accounts\n  \
+                 for values {bounds} with (fillfactor={fillfactor})",
+                partition_name(number)
+            )
+        })
+        .collect()
+}
+
+fn partition_bounds(init: &InitWork, number: u32) -> String {
+    match init.partition_method {
+        PartitionMethod::Hash => {
+            format!("with (modulus {}, remainder {})", init.partitions, number - 1)
+        }
+        PartitionMethod::Range => {
+            let from = match number {
+                1 => "minvalue".into(),
+                _ => (u64::from(number - 1) * partition_size(init) + 1).to_string(),
+            };
+            let to = match number == init.partitions {
+                true => "maxvalue".into(),
+                false => (u64::from(number) * partition_size(init) + 1).to_string(),
+            };
+            format!("from ({from}) to ({to})")
+        }
+    }
+}
+
+/// Accounts in each range partition but the last, which may have fewer.
+pub fn partition_size(init: &InitWork) -> u64 {
+    (u64::from(init.scale) * ACCOUNTS_PER_BRANCH).div_ceil(u64::from(init.partitions.max(1)))
+}
+
+/// Name of the leaf with this number, counted from 1.
+pub fn partition_name(number: u32) -> String {
+    format!("pgbench_accounts_{number}")
+}
+
+/// Add a primary key on `column` of `table`.
+pub fn add_primary_key(init: &InitWork, table: &str, column: &str) -> String {
+    let tablespace = match &init.index_tablespace {
+        Some(name) => format!(" using index tablespace {}", quote_identifier(name)),
+        None => String::new(),
+    };
+    format!("alter table {table} add primary key ({column}){tablespace}")
+}
+
+/// Put the job's mark on `table`.
+pub fn mark_table(table: &str, mark: &str) -> String {
+    format!("comment on table {table} is {}", quote_literal(mark))
+}
+
+/// Always quoted, as pgbench does.
+fn quote_identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Right whatever `standard_conforming_strings` says.
+fn quote_literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    match quoted.contains('\\') {
+        true => format!(" E'{}'", quoted.replace('\\', "\\\\")),
+        false => format!("'{quoted}'"),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::dataset) fn init(scale: u32) -> InitWork {
+        InitWork {
+            scale,
+            fillfactor: None,
+            unlogged: false,
+            foreign_keys: false,
+            partitions: 0,
+            partition_method: PartitionMethod::Range,
+            tablespace: None,
+            index_tablespace: None,
+            jobs: 1,
+            mark: String::new(),
+            drop_existing: false,
+        }
+    }
+
+    #[test]
+    fn tables_are_those_of_pgbench() {
+        let statements = create_tables(&InitWork {
+            unlogged: true,
+            tablespace: Some("fast \"one\"".into()),
+            ..init(1)
+        });
+        assert_eq!(
+            statements[2],
+            "create unlogged table pgbench_accounts(aid int    not null,bid int,abalance int,\
+             filler char(84)) with (fillfactor=100) tablespace \"fast \"\"one\"\"\""
+        );
+    }
+
+    #[test]
+    fn account_numbers_become_bigint_at_scale_20000() {
+        assert!(create_tables(&init(19_999))[2].contains("aid int "));
+        assert!(create_tables(&init(20_000))[2].contains("aid bigint not null"));
+        assert!(create_tables(&init(20_000))[0].contains("aid bigint,"));
+    }
+
+    #[test]
+    fn range_partitions_are_open_at_both_ends_and_meet() {
+        let work = InitWork { partitions: 3, unlogged: true, ..init(1) };
+        assert!(create_tables(&work).iter().all(|sql| !sql.contains("unlogged")));
+        let leaves = create_partitions(&work);
+        assert!(leaves[0].contains("from (minvalue) to (33335) with (fillfactor=100)"));
+        assert!(leaves[1].contains("from (33335) to (66669)"));
+        assert!(leaves[2].contains("from (66669) to (maxvalue)"));
+        assert!(leaves.iter().all(|sql| sql.starts_with("create unlogged table")));
+    }
+
+    #[test]
+    fn a_mark_with_quotes_and_backslashes_stays_one_literal() {
+        assert_eq!(mark_table("t", "it's"), "comment on table t is 'it''s'");
+        assert_eq!(mark_table("t", r"a\'b"), r"comment on table t is  E'a\\''b'");
+    }
+}

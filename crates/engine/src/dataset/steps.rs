@@ -1,0 +1,125 @@
+//! Which steps of loading are under way, and when they began and ended.
+//!
+//! Tables are worked on at the same time, so a step begins with its first piece of work and ends
+//! with its last; steps overlap.
+
+use crate::clock::now_ns;
+use crate::contract::job::ClockPair;
+use crate::contract::record::{Phase, PhaseEvent, PhaseName, PhaseSpan, Record};
+
+/// A piece of work of a step, as a session reports it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepEvent {
+    pub phase: PhaseName,
+    pub event: PhaseEvent,
+    pub at_ns: u64,
+}
+
+impl StepEvent {
+    pub(super) fn now(phase: PhaseName, event: PhaseEvent) -> StepEvent {
+        StepEvent { phase, event, at_ns: now_ns() }
+    }
+}
+
+#[derive(Debug)]
+struct Step {
+    phase: PhaseName,
+    /// Pieces of work that have not ended.
+    pending: usize,
+    began_ns: Option<u64>,
+    ended_ns: Option<u64>,
+}
+
+/// Adds pieces of work up to steps.
+#[derive(Debug)]
+pub(super) struct Steps {
+    clock: ClockPair,
+    steps: Vec<Step>,
+}
+
+impl Steps {
+    pub(super) fn new(clock: ClockPair) -> Steps {
+        Steps { clock, steps: Vec::new() }
+    }
+
+    /// Announce `pieces` more of `phase`; to be called before its first piece begins.
+    pub(super) fn expect(&mut self, phase: PhaseName, pieces: usize) {
+        match self.steps.iter_mut().find(|step| step.phase == phase) {
+            Some(step) => step.pending += pieces,
+            None if pieces == 0 => {}
+            None => {
+                self.steps.push(Step { phase, pending: pieces, began_ns: None, ended_ns: None });
+            }
+        }
+    }
+
+    /// The record to write if a step began or ended with this event.
+    pub(super) fn note(&mut self, event: StepEvent) -> Option<Record> {
+        let step = self.steps.iter_mut().find(|step| step.phase == event.phase)?;
+        let is_news = match event.event {
+            PhaseEvent::Begin => step.began_ns.is_none(),
+            PhaseEvent::End => {
+                step.pending -= 1;
+                step.pending == 0
+            }
+        };
+        if !is_news {
+            return None;
+        }
+        let time_ns = self.clock.unix_ns(event.at_ns);
+        match event.event {
+            PhaseEvent::Begin => step.began_ns = Some(time_ns),
+            PhaseEvent::End => step.ended_ns = Some(time_ns),
+        }
+        Some(Record::Phase(Phase { time_ns, phase: event.phase, event: event.event }))
+    }
+
+    /// The records that end, now, what was cut off in the middle.
+    pub(super) fn cut_off(&mut self) -> Vec<Record> {
+        let time_ns = self.clock.unix_ns(now_ns());
+        let open = self.steps.iter_mut().filter(|s| s.began_ns.is_some() && s.ended_ns.is_none());
+        open.map(|step| {
+            step.ended_ns = Some(time_ns);
+            Record::Phase(Phase { time_ns, phase: step.phase, event: PhaseEvent::End })
+        })
+        .collect()
+    }
+
+    /// Every step that began and ended.
+    pub(super) fn spans(&self) -> Vec<PhaseSpan> {
+        let span = |step: &Step| {
+            let (began_ns, ended_ns) = (step.began_ns?, step.ended_ns?);
+            Some(PhaseSpan { phase: step.phase, began_ns, ended_ns })
+        };
+        self.steps.iter().filter_map(span).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_begins_with_its_first_piece_and_ends_with_its_last() {
+        let mut steps = Steps::new(ClockPair { monotonic_ns: 0, unix_ns: 100 });
+        steps.expect(PhaseName::Load, 2);
+        steps.expect(PhaseName::Index, 1);
+        let load = |event, at_ns| StepEvent { phase: PhaseName::Load, event, at_ns };
+        assert!(steps.note(load(PhaseEvent::Begin, 1)).is_some());
+        assert!(steps.note(load(PhaseEvent::Begin, 2)).is_none());
+        assert!(steps.note(load(PhaseEvent::End, 3)).is_none());
+        assert!(steps.note(load(PhaseEvent::End, 4)).is_some());
+        let span = PhaseSpan { phase: PhaseName::Load, began_ns: 101, ended_ns: 104 };
+        assert_eq!(steps.spans(), [span]);
+    }
+
+    #[test]
+    fn a_step_cut_off_gets_an_end() {
+        let mut steps = Steps::new(ClockPair { monotonic_ns: 0, unix_ns: 0 });
+        steps.expect(PhaseName::Load, 1);
+        steps.note(StepEvent::now(PhaseName::Load, PhaseEvent::Begin));
+        assert_eq!(steps.cut_off().len(), 1);
+        assert_eq!(steps.spans().len(), 1);
+        assert!(steps.cut_off().is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! What is said when loading fails: the server's own words, and a next step.
+
+use pgdyno_wire::ServerError;
+
+use crate::contract::record::{ErrorKind, Failure};
+use crate::session::{Session, SessionError};
+
+/// An error, and what was being done: "copy pgbench_accounts".
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub doing: String,
+    pub error: SessionError,
+}
+
+impl Trouble {
+    pub(super) fn is_stop(&self) -> bool {
+        matches!(self.error, SessionError::Stopped)
+    }
+
+    /// The record that tells it.
+    pub(super) fn failure(&self, time_ns: u64) -> Failure {
+        let (kind, sqlstate, text, hint) = match (&self.error, self.error.refusal()) {
+            (SessionError::Server(error), _) => describe(ErrorKind::Init, error),
+            (_, Some(error)) => describe(kind_of_refusal(error), error),
+            (error, None) => {
+                let (kind, hint) = kind_of(error);
+                (kind, None, error.to_string(), hint.to_string())
+            }
+        };
+        Failure {
+            time_ns,
+            kind,
+            message: format!("{}: {text}", self.doing),
+            hint,
+            sqlstate,
+            script: None,
+            line: None,
+            column: None,
+        }
+    }
+}
+
+/// Run `sql`, whose text says in an error what was being done.
+pub(super) fn run_statement(session: &mut Session, sql: &str) -> Result<(), Trouble> {
+    run_as(session, sql, sql)
+}
+
+/// Run `sql`, one transaction; `doing` says in an error what it was for.
+pub(super) fn run_as(session: &mut Session, doing: &str, sql: &str) -> Result<(), Trouble> {
+    session.query(sql).map(|_| ()).map_err(|error| Trouble { doing: doing.into(), error })
+}
+
+fn describe(kind: ErrorKind, error: &ServerError) -> (ErrorKind, Option<String>, String, String) {
+    let text = match &error.detail {
+        Some(detail) => format!("{} ({detail})", error.message),
+        None => error.message.clone(),
+    };
+    let hint = match (next_step(error.sqlstate.as_str()), &error.hint) {
+        (Some(step), _) => step.to_string(),
+        (None, Some(hint)) => hint.clone(),
+        (None, None) => "the server's log says more".into(),
+    };
+    (kind, Some(error.sqlstate.as_str().to_string()), text, hint)
+}
+
+/// What to do about the conditions that loading meets.
+fn next_step(sqlstate: &str) -> Option<&'static str> {
+    Some(match sqlstate {
+        "42P07" => {
+            "drop the pgbench tables that are there first, or let this job do it (drop_existing)"
+        }
+        "53100" => {
+            "the server's disk is full: a scale of 1 needs about 16 MB, and as much again for WAL; \
+             free space, choose another tablespace or a smaller scale"
+        }
+        "53200" => "the server is out of memory: use fewer jobs or a smaller maintenance_work_mem",
+        "53300" => "use fewer jobs, or raise max_connections of the server",
+        "42501" => "the user needs CREATE on the schema: GRANT CREATE ON SCHEMA public TO <user>",
+        "3F000" => "no schema of search_path exists: create one, or set search_path",
+        "25006" => "the server is a standby or the database read-only: connect to the primary",
+        "3D000" => "create the database first, or name another one",
+        "28P01" | "28000" => "check user and password, and pg_hba.conf of the server",
+        "55P03" | "40P01" => "another session holds the tables: see pg_locks",
+        "57014" => "something else cancelled the statement: an administrator or a timeout",
+        "57P01" | "57P02" => "the server was shut down: start it and load again",
+        "57P03" => "the server is starting up or shutting down: try again in a moment",
+        _ => return None,
+    })
+}
+
+fn kind_of_refusal(error: &ServerError) -> ErrorKind {
+    match (error.sqlstate.as_str(), error.sqlstate.class()) {
+        ("53300", _) => ErrorKind::TooManyConnections,
+        (_, "28") => ErrorKind::Authentication,
+        _ => ErrorKind::Connect,
+    }
+}
+
+fn kind_of(error: &SessionError) -> (ErrorKind, &'static str) {
+    match error {
+        SessionError::Connect { .. } => {
+            (ErrorKind::Connect, "check host and port, and that the server runs and listens there")
+        }
+        SessionError::Lost(_) => (
+            ErrorKind::ConnectionLost,
+            "the server's log says why it ended the connection; a full disk under pg_wal stops it",
+        ),
+        SessionError::Protocol(_) => {
+            (ErrorKind::Protocol, "check that a PostgreSQL server listens there")
+        }
+        SessionError::Tls(_) => {
+            (ErrorKind::Connect, "use sslmode disable, allow or prefer; TLS is not supported yet")
+        }
+        SessionError::Handshake(_) => {
+            (ErrorKind::Authentication, "check the password and pg_hba.conf of the server")
+        }
+        SessionError::Server(_) | SessionError::Stopped => (ErrorKind::Init, ""),
+    }
+}

@@ -1,0 +1,383 @@
+//! One blocking connection: simple queries, COPY from the client, cancel.
+//!
+//! For everything off the hot path: loading a dataset, preparing and cleaning up a run. Every wait
+//! is cut into slices of 100 ms, between which the stop flag is looked at; once it is set, the
+//! running statement is cancelled with a CancelRequest and the session answers `Stopped`.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pgdyno_wire::{
+    Advance, BytesMut, Framer, Handshake, HandshakeError, Login, NEVER_SKIP, ProtocolError,
+    SaltedPasswords, ServerError, Session as BackendKey, cancel_request, frontend, values,
+};
+
+mod error;
+mod socket;
+
+pub use self::error::SessionError;
+use self::socket::{Place, Socket, is_slice_over};
+use crate::contract::job::{HostPort, SslMode, Target};
+
+/// Longest wait for one host to take the connection and let the user in.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a cancelled statement may take to end before the connection is given up.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+
+/// Bytes of one CopyData message. 64 KiB to 1 MiB cost the server the same; 64 KiB stay in cache.
+const COPY_MESSAGE_BYTES: usize = 64 << 10;
+
+/// Told to stop; shared by everything that must then end.
+pub type StopFlag = Arc<AtomicBool>;
+
+/// A row in text format; `None` = NULL.
+pub type Row = Vec<Option<String>>;
+
+/// An open connection. Dropping it ends the backend, and rolls back what it had begun.
+#[derive(Debug)]
+pub struct Session {
+    socket: Socket,
+    place: Place,
+    key: BackendKey,
+    framer: Framer,
+    received: Vec<u8>,
+    outgoing: BytesMut,
+    stop: StopFlag,
+    /// When the CancelRequest of the running statement went out.
+    cancelled_at: Option<Instant>,
+    /// Warnings and notices of the server since they were last taken.
+    notices: Vec<ServerError>,
+}
+
+/// What came back for one simple query.
+#[derive(Debug, Default)]
+struct Answer {
+    rows: Vec<Row>,
+    error: Option<Box<ServerError>>,
+    copy_in: bool,
+    is_ready: bool,
+}
+
+impl Session {
+    /// Open a session on the first host of `target` that can be reached.
+    pub fn connect(target: &Target, stop: &StopFlag) -> Result<Session, SessionError> {
+        if !matches!(target.sslmode, SslMode::Disable | SslMode::Allow | SslMode::Prefer) {
+            return Err(SessionError::Tls(target.sslmode));
+        }
+        let mut last = SessionError::Connect {
+            place: "any host".into(),
+            error: io::Error::new(ErrorKind::InvalidInput, "the list of hosts is empty"),
+        };
+        for host in &target.hosts {
+            match Session::connect_to(host, target, stop) {
+                Ok(session) => return Ok(session),
+                // As libpq: a server that is there and refuses the user ends the search.
+                Err(error) if error.may_pass() => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    /// Try every address of one host.
+    fn connect_to(
+        host: &HostPort,
+        target: &Target,
+        stop: &StopFlag,
+    ) -> Result<Session, SessionError> {
+        let unreachable = |place: String, error| SessionError::Connect { place, error };
+        let name = || format!("{}:{}", host.host, host.port);
+        let places = Place::of(host).map_err(|error| unreachable(name(), error))?;
+        let mut last = unreachable(name(), ErrorKind::NotFound.into());
+        for place in places {
+            match place.open(CONNECT_TIMEOUT) {
+                Ok(socket) => return Session::log_in(socket, place, target, stop),
+                Err(error) => last = unreachable(place.to_string(), error),
+            }
+        }
+        Err(last)
+    }
+
+    fn log_in(
+        socket: Socket,
+        place: Place,
+        target: &Target,
+        stop: &StopFlag,
+    ) -> Result<Session, SessionError> {
+        let login = login_of(target);
+        let mut session = Session {
+            socket,
+            place,
+            key: BackendKey::default(),
+            framer: Framer::default(),
+            received: vec![0; 16 << 10],
+            outgoing: BytesMut::new(),
+            stop: stop.clone(),
+            cancelled_at: None,
+            notices: Vec::new(),
+        };
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        let mut salted = SaltedPasswords::default();
+        let mut handshake = Handshake::start(&login, &mut session.outgoing)?;
+        loop {
+            let out = std::mem::take(&mut session.outgoing);
+            session.send(&out)?;
+            let count = session.receive_until(Some(deadline))?;
+            let mut input = &session.received[..count];
+            let out = &mut session.outgoing;
+            if let Advance::Ready(key) = handshake.advance(&login, &mut salted, &mut input, out)? {
+                session.key = key;
+                return Ok(session);
+            }
+        }
+    }
+
+    /// Run `sql` (one or more statements) and return the rows, if any, in text format.
+    ///
+    /// Errors: `Server` leaves the session usable; after any other it is to be dropped.
+    pub fn query(&mut self, sql: &str) -> Result<Vec<Row>, SessionError> {
+        self.send_query(sql)?;
+        let mut answer = Answer::default();
+        self.await_ready(&mut answer)?;
+        self.finish(answer)
+    }
+
+    /// Run the COPY FROM STDIN statement `sql` with what `fill` puts into the buffer, until it adds
+    /// nothing. `fill` is told the size at which a message is full; `sent` learns the bytes of each
+    /// message that went out.
+    ///
+    /// Errors: as `query`; the copied rows are gone with the transaction.
+    pub fn copy_in(
+        &mut self,
+        sql: &str,
+        mut fill: impl FnMut(&mut Vec<u8>, usize),
+        mut sent: impl FnMut(u64),
+    ) -> Result<(), SessionError> {
+        self.send_query(sql)?;
+        let mut answer = Answer::default();
+        while !answer.copy_in && !answer.is_ready {
+            self.receive_into(&mut answer)?;
+        }
+        let mut message = Vec::with_capacity(COPY_MESSAGE_BYTES + 256);
+        while answer.error.is_none() {
+            message.clear();
+            message.extend_from_slice(&[b'd', 0, 0, 0, 0]);
+            fill(&mut message, COPY_MESSAGE_BYTES);
+            let is_end = message.len() == 5;
+            if is_end || self.is_stopped() {
+                self.end_copy(is_end)?;
+                break;
+            }
+            let length = message.len() as u32 - 1;
+            message[1..5].copy_from_slice(&length.to_be_bytes());
+            self.send(&message)?;
+            sent(message.len() as u64);
+            // The server says nothing during COPY unless it failed: then it throws away what comes.
+            self.receive_what_is_there(&mut answer)?;
+        }
+        self.await_ready(&mut answer)?;
+        self.finish(answer).map(|_| ())
+    }
+
+    fn end_copy(&mut self, is_complete: bool) -> Result<(), SessionError> {
+        self.outgoing.clear();
+        match is_complete {
+            true => frontend::copy_done(&mut self.outgoing),
+            false => frontend::copy_fail("told to stop", &mut self.outgoing)
+                .map_err(HandshakeError::from)?,
+        }
+        let out = std::mem::take(&mut self.outgoing);
+        self.send(&out)
+    }
+
+    /// What the server told at start-up, such as `server_version`.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.key.parameters.get(name).map(String::as_str)
+    }
+
+    /// Major version of the server, 0 if it did not tell.
+    pub fn server_major(&self) -> u32 {
+        let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+        self.parameter("server_version").and_then(|v| digits(v).parse().ok()).unwrap_or(0)
+    }
+
+    /// Notices and warnings since the last call.
+    pub fn take_notices(&mut self) -> Vec<ServerError> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn send_query(&mut self, sql: &str) -> Result<(), SessionError> {
+        if self.is_stopped() {
+            return Err(SessionError::Stopped);
+        }
+        self.cancelled_at = None;
+        self.outgoing.clear();
+        frontend::query(sql, &mut self.outgoing).map_err(HandshakeError::from)?;
+        let out = std::mem::take(&mut self.outgoing);
+        self.send(&out)
+    }
+
+    fn await_ready(&mut self, answer: &mut Answer) -> Result<(), SessionError> {
+        while !answer.is_ready {
+            self.receive_into(answer)?;
+        }
+        Ok(())
+    }
+
+    /// The rows, or the error: `Stopped` when it is our own cancelling that came back.
+    fn finish(&self, answer: Answer) -> Result<Vec<Row>, SessionError> {
+        match answer.error {
+            Some(_) if self.is_stopped() => Err(SessionError::Stopped),
+            Some(error) => Err(SessionError::Server(error)),
+            None => Ok(answer.rows),
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), SessionError> {
+        while !bytes.is_empty() {
+            match self.socket.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if is_slice_over(&error) => self.between_slices(None)?,
+                Err(error) => return Err(self.last_words(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the server closed the connection, if it left a message, else the error of the socket.
+    fn last_words(&mut self, error: io::Error) -> SessionError {
+        let mut answer = Answer::default();
+        while self.receive_what_is_there(&mut answer).is_ok_and(|count| count > 0) {}
+        match answer.error {
+            Some(error) => SessionError::Server(error),
+            None => SessionError::Lost(error),
+        }
+    }
+
+    /// Wait for bytes; returns how many are in `received`.
+    fn receive_until(&mut self, deadline: Option<Instant>) -> Result<usize, SessionError> {
+        loop {
+            match self.socket.read(&mut self.received) {
+                Ok(0) => return Err(SessionError::Lost(ErrorKind::UnexpectedEof.into())),
+                Ok(count) => return Ok(count),
+                Err(error) if is_slice_over(&error) => self.between_slices(deadline)?,
+                Err(error) => return Err(SessionError::Lost(error)),
+            }
+        }
+    }
+
+    fn receive_into(&mut self, answer: &mut Answer) -> Result<(), SessionError> {
+        match self.receive_until(None) {
+            Ok(count) => self.read_messages(count, answer),
+            // A server that shuts down says why before it closes.
+            Err(SessionError::Lost(lost)) => Err(match answer.error.take() {
+                Some(error) => SessionError::Server(error),
+                None => SessionError::Lost(lost),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn receive_what_is_there(&mut self, answer: &mut Answer) -> Result<usize, SessionError> {
+        self.socket.set_nonblocking(true).map_err(SessionError::Lost)?;
+        let result = self.socket.read(&mut self.received);
+        self.socket.set_nonblocking(false).map_err(SessionError::Lost)?;
+        match result {
+            Ok(0) => Err(SessionError::Lost(ErrorKind::UnexpectedEof.into())),
+            Ok(count) => self.read_messages(count, answer).map(|()| count),
+            Err(error) if is_slice_over(&error) => Ok(0),
+            Err(error) => Err(SessionError::Lost(error)),
+        }
+    }
+
+    fn read_messages(&mut self, count: usize, answer: &mut Answer) -> Result<(), SessionError> {
+        let mut input = &self.received[..count];
+        while let Some(message) = self.framer.next(&mut input, NEVER_SKIP)? {
+            match message.tag {
+                b'D' => answer.rows.push(row(message.body)?),
+                b'E' if answer.error.is_none() => {
+                    answer.error = Some(Box::new(ServerError::parse(message.body)));
+                }
+                b'N' => self.notices.push(ServerError::parse(message.body)),
+                b'G' => answer.copy_in = true,
+                b'Z' => answer.is_ready = true,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancel what runs once the flag is set; give up when even that does not end it.
+    fn between_slices(&mut self, deadline: Option<Instant>) -> Result<(), SessionError> {
+        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(SessionError::Lost(ErrorKind::TimedOut.into()));
+        }
+        if !self.is_stopped() {
+            return Ok(());
+        }
+        match self.cancelled_at {
+            None if self.key.process_id == 0 => Err(SessionError::Stopped),
+            None => {
+                self.cancelled_at = Some(Instant::now());
+                // A request that does not get through is as good as one that has no effect.
+                let _ = self.cancel();
+                Ok(())
+            }
+            Some(at) if at.elapsed() > CANCEL_GRACE => Err(SessionError::Stopped),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Ask the server, on a connection of its own, to cancel what this session is doing.
+    fn cancel(&self) -> io::Result<()> {
+        let mut out = BytesMut::new();
+        cancel_request(&self.key, &mut out);
+        let mut socket = self.place.open(CANCEL_GRACE)?;
+        socket.write_all(&out)?;
+        // The server closes when the signal is sent.
+        let _ = socket.read(&mut [0]);
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.outgoing.clear();
+        frontend::terminate(&mut self.outgoing);
+        // Best effort: without it the server logs a lost client.
+        let _ = self.socket.set_nonblocking(true);
+        let _ = self.socket.write(&self.outgoing);
+    }
+}
+
+/// As libpq builds its start-up message; error texts are wanted in UTF-8.
+fn login_of(target: &Target) -> Login {
+    let fixed = [
+        ("database", &target.database),
+        ("application_name", &target.application_name),
+        ("client_encoding", &"UTF8".to_string()),
+    ];
+    let own = fixed.into_iter().map(|(name, value)| (name.to_string(), value.clone()));
+    let options = target.options.iter().map(|(name, value)| (name.clone(), value.clone()));
+    Login {
+        user: target.user.clone(),
+        password: target.password.clone(),
+        parameters: own.chain(options).collect(),
+        tls_server_end_point: None,
+    }
+}
+
+fn row(body: &[u8]) -> Result<Row, SessionError> {
+    let fields = values(body).map_err(|_| ProtocolError::Malformed(b'D'))?;
+    Ok(fields
+        .into_iter()
+        .map(|field| field.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+        .collect())
+}

@@ -1,0 +1,290 @@
+//! Loading that is stopped, refused or cut off: what is said, and what is left behind.
+
+mod common;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Server, bin_dirs, lines, never, servers};
+use pgdyno_engine::contract::FORMAT;
+use pgdyno_engine::contract::job::{ClockPair, InitWork, Job, PartitionMethod, Target, Work};
+use pgdyno_engine::contract::record::{Ending, ErrorKind, Failure, PhaseEvent, PhaseName, Record};
+use pgdyno_engine::dataset::{self, Outcome};
+use pgdyno_engine::session::StopFlag;
+
+/// Big enough to be under way for some tenths of a second on any machine.
+const LONG_SCALE: u32 = 10;
+
+fn init(scale: u32) -> InitWork {
+    InitWork {
+        scale,
+        fillfactor: None,
+        unlogged: false,
+        foreign_keys: false,
+        partitions: 0,
+        partition_method: PartitionMethod::Range,
+        tablespace: None,
+        index_tablespace: None,
+        jobs: 2,
+        mark: "pgdyno: test".into(),
+        drop_existing: false,
+    }
+}
+
+/// Run the job; `seen` sees each record when it is written.
+fn run(
+    target: Target,
+    init: &InitWork,
+    stop: &StopFlag,
+    mut seen: impl FnMut(&Record),
+) -> (Outcome, Vec<Record>) {
+    let job = Job {
+        format: FORMAT.into(),
+        clock: ClockPair::now(),
+        target,
+        work: Work::Init(init.clone()),
+    };
+    let mut records = Vec::new();
+    let outcome = dataset::run(&job, init, stop, &mut |record| {
+        seen(&record);
+        records.push(record);
+    });
+    (outcome, records)
+}
+
+fn failure(records: &[Record]) -> &Failure {
+    let failures: Vec<_> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Error(failure) => Some(failure),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(failures.len(), 1, "{records:?}");
+    failures[0]
+}
+
+fn warning_kinds(records: &[Record]) -> Vec<&str> {
+    let mut kinds = Vec::new();
+    for record in records {
+        if let Record::Warning(notice) = record {
+            kinds.push(notice.kind.as_str());
+        }
+    }
+    kinds
+}
+
+fn begins(record: &Record, phase: PhaseName) -> bool {
+    matches!(record, Record::Phase(p) if p.phase == phase && p.event == PhaseEvent::Begin)
+}
+
+fn table_count(server: &Server, database: &str) -> String {
+    let sql = "select count(*) from pg_class where relname like 'pgbench%'";
+    lines(&mut server.session(database), sql).remove(0)
+}
+
+/// Ends with the loading's own sessions: none of them is left.
+fn assert_no_backend(server: &Server) {
+    let sql = "select pid, query from pg_stat_activity
+               where application_name = 'pgdyno/test' and pid <> pg_backend_pid()
+                 and state <> 'idle' and query like 'copy%'";
+    assert!(lines(&mut server.session("postgres"), sql).is_empty());
+}
+
+#[test]
+fn progress_ends_at_the_number_of_rows_and_steps_are_timed() {
+    let Some(server) = servers().pop() else { return };
+    let database = server.create_database("progress");
+    let (outcome, records) = run(server.target(&database), &init(1), &never(), |_| {});
+    assert_eq!(outcome.ending, Ending::Completed);
+    assert_eq!(outcome.facts.rows, 100_011);
+    let last = records.iter().rev().find_map(|record| match record {
+        Record::Progress(p) if p.table == "pgbench_accounts" => Some((p.rows_done, p.rows_total)),
+        _ => None,
+    });
+    assert_eq!(last, Some((100_000, 100_000)));
+    let phases: Vec<_> = outcome.facts.steps.iter().map(|span| span.phase).collect();
+    use PhaseName::{Create, Index, Load, Vacuum};
+    assert_eq!(phases, [Create, Load, Vacuum, Index]);
+    assert!(outcome.facts.steps.iter().all(|span| span.began_ns <= span.ended_ns));
+}
+
+#[test]
+fn tables_that_are_there_are_kept_unless_dropping_is_ordered() {
+    for server in servers() {
+        let database = server.create_database("existing");
+        server.session(&database).query("create table pgbench_tellers (mine int)").expect("ddl");
+        let (outcome, records) = run(server.target(&database), &init(1), &never(), |_| {});
+        assert_eq!(outcome.ending, Ending::Aborted);
+        let failure = failure(&records);
+        assert_eq!(failure.kind, ErrorKind::Init);
+        assert_eq!(failure.sqlstate.as_deref(), Some("42P07"));
+        assert!(failure.message.contains("\"pgbench_tellers\" already exists"), "{failure:?}");
+        assert!(failure.hint.contains("drop"), "{failure:?}");
+        assert_eq!(table_count(&server, &database), "1");
+
+        let init = InitWork { drop_existing: true, ..init(1) };
+        let (outcome, _) = run(server.target(&database), &init, &never(), |_| {});
+        assert_eq!(outcome.ending, Ending::Completed);
+        let sql = "select count(*) from pgbench_tellers where tid > 0";
+        assert_eq!(lines(&mut server.session(&database), sql), ["10"]);
+    }
+}
+
+#[test]
+fn stopping_in_any_step_leaves_no_table_and_is_no_error() {
+    use PhaseName::{Create, Index, Load, Vacuum};
+    for server in servers() {
+        for phase in [Create, Load, Vacuum, Index] {
+            let database = server.create_database("stopped");
+            let stop = StopFlag::default();
+            let init = init(LONG_SCALE);
+            let (outcome, records) = run(server.target(&database), &init, &stop, |record| {
+                if begins(record, phase) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            });
+            assert_eq!(outcome.ending, Ending::Stopped, "{records:?}");
+            assert!(records.iter().all(|record| !matches!(record, Record::Error(_))));
+            assert_eq!(table_count(&server, &database), "0");
+            assert!(outcome.facts.rows < u64::from(LONG_SCALE) * 100_000);
+            if phase != Create {
+                assert_eq!(warning_kinds(&records), ["dataset_removed"]);
+            }
+            assert_no_backend(&server);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_fails_to_create_keeps_the_tables_it_was_to_replace() {
+    let Some(server) = servers().pop() else { return };
+    let database = server.create_database("kept");
+    server.session(&database).query("create table pgbench_history (mine int)").expect("ddl");
+    let init = InitWork { drop_existing: true, tablespace: Some("nowhere".into()), ..init(1) };
+    let (outcome, records) = run(server.target(&database), &init, &never(), |_| {});
+    assert_eq!(outcome.ending, Ending::Aborted);
+    assert_eq!(failure(&records).sqlstate.as_deref(), Some("42704"));
+    assert_eq!(table_count(&server, &database), "1");
+}
+
+#[test]
+fn a_failure_in_a_late_step_removes_the_dataset() {
+    let Some(server) = servers().pop() else { return };
+    let database = server.create_database("late");
+    let init = InitWork { index_tablespace: Some("nowhere".into()), ..init(1) };
+    let (outcome, records) = run(server.target(&database), &init, &never(), |_| {});
+    assert_eq!(outcome.ending, Ending::Aborted);
+    assert!(failure(&records).message.contains("tablespace \"nowhere\" does not exist"));
+    assert_eq!(warning_kinds(&records), ["dataset_removed"]);
+    assert_eq!(table_count(&server, &database), "0");
+}
+
+#[test]
+fn a_killed_server_is_reported_as_a_lost_connection() {
+    for bin in bin_dirs() {
+        let server = Server::start(&bin, "");
+        let (outcome, records) =
+            run(server.target("postgres"), &init(LONG_SCALE), &never(), |record| {
+                if begins(record, PhaseName::Load) {
+                    server.kill();
+                }
+            });
+        assert_eq!(outcome.ending, Ending::Aborted);
+        let failure = failure(&records);
+        // The backend has time to say that it is shut down, or it has not.
+        let is_shutdown = failure.sqlstate.as_deref() == Some("57P02");
+        assert!(failure.kind == ErrorKind::ConnectionLost || is_shutdown, "{failure:?}");
+        assert!(failure.message.starts_with("copy pgbench_"), "{failure:?}");
+        assert!(!failure.hint.is_empty());
+        assert_eq!(warning_kinds(&records), ["dataset_left"]);
+    }
+}
+
+#[test]
+fn nobody_listening_is_a_connect_error() {
+    let target = Target {
+        hosts: vec![pgdyno_engine::contract::job::HostPort {
+            host: "/nonexistent".into(),
+            port: 5432,
+        }],
+        user: "nobody".into(),
+        database: "nothing".into(),
+        password: None,
+        application_name: "pgdyno/test".into(),
+        sslmode: Default::default(),
+        options: Default::default(),
+    };
+    let (outcome, records) = run(target, &init(1), &never(), |_| {});
+    assert_eq!(outcome.ending, Ending::Aborted);
+    assert_eq!(failure(&records).kind, ErrorKind::Connect);
+    assert!(failure(&records).message.contains("/nonexistent/.s.PGSQL.5432"));
+}
+
+#[test]
+fn a_role_without_the_right_to_create_is_told_which_grant_is_missing() {
+    let Some(server) = servers().pop() else { return };
+    let database = server.create_database("rights");
+    server.session(&database).query("create role guest login").expect("a role");
+    let target = Target { user: "guest".into(), ..server.target(&database) };
+    let (_, records) = run(target, &init(1), &never(), |_| {});
+    assert_eq!(failure(&records).sqlstate.as_deref(), Some("42501"));
+    assert!(failure(&records).hint.contains("GRANT CREATE ON SCHEMA"));
+}
+
+/// A tablespace of a few megabytes; `None` when this user may not mount.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(server: &Server) -> Option<SmallDisk> {
+        let path = std::path::PathBuf::from(server.socket_dir()).join("small");
+        std::fs::create_dir(&path).ok()?;
+        let options = "size=4m,mode=0777";
+        let mount = ["-t", "tmpfs", "-o", options, "tmpfs"];
+        let status = Command::new("mount").args(mount).arg(&path).status().ok()?;
+        if !status.success() {
+            std::fs::remove_dir(&path).ok()?;
+            return None;
+        }
+        let disk = SmallDisk(path.clone());
+        let folder = path.join("space");
+        std::fs::create_dir(&folder).ok()?;
+        let owner =
+            std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(server.socket_dir()).ok()?);
+        std::os::unix::fs::chown(&folder, Some(owner), None).ok()?;
+        Some(disk)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_in_the_servers_words_and_what_was_begun_is_removed() {
+    for bin in bin_dirs() {
+        let server = Arc::new(Server::start(&bin, ""));
+        let Some(disk) = SmallDisk::mount(&server) else {
+            eprintln!("SKIPPED: this user may not mount a small disk");
+            return;
+        };
+        let space = disk.0.join("space");
+        let sql = format!("create tablespace small location '{}'", space.display());
+        server.session("postgres").query(&sql).expect("a tablespace");
+        let init = InitWork { tablespace: Some("small".into()), ..init(2) };
+        let stop: StopFlag = Arc::new(AtomicBool::new(false));
+        let (outcome, records) = run(server.target("postgres"), &init, &stop, |_| {});
+        assert_eq!(outcome.ending, Ending::Aborted);
+        let failure = failure(&records);
+        assert_eq!(failure.sqlstate.as_deref(), Some("53100"), "{failure:?}");
+        assert!(failure.message.contains("No space left on device"), "{failure:?}");
+        assert!(failure.hint.contains("scale"), "{failure:?}");
+        assert_eq!(warning_kinds(&records), ["dataset_removed"]);
+        assert_eq!(table_count(&server, "postgres"), "0");
+        drop(server);
+        drop(disk);
+    }
+}
