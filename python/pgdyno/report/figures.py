@@ -17,23 +17,30 @@ TIME_GROUP = "time"
 MODEL_NAME = "fitted law"
 _MODEL_POINTS = 60
 _HERO_HEIGHT_PX = 300
-_HERO_PAIR_HEIGHT_PX = 132
+_HEAD_PX = 36
+_LINE_PX = 24
+_SENTENCE_COLUMNS = 120
 _STRIP_HEIGHT_PX = 150
 _HERO_PANELS = ("tps", "latency")
 _CURVE_PERCENTILES = ("p50", "p95", "p99")
 
 
 def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
-    """Return what the first screen shows: the load curve, else tps and latency over time."""
+    """Return what the first screen shows: the load curve, else tps and latency over time.
+
+    Their height leaves room for a long sentence above them: all of it fits into 720 pixels.
+    """
+    height_px = _HERO_HEIGHT_PX - _LINE_PX * (len(findings.sentence) // _SENTENCE_COLUMNS)
     if findings.curves:
-        return (load_curve(findings.curves),)
+        return (load_curve(findings.curves, height_px=height_px),)
     if findings.run is None:
         return ()
     by_key = {panel.key: panel for panel in drawable(findings.run)}
     first = [by_key[key] for key in _HERO_PANELS if key in by_key]
     if not first:
         first = list(by_key.values())[:1]
-    height_px = _HERO_HEIGHT_PX if len(first) == 1 else _HERO_PAIR_HEIGHT_PX
+    if len(first) > 1:
+        height_px = (height_px - _HEAD_PX) // len(first)
     return tuple(
         over_time(panel, findings.run, key=f"main-{panel.key}", height_px=height_px)
         for panel in first
@@ -61,7 +68,7 @@ def drawable(run: RunFindings) -> tuple[Panel, ...]:
     )
 
 
-def load_curve(curves: tuple[CurveFindings, ...]) -> Chart:
+def load_curve(curves: tuple[CurveFindings, ...], *, height_px: int = _HERO_HEIGHT_PX) -> Chart:
     """Return throughput against clients: means, intervals between runs, the fitted law, the knee.
 
     Scripts whose peaks are more than 8 times apart share a logarithmic axis.
@@ -79,7 +86,8 @@ def load_curve(curves: tuple[CurveFindings, ...]) -> Chart:
         knees.setdefault(one.curve.knee.clients, []).append(one.script)
     return Chart(
         key="load-curve",
-        height_px=_HERO_HEIGHT_PX,
+        # With more than three names the legend takes a second line.
+        height_px=height_px - (_LINE_PX if len(curves) > 3 else 0),
         title="Throughput against load",
         unit="tps",
         x_label="clients",

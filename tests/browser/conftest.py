@@ -1,0 +1,77 @@
+"""One Chromium for the tests of a process, and a report opened in it as a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from tests.report.examples import EXAMPLES
+
+from pgdyno.report.html import render
+
+CHROMIUM = Path(os.environ.get("PGDYNO_CHROMIUM", "/usr/bin/chromium"))
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+OpenReport = Callable[..., "OpenedReport"]
+
+
+class OpenedReport:
+    """A page with all that went wrong on it, and everything it asked of a network."""
+
+    def __init__(self, context: BrowserContext, path: Path) -> None:
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self._note(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        context.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def _note(self, text: str) -> None:
+        # Chromium's advice to tests that read a canvas twice is no complaint about the page.
+        if not text.startswith("Canvas2D: Multiple readback"):
+            self.complaints.append(text)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; its absence is a failure unless PGDYNO_ALLOW_SKIP says otherwise."""
+    if not CHROMIUM.exists():
+        message = f"no Chromium at {CHROMIUM}: apt-get install chromium, or set PGDYNO_CHROMIUM"
+        if os.environ.get("PGDYNO_ALLOW_SKIP"):
+            pytest.skip(message)
+        pytest.fail(message)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
+    """Open an example by name, with a window size, a colour scheme, with or without JavaScript."""
+    contexts: list[BrowserContext] = []
+
+    def opener(
+        name: str,
+        size: tuple[int, int] = (1280, 720),
+        *,
+        scheme: str = "light",
+        javascript: bool = True,
+    ) -> OpenedReport:
+        path = tmp_path / f"{name}.html"
+        path.write_text(render(EXAMPLES[name]()))
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if scheme == "dark" else "light",
+            java_script_enabled=javascript,
+        )
+        contexts.append(context)
+        return OpenedReport(context, path)
+
+    yield opener
+    for context in contexts:
+        context.close()

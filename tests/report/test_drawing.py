@@ -1,0 +1,139 @@
+"""Charts drawn without a browser: axes, lines, gaps, marks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from tests.report import examples
+
+from pgdyno.report import axis, figures, svg
+from pgdyno.report.chart import Chart, Flag, Line
+from pgdyno.report.palette import SEQUENCE
+
+
+def chart(*lines: Line, **more: object) -> Chart:
+    return replace(Chart("k", "Title", "tps", "clients", lines), **more)  # type: ignore[arg-type]
+
+
+def drawn(one: Chart) -> ElementTree.Element:
+    return ElementTree.fromstring(svg.draw(one, width=600))
+
+
+def test_linear_ticks_are_round_and_enclose_the_data() -> None:
+    found = axis.linear(0, 3470, start_px=200, end_px=0)
+    assert [label for _, label in found.ticks] == ["0", "1,000", "2,000", "3,000", "4,000"]
+    assert found.at(0) == 200
+    assert found.at(4000) == 0
+
+
+def test_ticks_below_one_have_as_many_decimals_as_they_need() -> None:
+    found = axis.linear(0, 0.9, start_px=200, end_px=0)
+    assert [label for _, label in found.ticks] == ["0", "0.25", "0.5", "0.75", "1"]
+
+
+def test_logarithmic_ticks_are_1_2_5_when_the_range_is_short() -> None:
+    found = axis.logarithmic(7, 68, start_px=200, end_px=0)
+    assert [label for _, label in found.ticks] == ["5", "10", "20", "50", "100"]
+
+
+def test_logarithmic_ticks_are_decades_when_the_range_is_long() -> None:
+    found = axis.logarithmic(0.3, 5000, start_px=200, end_px=0)
+    assert [label for _, label in found.ticks] == ["0.1", "1", "10", "100", "1,000", "10,000"]
+
+
+def test_a_single_value_still_has_a_logarithmic_axis() -> None:
+    found = axis.logarithmic(10, 10, start_px=200, end_px=0)
+    assert found.low < found.high
+
+
+def test_the_load_axis_is_labelled_where_was_measured() -> None:
+    found = axis.levels([1, 2, 4, 8], is_log=True, start_px=0, end_px=600)
+    assert [label for _, label in found.ticks] == ["1", "2", "4", "8"]
+
+
+def test_labels_that_would_overlap_are_left_out() -> None:
+    found = axis.levels([1, 60, 61, 62, 64], is_log=True, start_px=0, end_px=600)
+    assert [label for _, label in found.ticks] == ["1", "60"]
+
+
+@pytest.mark.parametrize(
+    ("span_s", "last"), [(60, "60 s"), (600, "10:00"), (3600, "60:00"), (14_400, "4:00 h")]
+)
+def test_time_is_labelled_in_the_unit_of_its_length(span_s: float, last: str) -> None:
+    found = axis.time(0, span_s, start_px=0, end_px=600)
+    assert found.ticks[-1][1] == last
+
+
+def test_a_gap_parts_the_line() -> None:
+    line = Line("tps", SEQUENCE[0], (0, 1, 2, 3), (1.0, None, 2.0, 3.0))
+    stroke = drawn(chart(line)).find(".//path[@class='stroke']")
+    assert stroke is not None
+    assert stroke.get("d", "").count("M") == 2
+
+
+def test_values_not_above_zero_are_gaps_on_a_logarithmic_axis() -> None:
+    line = Line("p99", SEQUENCE[0], (0, 1, 2), (0.0, 5.0, 8.0))
+    stroke = drawn(chart(line, y_scale="log")).find(".//path[@class='stroke']")
+    assert stroke is not None
+    assert len(re.findall("[ML]", stroke.get("d", ""))) == 2
+
+
+def test_each_measured_point_has_a_marker_and_a_whisker() -> None:
+    line = Line("a", SEQUENCE[0], (1, 2), (10.0, 20.0), (9.0, None), (11.0, None), "points")
+    picture = drawn(chart(line))
+    span = picture.find(".//path[@class='span']")
+    assert len(picture.findall(".//path[@class='marker']")) == 2
+    assert span is not None
+    assert span.get("d", "").count("V") == 1
+
+
+def test_layers_of_a_stack_lie_on_one_another() -> None:
+    lower = Line("CPU", SEQUENCE[0], (0, 1), (1.0, 1.0))
+    upper = Line("IO", SEQUENCE[1], (0, 1), (3.0, None))
+    one = chart(lower, upper, is_stacked=True)
+    assert one.y_range == (0.0, 4.0)
+    assert len(drawn(one).findall(".//path[@class='fill']")) == 2
+
+
+def test_marks_carry_their_words_and_are_escaped() -> None:
+    line = Line("tps", SEQUENCE[0], (0, 10), (1.0, 2.0))
+    flag = Flag(5, "checkpoint", 'checkpoint "<now>"')
+    title = drawn(chart(line, flags=(flag,))).find(".//g[@class='flag checkpoint']/title")
+    assert title is not None
+    assert title.text == 'checkpoint "<now>"'
+
+
+def test_lines_are_told_apart_without_colour() -> None:
+    looks = {(role.dash, role.marker) for role in SEQUENCE}
+    assert len(looks) == len(SEQUENCE)
+
+
+@pytest.mark.parametrize("name", examples.EXAMPLES)
+def test_every_chart_of_every_example_is_well_formed(name: str) -> None:
+    findings = examples.EXAMPLES[name]()
+    charts = [*figures.main_charts(findings), *figures.curve_charts(findings)]
+    charts += figures.time_charts(findings.run) if findings.run else []
+    for one in charts:
+        assert drawn(one).get("role") == "img"
+
+
+def test_scripts_far_apart_share_a_logarithmic_axis() -> None:
+    assert figures.load_curve(examples.quartet().curves).y_scale == "log"
+    assert figures.load_curve(examples.sweep().curves).y_scale == "linear"
+
+
+def test_a_panel_without_values_is_not_drawn() -> None:
+    run = examples.run(20)
+    empty = replace(run.panels[0], key="empty", series=(examples.Series("x", (None,) * 20),))
+    assert "empty" not in {p.key for p in figures.drawable(replace(run, panels=(empty,)))}
+
+
+def test_without_tps_and_latency_the_first_panel_leads() -> None:
+    base = examples.bench(20)
+    assert base.run is not None
+    only = tuple(panel for panel in base.run.panels if panel.key == "waits")
+    charts = figures.main_charts(replace(base, run=replace(base.run, panels=only)))
+    assert [one.key for one in charts] == ["main-waits"]

@@ -1,0 +1,105 @@
+"""Numbers become words: digits by interval, units, bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.report import numbers
+
+
+def between(value: float, low: float, high: float, unit: str = "tps") -> Estimate:
+    return Estimate(value, low, high, 12, unit, "within_run")
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (1892.35, 1861.2, 1923.4, "1,892 (1,861 to 1,923)"),
+        (3412, 3352, 3472, "3,410 (3,350 to 3,470)"),
+        (61_812, 60_912, 62_712, "61,800 (60,900 to 62,700)"),
+        (24.81, 23.32, 26.30, "24.8 (23.3 to 26.3)"),
+        (0.01234, 0.01201, 0.01267, "0.01234 (0.01201 to 0.01267)"),
+        (-0.2, -0.5, 0.1, "-0.20 (-0.50 to 0.10)"),
+        (9.2, 8.22, 10.18, "9.2 (8.2 to 10.2)"),
+    ],
+)
+def test_digits_follow_the_half_width_of_the_interval(
+    value: float, low: float, high: float, words: str
+) -> None:
+    assert numbers.estimate_text(between(value, low, high)) == words
+
+
+def test_two_digits_of_the_value_stay_when_the_interval_is_wider_than_it() -> None:
+    assert numbers.estimate_text(between(12.3, 0.4, 90.0)) == "12 (0 to 90)"
+
+
+def test_an_interval_of_width_zero_says_nothing_about_digits() -> None:
+    assert numbers.estimate_text(between(7.25, 7.25, 7.25)) == "7.25 (7.25 to 7.25)"
+
+
+def test_a_single_value_is_whole_and_says_that_it_has_no_interval() -> None:
+    alone = without_interval(8214, "tps")
+    assert numbers.estimate_text(alone) == "8,214 (no interval: n = 1)"
+    assert numbers.precision_text(alone) == ""
+
+
+def test_a_censored_value_is_a_lower_bound_without_upper_end() -> None:
+    bound = Estimate(2210.0, 1980.0, None, 4, "ms", "within_run", censored=True)
+    assert numbers.estimate_text(bound) == ">= 2,210 (at least 1,980)"
+
+
+def test_the_unit_stands_behind_the_value_when_asked_for() -> None:
+    words = numbers.estimate_text(between(58.8, 56.1, 61.5, "ms"), with_unit=True)
+    assert words == "58.8 ms (56.1 to 61.5)"
+
+
+def test_the_half_width_is_given_in_percent_of_the_value() -> None:
+    assert numbers.precision_text(between(200, 190, 210)) == "±5 %"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0, "0"), (340_623, "340,623"), (8.456, "8.46"), (0.04, "0.0400"), (-0.0001, "-0.000100")],
+)
+def test_numbers_without_interval_have_three_digits_but_keep_whole_ones(
+    value: float, words: str
+) -> None:
+    assert numbers.plain(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(2500, "2,500"), (0.5, "0.5"), (50.0, "50"), (0, "0")]
+)
+def test_tick_labels_have_no_trailing_zeros(value: float, words: str) -> None:
+    assert numbers.tick(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value_s", "words"),
+    [(0.25, "250 ms"), (30, "30 s"), (12.5, "12.5 s"), (1085, "18 min"), (7500, "2 h 05 min")],
+)
+def test_elapsed_times_have_the_unit_a_person_would_choose(value_s: float, words: str) -> None:
+    assert numbers.seconds(value_s) == words
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "words"), [(0, "0 ms"), (0.023, "23.0 us"), (8.46, "8.46 ms"), (12_500, "12.5 s")]
+)
+def test_durations_are_us_ms_or_s(value_ms: float, words: str) -> None:
+    assert numbers.milliseconds(value_ms) == words
+
+
+@pytest.mark.parametrize(
+    ("value_bytes", "words"),
+    [(512, "512 B"), (7.3 * 1024**3, "7.3 GB"), (153 * 1024**2, "153 MB"), (2048, "2.0 kB")],
+)
+def test_sizes_use_powers_of_1024_as_the_server_does(value_bytes: float, words: str) -> None:
+    assert numbers.byte_size(value_bytes) == words
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"), [(0.62, "62 %"), (0.005, "0.5 %"), (0.0004, "< 0.1 %"), (0, "0 %")]
+)
+def test_shares_keep_a_decimal_below_ten_percent(ratio: float, words: str) -> None:
+    assert numbers.percent(ratio) == words

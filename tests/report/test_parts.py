@@ -1,0 +1,84 @@
+"""Where the time goes, as it is shown: order, words, classes, folding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.report import examples
+
+from pgdyno.analysis.estimate import without_interval
+from pgdyno.analysis.where import Part
+from pgdyno.report import palette
+from pgdyno.report.parts import fold, in_bar_order, parts_of, words_of
+
+
+def with_small_parts() -> tuple[Part, ...]:
+    names = ("IPC:A", "IPC:B", "IPC:C", "IPC:D")
+    return tuple(Part(name, without_interval(0.01, "ms"), "server") for name in names)
+
+
+def test_parts_and_what_is_not_explained_sum_to_the_latency() -> None:
+    where = examples.where()
+    assert sum(p.ms.value for p in parts_of(where)) == pytest.approx(where.latency_ms.value)
+
+
+def test_the_largest_part_is_first_and_the_rest_last() -> None:
+    names = [part.name for part in parts_of(examples.where())]
+    assert names[:2] == ["IO:WALSync", "network"]
+    assert names[-1] == "not explained"
+
+
+def test_small_parts_become_one_and_the_sum_stays() -> None:
+    where = examples.where()
+    parts = parts_of(replace(where, parts=(*where.parts, *with_small_parts())))
+    folded = fold(parts, at_most=6)
+    assert len(folded) == 6
+    assert [part.words for part in folded][-2:] == ["other", "not explained"]
+    assert sum(p.ms.value for p in folded) == pytest.approx(sum(p.ms.value for p in parts))
+
+
+def test_one_small_part_is_shown_under_its_own_name() -> None:
+    where = examples.where()
+    parts = parts_of(replace(where, parts=(*where.parts, with_small_parts()[0])))
+    assert "IPC:A" in [part.name for part in fold(parts, at_most=10)]
+
+
+def test_nothing_is_folded_where_there_is_room() -> None:
+    parts = parts_of(examples.where())
+    assert fold(parts, at_most=len(parts)) == parts
+
+
+@pytest.mark.parametrize("name", ["IO:WALSync", "IO:WalSync"])
+def test_names_of_old_and_new_versions_have_the_same_words(name: str) -> None:
+    assert words_of(name) == "commit: WAL flush to disk"
+
+
+def test_an_event_without_words_keeps_its_name() -> None:
+    assert words_of("Extension:Mine") == "Extension:Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "wait"),
+    [
+        ("CPU", "cpu"), ("CPU or not instrumented", "cpu"), ("waiting for a core", "cpu"),
+        ("server", "cpu"), ("IO:WalSync", "io"), ("LWLock:WALWrite", "lwlock"),
+        ("Lock:tuple", "lock"), ("network", "network"), ("Client:ClientRead", "network"),
+        ("client", "client"), ("schedule lag", "client"), ("IPC:SyncRep", "other"),
+        ("not explained", "residual"),
+    ],
+)  # fmt: skip
+def test_every_part_belongs_to_a_class(name: str, wait: str) -> None:
+    assert palette.wait_class(name) == wait
+
+
+def test_one_class_is_one_stretch_of_the_bar() -> None:
+    waits = [part.wait for part in in_bar_order(parts_of(examples.where()))]
+    assert waits == sorted(waits, key=list(palette.WAIT_CLASS_NAMES).index)
+
+
+def test_two_events_of_one_class_share_the_hue_but_not_the_look() -> None:
+    first, second = palette.roles(("IO:WALSync", "IO:DataFileRead"))
+    assert first.css == "io"
+    assert second.css == "io-2"
+    assert first.dash != second.dash

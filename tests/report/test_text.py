@@ -1,0 +1,103 @@
+"""The text of an answer: what is said, how it is aligned, how wide it may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.report import examples
+
+from pgdyno.report.text import WIDTH, bench_text, sweep_text, text_of
+
+BENCH = """\
+target      10.3.0.5:5432/pgbench  PostgreSQL 15.14, scale 500 by pgdyno: 7.3 GB = 1.8x
+            shared_buffers = 0.26x RAM, nvme0n1 ext4
+tps         1,892 (1,861 to 1,923), 340,623 transactions, 0 failed
+latency ms  mean    p50     p90    p95    p99   p99.9   max
+            8.46   7.90   11.80   14.2   24.8      61   212
+ 95 % from  8.36   7.81   11.45   13.5   23.2      55
+        to  8.56   7.99   12.15   14.9   26.4      70
+where the 8.46 ms go
+  [####=======================================++++++::ooooooooooo~%]
+  = 5.21   62 %  commit: WAL flush to disk      IO:WALSync  (5.04 to 5.38)
+  o 1.50   18 %  network
+  + 0.81  9.6 %  commit: another's WAL flush    LWLock:WALWrite  (0.75 to 0.87)
+  # 0.48  5.7 %  server CPU                     CPU  (0.460 to 0.500)
+  : 0.31  3.7 %  row lock: another transaction  Lock:transactionid  (0.26 to 0.36)
+  ~ 0.11  1.3 %  client
+  % 0.04  0.5 %  not explained
+valid       yes; 1 doubt
+  doubt     The run covers one checkpoint: what checkpoints cost over time is hardly in it.
+            -> measure for 600 s (twice checkpoint_timeout) to cover them
+saved       #41   pgdyno report 41"""
+
+
+@pytest.mark.parametrize("name", examples.EXAMPLES)
+def test_every_text_is_ascii_and_fits_the_width(name: str) -> None:
+    text = text_of(examples.EXAMPLES[name]())
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_a_bench_is_said_in_one_screen() -> None:
+    assert bench_text(examples.bench()) == BENCH
+
+
+def test_the_bar_has_one_length_and_every_part_is_in_it() -> None:
+    lines = bench_text(examples.bench()).splitlines()
+    bar = next(line for line in lines if line.startswith("  ["))
+    signs = [line[2] for line in lines if line[:2] == "  " and line[3:4] == " " and "%" in line]
+    assert len(bar) == 2 + 64 + 2
+    assert set(signs) == set(bar.strip(" []"))
+
+
+def test_a_sweep_says_peak_knee_and_what_limits_it() -> None:
+    text = sweep_text(examples.quartet())
+    assert "select-only  peak     60,200 tps (59,400 to 61,000) at 32 clients, p99 1.46 ms" in text
+    assert "smallest load within 3 % of the peak (N_BASE)" in " ".join(text.split())
+    assert "beyond   -62.7 % (-63.4 to -62.0) at 256 clients" in text
+    assert "limit    server CPU 97 %" in text
+    assert "109 runs, 102 min, 2 not valid" in text
+
+
+def test_a_peak_at_the_largest_load_is_said_to_be_open() -> None:
+    assert "the largest load, more may follow" in " ".join(sweep_text(examples.sweep()).split())
+
+
+def test_a_run_that_is_not_valid_says_so_with_reason_and_next_step() -> None:
+    text = text_of(examples.invalid())
+    assert "valid       NO; 2 doubts" in text
+    assert "  NOT VALID A thread of the load engine was 97% busy" in text
+    assert "-> use more --threads" in text
+    assert "15 failed (40001: 12, 40P01: 3), 15 retried" in " ".join(text.split())
+
+
+def test_weakened_durability_and_an_early_end_are_said() -> None:
+    text = text_of(examples.invalid())
+    assert "durability  WEAKENED: fsync OFF" in text
+    assert "#46, incomplete" in text
+
+
+def test_an_unfinished_percentile_is_a_lower_bound() -> None:
+    assert ">= 2,210" in text_of(examples.invalid())
+
+
+def test_a_single_run_says_that_it_has_no_interval() -> None:
+    text = text_of(examples.tiny())
+    assert "tps         8,214 (no interval: n = 1)" in text
+    assert text.count("no interval: n = 1") == 2
+
+
+def test_an_experiment_without_a_finished_run_still_has_a_text() -> None:
+    text = text_of(replace(examples.bench(), run=None, is_complete=False))
+    assert text.startswith("target")
+    assert text.endswith("pgdyno report 41")
+
+
+def test_several_scripts_of_one_run_are_listed() -> None:
+    base = examples.bench()
+    assert base.run is not None
+    scripts = (examples.script("orders.sql"), examples.script("stock.sql"))
+    text = text_of(replace(base, run=replace(base.run, scripts=scripts)))
+    assert "  orders.sql  weight 1, 1,892 tps (1,861 to 1,923), p99 24.8 ms" in text
