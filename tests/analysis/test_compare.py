@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.compare import (
+    Better,
     compare,
     family_level,
     holm,
@@ -23,10 +25,10 @@ from pgdyno.analysis.intervals import half_width, interval_of_mean, sequential_t
 from pgdyno.errors import AnalysisError
 
 
-def pairs(mean: float, deviation: float, count: int) -> np.ndarray:  # type: ignore[type-arg]
+def pairs(mean: float, deviation: float, count: int) -> FloatArray:
     """Log ratios with exactly this mean and sample standard deviation."""
     raw = np.linspace(-1, 1, count)
-    return mean + deviation * (raw - raw.mean()) / raw.std(ddof=1)
+    return np.asarray(mean + deviation * (raw - raw.mean()) / raw.std(ddof=1))
 
 
 def test_a_pair_is_the_logarithm_of_b_over_a() -> None:
@@ -92,8 +94,8 @@ def test_looking_all_the_time_costs_width() -> None:
         (0.0, "more", "no difference"),
     ],
 )
-def test_the_verdict_follows_from_the_interval(mean: float, better: str, verdict: str) -> None:
-    found = compare(pairs(mean, 0.02, 20), looks="sequential", better=better)  # type: ignore[arg-type]
+def test_the_verdict_follows_from_the_interval(mean: float, better: Better, verdict: str) -> None:
+    found = compare(pairs(mean, 0.02, 20), looks="sequential", better=better)
     assert found.verdict == verdict
     assert found.pairs_left == 0
     assert found.ratio.value == pytest.approx(math.exp(mean))

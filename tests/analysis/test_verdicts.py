@@ -27,8 +27,12 @@ GOOD = {
 }
 
 
+def facts(**changed: object) -> RunFacts:
+    return RunFacts(**{**GOOD, **changed})  # type: ignore[arg-type]
+
+
 def kinds(**changed: object) -> list[str]:
-    return [one.kind for one in doubts(RunFacts(**{**GOOD, **changed}))]  # type: ignore[arg-type]
+    return [one.kind for one in doubts(facts(**changed))]
 
 
 def test_a_good_run_has_no_doubt() -> None:
@@ -102,16 +106,14 @@ def test_littles_law_needs_a_closed_loop_and_enough_transactions() -> None:
 
 
 def test_what_makes_a_run_not_valid_comes_first() -> None:
-    found = doubts(RunFacts(**{**GOOD, "is_same_host": True, "throttled_ns": 5 * MS}))  # type: ignore[arg-type]
+    found = doubts(facts(is_same_host=True, throttled_ns=5 * MS))
     assert [one.verdict for one in found] == ["not_valid", "doubt"]
     assert not is_valid(found)
     assert is_valid(found[1:])
 
 
 def test_every_doubt_says_the_value_the_limit_and_a_next_step() -> None:
-    found = doubts(
-        RunFacts(**{**GOOD, "engine_thread_busy_ratio": 0.97, "checkpoint_count": 0})  # type: ignore[arg-type]
-    )
+    found = doubts(facts(engine_thread_busy_ratio=0.97, checkpoint_count=0))
     assert "97%" in found[0].message
     assert "90%" in found[0].message
     assert "600 s" in found[1].hint

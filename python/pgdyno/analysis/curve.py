@@ -180,7 +180,9 @@ def _draws(means: FloatArray, scatter: _Scatter, rng: np.random.Generator) -> Fl
     if not scatter.is_known:
         return np.zeros((0, means.size))
     noise = rng.standard_t(scatter.degrees, size=(_REPLICATES, means.size))
-    return np.asarray(means * np.exp(noise * scatter.error), dtype=np.float64)
+    # With 1 or 2 degrees of freedom a draw can be absurd; e^5 is already far past any interval.
+    moved = np.clip(noise * scatter.error, -5, 5)
+    return np.asarray(means * np.exp(moved), dtype=np.float64)
 
 
 def _peak(

@@ -109,7 +109,7 @@ class RunFindings:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was measured on: line 1 of every output, the durability line, and label -> value rows."""
+    """What was measured on: line 1 of every output, the durability line, label -> value rows."""
 
     target: str
     durability: str
