@@ -2,9 +2,11 @@
 
 mod common;
 
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 
 use common::{Server, bin_dirs, lines, never, servers};
 use pgdyno_engine::contract::FORMAT;
@@ -233,50 +235,49 @@ fn a_role_without_the_right_to_create_is_told_which_grant_is_missing() {
     assert!(failure(&records).hint.contains("GRANT CREATE ON SCHEMA"));
 }
 
-/// A tablespace of a few megabytes; `None` when this user may not mount.
-struct SmallDisk(std::path::PathBuf);
+/// A folder of a few megabytes beside the server's.
+struct SmallDisk(PathBuf);
 
 impl SmallDisk {
+    /// `None` when this user may not mount.
     fn mount(server: &Server) -> Option<SmallDisk> {
-        let path = std::path::PathBuf::from(server.socket_dir()).join("small");
-        std::fs::create_dir(&path).ok()?;
-        let options = "size=4m,mode=0777";
-        let mount = ["-t", "tmpfs", "-o", options, "tmpfs"];
-        let status = Command::new("mount").args(mount).arg(&path).status().ok()?;
+        let disk = SmallDisk(format!("{}-small", server.socket_dir()).into());
+        fs::create_dir(&disk.0).expect("a folder to mount on");
+        let mount = ["-t", "tmpfs", "-o", "size=4m,mode=0777", "tmpfs"];
+        let status = Command::new("mount").args(mount).arg(&disk.0).status().ok()?;
         if !status.success() {
-            std::fs::remove_dir(&path).ok()?;
             return None;
         }
-        let disk = SmallDisk(path.clone());
-        let folder = path.join("space");
-        std::fs::create_dir(&folder).ok()?;
-        let owner =
-            std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(server.socket_dir()).ok()?);
-        std::os::unix::fs::chown(&folder, Some(owner), None).ok()?;
+        let owner = fs::metadata(server.socket_dir()).expect("the server's folder").uid();
+        fs::create_dir(disk.space()).expect("a folder on the disk");
+        chown(disk.space(), Some(owner), None).expect("the folder given to the server's user");
         Some(disk)
+    }
+
+    fn space(&self) -> PathBuf {
+        self.0.join("space")
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        let _ = Command::new("umount").arg(&self.0).stderr(Stdio::null()).status();
+        let _ = fs::remove_dir(&self.0);
     }
 }
 
 #[test]
 fn a_full_disk_is_said_in_the_servers_words_and_what_was_begun_is_removed() {
     for bin in bin_dirs() {
-        let server = Arc::new(Server::start(&bin, ""));
+        let server = Server::start(&bin, "");
         let Some(disk) = SmallDisk::mount(&server) else {
             eprintln!("SKIPPED: this user may not mount a small disk");
             return;
         };
-        let space = disk.0.join("space");
-        let sql = format!("create tablespace small location '{}'", space.display());
+        let sql = format!("create tablespace small location '{}'", disk.space().display());
         server.session("postgres").query(&sql).expect("a tablespace");
         let init = InitWork { tablespace: Some("small".into()), ..init(2) };
-        let stop: StopFlag = Arc::new(AtomicBool::new(false));
-        let (outcome, records) = run(server.target("postgres"), &init, &stop, |_| {});
+        let (outcome, records) = run(server.target("postgres"), &init, &never(), |_| {});
         assert_eq!(outcome.ending, Ending::Aborted);
         let failure = failure(&records);
         assert_eq!(failure.sqlstate.as_deref(), Some("53100"), "{failure:?}");
@@ -284,6 +285,7 @@ fn a_full_disk_is_said_in_the_servers_words_and_what_was_begun_is_removed() {
         assert!(failure.hint.contains("scale"), "{failure:?}");
         assert_eq!(warning_kinds(&records), ["dataset_removed"]);
         assert_eq!(table_count(&server, "postgres"), "0");
+        // Subtle: nothing can be unmounted while the server has files open there.
         drop(server);
         drop(disk);
     }
