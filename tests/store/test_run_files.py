@@ -176,6 +176,46 @@ def test_a_killed_writer_leaves_everything_it_had_flushed(experiment: Experiment
     assert len(memory["time_ns"]) >= reached
 
 
+KILLED_AT = """
+    import os, signal, sys
+    from pathlib import Path
+    from pgdyno.store import ExperimentFolder, files
+    from tests.store.contents import written
+
+    writer = written(ExperimentFolder(Path(sys.argv[1])))
+    step, calls = int(sys.argv[2]), 0
+
+    def counted(function):
+        def call(*arguments):
+            global calls
+            calls += 1
+            if calls == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments)
+        return call
+
+    files.sync = counted(files.sync)
+    files.sync_folder = counted(files.sync_folder)
+    Path.rename = counted(Path.rename)
+    Path.unlink = counted(Path.unlink)
+    writer.finish()
+    print("finished after", calls, "steps")
+"""
+
+
+@pytest.mark.parametrize("step", [1, 12, 15, 16, 18, 21])
+def test_a_lab_killed_while_it_finishes_leaves_the_run_whole_in_one_form_or_the_other(
+    experiment: ExperimentFolder, step: int
+) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(KILLED_AT), str(experiment.folder), str(step)]
+    python_path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = subprocess.run(command, env=python_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended
+    (run,) = [*experiment.runs(), *experiment.incomplete()]
+    check_contents(run)
+    assert run.summary["ending"] == "completed"
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Path:
     """A file system of 256 KiB, unmounted afterwards."""

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pgdyno.observe.collector import SECOND_NS, Collector
 
 COST_LIMIT_RATIO = 0.005
+# A slowed interval is a little longer than needed, or it would be judged again and again.
+MARGIN = 1.1
+STEP_NS = 10_000_000
 JUDGED_AFTER_NS = 10 * SECOND_NS
 SLOWEST_NS = 60 * SECOND_NS
 RETRY_FIRST_NS = 2 * SECOND_NS
@@ -66,7 +69,6 @@ class Scheduled:
         self._judged_from_ns, self._spent_ns = now_ns, 0
         if ratio <= COST_LIMIT_RATIO or self.interval_ns >= SLOWEST_NS:
             return 0
-        while ratio > COST_LIMIT_RATIO and self.interval_ns < SLOWEST_NS:
-            self.interval_ns = min(self.interval_ns * 2, SLOWEST_NS)
-            ratio /= 2
+        slower_ns = self.interval_ns * ratio / COST_LIMIT_RATIO * MARGIN
+        self.interval_ns = min(-(-int(slower_ns) // STEP_NS) * STEP_NS, SLOWEST_NS)
         return self.interval_ns

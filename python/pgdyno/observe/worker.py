@@ -185,7 +185,7 @@ class Worker(threading.Thread):
                 "collector_slowed",
                 f"Collector {name} cost more than 0.5 % of a core;"
                 f" it now samples every {slowed_to_ns / SECOND_NS:g} s.",
-                "",
+                "fewer samples make its numbers less precise, not wrong",
             )
 
     def _close(self) -> None:
