@@ -13,14 +13,16 @@ pytest_plugins = (
     "tests.fixtures.null_server",
 )
 
+# What `make check` leaves to `make test`: real servers, and the fake one, which takes time.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
-SERVER_FIXTURES |= {"bank", "bank15"}
+SERVER_FIXTURES |= {"bank", "bank15", "null_server"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that asks for a server is marked `pg`, one under tests/browser `browser`."""
+    """Mark `pg` what asks for a server or lies in tests/postgres; `browser` likewise."""
     for item in items:
-        if SERVER_FIXTURES & set(getattr(item, "fixturenames", ())):
+        needed = SERVER_FIXTURES & set(getattr(item, "fixturenames", ()))
+        if needed or "postgres" in item.path.parts:
             item.add_marker(pytest.mark.pg)
         if "browser" in item.path.parts:
             item.add_marker(pytest.mark.browser)
