@@ -49,8 +49,9 @@ def is_reversed(pair: int) -> bool:
 
     Two pairs in a row cancel a straight drift. Half of the neighbouring pairs have the same order
     and half the opposite: noise that lasts from run to run then correlates neighbouring ratios as
-    often negatively as positively. With ABBA ABBA it is always positively, and the sequential
-    interval errs in 5.9 % instead of at most 5 % (lag-1 correlation 0.5 between runs).
+    often negatively as positively. With ABBA ABBA it is always positively, and 400 looks at the
+    sequential interval err in 5.7 % of experiments instead of 4.0 % (correlation 0.5 from run to
+    run, 20,000 simulated experiments).
     """
     return pair % 4 in (1, 2)
 
