@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pgdyno.analysis.warmup import WarmupCut, warmup_cut, warmup_for_all
+from pgdyno.analysis.warmup import warmup_cut
 from pgdyno.errors import AnalysisError
 
 TENTH_NS = 100_000_000
@@ -50,12 +50,6 @@ def test_steady_noise_is_called_steady() -> None:
 
 def test_a_short_series_is_cut_but_not_judged() -> None:
     assert warmup_cut(np.arange(50.0), TENTH_NS).is_steady is None
-
-
-def test_the_longest_pilot_counts_for_all_but_two_seconds_at_least() -> None:
-    short, long = WarmupCut(5, 500_000_000, True), WarmupCut(40, 4_000_000_000, True)
-    assert warmup_for_all([short, long]) == 4_000_000_000
-    assert warmup_for_all([short]) == 2_000_000_000
 
 
 def test_a_series_too_short_for_a_cut_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,6 @@ from pgdyno.analysis.arrays import finite
 
 _BATCH = 5  # the 5 of MSER-5
 _STEADY_COUNT_MIN = 100
-MINIMUM_WARMUP_NS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,3 @@ def warmup_cut(counts: npt.ArrayLike, interval_ns: int) -> WarmupCut:
     intervals = cut * _BATCH
     is_steady = cut < bound if series.size >= _STEADY_COUNT_MIN else None
     return WarmupCut(intervals, intervals * interval_ns, is_steady)
-
-
-def warmup_for_all(cuts: Iterable[WarmupCut]) -> int:
-    """Return the warm-up in nanoseconds for every run of an experiment: the longest pilot's cut.
-
-    One length for all variants, so that none is favoured; at least 2 s.
-    """
-    return max([MINIMUM_WARMUP_NS, *(cut.cut_ns for cut in cuts)])
