@@ -41,6 +41,16 @@ def test_totals_count_every_transaction_and_all_active_time_of_a_load(
     assert (grown["database.active_time_ns"] or 0) >= 600_000_000
 
 
+def test_who_reads_is_not_taken_for_a_session_of_the_load(
+    pg15: ScratchCluster, database15: Target
+) -> None:
+    with connect(pg15.target, verb="bench", run="1") as control:
+        found = read_totals(
+            control, database=database15.database, load_application_name=LOAD, timeout_s=0.05
+        )
+    assert found["is_exact"] == 1
+
+
 def test_sessions_that_do_not_end_make_totals_inexact(
     pg15: ScratchCluster, database15: Target
 ) -> None:

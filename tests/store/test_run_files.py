@@ -94,6 +94,13 @@ def test_a_run_without_summary_cannot_be_finished(experiment: ExperimentFolder) 
     assert len(experiment.incomplete()) == 1
 
 
+def test_rows_that_come_after_the_end_are_refused(experiment: ExperimentFolder) -> None:
+    writer = written(experiment)
+    writer.finish()
+    with pytest.raises(StoreError, match="came too late"):
+        writer.add_samples("memory", [records.memory_row(3)])
+
+
 def test_a_run_is_never_begun_twice(experiment: ExperimentFolder) -> None:
     written(experiment).finish()
     with pytest.raises(StoreError, match="exists"):

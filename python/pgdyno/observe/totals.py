@@ -19,7 +19,7 @@ Totals = dict[str, int | None]
 
 SESSIONS_SQL = (
     "SELECT count(*) FROM pg_catalog.pg_stat_get_activity(NULL)"
-    " WHERE starts_with(application_name, %s) AND backend_type <> 'parallel worker'"
+    " WHERE starts_with(application_name, %s) AND pid <> pg_backend_pid()"
 )
 _POLL_S = 0.02
 # Until 14 a statistics process writes a file at most this often.

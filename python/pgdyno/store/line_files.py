@@ -39,7 +39,8 @@ class LineFiles:
         """Take text that ends with a line's end."""
         self.raise_failure()
         if self._is_closed:
-            raise AssertionError(f"{self._folder} is closed: no more rows for {name}")
+            # From a thread that hung and was left behind when the run ended.
+            raise StoreError(f"{self._folder} is closed: rows for {name} came too late.")
         with self._waiting_lock:
             self._waiting.setdefault(name, []).append(text)
 
