@@ -135,7 +135,7 @@ class ExperimentFindings:
     `run` is the run shown in detail: the only one of a bench, the long one at the knee of a sweep.
     """
 
-    kind: Literal["bench", "sweep"]
+    kind: Literal["bench", "sweep", "compare", "factorial", "matrix", "passes"]
     number: int
     name: str
     version: str

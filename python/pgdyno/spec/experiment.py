@@ -6,38 +6,46 @@ models are immutable and closed; a spec file and a verb's options end in the sam
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import Field, model_validator
 
-from pgdyno.errors import SpecError
-from pgdyno.spec.units import duration_ns
+from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
+from pgdyno.spec.designs import (
+    BenchDesign,
+    CompareDesign,
+    Design,
+    FactorialDesign,
+    Metric,
+    PassesDesign,
+    SweepDesign,
+)
+from pgdyno.spec.variant import Settings, Variant, merged
+from pgdyno.spec.workload import BUILTINS, Protocol, Script, Workload
 
-SECOND_NS = 1_000_000_000
-BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
-
-
-def _duration(value: object) -> int:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        try:
-            return duration_ns(value)
-        except SpecError as error:
-            raise ValueError(error.message) from error
-    raise ValueError(f'a duration such as "60s", got {value!r}')
-
-
-# Given as text or seconds under its alias, held as nanoseconds, written back as text.
-DurationNs = Annotated[
-    int, BeforeValidator(_duration), Field(ge=0), PlainSerializer(lambda ns: f"{ns}ns")
+__all__ = [
+    "BUILTINS",
+    "SECOND_NS",
+    "BenchDesign",
+    "CompareDesign",
+    "Dataset",
+    "Design",
+    "DurationNs",
+    "Experiment",
+    "FactorialDesign",
+    "PassesDesign",
+    "Permissions",
+    "Protocol",
+    "Scratch",
+    "Script",
+    "Server",
+    "Spec",
+    "SweepDesign",
+    "Variant",
+    "Workload",
 ]
-Protocol = Literal["simple", "extended", "prepared"]
-
-
-class Spec(BaseModel):
-    """Frozen, and closed to unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Scratch(Spec):
@@ -58,7 +66,7 @@ class Server(Spec):
     dsn: str | None = None
     observe: str | None = None
     admin: str | None = None
-    settings: dict[str, str] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Server:
@@ -79,69 +87,6 @@ class Dataset(Spec):
     partition_method: Literal["range", "hash"] = "range"
 
 
-class Script(Spec):
-    """One script of the mix: a built-in by name, or a file with its text."""
-
-    builtin: str | None = None
-    file: Path | None = None
-    text: str | None = Field(default=None, exclude=True)
-    weight: Annotated[int, Field(ge=0)] = 1
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Script:
-        if (self.builtin is None) == (self.file is None):
-            raise ValueError("exactly one of builtin and file must be given")
-        return self
-
-    @property
-    def name(self) -> str:
-        """Return the name shown in results."""
-        return self.builtin or str(self.file)
-
-
-class Workload(Spec):
-    """What the clients do, how many they are, and for how long."""
-
-    scripts: tuple[Script, ...]
-    clients: Annotated[int, Field(ge=1, le=100_000)] = 1
-    rate_tps: float | None = Field(default=None, gt=0, allow_inf_nan=False, alias="rate")
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    protocol: Protocol = "simple"
-    duration_ns: DurationNs = Field(default=60 * SECOND_NS, alias="duration")
-    transactions_per_client: Annotated[int, Field(ge=1)] | None = None
-    warmup_ns: DurationNs | None = Field(default=None, alias="warmup")
-    """None = auto: found by a pilot run."""
-    variables: dict[str, str] = Field(default_factory=dict)
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-
-    @model_validator(mode="after")
-    def _has_something_to_run(self) -> Workload:
-        if not any(script.weight > 0 for script in self.scripts):
-            raise ValueError("the weights of all scripts are 0: nothing would run")
-        return self
-
-
-class BenchDesign(Spec):
-    """One measured run."""
-
-    kind: Literal["bench"] = "bench"
-
-
-class SweepDesign(Spec):
-    """The load curve: every level `rounds` times, then one longer run at the knee."""
-
-    kind: Literal["sweep"] = "sweep"
-    levels: tuple[Annotated[int, Field(ge=1, le=100_000)], ...] | Literal["auto"] = "auto"
-    rounds: Annotated[int, Field(ge=1, le=100)] = 3
-    run_ns: DurationNs = Field(default=5 * SECOND_NS, alias="run")
-    knee_ns: DurationNs = Field(default=30 * SECOND_NS, alias="knee")
-    clients_max: Annotated[int, Field(ge=1, le=100_000)] = 64
-    """Where `auto` stops doubling."""
-
-
-Design = Annotated[BenchDesign | SweepDesign, Field(discriminator="kind")]
-
-
 class Experiment(Spec):
     """The whole question."""
 
@@ -149,15 +94,98 @@ class Experiment(Spec):
     server: Server
     dataset: Dataset
     workload: Workload
+    variants: tuple[Variant, ...] = Field(default=(), alias="variant")
     design: Design
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_in_its_table(cls, given: object) -> object:
+        """Accept `[experiment] name = "..."`, as a file has it, for `name`."""
+        if not isinstance(given, dict) or not isinstance(given.get("experiment"), dict):
+            return given
+        rest = {key: value for key, value in given.items() if key != "experiment"}
+        return {**given["experiment"], **rest}
+
+    @model_validator(mode="after")
+    def _variants_fit_the_design(self) -> Experiment:
+        given = len(self.variants)
+        if isinstance(self.design, CompareDesign | PassesDesign) and given < 2:
+            raise ValueError(f"{self.design.kind} needs at least 2 variants, got {given}")
+        if isinstance(self.design, FactorialDesign) and given:
+            raise ValueError("the variants of a factorial are its factors' levels: leave them out")
+        if isinstance(self.design, BenchDesign | SweepDesign) and given:
+            raise ValueError(f"a {self.design.kind} has no variants, got {given}")
+        names = [variant.name for variant in self.variants]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ValueError(f"two variants have the name {doubled[0]!r}")
+        if self.server.scratch is None:
+            self._refuse_what_needs_scratch()
+        elif any(variant.dsn is not None for variant in self.all_variants()):
+            raise ValueError("a variant has a dsn, but the server is scratch: give one of the two")
+        return self
+
+    def all_variants(self) -> tuple[Variant, ...]:
+        """Return the variants as they are visited: combinations of factors, cumulative passes."""
+        design = self.design
+        if isinstance(design, PassesDesign):
+            return tuple(
+                merged(self.variants[last].name, self.variants[: last + 1])
+                for last in range(len(self.variants))
+            )
+        if not isinstance(design, FactorialDesign):
+            return self.variants
+        found = []
+        for picked in itertools.product(*(range(len(f.levels)) for f in design.factors)):
+            if design.fraction == "half" and sum(picked) % 2:
+                continue
+            levels = [f.levels[i] for f, i in zip(design.factors, picked, strict=True)]
+            found.append(merged(", ".join(level.name for level in levels), levels))
+        return tuple(found)
+
+    def dataset_of(self, variant: int | None) -> Dataset:
+        """Return the data a variant runs on; None: the experiment's own."""
+        if variant is None:
+            return self.dataset
+        change = self.all_variants()[variant].dataset.model_dump(exclude_none=True)
+        return self.dataset.model_copy(update=change)
+
+    def all_scripts(self) -> tuple[Script, ...]:
+        """Return the workload's scripts, then the variants' own; a cell names them by index."""
+        own = (script for variant in self.all_variants() for script in variant.scripts)
+        return (*self.workload.scripts, *own)
+
+    def scripts_of(self, variant: int) -> tuple[int, ...]:
+        """Return which of `all_scripts` run in a variant, those of weight 0 left out."""
+        variants = self.all_variants()
+        first, count = 0, len(self.workload.scripts)
+        if variants[variant].scripts:
+            first = count + sum(len(before.scripts) for before in variants[:variant])
+            count = len(variants[variant].scripts)
+        scripts = self.all_scripts()
+        return tuple(i for i in range(first, first + count) if scripts[i].weight > 0)
+
+    def metric(self) -> Metric:
+        """Return what decides: what was asked, else tps, under a rate p99."""
+        asked = getattr(self.design, "metric", None)
+        default: Metric = "tps" if self.workload.rate_tps is None else "p99"
+        return asked or default
 
     def clients_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""
-        if isinstance(self.design, BenchDesign):
-            return self.workload.clients
-        if self.design.levels == "auto":
-            return self.design.clients_max
-        return max(self.design.levels)
+        design = self.design
+        if isinstance(design, SweepDesign):
+            return design.clients_max if design.levels == "auto" else max(design.levels)
+        own = [v.clients for v in self.all_variants() if v.clients is not None]
+        return max([self.workload.clients, *own])
+
+    def _refuse_what_needs_scratch(self) -> None:
+        for variant in self.all_variants():
+            for field in ("version", "bin_dir", "data_dir", "wal_dir", "checksums", "path"):
+                if getattr(variant, field) is not None:
+                    raise ValueError(
+                        f"variant {variant.name!r} changes {field}, which only a scratch server can"
+                    )
 
 
 class Permissions(Spec):

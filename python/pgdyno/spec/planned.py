@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,9 +14,11 @@ class Cell:
     """A variant and a load: what a round visits once."""
 
     script_indexes: tuple[int, ...]
-    """Which scripts of the workload run, mixed by their weights."""
+    """Which scripts of the experiment run, mixed by their weights."""
     clients: int
     rate_tps: float | None = None
+    variant: int | None = None
+    """Which variant of the experiment; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,13 @@ class PlannedRun:
     transactions_per_client: int | None = None
     reason: str = ""
 
-    def label(self, script_names: tuple[str, ...]) -> str:
-        """Return the run in words, such as `tpcb-like, 16 clients`."""
+    def label(self, script_names: Sequence[str], variant_names: Sequence[str] = ()) -> str:
+        """Return the run in words, such as `4GB: tpcb-like, 16 clients`."""
         names = " + ".join(script_names[index] for index in self.cell.script_indexes)
         clients = f"{self.cell.clients} client{'s' if self.cell.clients != 1 else ''}"
         rate = f", {self.cell.rate_tps:g}/s" if self.cell.rate_tps else ""
-        return f"{names}, {clients}{rate}"
+        variant = "" if self.cell.variant is None else f"{variant_names[self.cell.variant]}: "
+        return f"{variant}{names}, {clients}{rate}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,4 +13,14 @@ def to_toml(experiment: Experiment) -> str:
     A connection string is written without its password.
     """
     document = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return tomli_w.dumps(document)
+    named = {"experiment": {"name": document.pop("name")}, **document}
+    variants = [_without_empty(variant) for variant in document.pop("variant")]
+    if variants:
+        named["variant"] = variants
+    else:
+        named.pop("variant")
+    return tomli_w.dumps(named)
+
+
+def _without_empty(variant: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in variant.items() if value not in ({}, [])}

@@ -1,0 +1,45 @@
+"""What every part of a question is built from: closed frozen models, durations, ratios."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.units import duration_ns
+
+SECOND_NS = 1_000_000_000
+MINUTE_NS = 60 * SECOND_NS
+
+
+def _duration(value: object) -> int:
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            return duration_ns(value)
+        except SpecError as error:
+            raise ValueError(error.message) from error
+    raise ValueError(f'a duration such as "60s", got {value!r}')
+
+
+def _ratio(value: object) -> float:
+    if isinstance(value, str) and (found := re.fullmatch(r"\s*([0-9.]+)\s*%\s*", value)):
+        return float(found[1]) / 100
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError(f'a share such as "3%" or 0.03, got {value!r}')
+
+
+# Given as text or seconds under its alias, held as nanoseconds, written back as text.
+DurationNs = Annotated[
+    int, BeforeValidator(_duration), Field(ge=0), PlainSerializer(lambda ns: f"{ns}ns")
+]
+# Given as "3%" or 0.03, held as 0.03.
+Ratio = Annotated[float, BeforeValidator(_ratio), Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+class Spec(BaseModel):
+    """Frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

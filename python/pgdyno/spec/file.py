@@ -1,0 +1,232 @@
+"""A spec file as an experiment: judged whole, all mistakes at once, each with its line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.conf_file import read_conf
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.script_files import read_text
+from pgdyno.spec.setting_rules import nearest, object_to
+from pgdyno.spec.toml_lines import TomlLines
+
+Place = tuple[str | int, ...]
+# Where a file may be named, relative to the spec file; each is read when the spec is.
+_TABLES = ("experiment", "server", "dataset", "workload", "variant", "design")
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing wrong in a spec file."""
+
+    line: int
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """An experiment and what is doubtful about its file, one sentence each."""
+
+    experiment: Experiment
+    doubts: tuple[str, ...]
+
+
+def read_spec(path: Path) -> SpecFile:
+    """Return the experiment that a file asks for; nothing is started.
+
+    Raises: SpecError with every mistake: file, line, the value seen, the rule, the nearest name.
+    """
+    text = read_text(path)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path} is not TOML: {error}.", hint="see toml.io, or examples/") from None
+    return _Reader(path, text).read(document)
+
+
+class _Reader:
+    def __init__(self, path: Path, text: str) -> None:
+        self._path = path
+        self._lines = TomlLines(text)
+        self._mistakes: list[Mistake] = []
+        self._doubts: list[str] = []
+
+    def read(self, document: dict[str, Any]) -> SpecFile:
+        self._follow_files(document)
+        experiment = None
+        try:
+            experiment = Experiment.model_validate(document)
+        except ValidationError as error:
+            for item in error.errors():
+                self._add(item["loc"], _rule(item), item)
+        self._judge_settings(document)
+        if self._mistakes:
+            self._refuse()
+        assert experiment is not None, "without a mistake there is an experiment"
+        return SpecFile(experiment, tuple(self._doubts))
+
+    def _follow_files(self, document: dict[str, Any]) -> None:
+        """Replace the names of files by what they hold, in place."""
+        for place, table in _tables_in(document):
+            if isinstance(given := table.get("settings"), str):
+                table["settings"] = {}
+                if given.startswith("@"):
+                    table["settings"] = self._read(place, "settings", given[1:], read_conf) or {}
+                else:
+                    self._note((*place, "settings"), f'a table, or "@FILE", got {given!r}')
+            sql = table.get("sql")
+            if isinstance(sql, str) and sql.startswith("@"):
+                table["sql"] = self._read(place, "sql", sql[1:], read_text) or ""
+            if isinstance(table.get("file"), str):
+                table["text"] = self._read(place, "file", table["file"], read_text)
+                table["file"] = str(self._beside(table["file"]))
+
+    def _read(self, place: Place, key: str, name: str, read: Any) -> Any:
+        try:
+            return read(self._beside(name))
+        except SpecError as error:
+            self._note((*place, key), error.message.rstrip("."))
+            return None
+
+    def _beside(self, name: str) -> Path:
+        return (self._path.parent / name).absolute()
+
+    def _judge_settings(self, document: dict[str, Any]) -> None:
+        """Hold every setting against what PostgreSQL says of it."""
+        server = document.get("server")
+        scratch = server.get("scratch") if isinstance(server, dict) else None
+        usual = _major(scratch.get("version")) if isinstance(scratch, dict) else None
+        for place, table in _tables_in(document):
+            settings = table.get("settings")
+            if not isinstance(settings, Mapping):
+                continue
+            major = _major(table.get("version")) or usual
+            for name, value in settings.items():
+                text = ("on" if value else "off") if isinstance(value, bool) else str(value)
+                objection = object_to(str(name), text, major)
+                if objection is None:
+                    continue
+                said = f"{name} = {text!r}: {objection.rule}"
+                if objection.verdict == "error":
+                    self._note((*place, "settings", str(name)), objection.rule, seen=repr(text))
+                else:
+                    self._doubts.append(f"{said}.")
+
+    def _add(self, loc: Place, rule: str, item: Any) -> None:
+        place, model = _without_tags(loc)
+        if item["type"] == "extra_forbidden":
+            known = _names_of(model)
+            like = nearest(str(loc[-1]), known)
+            rule = f"is no key here: did you mean {like}?" if like else "is no key here"
+            if not like:
+                rule += f"; there are {', '.join(known)}"
+            self._note(place, rule)
+            return
+        seen = item["input"]
+        is_plain = isinstance(seen, str | int | float) and item["type"] != "missing"
+        self._note(place, rule, seen=repr(seen) if is_plain else None)
+
+    def _note(self, place: Place, rule: str, *, seen: str | None = None) -> None:
+        shown = ".".join(str(one) for one in place) or "the experiment"
+        line = self._lines.line_of(place)
+        if place and line == 1 and place[0] not in _TABLES:
+            line = self._lines.line_of(("experiment", *place))
+        value = f" = {seen}" if seen is not None else ""
+        end = "" if rule.endswith(("?", ".")) else "."
+        mistake = Mistake(line, shown, f"{shown}{value}: {rule}{end}")
+        if mistake not in self._mistakes:
+            self._mistakes.append(mistake)
+
+    def _refuse(self) -> None:
+        found = sorted(self._mistakes, key=lambda mistake: mistake.line)
+        lines = [f"{self._path}:{mistake.line}: {mistake.text}" for mistake in found]
+        head = f"{self._path} has {len(lines)} mistake{'s' if len(lines) > 1 else ''}:"
+        raise SpecError("\n  ".join([head, *lines]), hint="nothing was started; mend the file")
+
+
+def _tables_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield every table of the document with its place, but not tables of settings."""
+    if isinstance(value, dict):
+        yield place, value
+        for key, inner in list(value.items()):
+            if key != "settings":
+                yield from _tables_in(inner, (*place, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _tables_in(inner, (*place, index))
+
+
+def _rule(item: Any) -> str:
+    if item["type"] == "missing":
+        return "is missing"
+    if item["type"] == "union_tag_invalid":
+        return f"must be one of {item['ctx']['expected_tags']}"
+    if item["type"] == "union_tag_not_found":
+        return "kind is missing"
+    said = str(item["msg"]).removeprefix("Value error, ")
+    return said.replace("Input should be", "must be")
+
+
+def _without_tags(loc: Place) -> tuple[Place, type[BaseModel] | None]:
+    """Return the place as the file has it, and the model that the last key belongs to.
+
+    pydantic names the chosen kind of a design within the place: ("design", "compare", "metric").
+    """
+    place: list[str | int] = []
+    model: type[BaseModel] | None = Experiment
+    holder = model
+    annotation: Any = Experiment
+    for part in loc:
+        if isinstance(part, int):
+            place.append(part)
+            continue
+        candidates = list(_models_in(annotation))
+        tagged = [one for one in candidates if _kinds(one) and part in _kinds(one)]
+        if tagged:
+            annotation = tagged[0]
+            continue
+        place.append(part)
+        holder = candidates[0] if candidates else None
+        annotation = _field(holder, part) if holder else None
+    return tuple(place), holder
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) in (Union, UnionType, tuple, list) or get_args(annotation):
+        for inner in get_args(annotation):
+            yield from _models_in(inner)
+
+
+def _kinds(model: type[BaseModel]) -> tuple[str, ...]:
+    kind = model.model_fields.get("kind")
+    return tuple(get_args(kind.annotation)) if kind is not None else ()
+
+
+def _field(model: type[BaseModel], name: str) -> Any:
+    for field_name, field in model.model_fields.items():
+        if name in (field_name, field.alias):
+            return field.annotation
+    return None
+
+
+def _names_of(model: type[BaseModel] | None) -> list[str]:
+    if model is None:
+        return list(_TABLES)
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _major(version: Any) -> int | None:
+    found = re.match(r"\d+", str(version)) if version is not None else None
+    return int(found[0]) if found else None

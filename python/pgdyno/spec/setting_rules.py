@@ -1,0 +1,138 @@
+"""What PostgreSQL says a setting may be, from committed snapshots of pg_settings.
+
+`postgres -C` accepts what a server then refuses, and it needs the server; a spec is judged before
+anything is started. `scripts/settings-snapshot` makes the snapshots.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from importlib.resources import files
+from typing import Literal
+
+MAJORS = (15, 18)
+_NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
+_UNIT = re.compile(r"(\d*)([A-Za-z]+)")
+_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_MICROSECONDS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_TRUE, _FALSE = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRule:
+    """One row of pg_settings: what its value may be, and what it takes to change it."""
+
+    name: str
+    vartype: str
+    context: str
+    unit: str
+    low: str
+    high: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What is wrong with a setting; a `doubt` where the snapshot is of another version."""
+
+    verdict: Literal["error", "doubt"]
+    rule: str
+
+
+def object_to(name: str, value: str, major: int | None) -> Objection | None:
+    """Return what speaks against a setting on PostgreSQL `major`; None if nothing does.
+
+    Args: major, None when it is not known yet: then a setting passes that any snapshot accepts.
+    Limits: settings of extensions (with a dot) pass; the server judges them.
+    """
+    if "." in name:
+        return None
+    wanted = MAJORS if major is None else (min(MAJORS, key=lambda known: abs(known - major)),)
+    objections = [_object_to(name.lower(), value, one) for one in wanted]
+    if None in objections:
+        return None
+    rule = objections[-1] or ""
+    if major is None or major in MAJORS:
+        return Objection("error", rule)
+    return Objection("doubt", f"{rule} (as of PostgreSQL {wanted[0]})")
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """Return the name most like `name`, or "" when none is."""
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.6)), "")
+
+
+@lru_cache(maxsize=len(MAJORS))
+def snapshot(major: int) -> dict[str, SettingRule]:
+    """Return the settings of one major by lower-case name."""
+    text = files("pgdyno.spec").joinpath(f"settings/{major}.json").read_text(encoding="utf-8")
+    rules = (
+        SettingRule(name, vartype, context, unit, low, high, tuple(values))
+        for name, vartype, context, unit, low, high, values in json.loads(text)["settings"]
+    )
+    return {rule.name.lower(): rule for rule in rules}
+
+
+def _object_to(name: str, value: str, major: int) -> str | None:
+    known = snapshot(major)
+    rule = known.get(name)
+    if rule is None:
+        like = nearest(name, list(known))
+        meant = f": did you mean {like}?" if like else ""
+        return f"PostgreSQL {major} has no setting of that name{meant}"
+    if rule.context == "internal":
+        return "it cannot be set: it says how the server was built or its data were made"
+    text = value.strip()
+    if rule.vartype == "bool":
+        words = (*_TRUE, *_FALSE)
+        is_word = bool(text) and any(word.startswith(text.lower()) for word in words)
+        return None if is_word and text.lower() != "o" else "must be on or off"
+    if rule.vartype == "enum":
+        allowed = {one.lower() for one in rule.values}
+        if "on" in allowed:  # Enums that once were bool take its other spellings too.
+            allowed |= {*_TRUE, *_FALSE}
+        return None if text.lower() in allowed else f"must be one of {', '.join(rule.values)}"
+    if rule.vartype in ("integer", "real"):
+        return _object_to_number(text, rule)
+    return None
+
+
+def _object_to_number(text: str, rule: SettingRule) -> str | None:
+    table, size = _units(rule.unit)
+    span = f"{rule.low} to {rule.high}" + (f" in units of {rule.unit}" if rule.unit else "")
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        if re.fullmatch(r"0[xX][0-9a-fA-F]+", text):
+            return None
+        return f"must be a number from {span}"
+    number = Decimal(found[1])
+    if found[2]:
+        if found[2] not in table:
+            units = f"with one of the units {', '.join(table)}" if table else "without a unit"
+            return f"must be a number {units}"
+        number = number * table[found[2]] / size
+    if rule.vartype == "integer":
+        number = Decimal(round(number))
+    is_inside = Decimal(rule.low) <= number <= Decimal(rule.high)
+    return None if is_inside else f"must be from {span}"
+
+
+def _units(unit: str) -> tuple[dict[str, int], int]:
+    """Return the units a setting takes, and how large its own is in the smallest of them."""
+    found = _UNIT.fullmatch(unit)
+    for table in (_BYTES, _MICROSECONDS):
+        if found is not None and found[2] in table:
+            return table, int(found[1] or 1) * table[found[2]]
+    return {}, 1

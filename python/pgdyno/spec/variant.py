@@ -1,0 +1,114 @@
+"""A variant: what one of the things compared has that the others have not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from pgdyno.spec.base import Spec
+from pgdyno.spec.workload import Protocol, Script
+
+
+def _setting_values(value: object) -> object:
+    """Let a setting be written as it is in TOML: 16, 0.9, true, "4GB"."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _setting_text(one) for name, one in value.items()}
+
+
+def _setting_text(value: object) -> object:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, int | float) else value
+
+
+# PostgreSQL: a power of two from 1 MB to 1 GB.
+WalSegment = Literal[
+    "1MB", "2MB", "4MB", "8MB", "16MB", "32MB", "64MB", "128MB", "256MB", "512MB", "1024MB"
+]
+Settings = Annotated[dict[str, str], BeforeValidator(_setting_values)]
+
+
+class DatasetChange(Spec):
+    """In what the data of a variant differ from the experiment's dataset."""
+
+    scale: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    fillfactor: Annotated[int, Field(ge=10, le=100)] | None = None
+    unlogged: bool | None = None
+    foreign_keys: bool | None = None
+    partitions: Annotated[int, Field(ge=0)] | None = None
+    partition_method: Literal["range", "hash"] | None = None
+
+
+class Variant(Spec):
+    """One of the things compared: only what it changes is given.
+
+    `sql` is run once on the loaded data, before the first run (indexes, schema). `path` is how the
+    load connects to a scratch server. `checksums` and `wal_segment` are initdb's.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=60)]
+    settings: Settings = Field(default_factory=dict)
+    dataset: DatasetChange = DatasetChange()
+    sql: str | None = None
+    version: str | None = None
+    bin_dir: Path | None = Field(default=None, alias="bin")
+    data_dir: Path | None = None
+    wal_dir: Path | None = None
+    checksums: bool | None = None
+    wal_segment: WalSegment | None = None
+    dsn: str | None = None
+    path: Literal["unix", "tcp"] | None = None
+    scripts: tuple[Script, ...] = ()
+    clients: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    protocol: Protocol | None = None
+
+    def changes(self) -> dict[str, str]:
+        """Return what this variant changes, flat, in words: `shared_buffers` -> `4GB`."""
+        found: dict[str, str] = dict(self.settings)
+        for name, value in self.dataset.model_dump(exclude_none=True).items():
+            found[name] = str(value)
+        if self.scripts:
+            found["script"] = " + ".join(script.name for script in self.scripts)
+        for name in _PLAIN:
+            if (value := getattr(self, name)) is not None:
+                found["bin" if name == "bin_dir" else name] = str(value)
+        return found
+
+
+_PLAIN = (
+    "sql",
+    "version",
+    "bin_dir",
+    "data_dir",
+    "wal_dir",
+    "checksums",
+    "wal_segment",
+    "dsn",
+    "path",
+    "clients",
+    "protocol",
+)
+
+
+def merged(name: str, parts: Iterable[Variant]) -> Variant:
+    """Return one variant with the changes of all parts; what a later part says wins.
+
+    The SQL of all parts is run, in their order.
+    """
+    settings: dict[str, str] = {}
+    dataset: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
+    statements: list[str] = []
+    for part in parts:
+        settings |= part.settings
+        dataset |= part.dataset.model_dump(exclude_none=True)
+        given = {field: getattr(part, field) for field in (*_PLAIN, "scripts")}
+        plain |= {field: value for field, value in given.items() if value not in (None, ())}
+        statements += [part.sql] if part.sql is not None else []
+    plain |= {"sql": ";\n".join(statements)} if statements else {}
+    plain["bin"] = plain.pop("bin_dir", None)
+    return Variant(name=name, settings=settings, dataset=DatasetChange(**dataset), **plain)

@@ -1,0 +1,85 @@
+"""`--variant "NAME: KEY=VALUE; KEY=VALUE"` as a variant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.conf_file import read_conf
+from pgdyno.spec.script_files import read_text, script_named
+from pgdyno.spec.setting_rules import nearest
+from pgdyno.spec.variant import Variant
+
+_FORM = '--variant "NAME: KEY=VALUE; KEY=VALUE"'
+_PLACES = {
+    "bin": "bin",
+    "data-dir": "data_dir",
+    "wal-dir": "wal_dir",
+    "wal-segment": "wal_segment",
+}
+_PLAIN = ("version", "dsn", "path", "clients", "protocol", "checksums")
+_DATASET = ("scale", "fillfactor", "unlogged", "foreign_keys", "partitions", "partition_method")
+KEYS = (*_PLACES, *_PLAIN, *_DATASET, "sql", "script")
+# Cut at semicolons, but not inside quotes.
+_PARTS = re.compile(r"""((?:[^;'"]|'[^']*'|"[^"]*")*)(?:;|$)""")
+
+
+def variant_from(text: str) -> Variant:
+    """Return what one --variant means; the name ends at the first colon.
+
+    KEY is one of `KEYS`, `@FILE` (a postgresql.conf), or else a setting. `sql` and `@` may name
+    files; quotes keep a semicolon inside a value.
+    Raises: SpecError with the part that cannot be read.
+    """
+    name, _, rest = text.partition(":")
+    fields: dict[str, Any] = {"name": name.strip(), "settings": {}, "dataset": {}}
+    for part in (found.strip() for found in _PARTS.findall(rest)):
+        if part.startswith("@"):
+            fields["settings"] |= read_conf(Path(part[1:].strip()))
+        elif part:
+            _take(part, fields, text)
+    try:
+        return Variant.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(one) for one in first["loc"])
+        said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+        raise SpecError(
+            f"--variant {text!r}: {place} {said}, got {first['input']!r}.", hint=_FORM
+        ) from None
+
+
+def _take(part: str, fields: dict[str, Any], text: str) -> None:
+    key, equals, value = part.partition("=")
+    key, value = key.strip(), _unquoted(value.strip())
+    if not equals or not key:
+        raise SpecError(f"--variant {text!r}: {part!r} is not KEY=VALUE.", hint=_FORM)
+    plain = key.replace("-", "_")
+    if key in _PLACES:
+        fields[_PLACES[key]] = value
+    elif key in _PLAIN:
+        fields[key] = value
+    elif plain in _DATASET:
+        fields["dataset"][plain] = value
+    elif key == "sql":
+        fields["sql"] = read_text(Path(value[1:])) if value.startswith("@") else value
+    elif key == "script":
+        fields["scripts"] = [*fields.get("scripts", []), script_named(value)]
+    elif "-" in key:
+        like = nearest(key, list(KEYS))
+        raise SpecError(
+            f"--variant {text!r}: {key} is no key{f': did you mean {like}?' if like else ''}",
+            hint=f"a setting, @FILE, or one of {', '.join(KEYS)}",
+        )
+    else:
+        fields["settings"][key.lower()] = value
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return value

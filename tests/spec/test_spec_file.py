@@ -1,0 +1,235 @@
+"""A spec file: what is right becomes an experiment, what is wrong is said all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.conf_file import read_conf
+from pgdyno.spec.experiment import CompareDesign
+from pgdyno.spec.file import read_spec
+from pgdyno.spec.setting_rules import MAJORS, object_to, snapshot
+from pgdyno.spec.toml import to_toml
+from pgdyno.spec.toml_lines import TomlLines
+from pgdyno.spec.variant_text import variant_from
+
+GOOD = """
+[experiment]
+name = "shared_buffers on this disk"
+[server]
+scratch = { version = "15" }
+settings = { max_wal_size = "4GB", jit = false, checkpoint_completion_target = 0.9 }
+[dataset]
+kind = "pgbench"
+scale = 100
+[workload]
+scripts = [{ builtin = "tpcb-like", weight = 7 }, { builtin = "select-only" }]
+clients = 16
+duration = "10s"
+[[variant]]
+name = "128MB"
+settings = { shared_buffers = "128MB" }
+[[variant]]
+name = "4GB"
+settings = { shared_buffers = "4GB", max_parallel_workers = 4 }
+[design]
+kind = "compare"
+precision = "3%"
+budget = "30min"
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "spec.toml"
+    path.write_text(text)
+    return path
+
+
+def mistakes(tmp_path: Path, text: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        read_spec(written(tmp_path, text))
+    return caught.value.message
+
+
+def test_a_spec_file_becomes_the_experiment_it_describes(tmp_path: Path) -> None:
+    found = read_spec(written(tmp_path, GOOD)).experiment
+    assert found.name == "shared_buffers on this disk"
+    assert [variant.name for variant in found.variants] == ["128MB", "4GB"]
+    assert found.variants[1].settings == {"shared_buffers": "4GB", "max_parallel_workers": "4"}
+    assert found.server.settings["jit"] == "off"
+    assert isinstance(found.design, CompareDesign)
+    assert found.design.precision_ratio == pytest.approx(0.03)
+
+
+def test_what_was_read_can_be_written_and_read_again(tmp_path: Path) -> None:
+    found = read_spec(written(tmp_path, GOOD)).experiment
+    assert read_spec(written(tmp_path, to_toml(found))).experiment == found
+
+
+def test_every_mistake_is_said_at_once_with_its_line(tmp_path: Path) -> None:
+    wrong = (
+        GOOD.replace("scale = 100", "scale = 0")
+        .replace("clients = 16", 'clients = "many"')
+        .replace("precision", "precison")
+        .replace('shared_buffers = "4GB"', 'shared_bufers = "4GB"')
+        .replace('duration = "10s"', 'duration = "10 parsecs"')
+    )
+    said = mistakes(tmp_path, wrong)
+    path = tmp_path / "spec.toml"
+    assert f"{path} has 5 mistakes:" in said
+    assert f"{path}:9: dataset.scale = 0: must be greater than or equal to 1" in said
+    assert f"{path}:12: workload.clients = 'many'" in said
+    assert f"{path}:13: workload.duration = '10 parsecs'" in said
+    assert f"{path}:19: variant.1.settings.shared_bufers" in said
+    assert "did you mean shared_buffers?" in said
+    assert f"{path}:22: design.precison: is no key here: did you mean precision?" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ('name = "4GB"', 'name = "128MB"', "two variants have the name '128MB'"),
+        ('kind = "compare"', 'kind = "compair"', "must be one of"),
+        ('scratch = { version = "15" }', 'dsn = "x"\nscratch = {}', "exactly one of scratch"),
+        ('name = "4GB"', 'name = "4GB"\ndsn = "service=x"', "the server is scratch"),
+        ("[dataset]", "[datasat]", "did you mean dataset?"),
+        ('shared_buffers = "4GB"', 'shared_buffers = "1kB"', "must be from 16 to"),
+        ('shared_buffers = "4GB"', 'jit = "perhaps"', "must be on or off"),
+        ('shared_buffers = "4GB"', 'wal_level = "some"', "must be one of minimal, replica"),
+        ('shared_buffers = "4GB"', 'block_size = "4096"', "cannot be set"),
+        ('{ builtin = "select-only" }', '{ file = "no.sql" }', "no.sql cannot be read"),
+        ('{ shared_buffers = "128MB" }', '"@no.conf"', "no.conf cannot be read"),
+        ("clients = 16", "clients = 16\nclients = 3", "is not TOML"),
+    ],
+)
+def test_a_mistake_is_refused_with_its_rule(tmp_path: Path, old: str, new: str, rule: str) -> None:
+    assert old in GOOD
+    assert rule in mistakes(tmp_path, GOOD.replace(old, new, 1))
+
+
+def test_a_comparison_needs_two_variants(tmp_path: Path) -> None:
+    cut = GOOD.index("[[variant]]"), GOOD.index("[design]")
+    said = mistakes(tmp_path, GOOD[: cut[0]] + GOOD[cut[1] :])
+    assert "at least 2 variants, got 0" in said
+
+
+def test_files_are_found_beside_the_spec(tmp_path: Path) -> None:
+    (tmp_path / "new.conf").write_text("work_mem = 64MB  # more\nlog_line_prefix = '%m '' '\n")
+    (tmp_path / "load.sql").write_text("SELECT 1;\n")
+    text = GOOD.replace('{ shared_buffers = "128MB" }', '"@new.conf"')
+    text = text.replace('{ builtin = "select-only" }', '{ file = "load.sql" }')
+    found = read_spec(written(tmp_path, text)).experiment
+    assert found.variants[0].settings == {"work_mem": "64MB", "log_line_prefix": "%m ' "}
+    assert found.workload.scripts[1].text == "SELECT 1;\n"
+    assert found.workload.scripts[1].file == tmp_path / "load.sql"
+
+
+def test_a_version_without_a_snapshot_only_raises_a_doubt(tmp_path: Path) -> None:
+    text = GOOD.replace('version = "15"', 'version = "16"').replace("work_mem", "work_mem")
+    text = text.replace('shared_buffers = "4GB"', 'no_such_thing = "4"')
+    [doubt] = read_spec(written(tmp_path, text)).doubts
+    assert "no_such_thing" in doubt
+    assert "as of PostgreSQL 15" in doubt
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_a_snapshot_has_every_setting_with_a_rule(major: int) -> None:
+    found = snapshot(major)
+    assert len(found) > 300
+    assert found["shared_buffers"].context == "postmaster"
+    assert found["work_mem"].unit == "kB"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_right"),
+    [
+        ("work_mem", "64", True),
+        ("work_mem", "63", False),
+        ("work_mem", "1.5GB", True),
+        ("work_mem", "64 mb", False),
+        ("deadlock_timeout", "1min", True),
+        ("checkpoint_completion_target", "1.1", False),
+        ("random_page_cost", "1e1", True),
+        ("random_page_cost", "4kB", False),
+        ("synchronous_commit", "ON", True),
+        ("synchronous_commit", "true", True),
+        ("jit", "f", True),
+        ("jit", "o", False),
+        ("datestyle", "iso, dmy", True),
+        ("pg_stat_statements.max", "100", True),
+        ("io_method", "worker", False),
+    ],
+)
+def test_a_value_is_judged_as_postgres_15_would(name: str, value: str, is_right: bool) -> None:
+    assert (object_to(name, value, 15) is None) == is_right
+
+
+def test_a_setting_of_any_known_version_passes_while_the_version_is_open() -> None:
+    assert object_to("io_method", "worker", None) is None
+    assert object_to("io_methud", "worker", None) is not None
+
+
+def test_lines_are_found_through_tables_arrays_and_strings() -> None:
+    lines = TomlLines(
+        'a = 1\n[t]\nx = """\n[no]\n"""\ny = [\n  1, # two\n  {z = 2,\n   w.v = "]"},\n]\n'
+        "[[v]]\nn = 1\n[v.s]\nk = 1\n[[v]]\n'q u' = 2\n"
+    )
+    expected = {
+        ("a",): 1,
+        ("t", "x"): 3,
+        ("t", "y", 0): 7,
+        ("t", "y", 1, "z"): 8,
+        ("t", "y", 1, "w", "v"): 9,
+        ("v", 0, "n"): 12,
+        ("v", 0, "s", "k"): 14,
+        ("v", 1, "q u"): 16,
+        ("v", 1, "missing"): 15,
+    }
+    assert {path: lines.line_of(path) for path in expected} == expected
+
+
+def test_a_variant_option_names_settings_places_and_data(tmp_path: Path) -> None:
+    (tmp_path / "x.conf").write_text("wal_level minimal\n")
+    found = variant_from(
+        f"nvme: Work_Mem=64MB; data-dir=/mnt/nvme; fillfactor=50; @{tmp_path / 'x.conf'}; "
+        "sql='SELECT 1; SELECT 2'; clients=8; path=tcp; wal-segment=64MB; script=select-only@2"
+    )
+    assert found.name == "nvme"
+    assert found.settings == {"work_mem": "64MB", "wal_level": "minimal"}
+    assert (found.data_dir, found.dataset.fillfactor) == (Path("/mnt/nvme"), 50)
+    assert (found.sql, found.clients, found.path) == ("SELECT 1; SELECT 2", 8, "tcp")
+    assert (found.wal_segment, found.scripts[0].weight) == ("64MB", 2)
+
+
+def test_a_variant_may_change_nothing() -> None:
+    assert variant_from("old").changes() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("a: work_mem", "is not KEY=VALUE"),
+        (": work_mem=1", "name"),
+        ("a: data-dri=/mnt", "did you mean data-dir?"),
+        ("a: clients=none", "clients"),
+        ("a: @no.conf", "cannot be read"),
+        ("a: script=no-such", "no built-in has that name"),
+    ],
+)
+def test_a_variant_option_that_cannot_be_read_is_refused(text: str, rule: str) -> None:
+    with pytest.raises(SpecError, match=rule):
+        variant_from(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [("work_mem = ", "name = value"), ("include 'x'", "not followed"), ("= 3", "name = value")],
+)
+def test_a_conf_line_the_server_would_not_read_is_refused(
+    tmp_path: Path, line: str, rule: str
+) -> None:
+    (tmp_path / "x.conf").write_text(f"# fine\n{line}\n")
+    with pytest.raises(SpecError, match=f"x.conf:2: .*{rule}"):
+        read_conf(tmp_path / "x.conf")
