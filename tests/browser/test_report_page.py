@@ -201,7 +201,7 @@ def test_a_chart_over_time_gives_its_data_as_csv(open_report: OpenReport, tmp_pa
 def test_thinned_data_come_with_their_range(open_report: OpenReport, tmp_path: Path) -> None:
     path = downloaded(open_report("hour"), "time-tps", "csv", tmp_path)
     head, first, *_ = path.read_text().splitlines()
-    assert head == "time_s,transactions (tps),transactions low (tps),transactions high (tps)"
+    assert head == "time_s,completed (tps),completed low (tps),completed high (tps)"
     _, mean, low, high = map(float, first.split(","))
     assert low <= mean <= high
 

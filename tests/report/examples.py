@@ -115,7 +115,7 @@ def panels(seconds: int, *, seed: int, tps: float = 1892.0) -> tuple[Panel, ...]
     }
     slow = panel("latency", "Latency", "ms", **latencies)
     return (
-        panel("tps", "Throughput", "tps", transactions=wave(tps, tps * 0.03, 0.35)),
+        panel("tps", "Throughput", "tps", completed=wave(tps, tps * 0.03, 0.35)),
         Panel(slow.key, slow.title, slow.unit, slow.time_s, slow.series, is_logarithmic=True),
         stacked(
             panel(
@@ -137,12 +137,20 @@ def panels(seconds: int, *, seed: int, tps: float = 1892.0) -> tuple[Panel, ...]
                 "cores",
                 user=wave(0.92, 0.05),
                 system=wave(0.41, 0.04),
-                iowait=wave(0.22, 0.05, -0.8),
-                steal=wave(0.004, 0.002),
+                **{"waiting for I/O": wave(0.22, 0.05, -0.8), "stolen": wave(0.004, 0.002)},
             )
         ),
-        panel(
-            "cpu_split", "CPU by role", "cores", server=wave(1.02, 0.05), engine=wave(0.19, 0.02)
+        stacked(
+            panel(
+                "programs",
+                "CPU by program",
+                "cores",
+                **{
+                    "backends of the load": wave(0.93, 0.05),
+                    "server's other processes": wave(0.09, 0.02),
+                    "load engine": wave(0.19, 0.02),
+                },
+            )
         ),
         panel("wal", "WAL written", "MB/s", WAL=wave(11.2, 0.6, -0.5)),
         panel("disk", "Disk writes", "MB/s", vda=wave(24, 3, -1.2)),

@@ -95,7 +95,7 @@ def test_layers_of_a_stack_lie_on_one_another() -> None:
     upper = Line("IO", SEQUENCE[1], (0, 1), (3.0, None))
     one = chart(lower, upper, is_stacked=True)
     assert one.y_range == (0.0, 4.0)
-    assert len(drawn(one).findall(".//path[@class='fill']")) == 2
+    assert len(drawn(one).findall(".//g[@class]/path")) == 4
 
 
 def test_marks_carry_their_words_and_are_escaped() -> None:
@@ -118,6 +118,12 @@ def test_every_chart_of_every_example_is_well_formed(name: str) -> None:
     charts += figures.time_charts(findings.run) if findings.run else []
     for one in charts:
         assert drawn(one).get("role") == "img"
+
+
+def test_layers_of_known_meaning_are_hatched_so_that_grey_is_enough() -> None:
+    charts = {one.key: one for one in figures.time_charts(examples.run(20))}
+    for key in ("time-waits", "time-cpu", "time-programs"):
+        assert "url(#f-" in svg.draw(charts[key], width=600)
 
 
 def test_scripts_far_apart_share_a_logarithmic_axis() -> None:

@@ -82,7 +82,7 @@ def test_the_thinned_hour_keeps_its_extremes() -> None:
     run = examples.run(3600)
     spiked = list(run.panels[0].series[0].values)
     spiked[1000] = 9999.0
-    panel = replace(run.panels[0], series=(Series("transactions", tuple(spiked)),))
+    panel = replace(run.panels[0], series=(Series("completed", tuple(spiked)),))
     one = json.loads(charts_json(examples.bench(60), time_charts(replace(run, panels=(panel,)))))
     assert max(one["charts"]["time-tps"]["lines"][0]["high"]) == 9999
 
@@ -150,6 +150,12 @@ def test_links_to_sections_lead_somewhere() -> None:
     page = render(examples.quartet())
     for anchor in re.findall(r'href="#([\w-]+)"', page):
         assert f'id="{anchor}"' in page
+
+
+def test_every_hatch_that_is_referred_to_is_defined() -> None:
+    page = render(examples.bench(20))
+    for name in set(re.findall(r"url\(#([\w-]+)\)", page)):
+        assert f'id="{name}"' in page
 
 
 def one_level(runs: int) -> ExperimentFindings:

@@ -8,38 +8,14 @@ from collections.abc import Iterable
 from markupsafe import Markup, escape
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.report import numbers
-from pgdyno.report.palette import MODEL_DASH, Role, WaitClass
+from pgdyno.report import hatch, numbers
+from pgdyno.report.palette import MODEL_DASH, Role
 from pgdyno.report.parts import TimePart, in_bar_order
 from pgdyno.report.svg import marker_path
 
 _LABEL_RATIO_MIN = 0.13
 RULER_HALF_RATIO = 0.10
 NO_RULER = Markup('<svg class="ruler" aria-hidden="true"></svg>')
-
-# What tells the classes apart without colour: content of an 8 x 8 pattern tile.
-_HATCHES: dict[WaitClass, str] = {
-    "io": '<path class="hatch" d="M-2 10L10 -2M-6 6L6 -6M2 14L14 2"/>',
-    "lwlock": '<circle class="hatch-dot" cx="2" cy="2" r="1.3"/>'
-    '<circle class="hatch-dot" cx="6" cy="6" r="1.3"/>',
-    "lock": '<path class="hatch" d="M-2 10L10 -2M-6 6L6 -6M-2 -2L10 10M-6 2L2 10"/>',
-    "network": '<path class="hatch" d="M0 2H8M0 6H8"/>',
-    "client": '<path class="hatch" d="M2 0V8M6 0V8"/>',
-    "other": '<path class="hatch" d="M-2 -2L10 10M-6 2L6 14M2 -6L14 6"/>',
-    "residual": '<circle class="hatch-dot" cx="4" cy="4" r="1.2"/>',
-}
-
-
-def hatch_definitions() -> Markup:
-    """Return the pattern definitions that every bar and swatch of a page refers to."""
-    patterns = "".join(
-        f'<pattern id="h-{wait}" width="8" height="8" patternUnits="userSpaceOnUse">{content}'
-        "</pattern>"
-        for wait, content in _HATCHES.items()
-    )
-    return Markup(
-        f'<svg class="vh" width="0" height="0" aria-hidden="true"><defs>{patterns}</defs></svg>'
-    )
 
 
 def time_bar(parts: Iterable[TimePart]) -> Markup:
@@ -54,7 +30,7 @@ def time_bar(parts: Iterable[TimePart]) -> Markup:
             f'<g class="{part.role.css} on-{part.wait}"><title>{escape(part.words)}: '
             f"{numbers.plain(part.ms.value)} ms, {numbers.percent(part.share_ratio)}</title>"
             f'<rect class="solid" {box}/>'
-            f"{_hatch(part.wait, box)}"
+            f"{hatch.overlay(part.wait, box)}"
         )
         if width >= _LABEL_RATIO_MIN * 100:
             middle = at + width / 2
@@ -74,7 +50,7 @@ def part_swatch(part: TimePart) -> Markup:
     box = 'width="14" height="14" rx="2"'
     return Markup(
         f'<svg class="swatch {part.role.css}" width="14" height="14" aria-hidden="true">'
-        f'<rect class="solid" {box}/>{_hatch(part.wait, box)}</svg>'
+        f'<rect class="solid" {box}/>{hatch.overlay(part.wait, box)}</svg>'
     )
 
 
@@ -82,7 +58,7 @@ def line_swatch(role: Role, shape: str, *, is_area: bool = False) -> Markup:
     """Return the short piece of line, with dash and marker, that stands for a series."""
     dash = MODEL_DASH if shape == "model" else role.dash
     dashes = f' stroke-dasharray="{" ".join(map(str, dash))}"' if dash else ""
-    fill = '<rect class="fill" y="5" width="26" height="8"/>' if is_area else ""
+    fill = f'<rect {hatch.fill_attributes(role)} y="5" width="26" height="8"/>' if is_area else ""
     marker = (
         f'<path class="marker" d="{marker_path(role.marker, 13, 6, 3.5)}"/>'
         if shape == "points"
@@ -154,7 +130,3 @@ def share_bar(ratio: float, css: str) -> Markup:
         f'<svg class="sharebar {css}" width="100" height="8" aria-hidden="true">'
         f'<rect class="solid" width="{width:.1f}" height="8" rx="1"/></svg>'
     )
-
-
-def _hatch(wait: WaitClass, box: str) -> str:
-    return f'<rect fill="url(#h-{wait})" {box}/>' if wait in _HATCHES else ""

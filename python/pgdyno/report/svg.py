@@ -9,6 +9,7 @@ from html import escape
 from pgdyno.report import axis
 from pgdyno.report.axis import Axis
 from pgdyno.report.chart import Chart, Line
+from pgdyno.report.hatch import fill_attributes
 from pgdyno.report.palette import MODEL_DASH, Marker
 from pgdyno.report.thin import thin, thin_axis
 
@@ -113,7 +114,8 @@ def _stack(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
             for at, value in zip(reversed(xs), reversed(below), strict=True)
         )
         yield (
-            f'<g class="line {line.role.css} area"><path class="fill" d="{edge}{back}Z"/>'
+            f'<g class="line {line.role.css} area">'
+            f'<path {fill_attributes(line.role)} d="{edge}{back}Z"/>'
             f'<path class="stroke"{_dash(line.role.dash)} d="{edge}"/></g>'
         )
         below = above

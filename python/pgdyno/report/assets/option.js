@@ -50,6 +50,30 @@ function spanSeries(chart, line, color) {
   return [stems, { ...caps, itemStyle: { color }, z: 3 }];
 }
 
+// The page's own hatch of a look as a canvas pattern, so that areas differ without colour too.
+function hatched(look) {
+  const pattern = document.getElementById(`f-${look}`);
+  if (!pattern) return css(`--${look}`);
+  const size = 8;
+  const sharpness = 2;
+  const image = document.createElement("canvas");
+  image.width = image.height = size * sharpness;
+  const pen = image.getContext("2d");
+  pen.scale(sharpness, sharpness);
+  pen.fillStyle = css(`--${look}`);
+  pen.fillRect(0, 0, size, size);
+  pen.fillStyle = pen.strokeStyle = css("--hatch");
+  pen.lineWidth = 1.7;
+  for (const path of pattern.querySelectorAll("path"))
+    pen.stroke(new Path2D(path.getAttribute("d")));
+  for (const dot of pattern.querySelectorAll("circle")) {
+    pen.beginPath();
+    pen.arc(dot.cx.baseVal.value, dot.cy.baseVal.value, dot.r.baseVal.value, 0, 2 * Math.PI);
+    pen.fill();
+  }
+  return { image, repeat: "repeat", scaleX: 1 / sharpness, scaleY: 1 / sharpness };
+}
+
 function lineSeries(chart, line) {
   const color = css(`--${line.css}`);
   const isModel = line.shape === "model";
@@ -71,7 +95,7 @@ function lineSeries(chart, line) {
       opacity: isModel ? 0.75 : 1,
       type: line.dash.length ? line.dash : "solid",
     },
-    areaStyle: chart.stacked ? { color, opacity: 0.55 } : undefined,
+    areaStyle: chart.stacked ? { color: hatched(line.css), opacity: 0.6 } : undefined,
   };
 }
 
@@ -146,6 +170,6 @@ function optionOf(chart, zoomed) {
 function gridLines(chart) {
   const lineStyle = { color: css("--rule"), opacity: 0.75, type: "solid", width: 1 };
   const data = chart.yTicks.slice(1).map((y) => ({ yAxis: y, lineStyle, label: { show: false } }));
-  const markLine = { silent: true, symbol: "none", animation: false, data };
-  return { ...QUIET, type: "line", data: [], z: -1, markLine };
+  const markLine = { z: -1, silent: true, symbol: "none", animation: false, data };
+  return { ...QUIET, type: "line", data: [], markLine };
 }
