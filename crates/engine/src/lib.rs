@@ -1,5 +1,26 @@
 //! The load engine: connects, loads data, generates load, measures it.
 //!
 //! It knows nothing of experiments. One job comes in, a stream of records goes out; see `contract`.
+//!
+//! The stages a load job goes through are the modules: `plan` checks it, `load` leads its threads
+//! through the phases, each `worker` runs its clients' transactions (`client`) over its `poller`,
+//! and what they count (`recorder`, `tally`, `histogram`) comes back to `load` to be written.
 
+pub mod app;
+pub mod arrivals;
+pub mod client;
+pub mod clock;
 pub mod contract;
+pub mod control;
+pub mod dataset;
+pub mod histogram;
+pub mod load;
+pub mod output;
+pub mod plan;
+pub mod poller;
+pub mod recorder;
+pub mod session;
+pub mod tally;
+pub mod timeline;
+pub mod timers;
+pub mod worker;

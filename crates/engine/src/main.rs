@@ -1,1 +1,5 @@
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pgdyno_engine::app::main(std::env::args_os().skip(1).collect())
+}

@@ -28,6 +28,8 @@ pub struct Reply {
     pub row_count: u64,
     /// CommandComplete and EmptyQueryResponse messages.
     pub command_count: u32,
+    /// ParseComplete messages.
+    pub parse_count: u32,
     /// ReadyForQuery messages.
     pub ready_count: u32,
     pub status: TransactionStatus,
@@ -94,6 +96,7 @@ impl ReplyScanner {
                     keep(reply, message.tag, message.body);
                 }
                 b'I' => reply.command_count += 1,
+                b'1' => reply.parse_count += 1,
                 b'T' => keep(reply, message.tag, message.body),
                 b'E' if reply.error.is_none() => {
                     reply.error = Some(Box::new(ServerError::parse(message.body)));
@@ -101,7 +104,7 @@ impl ReplyScanner {
                 b'G' | b'W' => reply.copy_in = true,
                 // Authentication is over.
                 b'R' | b'K' | b'v' => return Err(ProtocolError::Unexpected(message.tag)),
-                // ParseComplete, BindComplete, NoData, notices, parameters, CopyOut.
+                // BindComplete, NoData, notices, parameters, CopyOut.
                 _ => {}
             }
         }

@@ -4,6 +4,7 @@
 //! `crates/engine/contract.schema.json`. Unknown fields are refused in jobs and ignored in records.
 
 pub mod bucket;
+pub mod corpus;
 pub mod job;
 pub mod record;
 

@@ -1,0 +1,274 @@
+//! The executable's verbs.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Stdin, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::clock::now_ns;
+use crate::contract::job::{ClockPair, InitWork, Job, Work};
+use crate::contract::record::{Counts, Ending, ErrorKind, Hello, Record, ScriptShape, Summary};
+use crate::contract::{FORMAT, corpus};
+use crate::output::Output;
+use crate::plan::{Plan, Refusal};
+use crate::poller::Poller;
+use crate::{control, dataset, load};
+
+const USAGE: &str = "usage: pgdyno-engine VERB
+
+  run            do the job that is one JSON line on standard input; records on standard output.
+                 Further lines: stop. The end of the input means stop too
+  check-job      say whether a job would be done, without connecting
+  schema         the JSON Schema of jobs and records
+  emit-corpus    samples of every record and job
+  echo-records   read records from standard input and write them again
+  --version
+
+Exit codes: 0 the summary was written; 1 refused; 2 the job was ended by an error";
+
+/// The job was not begun.
+const REFUSED: u8 = 1;
+/// The job was ended by an error, or nobody read the records.
+const ABORTED: u8 = 2;
+
+/// Run the verb that the arguments name.
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+    let words: Vec<&str> = words.iter().map(|word| &**word).collect();
+    match words.as_slice() {
+        ["run"] => run(),
+        ["check-job"] => check_job(),
+        ["schema"] => say(&[schema()]),
+        ["emit-corpus"] => emit_corpus(),
+        ["echo-records"] => echo_records(),
+        ["--version" | "-V"] => say(&[version()]),
+        ["--help" | "-?" | "help"] => say(&[USAGE.to_owned()]),
+        _ => {
+            eprintln!("pgdyno-engine: unknown verb: {}\n{USAGE}", words.join(" "));
+            ExitCode::from(REFUSED)
+        }
+    }
+}
+
+fn version() -> String {
+    format!(
+        "pgdyno-engine {} ({}, {})",
+        env!("CARGO_PKG_VERSION"),
+        env!("PGDYNO_PROFILE"),
+        env!("PGDYNO_COMMIT")
+    )
+}
+
+fn say(lines: &[String]) -> ExitCode {
+    let mut out = io::stdout().lock();
+    let written = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+    if written.and_then(|()| out.flush()).is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ABORTED)
+    }
+}
+
+/// Both directions of the contract, for the schema.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Contract")]
+struct Contract {
+    job: Job,
+    record: Record,
+}
+
+fn schema() -> String {
+    let schema = schemars::schema_for!(Contract);
+    serde_json::to_string_pretty(&schema).expect("a schema is plain data")
+}
+
+fn emit_corpus() -> ExitCode {
+    fn line(value: &impl Serialize) -> String {
+        serde_json::to_string(value).expect("plain data")
+    }
+    let records = corpus::records();
+    let jobs = corpus::jobs();
+    let lines: Vec<_> = records.iter().map(line).chain(jobs.iter().map(line)).collect();
+    say(&lines)
+}
+
+fn echo_records() -> ExitCode {
+    let mut lines = Vec::new();
+    for (number, line) in io::stdin().lock().lines().enumerate() {
+        let record: Result<Record, String> = line
+            .map_err(|error| error.to_string())
+            .and_then(|line| serde_json::from_str(&line).map_err(|error| error.to_string()));
+        match record {
+            Ok(record) => lines.push(serde_json::to_string(&record).expect("plain data")),
+            Err(error) => {
+                eprintln!("pgdyno-engine: line {}: {error}", number + 1);
+                return ExitCode::from(REFUSED);
+            }
+        }
+    }
+    say(&lines)
+}
+
+/// The first line of the input, as a job.
+fn read_job(input: &mut impl BufRead) -> Result<Job, Refusal> {
+    let refuse = |what: String| Refusal::new(ErrorKind::Job, what, "see pgdyno-engine schema");
+    let mut line = Vec::new();
+    input
+        .read_until(b'\n', &mut line)
+        .map_err(|error| refuse(format!("the job could not be read: {error}")))?;
+    if line.trim_ascii().is_empty() {
+        return Err(refuse("no job: standard input had no line".into()));
+    }
+    serde_json::from_slice(&line).map_err(|error| refuse(format!("this is not a job: {error}")))
+}
+
+fn check_job() -> ExitCode {
+    let job = read_job(&mut io::stdin().lock());
+    let mut output = Output::new(io::stdout(), clock_of(&job));
+    let checked = job.map_err(|refusal| vec![refusal]).and_then(|job| match &job.work {
+        Work::Load(work) => Plan::new(&job, work).map(|plan| plan.shapes()),
+        Work::Init(_) => crate::plan::check_init(&job).map(|()| Vec::new()),
+    });
+    match checked {
+        Ok(shapes) => {
+            hello(&mut output, shapes);
+            output.flush();
+            ExitCode::SUCCESS
+        }
+        Err(refusals) => refused(&mut output, &refusals),
+    }
+}
+
+fn clock_of(job: &Result<Job, Refusal>) -> ClockPair {
+    job.as_ref().map_or_else(|_| ClockPair::now(), |job| job.clock)
+}
+
+fn refused<W: Write>(output: &mut Output<W>, refusals: &[Refusal]) -> ExitCode {
+    refusals.iter().for_each(|refusal| output.refuse(refusal, now_ns()));
+    output.flush();
+    ExitCode::from(REFUSED)
+}
+
+fn run() -> ExitCode {
+    let mut input = BufReader::new(io::stdin());
+    let job = read_job(&mut input);
+    let mut output = Output::new(io::stdout(), clock_of(&job));
+    let checked = job.map_err(|refusal| vec![refusal]).and_then(|job| match job.work.clone() {
+        Work::Load(work) => Ok((Plan::new(&job, &work).map(Some)?, job)),
+        Work::Init(_) => crate::plan::check_init(&job).map(|()| (None, job)),
+    });
+    let (plan, job) = match checked {
+        Ok(checked) => checked,
+        Err(refusals) => return refused(&mut output, &refusals),
+    };
+    hello(&mut output, plan.as_ref().map(Plan::shapes).unwrap_or_default());
+    output.flush();
+    let ending = match (plan, &job.work) {
+        (Some(plan), _) => run_load(plan, input, &mut output),
+        (None, Work::Init(init)) => run_init(&job, init, input, &mut output),
+        (None, Work::Load(_)) => unreachable!("a load has a plan"),
+    };
+    match ending {
+        Ok(Ending::Completed | Ending::Stopped) if !output.is_broken() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(ABORTED),
+        Err(error) => {
+            let message = format!("listening for signals failed: {error}");
+            output.refuse(&Refusal::new(ErrorKind::System, message, ""), now_ns());
+            output.flush();
+            ExitCode::from(ABORTED)
+        }
+    }
+}
+
+fn run_load<W: Write>(
+    plan: Plan,
+    input: BufReader<Stdin>,
+    output: &mut Output<W>,
+) -> io::Result<Ending> {
+    let ends = load::Ends::new();
+    let sender = ends.sender.clone();
+    control::listen(input, move || {
+        // The coordinator may be gone: then there is nothing to stop.
+        let _ = sender.send(load::Message::Stop);
+    })?;
+    Ok(load::run(plan, output, ends))
+}
+
+fn run_init<W: Write>(
+    job: &Job,
+    init: &InitWork,
+    input: BufReader<Stdin>,
+    output: &mut Output<W>,
+) -> io::Result<Ending> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    control::listen(input, move || flag.store(true, Ordering::Release))?;
+    let done = dataset::run(job, init, &stop, &mut |record| {
+        output.write(&record);
+        output.flush();
+    });
+    let (ending, facts) = (done.ending, done.facts);
+    output.write(&Record::Summary(Box::new(Summary {
+        time_ns: output.clock.unix_ns(now_ns()),
+        ending,
+        phases: facts.steps.clone(),
+        init: Some(facts),
+        ..empty_summary()
+    })));
+    output.flush();
+    Ok(ending)
+}
+
+fn empty_summary() -> Summary {
+    Summary {
+        time_ns: 0,
+        ending: Ending::Completed,
+        phases: Vec::new(),
+        counts: Counts::default(),
+        transactions_committed_all_phases: 0,
+        scripts: Vec::new(),
+        failures: Default::default(),
+        distributions: Vec::new(),
+        unfinished_ages_ns: Vec::new(),
+        connections_lost: 0,
+        reconnects: 0,
+        round_trips: 0,
+        bytes_sent: 0,
+        bytes_received: 0,
+        cpu_user_ns: 0,
+        cpu_system_ns: 0,
+        resident_bytes_max: 0,
+        threads: Vec::new(),
+        init: None,
+    }
+}
+
+fn hello<W: Write>(output: &mut Output<W>, scripts: Vec<ScriptShape>) {
+    output.write(&Record::Hello(Hello {
+        time_ns: output.clock.unix_ns(now_ns()),
+        format: FORMAT.to_owned(),
+        engine_version: env!("CARGO_PKG_VERSION").to_owned(),
+        build_profile: env!("PGDYNO_PROFILE").to_owned(),
+        commit: env!("PGDYNO_COMMIT").to_owned(),
+        pid: std::process::id(),
+        poller: Poller::best_name().to_owned(),
+        scripts,
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_committed_schema_is_current() {
+        let committed = include_str!("../contract.schema.json");
+        assert_eq!(
+            committed.trim_end(),
+            super::schema(),
+            "run: pgdyno-engine schema > crates/engine/contract.schema.json"
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! When transactions are due in an open loop: pure arithmetic, no clock.
+//!
+//! The offered rate is a piecewise linear function of time; its integral counts the transactions
+//! due so far. Arrival number k is where the integral reaches k (uniform) or where it reaches the
+//! sum of k exponential gaps (Poisson). So ramps are exact, nothing is queued however late the
+//! engine is, and shards add up: uniform shards interleave, and superposed Poisson streams are
+//! Poisson.
+
+use pgdyno_script::Prng;
+
+use crate::contract::job::{ArrivalProcess, RateStep};
+
+/// One shard's instants, in nanoseconds after the start of the load, ascending; an iterator.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    steps: Vec<Segment>,
+    process: Process,
+    /// Transactions due, over all shards, before the next of this shard.
+    due_count: f64,
+    shard_count: f64,
+    /// The step where the last arrival was found: they only move forward.
+    current: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Process {
+    Uniform,
+    Poisson(Prng),
+}
+
+/// One step of the rate, placed on the two axes.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    begin_ns: u64,
+    /// None: it lasts.
+    duration_ns: Option<u64>,
+    from_per_ns: f64,
+    to_per_ns: f64,
+    /// Integral of the rate before this step and within it.
+    before_count: f64,
+    count: f64,
+}
+
+impl Schedule {
+    /// Args: `steps`, rates over all shards; `shard < shard_count`; `random` must differ between
+    /// shards.
+    pub fn new(
+        process: ArrivalProcess,
+        steps: &[RateStep],
+        shard: u32,
+        shard_count: u32,
+        random: Prng,
+    ) -> Schedule {
+        let mut schedule = Schedule {
+            steps: place(steps),
+            process: Process::Uniform,
+            due_count: f64::from(shard),
+            shard_count: f64::from(shard_count),
+            current: 0,
+        };
+        if process == ArrivalProcess::Poisson {
+            schedule.process = Process::Poisson(random);
+            schedule.due_count = 0.0;
+            schedule.step_forward();
+        }
+        schedule
+    }
+
+    fn step_forward(&mut self) {
+        self.due_count += match &mut self.process {
+            Process::Uniform => self.shard_count,
+            // unit() is below 1, so the logarithm is finite.
+            Process::Poisson(random) => -(1.0 - random.unit()).ln() * self.shard_count,
+        };
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let segment = loop {
+            let segment = self.steps.get(self.current)?;
+            if self.due_count < segment.before_count + segment.count {
+                break segment;
+            }
+            self.current += 1;
+        };
+        let within = segment.time_of(self.due_count - segment.before_count);
+        let at_ns = segment.begin_ns + within.round() as u64;
+        self.step_forward();
+        Some(at_ns)
+    }
+}
+
+impl Segment {
+    /// When, in nanoseconds after the step's begin, `count` transactions of it are due.
+    fn time_of(&self, count: f64) -> f64 {
+        let Some(duration_ns) = self.duration_ns else { return count / self.from_per_ns };
+        // The root of from * t + slope * t^2 / 2 = count that is finite when the slope is 0.
+        let slope = (self.to_per_ns - self.from_per_ns) / duration_ns as f64;
+        let root = (self.from_per_ns * self.from_per_ns + 2.0 * slope * count).max(0.0).sqrt();
+        2.0 * count / (self.from_per_ns + root)
+    }
+}
+
+/// Lay the steps one after another, and let the last rate last.
+fn place(steps: &[RateStep]) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let (mut begin_ns, mut before_count) = (0, 0.0);
+    for step in steps.iter().filter(|step| step.duration_ns > 0) {
+        let (from_per_ns, to_per_ns) = (step.from_tps / 1e9, step.to_tps / 1e9);
+        let count = (from_per_ns + to_per_ns) / 2.0 * step.duration_ns as f64;
+        let duration_ns = Some(step.duration_ns);
+        segments.push(Segment {
+            begin_ns,
+            duration_ns,
+            from_per_ns,
+            to_per_ns,
+            before_count,
+            count,
+        });
+        begin_ns += step.duration_ns;
+        before_count += count;
+    }
+    let last_per_ns = steps.last().map_or(0.0, |step| step.to_tps / 1e9);
+    if last_per_ns > 0.0 {
+        segments.push(Segment {
+            begin_ns,
+            duration_ns: None,
+            from_per_ns: last_per_ns,
+            to_per_ns: last_per_ns,
+            before_count,
+            count: f64::INFINITY,
+        });
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn step(seconds: u64, from_tps: f64, to_tps: f64) -> RateStep {
+        RateStep { duration_ns: seconds * SECOND, from_tps, to_tps }
+    }
+
+    fn shards(process: ArrivalProcess, steps: &[RateStep], count: u32, until_ns: u64) -> Vec<u64> {
+        let mut all: Vec<u64> = (0..count)
+            .flat_map(|shard| {
+                let random = Prng::from_seed(1000 + u64::from(shard));
+                Schedule::new(process, steps, shard, count, random)
+                    .take_while(|&at_ns| at_ns < until_ns)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn uniform_arrivals_are_exact_and_shards_interleave() {
+        let due = shards(ArrivalProcess::Uniform, &[step(0, 500.0, 500.0)], 3, 10 * SECOND);
+        assert_eq!(due.len(), 5_000);
+        for (number, at_ns) in due.iter().enumerate() {
+            assert!(at_ns.abs_diff(number as u64 * 2_000_000) <= 1, "{number}: {at_ns}");
+        }
+    }
+
+    #[test]
+    fn an_hour_of_a_high_rate_loses_nothing_to_rounding() {
+        let mut schedule = Schedule::new(
+            ArrivalProcess::Uniform,
+            &[step(0, 300_000.0, 300_000.0)],
+            0,
+            1,
+            Prng::from_seed(1),
+        );
+        schedule.due_count = 300_000.0 * 86_400.0;
+        assert_eq!(schedule.next(), Some(86_400 * SECOND));
+    }
+
+    #[test]
+    fn a_ramp_holds_its_integral_and_the_last_rate_lasts() {
+        let steps = [step(10, 0.0, 100.0), step(0, 100.0, 20.0), step(5, 20.0, 20.0)];
+        let due = shards(ArrivalProcess::Uniform, &steps, 2, 30 * SECOND);
+        let until = |seconds: u64| due.iter().filter(|&&at| at < seconds * SECOND).count();
+        assert_eq!(until(10), 500);
+        // Half of the time, a quarter of the area.
+        assert_eq!(until(5), 125);
+        assert_eq!(until(15), 600);
+        assert_eq!(until(30), 900);
+    }
+
+    #[test]
+    fn a_rate_that_ends_at_zero_ends_the_schedule() {
+        let due = shards(ArrivalProcess::Uniform, &[step(10, 100.0, 0.0)], 1, u64::MAX);
+        assert_eq!(due.len(), 500);
+        assert!(due.last().is_some_and(|&at| at <= 10 * SECOND));
+    }
+
+    #[test]
+    fn a_pause_between_two_steps_is_empty() {
+        let steps = [step(1, 50.0, 50.0), step(3, 0.0, 0.0), step(1, 50.0, 50.0)];
+        let due = shards(ArrivalProcess::Uniform, &steps, 1, 5 * SECOND);
+        assert_eq!(due.len(), 100);
+        assert!(!due.iter().any(|at| (SECOND + 1..4 * SECOND).contains(at)));
+    }
+
+    #[test]
+    fn poisson_counts_have_the_mean_and_variance_of_poisson() {
+        let due = shards(ArrivalProcess::Poisson, &[step(0, 1000.0, 1000.0)], 4, 200 * SECOND);
+        let expected = 200_000.0_f64;
+        assert!((due.len() as f64 - expected).abs() < 3.3 * expected.sqrt(), "{}", due.len());
+        // Counts in 2,000 windows of 100 ms: variance over mean is 1, its standard error 0.032.
+        let mut counts = vec![0.0; 2_000];
+        due.iter().for_each(|at| counts[(at / 100_000_000) as usize] += 1.0);
+        let mean = counts.iter().sum::<f64>() / 2_000.0;
+        let variance = counts.iter().map(|c| (c - mean) * (c - mean)).sum::<f64>() / 1_999.0;
+        assert!((variance / mean - 1.0).abs() < 0.11, "{}", variance / mean);
+    }
+
+    #[test]
+    fn gaps_of_superposed_poisson_shards_pass_a_kolmogorov_smirnov_test() {
+        let due = shards(ArrivalProcess::Poisson, &[step(0, 1000.0, 1000.0)], 4, 10 * SECOND);
+        let mut gaps: Vec<f64> = due.windows(2).map(|w| (w[1] - w[0]) as f64 / 1e6).collect();
+        gaps.sort_unstable_by(f64::total_cmp);
+        let n = gaps.len() as f64;
+        let distance = gaps
+            .iter()
+            .enumerate()
+            .map(|(rank, gap)| {
+                let expected = 1.0 - (-gap).exp();
+                (expected - rank as f64 / n).abs().max((expected - (rank + 1) as f64 / n).abs())
+            })
+            .fold(0.0, f64::max);
+        // Critical value at 0.1 %.
+        assert!(distance < 1.95 / n.sqrt(), "{distance}");
+    }
+
+    #[test]
+    fn a_poisson_ramp_keeps_its_integral() {
+        let due = shards(ArrivalProcess::Poisson, &[step(100, 0.0, 1000.0)], 2, 100 * SECOND);
+        let first = due.iter().filter(|&&at| at < 50 * SECOND).count() as f64;
+        assert!((first - 12_500.0).abs() < 3.3 * 12_500_f64.sqrt(), "{first}");
+        assert!((due.len() as f64 - 50_000.0).abs() < 3.3 * 50_000_f64.sqrt());
+    }
+}

@@ -1,0 +1,128 @@
+//! What a transaction can do: exchange messages with its backend, and sleep.
+//!
+//! A transaction is an async fn that the thread's loop polls when its reply is complete or its
+//! timer fired. A `Client` is only an index: sockets, buffers and variables lie in the `Shard`,
+//! which is borrowed between two waits and never across one.
+
+mod prepare;
+mod script;
+mod state;
+mod transaction;
+
+use std::cell::{RefCell, RefMut};
+use std::future::poll_fn;
+use std::task::Poll;
+
+use pgdyno_wire::ServerError;
+
+pub use self::prepare::{Prepared, prepare, round_trips};
+pub use self::state::{ClientState, Clients, Current, Link, News, Shard};
+pub use self::transaction::{End, transaction};
+use crate::clock::now_ns;
+use crate::plan::Plan;
+use crate::timers::Wake;
+
+/// The connection is gone; what the server said last, if anything.
+#[derive(Debug)]
+pub struct Lost(pub Option<Box<ServerError>>);
+
+/// One client of a thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'s> {
+    pub plan: &'s Plan,
+    shard: &'s RefCell<Shard>,
+    index: u32,
+}
+
+impl<'s> Client<'s> {
+    pub fn new(plan: &'s Plan, shard: &'s RefCell<Shard>, index: u32) -> Client<'s> {
+        Client { plan, shard, index }
+    }
+
+    /// The thread's state, until the next wait.
+    #[inline]
+    fn shard(&self) -> RefMut<'s, Shard> {
+        self.shard.borrow_mut()
+    }
+
+    /// Work on this client's state.
+    #[inline]
+    fn state<T>(&self, work: impl FnOnce(&mut ClientState) -> T) -> T {
+        work(&mut self.shard().clients.states[self.index as usize])
+    }
+
+    /// Send what `encode` writes with one system call, and wait until as many ReadyForQuery
+    /// messages have come as it says.
+    ///
+    /// Returns: when the last byte of the reply was read; the reply is in the client's state.
+    #[inline]
+    async fn exchange(
+        &self,
+        captures: bool,
+        encode: impl FnOnce(&mut ClientState, &mut Vec<u8>, &mut Vec<u8>) -> u32,
+    ) -> Result<u64, Lost> {
+        self.send(captures, encode);
+        poll_fn(|_| self.poll_reply()).await
+    }
+
+    #[inline]
+    fn send(
+        &self,
+        captures: bool,
+        encode: impl FnOnce(&mut ClientState, &mut Vec<u8>, &mut Vec<u8>) -> u32,
+    ) {
+        let shard = &mut *self.shard();
+        let client = &mut shard.clients.states[self.index as usize];
+        shard.out.clear();
+        client.reply.reset(captures);
+        client.ready_wanted = encode(client, &mut shard.out, &mut shard.scratch);
+        assert!(client.ready_wanted > 0, "an exchange ends with a Sync or a Query");
+        shard.recorder.traffic.round_trips += 1;
+        shard.recorder.traffic.bytes_sent += shard.out.len() as u64;
+        shard.poller.send(self.index, &shard.out);
+    }
+
+    #[inline]
+    fn poll_reply(&self) -> Poll<Result<u64, Lost>> {
+        self.state(|client| {
+            if client.ready_wanted == 0 {
+                Poll::Ready(Ok(client.replied_ns))
+            } else if client.is_up() {
+                Poll::Pending
+            } else {
+                client.ready_wanted = 0;
+                Poll::Ready(Err(client.lost()))
+            }
+        })
+    }
+
+    /// Let other clients go on for so long.
+    ///
+    /// Returns: when it went on.
+    async fn sleep(&self, duration_ns: u64) -> Result<u64, Lost> {
+        {
+            let shard = &mut *self.shard();
+            let until_ns = now_ns() + duration_ns;
+            shard.clients.states[self.index as usize].sleeps_until_ns = until_ns;
+            shard.timers.set(until_ns, Wake::Client(self.index));
+        }
+        poll_fn(|_| {
+            let shard = &mut *self.shard();
+            let client = &mut shard.clients.states[self.index as usize];
+            if !client.is_up() {
+                Poll::Ready(Err(client.lost()))
+            } else if client.sleeps_until_ns <= shard.now_ns {
+                Poll::Ready(Ok(shard.now_ns))
+            } else {
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+impl ClientState {
+    fn lost(&mut self) -> Lost {
+        Lost(self.reply.error.take().or(self.last_words.take()))
+    }
+}

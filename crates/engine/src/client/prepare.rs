@@ -1,0 +1,223 @@
+//! Before the load: every statement is parsed once, and the round trip is measured.
+
+use pgdyno_script::Value;
+use pgdyno_wire::{ServerError, columns, encode, messages, values};
+
+use super::{Client, Lost};
+use crate::clock::now_ns;
+use crate::contract::job::Protocol;
+use crate::contract::record::ErrorKind;
+use crate::histogram::Histogram;
+use crate::plan::{PlannedScript, Refusal, Statement};
+
+/// Messages without work by which the round trip is known.
+const ROUND_TRIPS: usize = 20;
+
+/// Codes that a statement of the simple protocol may get only because its values are missing.
+const TYPELESS: [&str; 6] = ["42P18", "42P08", "42804", "42883", "42601", "42725"];
+
+/// What a client found out.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Prepared {
+    Ready { scale: Option<i64> },
+    Refused(Box<Refusal>),
+    Lost,
+}
+
+/// Make a new connection ready for its scripts.
+///
+/// Args: `is_first`: check the statements one by one, so that a fault is found at its line, and
+/// ask for the scale factor when a script needs it.
+pub async fn prepare(client: Client<'_>, is_first: bool) -> Prepared {
+    match try_prepare(client, is_first).await {
+        Ok(scale) => Prepared::Ready { scale },
+        Err(Fault::Refused(refusal)) => Prepared::Refused(refusal),
+        Err(Fault::Lost) => Prepared::Lost,
+    }
+}
+
+enum Fault {
+    Refused(Box<Refusal>),
+    Lost,
+}
+
+impl From<Lost> for Fault {
+    fn from(_: Lost) -> Fault {
+        Fault::Lost
+    }
+}
+
+async fn try_prepare(client: Client<'_>, is_first: bool) -> Result<Option<i64>, Fault> {
+    let plan = client.plan;
+    let scale = if is_first && plan.needs_scale() { Some(scale(client).await?) } else { None };
+    let is_prepared_protocol = plan.work.protocol == Protocol::Prepared;
+    if !is_first && !is_prepared_protocol {
+        return Ok(scale);
+    }
+    for (script_index, script) in plan.scripts.iter().enumerate() {
+        if plan.weights[script_index] == 0 {
+            continue;
+        }
+        if is_first || script.makes_objects {
+            for (index, statement) in script.statements.iter().enumerate() {
+                let number = plan.layout.statement_index(script_index, index);
+                check(client, script, statement, number).await?;
+            }
+        } else if !script.statements.is_empty() {
+            prepare_at_once(client, script_index, script).await?;
+        }
+    }
+    Ok(scale)
+}
+
+/// Parse one statement; a refusal that the load would meet too stops the run.
+async fn check(
+    client: Client<'_>,
+    script: &PlannedScript,
+    statement: &Statement,
+    number: usize,
+) -> Result<(), Fault> {
+    let protocol = client.plan.work.protocol;
+    if protocol == Protocol::Simple && has_several_commands(&statement.text) {
+        return Ok(());
+    }
+    client
+        .exchange(false, |_, out, _| {
+            let is_named = protocol == Protocol::Prepared;
+            out.extend_from_slice(if is_named {
+                &statement.parse
+            } else {
+                &statement.parse_unnamed
+            });
+            encode::sync(out);
+            1
+        })
+        .await?;
+    client.state(|c| match c.reply.error.take() {
+        None => {
+            c.set_prepared(number);
+            Ok(())
+        }
+        Some(error) if stops_the_run(&error, script, statement, protocol) => {
+            Err(Fault::Refused(Box::new(refusal(&error, Some((script, statement))))))
+        }
+        Some(_) => Ok(()),
+    })
+}
+
+/// Parse all statements of a script with one message to the server.
+async fn prepare_at_once(
+    client: Client<'_>,
+    script_index: usize,
+    script: &PlannedScript,
+) -> Result<(), Fault> {
+    client
+        .exchange(false, |_, out, _| {
+            script.statements.iter().for_each(|statement| out.extend_from_slice(&statement.parse));
+            encode::sync(out);
+            1
+        })
+        .await?;
+    client.state(|c| match c.reply.error.take() {
+        None => {
+            for index in 0..script.statements.len() {
+                c.set_prepared(client.plan.layout.statement_index(script_index, index));
+            }
+            Ok(())
+        }
+        Some(error) => Err(Fault::Refused(Box::new(refusal(&error, None)))),
+    })
+}
+
+fn stops_the_run(
+    error: &ServerError,
+    script: &PlannedScript,
+    statement: &Statement,
+    protocol: Protocol,
+) -> bool {
+    if script.makes_objects || !["28", "3D", "42"].contains(&error.sqlstate.class()) {
+        return false;
+    }
+    let is_typeless = protocol == Protocol::Simple && statement.parameter_count > 0;
+    !(is_typeless && TYPELESS.contains(&error.sqlstate.as_str()))
+}
+
+/// Several commands in one message are for the simple protocol only. A semicolon in a string looks
+/// like them; then the statement goes unchecked.
+fn has_several_commands(text: &str) -> bool {
+    text.trim_end().trim_end_matches(';').contains(';')
+}
+
+fn refusal(error: &ServerError, place: Option<(&PlannedScript, &Statement)>) -> Refusal {
+    let mut message = error.to_string();
+    let mut hint = error.hint.clone().unwrap_or_default();
+    if let Some((script, statement)) = place {
+        message = format!("{}, line {}: {message}", script.name, statement.line);
+    }
+    if error.sqlstate.as_str() == "42P01" && error.message.contains("pgbench_") {
+        hint = "the pgbench tables are missing in this database: load them with init".into();
+    }
+    Refusal {
+        sqlstate: Some(error.sqlstate.as_str().to_owned()),
+        script: place.map(|(script, _)| script.name.clone()),
+        line: place.map(|(_, statement)| statement.line),
+        ..Refusal::new(ErrorKind::Prepare, message, hint)
+    }
+}
+
+/// The scale factor of the pgbench tables, as pgbench finds it.
+async fn scale(client: Client<'_>) -> Result<i64, Fault> {
+    client
+        .exchange(true, |_, out, _| {
+            encode::query(out, |out| {
+                out.extend_from_slice(b"select count(*) from pgbench_branches");
+            });
+            1
+        })
+        .await?;
+    client.state(|c| {
+        if let Some(error) = c.reply.error.take() {
+            return Err(Fault::Refused(Box::new(refusal(&error, None))));
+        }
+        let row = messages(&c.reply.captured).find(|message| message.tag == b'D');
+        let count = row.and_then(|row| {
+            let value = *values(row.body).ok()?.first()?;
+            std::str::from_utf8(value?).ok()?.parse().ok()
+        });
+        debug_assert!(
+            messages(&c.reply.captured).all(|m| m.tag != b'T' || columns(m.body).is_ok())
+        );
+        match count {
+            Some(scale) if scale > 0 => Ok(scale),
+            _ => Err(Fault::Refused(Box::new(Refusal::new(
+                ErrorKind::Prepare,
+                "table pgbench_branches is empty, so the scale factor is not known",
+                "load the pgbench tables with init",
+            )))),
+        }
+    })
+}
+
+/// Set the scale factor of a client's scripts.
+impl super::ClientState {
+    pub fn set_scale(&mut self, scale: i64) {
+        self.variables.set_by_name("scale", Value::Int(scale));
+    }
+}
+
+/// Measure the round trip of a Sync message on an idle connection.
+pub async fn round_trips(client: Client<'_>) -> Histogram {
+    let mut found = Histogram::default();
+    for _ in 0..ROUND_TRIPS {
+        let sent_ns = now_ns();
+        let exchange = client.exchange(false, |_, out, _| {
+            encode::sync(out);
+            1
+        });
+        match exchange.await {
+            Ok(ended_ns) => found.record(ended_ns - sent_ns),
+            Err(_) => break,
+        }
+    }
+    found
+}

@@ -1,0 +1,305 @@
+//! One pass through a script: one try of a transaction.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+
+use pgdyno_script::{EvalError, Gset, ShellCommand, SqlCommand, Step, Value};
+use pgdyno_wire::{SqlState, columns, encode, messages, values};
+
+use super::state::ClientState;
+use super::{Client, Lost};
+use crate::clock::now_ns;
+use crate::contract::job::Protocol;
+use crate::plan::{PlannedScript, Statement};
+use crate::tally::FailureCode;
+
+/// Why a try did not succeed.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    Failed(FailureCode),
+    /// The connection is gone.
+    Lost(FailureCode),
+    /// The drain is over, and the script was not at its end.
+    Cancelled,
+}
+
+impl From<Lost> for Stopped {
+    fn from(Lost(words): Lost) -> Stopped {
+        let state = words.map_or(SqlState::CONNECTION_EXCEPTION, |error| error.sqlstate);
+        Stopped::Lost(FailureCode::Sql(state))
+    }
+}
+
+impl From<EvalError> for Stopped {
+    fn from(error: EvalError) -> Stopped {
+        // The first of them is worth a line; the rest is in the counts.
+        static SAID: std::sync::Once = std::sync::Once::new();
+        SAID.call_once(|| eprintln!("pgdyno-engine: {error}"));
+        Stopped::Failed(FailureCode::Evaluation)
+    }
+}
+
+/// Statements sent and not waited for.
+#[derive(Debug, Default)]
+struct Pipeline {
+    messages: Vec<u8>,
+    sync_count: u32,
+    /// Statements that are prepared when the pipeline has succeeded.
+    newly_prepared: Vec<usize>,
+}
+
+/// Run the script once.
+///
+/// Args: `started_ns`, the clock just read.
+/// Returns: when it ended.
+pub(super) async fn run(
+    client: Client<'_>,
+    script_index: usize,
+    started_ns: u64,
+) -> Result<u64, Stopped> {
+    let planned = &client.plan.scripts[script_index];
+    let mut position = 0;
+    let mut pipeline: Option<Pipeline> = None;
+    let mut ended_ns = started_ns;
+    // A reading of the clock that is still good: nothing was waited for since.
+    let mut fresh_ns = Some(started_ns);
+    loop {
+        let step = client
+            .state(|c| planned.script.step(&mut position, &mut c.variables, &mut c.random))?;
+        match step {
+            Step::Sql(command) => {
+                if let Some(pipeline) = &mut pipeline {
+                    queue(client, script_index, command, pipeline)?;
+                    continue;
+                }
+                ended_ns = statement(client, script_index, command, fresh_ns.take()).await?;
+            }
+            Step::Sleep { duration_ns } => ended_ns = client.sleep(duration_ns).await?,
+            Step::Shell(command) => {
+                shell(client, command)?;
+                ended_ns = now_ns();
+            }
+            Step::StartPipeline if pipeline.is_none() => pipeline = Some(Pipeline::default()),
+            Step::SyncPipeline if pipeline.is_some() => {
+                let pipeline = pipeline.as_mut().expect("just seen");
+                encode::sync(&mut pipeline.messages);
+                pipeline.sync_count += 1;
+            }
+            Step::EndPipeline if pipeline.is_some() => {
+                ended_ns = flush(client, pipeline.take().expect("just seen")).await?;
+            }
+            Step::StartPipeline | Step::SyncPipeline | Step::EndPipeline => {
+                return Err(Stopped::Failed(FailureCode::MetaCommand));
+            }
+            Step::Continue => {}
+            Step::Done => break,
+        }
+        fresh_ns = None;
+    }
+    print_debug_lines(client, planned);
+    if pipeline.is_some() || client.state(|c| c.is_in_block()) {
+        return Err(Stopped::Failed(FailureCode::OpenBlock));
+    }
+    Ok(ended_ns)
+}
+
+/// Send one statement and wait for its result.
+#[inline]
+async fn statement(
+    client: Client<'_>,
+    script_index: usize,
+    command: &SqlCommand,
+    fresh_ns: Option<u64>,
+) -> Result<u64, Stopped> {
+    if client.shard().is_cancelling {
+        return Err(Stopped::Cancelled);
+    }
+    let plan = client.plan;
+    let statement = &plan.scripts[script_index].statements[command.statement];
+    let number = plan.layout.statement_index(script_index, command.statement);
+    let protocol = plan.work.protocol;
+    let is_timed = plan.work.statement_latency;
+    let sent_ns = if is_timed { fresh_ns.unwrap_or_else(now_ns) } else { 0 };
+    let ended_ns = client
+        .exchange(statement.captures, |c, out, scratch| {
+            c.may_commit = statement.may_commit(c.is_in_block());
+            if protocol == Protocol::Simple {
+                encode::query(out, |out| command.render_simple(&c.variables, out));
+            } else {
+                encode_extended(protocol, statement, number, command, c, out, scratch);
+                encode::sync(out);
+            }
+            1
+        })
+        .await?;
+    let shard = &mut *client.shard();
+    let state = &mut shard.clients.states[client.index as usize];
+    if state.reply.parse_count > 0 && protocol == Protocol::Prepared {
+        state.set_prepared(number);
+    }
+    if let Some(error) = &state.reply.error {
+        return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
+    }
+    if is_timed {
+        let owner = match state.current {
+            Some(current) if shard.recorder.layout.is_open_loop() => current.owner,
+            _ => shard.recorder.owner(),
+        };
+        shard.recorder.statement(owner, script_index, command.statement, ended_ns - sent_ns);
+    }
+    if let Some(gset) = &command.gset {
+        assign(state, gset)?;
+    }
+    Ok(ended_ns)
+}
+
+/// Write Parse if it is needed, Bind, and Execute.
+#[inline]
+fn encode_extended(
+    protocol: Protocol,
+    statement: &Statement,
+    number: usize,
+    command: &SqlCommand,
+    client: &ClientState,
+    out: &mut Vec<u8>,
+    scratch: &mut Vec<u8>,
+) {
+    let template = if protocol == Protocol::Extended {
+        out.extend_from_slice(&statement.parse_unnamed);
+        &statement.unnamed
+    } else {
+        if !client.is_prepared(number) {
+            out.extend_from_slice(&statement.parse);
+        }
+        &statement.named
+    };
+    template.execute(out, |out| {
+        command.write_params(&client.variables, scratch, |value| encode::push_value(out, value));
+    });
+}
+
+/// Add a statement to the pipeline.
+fn queue(
+    client: Client<'_>,
+    script_index: usize,
+    command: &SqlCommand,
+    pipeline: &mut Pipeline,
+) -> Result<(), Stopped> {
+    let plan = client.plan;
+    let statement = &plan.scripts[script_index].statements[command.statement];
+    if statement.captures {
+        return Err(Stopped::Failed(FailureCode::MetaCommand));
+    }
+    let number = plan.layout.statement_index(script_index, command.statement);
+    let protocol = plan.work.protocol;
+    let shard = &mut *client.shard();
+    let state = &mut shard.clients.states[client.index as usize];
+    let (out, scratch) = (&mut pipeline.messages, &mut shard.scratch);
+    let is_new = protocol == Protocol::Prepared && !state.is_prepared(number);
+    if is_new && !pipeline.newly_prepared.contains(&number) {
+        pipeline.newly_prepared.push(number);
+        out.extend_from_slice(&statement.parse);
+    } else if protocol == Protocol::Extended {
+        out.extend_from_slice(&statement.parse_unnamed);
+    }
+    let template =
+        if protocol == Protocol::Extended { &statement.unnamed } else { &statement.named };
+    template.execute(out, |out| {
+        command.write_params(&state.variables, scratch, |value| encode::push_value(out, value));
+    });
+    Ok(())
+}
+
+/// Send the pipeline and wait for all of it.
+async fn flush(client: Client<'_>, pipeline: Pipeline) -> Result<u64, Stopped> {
+    if client.shard().is_cancelling {
+        return Err(Stopped::Cancelled);
+    }
+    let ended_ns = client
+        .exchange(false, |c, out, _| {
+            c.may_commit = true;
+            out.extend_from_slice(&pipeline.messages);
+            encode::sync(out);
+            pipeline.sync_count + 1
+        })
+        .await?;
+    client.state(|c| {
+        if let Some(error) = &c.reply.error {
+            return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
+        }
+        pipeline.newly_prepared.iter().for_each(|&number| c.set_prepared(number));
+        Ok(ended_ns)
+    })
+}
+
+/// Put the rows that came into variables, as `\gset` and `\aset` want.
+fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Stopped> {
+    let broken = || Stopped::Failed(FailureCode::MetaCommand);
+    if client.reply.captured_overflow {
+        return Err(broken());
+    }
+    let mut names = Vec::new();
+    let mut last_row = None;
+    let mut row_count = 0_u64;
+    for message in messages(&client.reply.captured) {
+        match message.tag {
+            b'T' => {
+                names = columns(message.body).map_err(|_| broken())?;
+                (last_row, row_count) = (None, 0);
+            }
+            b'D' => {
+                last_row = Some(message.body);
+                row_count += 1;
+            }
+            _ if gset.all => {
+                if let Some(row) = last_row.take() {
+                    let row = values(row).map_err(|_| broken())?;
+                    let pairs = names.iter().map(String::as_str).zip(row);
+                    client.variables.assign_row(gset, pairs)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    if gset.all {
+        return Ok(());
+    }
+    match last_row {
+        Some(row) if row_count == 1 => {
+            let row = values(row).map_err(|_| broken())?;
+            let pairs = names.iter().map(String::as_str).zip(row);
+            Ok(client.variables.assign_row(gset, pairs)?)
+        }
+        _ => Err(broken()),
+    }
+}
+
+/// Run a shell command; as in pgbench the whole thread waits for it.
+fn shell(client: Client<'_>, command: &ShellCommand) -> Result<(), Stopped> {
+    let broken = || Stopped::Failed(FailureCode::MetaCommand);
+    client.state(|c| {
+        let line = command.command_line(&c.variables)?;
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(std::ffi::OsStr::from_bytes(&line)).stdin(Stdio::null());
+        let Some(slot) = command.assigns else {
+            // Standard output carries records: what the command prints is talk.
+            let output = shell.stdout(Stdio::piped()).output().map_err(|_| broken())?;
+            let _ = std::io::stderr().write_all(&output.stdout);
+            return if output.status.success() { Ok(()) } else { Err(broken()) };
+        };
+        let output = shell.stdout(Stdio::piped()).output().map_err(|_| broken())?;
+        let first = output.stdout.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let value = command.result(first, &c.variables)?;
+        c.variables.set(slot, Value::Int(value));
+        Ok(())
+    })
+}
+
+fn print_debug_lines(client: Client<'_>, script: &PlannedScript) {
+    for line in client.state(|c| c.variables.take_debug_lines()) {
+        let number = client.plan.scripts.iter().position(|other| std::ptr::eq(other, script));
+        let script = number.expect("a script of the plan");
+        eprintln!("debug(script={script},command={}): {}", line.command + 1, line.value);
+    }
+}

@@ -1,0 +1,230 @@
+//! What a thread keeps of each client, and what its sockets bring for them.
+
+use std::collections::VecDeque;
+use std::io;
+
+use pgdyno_script::{ClientVariables, Prng};
+use pgdyno_wire::{
+    Handshake, ProtocolError, Reply, ReplyScanner, ServerError, Session, TransactionStatus,
+};
+
+use crate::clock::NEVER_NS;
+use crate::poller::{Event, Poller};
+use crate::recorder::{Recorder, Traffic};
+use crate::tally::Owner;
+use crate::timers::Timers;
+
+/// A client's connection.
+#[derive(Debug)]
+pub enum Link {
+    Down,
+    /// The socket is not connected yet.
+    Connecting {
+        began_ns: u64,
+    },
+    Handshake {
+        began_ns: u64,
+        handshake: Box<Handshake>,
+    },
+    Up,
+}
+
+/// What a transaction in progress is.
+#[derive(Clone, Copy, Debug)]
+pub struct Current {
+    pub script: usize,
+    pub scheduled_ns: u64,
+    pub started_ns: u64,
+    /// In an open loop: by the schedule. In a closed one the phase of the end decides.
+    pub owner: Owner,
+    pub retries: u16,
+}
+
+/// One client: a connection and what its scripts know.
+#[derive(Debug)]
+pub struct ClientState {
+    pub link: Link,
+    /// The address it connects to, of the list of all.
+    pub address: usize,
+    /// Failed attempts in a row to connect again.
+    pub failed_connects: u32,
+    pub backend: Session,
+    pub scanner: ReplyScanner,
+    pub reply: Reply,
+    /// ReadyForQuery messages that end the reply; 0 when none is awaited.
+    pub ready_wanted: u32,
+    /// When the last reply was complete.
+    pub replied_ns: u64,
+    /// When a sleeping transaction goes on.
+    pub sleeps_until_ns: u64,
+    /// Statements prepared on this connection, one bit each.
+    pub prepared: Vec<u64>,
+    /// What is awaited may make changes lasting.
+    pub may_commit: bool,
+    /// An error that came between replies: why the connection is about to end.
+    pub last_words: Option<Box<ServerError>>,
+    pub variables: ClientVariables,
+    pub random: Prng,
+    pub current: Option<Current>,
+    /// Of the measured phase, when it is bounded by number.
+    pub transactions_left: u64,
+}
+
+impl ClientState {
+    pub fn new(variables: ClientVariables, random: Prng, transactions_left: u64) -> ClientState {
+        ClientState {
+            link: Link::Down,
+            address: 0,
+            failed_connects: 0,
+            backend: Session::default(),
+            scanner: ReplyScanner::default(),
+            reply: Reply::default(),
+            ready_wanted: 0,
+            replied_ns: 0,
+            sleeps_until_ns: NEVER_NS,
+            prepared: Vec::new(),
+            may_commit: false,
+            last_words: None,
+            variables,
+            random,
+            current: None,
+            transactions_left,
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        matches!(self.link, Link::Up)
+    }
+
+    pub fn is_in_block(&self) -> bool {
+        self.reply.status != TransactionStatus::Idle
+    }
+
+    #[inline]
+    pub fn is_prepared(&self, statement: usize) -> bool {
+        self.prepared.get(statement / 64).is_some_and(|word| word >> (statement % 64) & 1 == 1)
+    }
+
+    pub fn set_prepared(&mut self, statement: usize) {
+        let word = statement / 64;
+        if self.prepared.len() <= word {
+            self.prepared.resize(word + 1, 0);
+        }
+        self.prepared[word] |= 1 << (statement % 64);
+    }
+
+    /// Forget everything that belonged to the connection.
+    pub fn disconnected(&mut self) {
+        self.link = Link::Down;
+        self.scanner = ReplyScanner::default();
+        self.prepared.clear();
+        self.reply.status = TransactionStatus::Idle;
+    }
+}
+
+/// News of a connection that the loop deals with after it has read all sockets.
+#[derive(Debug)]
+pub enum News {
+    Connected(u32),
+    /// Bytes of a handshake.
+    Handshake(u32, Vec<u8>),
+    Closed(u32, Option<io::Error>),
+    Broken(u32, ProtocolError),
+    /// The server waits for COPY data.
+    CopyIn(u32),
+}
+
+/// Clients, and which of them can go on.
+#[derive(Debug)]
+pub struct Clients {
+    pub states: Vec<ClientState>,
+    /// Clients whose transaction can go on, first come first served.
+    pub ready: VecDeque<u32>,
+    pub news: Vec<News>,
+    /// For what comes between replies.
+    between: Reply,
+}
+
+impl Clients {
+    pub fn new(states: Vec<ClientState>) -> Clients {
+        Clients { states, ready: VecDeque::new(), news: Vec::new(), between: Reply::default() }
+    }
+
+    /// Take what the poller brings. Only the reply to a statement is dealt with at once.
+    #[inline]
+    pub fn on_event(&mut self, event: Event<'_>, traffic: &mut Traffic) {
+        match event {
+            Event::Received { token, bytes, at_ns } => {
+                traffic.bytes_received += bytes.len() as u64;
+                self.on_received(token, bytes, at_ns);
+            }
+            Event::Connected(token) => self.news.push(News::Connected(token)),
+            Event::Closed { token, error } => self.news.push(News::Closed(token, error)),
+        }
+    }
+
+    #[inline]
+    fn on_received(&mut self, token: u32, mut bytes: &[u8], at_ns: u64) {
+        let Some(client) = self.states.get_mut(token as usize) else { return };
+        if !client.is_up() {
+            self.news.push(News::Handshake(token, bytes.to_vec()));
+            return;
+        }
+        if client.ready_wanted > 0 {
+            match client.scanner.feed(&mut bytes, client.ready_wanted, &mut client.reply) {
+                Ok(true) => {
+                    client.ready_wanted = 0;
+                    client.replied_ns = at_ns;
+                    self.ready.push_back(token);
+                }
+                Ok(false) => {
+                    if client.reply.copy_in {
+                        client.reply.copy_in = false;
+                        self.news.push(News::CopyIn(token));
+                    }
+                    return;
+                }
+                Err(error) => {
+                    self.news.push(News::Broken(token, error));
+                    return;
+                }
+            }
+        }
+        if !bytes.is_empty() {
+            self.on_unasked(token, bytes);
+        }
+    }
+
+    /// Notices, changed parameters, or the error that announces the end of the connection.
+    #[cold]
+    fn on_unasked(&mut self, token: u32, mut bytes: &[u8]) {
+        let client = &mut self.states[token as usize];
+        self.between.reset(false);
+        match client.scanner.feed(&mut bytes, 0, &mut self.between) {
+            Err(error) => self.news.push(News::Broken(token, error)),
+            Ok(_) if self.between.ready_count > 0 => {
+                // Nobody asked: client and server no longer agree on what is answered.
+                self.news.push(News::Broken(token, ProtocolError::Unexpected(b'Z')));
+            }
+            Ok(_) => client.last_words = self.between.error.take().or(client.last_words.take()),
+        }
+    }
+}
+
+/// Everything of one thread that its transactions touch.
+#[derive(Debug)]
+pub struct Shard {
+    pub poller: Poller,
+    pub clients: Clients,
+    pub timers: Timers,
+    pub recorder: Recorder,
+    /// Reading of the clock in this turn of the loop.
+    pub now_ns: u64,
+    /// What is being encoded, and memory for one parameter.
+    pub out: Vec<u8>,
+    pub scratch: Vec<u8>,
+    /// The load is over: what failed is not tried again.
+    pub is_draining: bool,
+    /// The drain is over: a transaction must not send another statement.
+    pub is_cancelling: bool,
+}

@@ -1,0 +1,112 @@
+//! A whole transaction: tries of its script, with retries and the roll back between them.
+
+use pgdyno_wire::{SqlState, encode};
+
+use super::script::{self, Stopped};
+use super::{Client, Lost};
+use crate::clock::now_ns;
+use crate::tally::{FailureCode, Outcome, Owner};
+
+/// First pause before a failed transaction is tried again; each further one is twice as long.
+const BACKOFF_NS: u64 = 1_000_000;
+const MAX_BACKOFF_NS: u64 = 100_000_000;
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Ended {
+        outcome: Outcome,
+        ended_ns: u64,
+    },
+    /// The drain was over before it was.
+    Cancelled,
+}
+
+/// Run a transaction of the script; failures that another try may cure are tried again.
+pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u64) -> End {
+    let max_tries = client.plan.work.max_tries;
+    let saved = (max_tries > 1).then(|| client.state(|c| (c.variables.clone(), c.random)));
+    let mut tried_ns = started_ns;
+    let mut tries = 1;
+    loop {
+        let stopped = match script::run(client, script_index, tried_ns).await {
+            Ok(ended_ns) => {
+                if tries > 1 {
+                    record_attempt(client, script_index, ended_ns - tried_ns);
+                }
+                return End::Ended { outcome: Outcome::Completed, ended_ns };
+            }
+            Err(stopped) => stopped,
+        };
+        let code = match stopped {
+            Stopped::Cancelled => return End::Cancelled,
+            Stopped::Lost(code) => return failed(code),
+            Stopped::Failed(code) => code,
+        };
+        let failed_ns = now_ns();
+        if client.state(|c| c.is_in_block()) && roll_back(client).await.is_err() {
+            return failed(code);
+        }
+        if !is_retryable(code) || tries >= max_tries || client.shard().is_draining {
+            if tries > 1 {
+                record_attempt(client, script_index, failed_ns - tried_ns);
+            }
+            return failed(code);
+        }
+        record_attempt(client, script_index, failed_ns - tried_ns);
+        if client.sleep(backoff_ns(client, tries)).await.is_err() {
+            return failed(FailureCode::Sql(SqlState::CONNECTION_EXCEPTION));
+        }
+        tries += 1;
+        tried_ns = now_ns();
+        client.state(|c| {
+            if let Some((variables, random)) = &saved {
+                c.variables.clone_from(variables);
+                c.random = *random;
+            }
+            if let Some(current) = &mut c.current {
+                current.retries += 1;
+            }
+        });
+    }
+}
+
+fn failed(code: FailureCode) -> End {
+    End::Ended { outcome: Outcome::Failed(code), ended_ns: now_ns() }
+}
+
+fn is_retryable(code: FailureCode) -> bool {
+    [SqlState::SERIALIZATION_FAILURE, SqlState::DEADLOCK_DETECTED]
+        .map(FailureCode::Sql)
+        .contains(&code)
+}
+
+async fn roll_back(client: Client<'_>) -> Result<(), Lost> {
+    client
+        .exchange(false, |c, out, _| {
+            c.may_commit = false;
+            encode::query(out, |out| out.extend_from_slice(b"ROLLBACK"));
+            1
+        })
+        .await?;
+    // What the block did to sequences or prepared statements is the script's affair.
+    Ok(())
+}
+
+/// Twice as long after each try, of which a random half: two that met shall not meet again.
+fn backoff_ns(client: Client<'_>, tries: u16) -> u64 {
+    let longest = (BACKOFF_NS << (tries - 1).min(20)).min(MAX_BACKOFF_NS);
+    // Not the client's stream: a retried transaction must draw what it drew before.
+    let mixed = (now_ns() ^ u64::from(client.index)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    longest / 2 + mixed % (longest / 2)
+}
+
+fn record_attempt(client: Client<'_>, script_index: usize, duration_ns: u64) {
+    let shard = &mut *client.shard();
+    let current = shard.clients.states[client.index as usize].current;
+    let owner: Owner = match current {
+        Some(current) if shard.recorder.layout.is_open_loop() => current.owner,
+        _ => shard.recorder.owner(),
+    };
+    shard.recorder.attempt(owner, script_index, duration_ns);
+}

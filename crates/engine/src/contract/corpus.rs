@@ -1,0 +1,311 @@
+//! Samples of every record and job variant, with integers at their limits, for the contract tests.
+
+use std::collections::BTreeMap;
+
+use super::FORMAT;
+use super::job::*;
+use super::record::*;
+
+/// Values that a reader with floats, 32 bits or a sign would spoil.
+const EDGES: [u64; 7] =
+    [0, 1, u32::MAX as u64, u32::MAX as u64 + 1, (1 << 53) + 1, 1 << 63, u64::MAX];
+
+/// Every record variant; of those with numbers, one for each edge.
+pub fn records() -> Vec<Record> {
+    let mut all = Vec::new();
+    for (index, edge) in EDGES.into_iter().enumerate() {
+        all.extend(records_with(edge));
+        let endings = [Ending::Completed, Ending::Stopped, Ending::Aborted];
+        all.push(Record::Summary(Box::new(summary(edge, endings[index % 3]))));
+    }
+    all.extend(phases());
+    all.extend(errors());
+    all.extend(histograms());
+    all
+}
+
+fn records_with(edge: u64) -> Vec<Record> {
+    vec![
+        Record::Hello(Hello {
+            time_ns: edge,
+            format: FORMAT.into(),
+            engine_version: "0.1.0".into(),
+            build_profile: "release".into(),
+            commit: "0123456789abcdef".into(),
+            pid: u32::MAX,
+            poller: "epoll".into(),
+            scripts: vec![ScriptShape {
+                name: "größe \"quoted\"\n".into(),
+                weight: u32::MAX,
+                reads_only: true,
+                statements: vec![StatementShape {
+                    line: u32::MAX,
+                    text: "SELECT '\u{1F600}'".into(),
+                }],
+            }],
+        }),
+        Record::Interval(Interval {
+            time_ns: edge,
+            interval_ns: edge,
+            phase: PhaseName::Measure,
+            counts: counts(edge),
+            completed_by_script: vec![edge, 0],
+            latency_sum_ns: edge,
+            in_flight: edge,
+            backlog: edge,
+            connections: edge,
+            cpu_ns: edge,
+        }),
+        Record::Progress(Progress {
+            time_ns: edge,
+            table: "pgbench_accounts".into(),
+            rows_done: edge,
+            rows_total: edge,
+        }),
+        Record::Warning(Notice {
+            time_ns: edge,
+            kind: "commit_in_doubt".into(),
+            message: "1 commit is in doubt".into(),
+            hint: String::new(),
+        }),
+    ]
+}
+
+fn counts(edge: u64) -> Counts {
+    Counts {
+        scheduled: edge,
+        started: edge,
+        completed: edge,
+        failed: edge,
+        skipped: edge,
+        not_started: edge,
+        unfinished: edge,
+        late: edge,
+        retried: edge,
+        retries: edge,
+    }
+}
+
+fn summary(edge: u64, ending: Ending) -> Summary {
+    let span = PhaseSpan { phase: PhaseName::Load, began_ns: edge, ended_ns: edge };
+    let failures = BTreeMap::from([("40001".to_owned(), edge), ("XXopen_block".to_owned(), 1)]);
+    Summary {
+        time_ns: edge,
+        ending,
+        phases: vec![span.clone()],
+        counts: counts(edge),
+        transactions_committed_all_phases: edge,
+        scripts: vec![ScriptCounts { counts: counts(edge), failures: failures.clone() }],
+        failures,
+        distributions: vec![distribution(Measured::Latency, None, None, edge)],
+        unfinished_ages_ns: vec![edge],
+        connections_lost: edge,
+        reconnects: edge,
+        round_trips: edge,
+        bytes_sent: edge,
+        bytes_received: edge,
+        cpu_user_ns: edge,
+        cpu_system_ns: edge,
+        resident_bytes_max: edge,
+        threads: vec![ThreadFacts {
+            clients: u32::MAX,
+            busy_ratio: 0.125,
+            starved_ratio: 1.0,
+            timer_lag_ns_p50: edge,
+            timer_lag_ns_p99: edge,
+            timer_lag_ns_max: edge,
+        }],
+        init: (edge > 0).then(|| InitFacts { rows: edge, bytes_sent: edge, steps: vec![span] }),
+    }
+}
+
+fn distribution(
+    measured: Measured,
+    script: Option<u32>,
+    statement: Option<u32>,
+    edge: u64,
+) -> Distribution {
+    Distribution {
+        measured,
+        script,
+        statement,
+        count: edge,
+        sum_ns: edge,
+        min_ns: edge,
+        max_ns: edge,
+        buckets: vec![(0, 1), (u32::MAX, edge)],
+    }
+}
+
+fn phases() -> Vec<Record> {
+    use PhaseName::*;
+    [Connect, Prepare, Warm, Measure, Drain, Create, Load, Vacuum, Index, ForeignKeys]
+        .into_iter()
+        .flat_map(|phase| {
+            [PhaseEvent::Begin, PhaseEvent::End]
+                .map(|event| Record::Phase(Phase { time_ns: 1, phase, event }))
+        })
+        .collect()
+}
+
+fn errors() -> Vec<Record> {
+    use ErrorKind::*;
+    let kinds = [
+        Job,
+        Script,
+        Evaluation,
+        Connect,
+        Authentication,
+        TooManyConnections,
+        Prepare,
+        TooManyFailures,
+        ConnectionLost,
+        Protocol,
+        Init,
+        System,
+    ];
+    let failure = |kind, has_place: bool| {
+        Record::Error(Failure {
+            time_ns: 1,
+            kind,
+            message: "what was asked, the value seen, the rule".into(),
+            hint: "the next step".into(),
+            sqlstate: has_place.then(|| "42P01".into()),
+            script: has_place.then(|| "orders.sql".into()),
+            line: has_place.then_some(u32::MAX),
+            column: has_place.then_some(1),
+        })
+    };
+    kinds.into_iter().flat_map(|kind| [failure(kind, false), failure(kind, true)]).collect()
+}
+
+fn histograms() -> Vec<Record> {
+    use Measured::*;
+    [Latency, Service, Lag, Statement, Attempt, Connect, RoundTrip]
+        .into_iter()
+        .flat_map(|measured| {
+            [(None, None), (Some(0), None), (Some(0), Some(u32::MAX))].map(|(script, statement)| {
+                Record::Histogram(Histogram {
+                    time_ns: 1,
+                    interval_ns: u64::MAX,
+                    phase: PhaseName::Warm,
+                    distribution: distribution(measured, script, statement, u64::MAX),
+                })
+            })
+        })
+        .collect()
+}
+
+/// Jobs with every variant.
+pub fn jobs() -> Vec<Job> {
+    let protocols = [Protocol::Simple, Protocol::Extended, Protocol::Prepared];
+    let modes = [
+        SslMode::Disable,
+        SslMode::Allow,
+        SslMode::Prefer,
+        SslMode::Require,
+        SslMode::VerifyCa,
+        SslMode::VerifyFull,
+    ];
+    let loads = protocols.into_iter().flat_map(|protocol| {
+        [ArrivalProcess::Uniform, ArrivalProcess::Poisson]
+            .into_iter()
+            .map(Some)
+            .chain([None])
+            .map(move |process| Work::Load(load(protocol, process)))
+    });
+    let inits = [PartitionMethod::Range, PartitionMethod::Hash]
+        .into_iter()
+        .flat_map(|method| [false, true].map(|is_full| Work::Init(init(method, is_full))));
+    loads
+        .chain(inits)
+        .zip(modes.into_iter().cycle())
+        .map(|(work, sslmode)| Job {
+            format: FORMAT.into(),
+            clock: ClockPair { monotonic_ns: i64::MAX as u64, unix_ns: u64::MAX },
+            target: target(sslmode),
+            work,
+        })
+        .collect()
+}
+
+fn target(sslmode: SslMode) -> Target {
+    Target {
+        hosts: vec![
+            HostPort { host: "/run/postgresql".into(), port: u16::MAX },
+            HostPort { host: "db.example".into(), port: 1 },
+        ],
+        user: "größe".into(),
+        database: "bank".into(),
+        password: (sslmode != SslMode::Disable).then(|| "p\"w\\".into()),
+        application_name: "pgdyno/bench/1".into(),
+        sslmode,
+        options: BTreeMap::from([("search_path".into(), "a, b".into())]),
+    }
+}
+
+fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
+    let arrivals = match process {
+        None => Arrivals::Closed(ClosedLoop { clients: 1_000_000 }),
+        Some(process) => Arrivals::Open(OpenLoop {
+            clients: 1,
+            process,
+            steps: vec![
+                RateStep { duration_ns: (1 << 53) + 1, from_tps: 0.0, to_tps: 0.1 },
+                RateStep { duration_ns: 0, from_tps: 1e9, to_tps: 1e9 },
+            ],
+            latency_limit_ns: (process == ArrivalProcess::Poisson).then_some(u64::MAX),
+        }),
+    };
+    LoadWork {
+        threads: 1024,
+        seed: u64::MAX,
+        protocol,
+        scripts: vec![
+            ScriptSource {
+                name: "tpcb-like".into(),
+                weight: u32::MAX,
+                source: ScriptText::Builtin("tpcb-like".into()),
+            },
+            ScriptSource {
+                name: "orders.sql".into(),
+                weight: 0,
+                source: ScriptText::Text("SELECT '\\\"\u{1F600}';\n".into()),
+            },
+        ],
+        variables: BTreeMap::from([("scale".into(), "100".into())]),
+        arrivals,
+        connect: Connect {
+            timeout_ns: u64::MAX,
+            rate_per_second: process.is_none().then_some(80.5),
+        },
+        warm_ns: u64::MAX,
+        measure: match process {
+            None => Measure::TransactionsPerClient(u64::MAX),
+            Some(_) => Measure::DurationNs((1 << 53) + 1),
+        },
+        drain_ns: 0,
+        max_tries: u16::MAX,
+        read_only: true,
+        count_interval_ns: 100_000_000,
+        histogram_interval_ns: 1_000_000_000,
+        statement_latency: process.is_none(),
+        allow_shell: true,
+    }
+}
+
+fn init(partition_method: PartitionMethod, is_full: bool) -> InitWork {
+    InitWork {
+        scale: if is_full { u32::MAX } else { 1 },
+        fillfactor: is_full.then_some(100),
+        unlogged: is_full,
+        foreign_keys: is_full,
+        partitions: if is_full { u32::MAX } else { 0 },
+        partition_method,
+        tablespace: is_full.then(|| "fast".into()),
+        index_tablespace: is_full.then(|| "faster".into()),
+        jobs: u16::MAX,
+        mark: "pgdyno dataset".into(),
+        drop_existing: is_full,
+    }
+}

@@ -1,0 +1,304 @@
+//! A load job: threads are started, led through the phases, and what they counted is written.
+
+mod collect;
+mod start;
+mod summary;
+mod watch;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use self::collect::Collector;
+pub use self::summary::Finished;
+use self::summary::ProcessUsage;
+use self::watch::Watch;
+use crate::clock::{NEVER_NS, now_ns};
+use crate::contract::job::Measure;
+use crate::contract::record::{Ending, ErrorKind};
+use crate::output::Output;
+use crate::plan::{Plan, Refusal};
+use crate::recorder::Epoch;
+use crate::timeline::{Shared, Timeline};
+
+/// Number of a thread.
+pub type ThreadId = u32;
+
+/// Between deciding on an instant and the instant: threads learn of it in time to cut there.
+const NOTICE_NS: u64 = 2_000_000;
+
+/// What the coordinator is told.
+#[derive(Debug)]
+pub enum Message {
+    Epoch(Box<Epoch>),
+    /// Every client of a thread is connected.
+    Connected,
+    /// Every client of a thread is prepared, and the round trip is known.
+    Prepared,
+    /// A thread has done its number of transactions.
+    WorkDone {
+        last_ns: u64,
+    },
+    /// The run must end.
+    Fatal(Box<Refusal>),
+    Finished(Box<Finished>),
+    /// A thread panicked.
+    Died(ThreadId),
+    /// Told to stop: signal, `stop`, or end of input.
+    Stop,
+}
+
+/// Run the job; true when its summary says it was not aborted.
+pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
+    let plan = Arc::new(plan);
+    let connect_ns = now_ns();
+    let shared = Arc::new(Shared::new(Timeline::begin(connect_ns)));
+    let started = start::threads(&plan, &shared, &ends.sender, connect_ns);
+    let spares = match started {
+        Ok(spares) => spares,
+        Err(refusal) => {
+            output.refuse(&refusal, now_ns());
+            return Ending::Aborted;
+        }
+    };
+    for notice in &plan.notices {
+        output.warn("script_notice", notice.clone(), "", now_ns());
+    }
+    let thread_count = plan.thread_count();
+    let mut coordinator = Coordinator {
+        collector: Collector::new(&plan, spares, Timeline::begin(connect_ns)),
+        watch: Watch::new(),
+        timeline: Timeline::begin(connect_ns),
+        plan: &plan,
+        shared: &shared,
+        output,
+        connected_count: 0,
+        prepared_count: 0,
+        work_done: Vec::new(),
+        finished: Vec::new(),
+        died_count: 0,
+        ending: Ending::Completed,
+        usage: ProcessUsage::default(),
+    };
+    while coordinator.finished.len() + coordinator.died_count < thread_count as usize {
+        coordinator.turn(&ends.receiver);
+    }
+    coordinator.end()
+}
+
+/// Both ends of the channel to the coordinator.
+#[derive(Debug)]
+pub struct Ends {
+    pub sender: Sender<Message>,
+    pub receiver: Receiver<Message>,
+}
+
+impl Ends {
+    pub fn new() -> Ends {
+        let (sender, receiver) = channel();
+        Ends { sender, receiver }
+    }
+}
+
+impl Default for Ends {
+    fn default() -> Ends {
+        Ends::new()
+    }
+}
+
+struct Coordinator<'a, W: Write> {
+    plan: &'a Plan,
+    shared: &'a Shared,
+    output: &'a mut Output<W>,
+    collector: Collector,
+    watch: Watch,
+    timeline: Timeline,
+    connected_count: usize,
+    prepared_count: usize,
+    /// When each thread that is done with its number of transactions was.
+    work_done: Vec<u64>,
+    finished: Vec<Finished>,
+    died_count: usize,
+    ending: Ending,
+    usage: ProcessUsage,
+}
+
+impl<W: Write> Coordinator<'_, W> {
+    fn turn(&mut self, receiver: &Receiver<Message>) {
+        let until_ns = self.next_instant_ns();
+        let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
+        match receiver.recv_timeout(wait) {
+            Ok(message) => self.on_message(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => unreachable!("run holds a sender"),
+        }
+        let now = now_ns();
+        self.usage.at(now, &self.timeline);
+        let is_connecting = self.timeline.prepare_ns == NEVER_NS;
+        if is_connecting && now >= self.connect_deadline_ns() {
+            self.abort(&self.connect_timeout());
+        }
+        if self.output.is_broken() && self.ending == Ending::Completed {
+            eprintln!("pgdyno-engine: nobody reads the records any more; stopping");
+            self.stop(Ending::Stopped);
+        }
+    }
+
+    /// When something is to be done though nobody says anything.
+    fn next_instant_ns(&self) -> u64 {
+        let now = now_ns();
+        let phases = self.timeline.phases().into_iter().map(|(_, begin_ns)| begin_ns);
+        phases
+            .chain([self.connect_deadline_ns()])
+            .filter(|&instant_ns| instant_ns > now)
+            .fold(now + 1_000_000_000, u64::min)
+    }
+
+    fn connect_deadline_ns(&self) -> u64 {
+        self.timeline.connect_ns.saturating_add(self.plan.work.connect.timeout_ns)
+    }
+
+    fn on_message(&mut self, message: Message) {
+        let thread_count = self.plan.thread_count() as usize;
+        match message {
+            Message::Epoch(epoch) => self.on_epoch(epoch),
+            Message::Connected => {
+                self.connected_count += 1;
+                if self.connected_count == thread_count {
+                    self.change(|timeline, now| timeline.prepare_ns = now.min(timeline.prepare_ns));
+                }
+            }
+            Message::Prepared => {
+                self.prepared_count += 1;
+                if self.prepared_count == thread_count {
+                    self.begin_load();
+                }
+            }
+            Message::WorkDone { last_ns } => {
+                self.work_done.push(last_ns);
+                if self.work_done.len() == thread_count {
+                    self.end_bounded_work();
+                }
+            }
+            Message::Fatal(refusal) => self.abort(&refusal),
+            Message::Finished(finished) => {
+                self.collector.finished(finished.thread);
+                self.finished.push(*finished);
+                self.write_intervals();
+            }
+            Message::Died(thread) => {
+                self.died_count += 1;
+                self.collector.finished(thread);
+                let message = format!("thread {thread} of the engine panicked");
+                let hint = "this is a bug of the engine: its standard error says where";
+                self.abort(&Refusal::new(ErrorKind::System, message, hint));
+            }
+            Message::Stop => self.stop(Ending::Stopped),
+        }
+    }
+
+    fn on_epoch(&mut self, epoch: Box<Epoch>) {
+        self.collector.add(epoch);
+        self.write_intervals();
+    }
+
+    fn write_intervals(&mut self) {
+        while let Some(interval) = self.collector.next_interval(self.output) {
+            if let Some(refusal) = self.watch.judge(&interval, self.plan) {
+                self.abort(&refusal);
+            }
+        }
+        self.output.flush();
+    }
+
+    /// Everybody is ready: the load begins now.
+    fn begin_load(&mut self) {
+        let work = &self.plan.work;
+        let (warm_ns, drain_ns, measure) = (work.warm_ns, work.drain_ns, work.measure);
+        self.change(|timeline, begin_ns| {
+            if timeline.drain_ns != NEVER_NS {
+                return;
+            }
+            timeline.warm_ns = begin_ns;
+            timeline.measure_ns = begin_ns.saturating_add(warm_ns);
+            if let Measure::DurationNs(measure_ns) = measure {
+                timeline.drain_ns = timeline.measure_ns.saturating_add(measure_ns);
+                timeline.drain_end_ns = timeline.drain_ns.saturating_add(drain_ns);
+            }
+        });
+    }
+
+    /// Every thread has done its transactions: the measured phase was over with the last.
+    fn end_bounded_work(&mut self) {
+        let last_ns = self.work_done.iter().copied().max().unwrap_or(0);
+        let end_ns = last_ns.max(self.timeline.measure_ns.saturating_add(1));
+        self.change(|timeline, _| timeline.stop(end_ns, 0));
+    }
+
+    /// Change the timeline from an instant on that the threads will know beforehand.
+    fn change(&mut self, change: impl FnOnce(&mut Timeline, u64)) {
+        let at_ns = now_ns() + NOTICE_NS;
+        self.timeline = self.shared.change(|timeline| change(timeline, at_ns));
+        self.collector.set_timeline(self.timeline);
+    }
+
+    fn stop(&mut self, ending: Ending) {
+        if self.ending == Ending::Completed && self.timeline.drain_end_ns > now_ns() {
+            self.ending = ending;
+            let drain_ns = self.plan.work.drain_ns;
+            self.change(|timeline, now| timeline.stop(now, drain_ns));
+        }
+    }
+
+    /// An error ends the run: only the first of them is told.
+    fn abort(&mut self, refusal: &Refusal) {
+        if self.ending == Ending::Aborted {
+            return;
+        }
+        self.ending = Ending::Aborted;
+        self.output.refuse(refusal, now_ns());
+        let drain_ns = self.plan.work.drain_ns;
+        self.change(|timeline, now| timeline.stop(now, drain_ns));
+    }
+
+    fn connect_timeout(&self) -> Refusal {
+        let seconds = self.plan.work.connect.timeout_ns as f64 / 1e9;
+        Refusal::new(
+            ErrorKind::Connect,
+            format!(
+                "{} of {} connections were made within {seconds} s",
+                self.collector.connections(),
+                self.plan.client_count()
+            ),
+            "raise the connect timeout, or look for what slows connecting down",
+        )
+    }
+
+    fn end(mut self) -> Ending {
+        self.write_intervals();
+        let end_ns = now_ns();
+        self.collector.end_phases(end_ns, self.output);
+        let in_doubt: u64 = self.finished.iter().map(|thread| thread.commits_in_doubt).sum();
+        if in_doubt > 0 {
+            let message = format!(
+                "{in_doubt} commits are in doubt: the connection was lost before the server \
+                 answered, so they may or may not have happened"
+            );
+            self.output.warn("commit_in_doubt", message, "count the rows they write", end_ns);
+        }
+        let summary = summary::summary(&summary::Parts {
+            plan: self.plan,
+            clock: self.output.clock,
+            timeline: self.timeline,
+            end_ns,
+            ending: self.ending,
+            collector: &self.collector,
+            finished: &self.finished,
+            usage: self.usage,
+        });
+        self.output.write(&summary);
+        self.output.flush();
+        self.ending
+    }
+}

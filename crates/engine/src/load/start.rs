@@ -1,0 +1,170 @@
+//! Threads are given their clients, random streams and arrivals, and started.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value};
+
+use super::Message;
+use crate::arrivals::Schedule;
+use crate::client::{ClientState, Clients};
+use crate::contract::job::{Arrivals, HostPort, Measure};
+use crate::contract::record::ErrorKind;
+use crate::plan::{Plan, Refusal};
+use crate::poller::{Address, Waker, resolve};
+use crate::recorder::{Recorder, RecorderSetup};
+use crate::tally::HistogramSet;
+use crate::timeline::{Shared, Timeline};
+use crate::worker::{self, Setup};
+
+/// Give back emptied histograms to a thread.
+pub(super) type Spares = Vec<Sender<Box<HistogramSet>>>;
+
+/// Start every thread of the plan.
+pub(super) fn threads(
+    plan: &Arc<Plan>,
+    shared: &Arc<Shared>,
+    sender: &Sender<Message>,
+    connect_ns: u64,
+) -> Result<Spares, Refusal> {
+    let addresses = addresses(&plan.target.hosts)?;
+    raise_file_limit();
+    let is_default_seed_given = plan.work.variables.contains_key("default_seed");
+    let streams = RandomStreams::new(
+        plan.work.seed,
+        plan.client_count() as usize,
+        plan.thread_count() as usize,
+        !is_default_seed_given,
+    );
+    let mut spares = Vec::new();
+    let mut setups = Vec::new();
+    for thread in 0..plan.thread_count() {
+        let waker = Waker::new().map_err(|error| system("making an eventfd", &error))?;
+        shared.add_waker(waker.clone());
+        let (spare_sender, spare_receiver) = channel();
+        spares.push(spare_sender);
+        let timeline = Timeline::begin(connect_ns);
+        let setup = RecorderSetup {
+            layout: plan.layout.clone(),
+            thread,
+            latency_limit_ns: latency_limit(plan),
+            count_interval_ns: plan.work.count_interval_ns,
+            histogram_interval_ns: plan.work.histogram_interval_ns,
+            sender: sender.clone(),
+            spares: spare_receiver,
+        };
+        let gap_ns = connect_gap_ns(plan);
+        setups.push(Setup {
+            plan: Arc::clone(plan),
+            addresses: Arc::clone(&addresses),
+            shared: Arc::clone(shared),
+            timeline,
+            waker,
+            recorder: Recorder::new(setup, timeline),
+            clients: clients(plan, thread, &streams),
+            choose: streams.threads[thread as usize].choose,
+            arrivals: arrivals(plan, thread, streams.threads[thread as usize].throttle),
+            connect_gap_ns: gap_ns,
+            // The threads take turns.
+            first_connect_ns: connect_ns
+                + gap_ns / u64::from(plan.thread_count()) * u64::from(thread),
+            thread,
+            sender: sender.clone(),
+        });
+    }
+    for setup in setups {
+        let (thread, sender) = (setup.thread, sender.clone());
+        let body = move || {
+            // As good as the clock: the default would let timers fire 50 us late.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+            if catch_unwind(AssertUnwindSafe(|| worker::run(setup))).is_err() {
+                let _ = sender.send(Message::Died(thread));
+            }
+        };
+        thread::Builder::new()
+            .name(format!("load-{thread}"))
+            .spawn(body)
+            .map_err(|error| system("starting a thread", &error))?;
+    }
+    Ok(spares)
+}
+
+fn addresses(hosts: &[HostPort]) -> Result<Arc<[Address]>, Refusal> {
+    let mut found = Vec::new();
+    for host in hosts {
+        found.extend(resolve(host).map_err(|error| {
+            let message = format!("could not find host \"{}\": {error}", host.host);
+            Refusal::new(ErrorKind::Connect, message, "check the name of the host")
+        })?);
+    }
+    Ok(found.into())
+}
+
+fn system(what: &str, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        ErrorKind::System,
+        format!("{what} failed: {error}"),
+        "look at the limits of this user (ulimit -a)",
+    )
+}
+
+/// One descriptor a client: take all that the hard limit gives.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If it fails, the error comes when the descriptors run out, with its own name.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Clients are dealt to threads round robin.
+fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
+    let per_client = match plan.work.measure {
+        Measure::TransactionsPerClient(count) => count,
+        Measure::DurationNs(_) => u64::MAX,
+    };
+    let states =
+        (thread..plan.client_count()).step_by(plan.thread_count() as usize).map(|client_id| {
+            let mut variables = ClientVariables::new(&plan.variables);
+            variables.set_by_name("scale", Value::Int(1));
+            for (name, value) in plan.presets(client_id, streams.default_seed) {
+                variables.set_by_name(name, value);
+            }
+            for (name, text) in &plan.work.variables {
+                if let Some(slot) = plan.variables.find(name) {
+                    variables.set_text(slot, text.as_bytes());
+                }
+            }
+            ClientState::new(variables, streams.clients[client_id as usize], per_client)
+        });
+    Clients::new(states.collect())
+}
+
+fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> {
+    let Arrivals::Open(open) = &plan.work.arrivals else { return None };
+    let count = plan.thread_count();
+    let schedule = Schedule::new(open.process, &open.steps, thread, count, random);
+    let measured_limit = match plan.work.measure {
+        Measure::DurationNs(_) => None,
+        Measure::TransactionsPerClient(per_client) => {
+            let clients = (thread..plan.client_count()).step_by(count as usize).count();
+            Some(per_client.saturating_mul(clients as u64))
+        }
+    };
+    Some(worker::Arrivals::new(schedule, open.latency_limit_ns, measured_limit))
+}
+
+fn latency_limit(plan: &Plan) -> Option<u64> {
+    match &plan.work.arrivals {
+        Arrivals::Open(open) => open.latency_limit_ns,
+        Arrivals::Closed(_) => None,
+    }
+}
+
+/// Between two connections of one thread.
+fn connect_gap_ns(plan: &Plan) -> u64 {
+    let per_thread = |rate: f64| f64::from(plan.thread_count()) / rate * 1e9;
+    plan.work.connect.rate_per_second.map_or(0, |rate| per_thread(rate) as u64)
+}

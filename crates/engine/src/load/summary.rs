@@ -1,0 +1,155 @@
+//! The last record.
+
+use std::collections::BTreeMap;
+
+use crate::clock::NEVER_NS;
+use crate::contract::job::ClockPair;
+use crate::contract::record::{Ending, Measured, Record, ScriptCounts, Summary, ThreadFacts};
+use crate::histogram::Histogram;
+use crate::load::ThreadId;
+use crate::load::collect::Collector;
+use crate::plan::Plan;
+use crate::tally::ScriptTally;
+use crate::timeline::Timeline;
+use crate::worker::Facts;
+
+const MAX_AGES: usize = 10_000;
+
+/// What a thread says at its end.
+#[derive(Debug)]
+pub struct Finished {
+    pub thread: ThreadId,
+    pub clients: u32,
+    pub committed_count: u64,
+    pub commits_in_doubt: u64,
+    pub connections_lost: u64,
+    pub reconnects: u64,
+    pub connect: Histogram,
+    pub facts: Facts,
+}
+
+/// CPU time of the process at both ends of the measured phase.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProcessUsage {
+    begin: Option<(u64, u64)>,
+    end: Option<(u64, u64)>,
+}
+
+impl ProcessUsage {
+    /// Read the counters when one of the phase's ends has passed.
+    pub(super) fn at(&mut self, now_ns: u64, timeline: &Timeline) {
+        if self.begin.is_none() && now_ns >= timeline.measure_ns {
+            self.begin = Some(usage().0);
+        }
+        if self.end.is_none() && now_ns >= timeline.drain_ns {
+            self.end = Some(usage().0);
+        }
+    }
+}
+
+/// User and system time of the process, and the most memory it had resident.
+fn usage() -> ((u64, u64), u64) {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid for writing one rusage, which zeros initialise.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    ((ns(usage.ru_utime), ns(usage.ru_stime)), usage.ru_maxrss as u64 * 1024)
+}
+
+/// What a summary is made of.
+pub(super) struct Parts<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) clock: ClockPair,
+    pub(super) timeline: Timeline,
+    pub(super) end_ns: u64,
+    pub(super) ending: Ending,
+    pub(super) collector: &'a Collector,
+    pub(super) finished: &'a [Finished],
+    pub(super) usage: ProcessUsage,
+}
+
+pub(super) fn summary(parts: &Parts<'_>) -> Record {
+    let Parts { plan, collector, finished, .. } = parts;
+    let (measured, histograms) = collector.measured();
+    let mut distributions = histograms.distributions(collector.layout());
+    for (measured, of) in [
+        (Measured::Connect, (|thread| &thread.connect) as fn(&Finished) -> &Histogram),
+        (Measured::RoundTrip, |thread| &thread.facts.round_trip),
+    ] {
+        let mut all = Histogram::default();
+        finished.iter().for_each(|thread| all.merge(of(thread)));
+        if all.count() > 0 {
+            distributions.push(all.distribution(measured, None, None));
+        }
+    }
+    let mut ages: Vec<u64> =
+        finished.iter().flat_map(|thread| thread.facts.unfinished_ages_ns.clone()).collect();
+    crate::worker::thin_out(&mut ages, MAX_AGES);
+    let sum = |of: fn(&Finished) -> u64| finished.iter().map(of).sum();
+    let ((user, system), resident_bytes_max) = usage();
+    let (begin, end) = (parts.usage.begin, parts.usage.end);
+    let during = |total: u64, of: fn((u64, u64)) -> u64| match (begin, end) {
+        (Some(begin), Some(end)) => of(end).saturating_sub(of(begin)),
+        (Some(begin), None) => total.saturating_sub(of(begin)),
+        _ => 0,
+    };
+    Record::Summary(Box::new(Summary {
+        time_ns: parts.clock.unix_ns(parts.end_ns),
+        ending: parts.ending,
+        phases: collector.spans.clone(),
+        counts: measured.counts(collector.layout().is_open_loop()),
+        transactions_committed_all_phases: sum(|thread| thread.committed_count),
+        scripts: measured.scripts.iter().map(script_counts).collect(),
+        failures: failures(measured.scripts.iter()),
+        distributions,
+        unfinished_ages_ns: ages,
+        connections_lost: sum(|thread| thread.connections_lost),
+        reconnects: sum(|thread| thread.reconnects),
+        round_trips: collector.traffic.round_trips,
+        bytes_sent: collector.traffic.bytes_sent,
+        bytes_received: collector.traffic.bytes_received,
+        cpu_user_ns: during(user, |times| times.0),
+        cpu_system_ns: during(system, |times| times.1),
+        resident_bytes_max,
+        threads: threads(parts, plan.thread_count()),
+        init: None,
+    }))
+}
+
+fn script_counts(script: &ScriptTally) -> ScriptCounts {
+    ScriptCounts { counts: script.counts(), failures: failures([script].into_iter()) }
+}
+
+fn failures<'a>(scripts: impl Iterator<Item = &'a ScriptTally>) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for (code, count) in scripts.flat_map(|script| &script.failures) {
+        *found.entry(code.name()).or_default() += count;
+    }
+    found
+}
+
+/// Facts of each thread, in order; a thread that panicked has none.
+fn threads(parts: &Parts<'_>, thread_count: u32) -> Vec<ThreadFacts> {
+    let measured_ns = match parts.timeline.drain_ns {
+        NEVER_NS => 0,
+        drain_ns => drain_ns.saturating_sub(parts.timeline.measure_ns),
+    };
+    (0..thread_count)
+        .filter_map(|number| parts.finished.iter().find(|thread| thread.thread == number))
+        .map(|thread| {
+            let (busy_ratio, starved_ratio) = thread.facts.ratios(measured_ns);
+            let lag = &thread.facts.timer_lag;
+            ThreadFacts {
+                clients: thread.clients,
+                busy_ratio,
+                starved_ratio,
+                timer_lag_ns_p50: lag.quantile_ns(0.5),
+                timer_lag_ns_p99: lag.quantile_ns(0.99),
+                timer_lag_ns_max: lag.max_ns(),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,56 @@
+//! Records on standard output, one JSON object a line.
+
+use std::io::{self, BufWriter, Write};
+
+use crate::contract::job::ClockPair;
+use crate::contract::record::{Notice, Record};
+use crate::plan::Refusal;
+
+/// Where records go.
+#[derive(Debug)]
+pub struct Output<W: Write> {
+    out: BufWriter<W>,
+    pub clock: ClockPair,
+    /// The first error: after it nothing is written.
+    broken: Option<io::Error>,
+}
+
+impl<W: Write> Output<W> {
+    pub fn new(out: W, clock: ClockPair) -> Output<W> {
+        Output { out: BufWriter::with_capacity(1 << 16, out), clock, broken: None }
+    }
+
+    /// Write a record; it is sent with the next `flush`.
+    pub fn write(&mut self, record: &Record) {
+        if self.broken.is_some() {
+            return;
+        }
+        let line = serde_json::to_vec(record).expect("records are plain data");
+        let written = self.out.write_all(&line).and_then(|()| self.out.write_all(b"\n"));
+        self.broken = written.err();
+    }
+
+    pub fn flush(&mut self) {
+        if self.broken.is_none() {
+            self.broken = self.out.flush().err();
+        }
+    }
+
+    /// Nobody reads any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    pub fn refuse(&mut self, refusal: &Refusal, at_ns: u64) {
+        self.write(&Record::Error(refusal.at(self.clock.unix_ns(at_ns))));
+    }
+
+    pub fn warn(&mut self, kind: &str, message: String, hint: &str, at_ns: u64) {
+        self.write(&Record::Warning(Notice {
+            time_ns: self.clock.unix_ns(at_ns),
+            kind: kind.to_owned(),
+            message,
+            hint: hint.to_owned(),
+        }));
+    }
+}

@@ -1,0 +1,159 @@
+//! What a job must satisfy before anything is started: each rule with the value seen.
+
+use pgdyno_script::is_valid_name;
+
+use super::Refusal;
+use crate::contract::FORMAT;
+use crate::contract::job::{Arrivals, Job, LoadWork, Measure, OpenLoop, SslMode, Target, Work};
+use crate::contract::record::ErrorKind;
+
+const MAX_THREADS: u16 = 1024;
+const MAX_CLIENTS: u32 = 1_000_000;
+/// Below a millisecond the records would cost more than the load.
+const MIN_INTERVAL_NS: u64 = 1_000_000;
+
+/// Rules for every job.
+pub(super) fn job(job: &Job) -> Vec<Refusal> {
+    let mut found = Found::default();
+    found.rule(job.format == FORMAT, || format!("format must be {FORMAT}, got {}", job.format));
+    target(&job.target, &mut found);
+    found.0
+}
+
+/// Rules for loading a dataset.
+pub fn init(job_: &Job) -> Result<(), Vec<Refusal>> {
+    let mut found = Found(job(job_));
+    if let Work::Init(init) = &job_.work {
+        found.rule(init.scale > 0, || "scale must be above 0, got 0".into());
+        found.rule(init.jobs > 0, || "jobs must be above 0, got 0".into());
+        if let Some(fillfactor) = init.fillfactor {
+            found.within("fillfactor", u64::from(fillfactor), 10, 100);
+        }
+    }
+    if found.0.is_empty() { Ok(()) } else { Err(found.0) }
+}
+
+fn target(target: &Target, found: &mut Found) {
+    found.rule(!target.hosts.is_empty(), || "target.hosts must name at least one host".into());
+    let needs_tls =
+        matches!(target.sslmode, SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull);
+    found.rule_with_hint(
+        !needs_tls,
+        || format!("sslmode {} is not supported: the engine does not speak TLS", mode(target)),
+        "use sslmode=prefer, allow or disable",
+    );
+    let mut texts = vec![&target.user, &target.database, &target.application_name];
+    texts.extend(&target.password);
+    texts.extend(target.options.iter().flat_map(|(name, value)| [name, value]));
+    found.rule(!texts.iter().any(|text| text.contains('\0')), || {
+        "user, database, password and options must not contain zero bytes".into()
+    });
+    found.rule(!target.user.is_empty(), || "target.user must not be empty".into());
+}
+
+fn mode(target: &Target) -> String {
+    let name = serde_json::to_value(target.sslmode).expect("a unit variant");
+    name.as_str().expect("a unit variant is a string").to_owned()
+}
+
+/// Rules for generating load.
+pub(super) fn load(work: &LoadWork) -> Vec<Refusal> {
+    let mut found = Found::default();
+    let clients = match &work.arrivals {
+        Arrivals::Closed(closed) => closed.clients,
+        Arrivals::Open(open) => {
+            open_loop(open, &mut found);
+            open.clients
+        }
+    };
+    found.within("threads", u64::from(work.threads), 1, u64::from(MAX_THREADS));
+    found.within("clients", u64::from(clients), 1, u64::from(MAX_CLIENTS));
+    found.rule(!work.scripts.is_empty(), || "scripts must name at least one script".into());
+    found.rule(
+        work.scripts.is_empty() || work.scripts.iter().any(|script| script.weight > 0),
+        || "at least one script must have a weight above 0".into(),
+    );
+    found.within("max_tries", u64::from(work.max_tries), 1, u64::from(u16::MAX));
+    match work.measure {
+        Measure::DurationNs(duration_ns) => {
+            found.rule(duration_ns > 0, || "measure.duration_ns must be above 0".into());
+        }
+        Measure::TransactionsPerClient(count) => {
+            found.rule(count > 0, || "measure.transactions_per_client must be above 0".into());
+        }
+    }
+    found.rule(work.count_interval_ns >= MIN_INTERVAL_NS, || {
+        format!("count_interval_ns must be at least 1,000,000, got {}", work.count_interval_ns)
+    });
+    found.rule(
+        work.histogram_interval_ns > 0
+            && work.count_interval_ns > 0
+            && work.histogram_interval_ns.is_multiple_of(work.count_interval_ns),
+        || {
+            format!(
+                "histogram_interval_ns must be a multiple of count_interval_ns, got {} and {}",
+                work.histogram_interval_ns, work.count_interval_ns
+            )
+        },
+    );
+    found.rule(work.connect.timeout_ns > 0, || "connect.timeout_ns must be above 0".into());
+    found.rule(work.connect.rate_per_second.is_none_or(is_rate), || {
+        format!("connect.rate_per_second must be above 0, got {:?}", work.connect.rate_per_second)
+    });
+    for name in work.variables.keys() {
+        found.rule(is_valid_name(name), || {
+            format!("variable name \"{name}\" must consist of letters, digits and underscores")
+        });
+    }
+    found.0
+}
+
+fn open_loop(open: &OpenLoop, found: &mut Found) {
+    for (index, step) in open.steps.iter().enumerate() {
+        let is_valid = |tps: f64| tps.is_finite() && tps >= 0.0;
+        found.rule(is_valid(step.from_tps) && is_valid(step.to_tps), || {
+            format!(
+                "rates of step {} must be finite and not negative, got {} and {}",
+                index + 1,
+                step.from_tps,
+                step.to_tps
+            )
+        });
+    }
+    let last = open.steps.len().saturating_sub(1);
+    let offers = open.steps.iter().enumerate().any(|(index, step)| {
+        step.to_tps > 0.0 && index == last
+            || step.duration_ns > 0 && step.from_tps + step.to_tps > 0.0
+    });
+    found.rule_with_hint(
+        offers,
+        || "arrivals.steps must offer a rate above 0 somewhere".into(),
+        "leave the rate out for a closed loop",
+    );
+    found.rule(open.latency_limit_ns != Some(0), || "latency_limit_ns must be above 0".into());
+}
+
+fn is_rate(rate: f64) -> bool {
+    rate.is_finite() && rate > 0.0
+}
+
+#[derive(Default)]
+struct Found(Vec<Refusal>);
+
+impl Found {
+    fn rule(&mut self, holds: bool, message: impl FnOnce() -> String) {
+        self.rule_with_hint(holds, message, "correct the job");
+    }
+
+    fn rule_with_hint(&mut self, holds: bool, message: impl FnOnce() -> String, hint: &str) {
+        if !holds {
+            self.0.push(Refusal::new(ErrorKind::Job, message(), hint));
+        }
+    }
+
+    fn within(&mut self, name: &str, value: u64, least: u64, most: u64) {
+        self.rule((least..=most).contains(&value), || {
+            format!("{name} must be {least} to {most}, got {value}")
+        });
+    }
+}

@@ -1,0 +1,340 @@
+//! A job that was checked, and everything about it that does not change while it runs.
+
+mod check;
+mod statement;
+
+use std::fmt;
+use std::sync::Arc;
+
+use pgdyno_script::{BUILTINS, Script, ScriptError, Value, VariableTable, find_builtin, parse};
+use pgdyno_wire::Login;
+
+pub use self::check::init as check_init;
+pub use self::statement::{Statement, StatementKind};
+use crate::contract::job::{Arrivals, Job, LoadWork, Protocol, ScriptSource, ScriptText, Target};
+use crate::contract::record::{ErrorKind, Failure, ScriptShape, StatementShape};
+use crate::tally::Layout;
+
+/// What stands against a job: an error record without its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub kind: ErrorKind,
+    pub message: String,
+    pub hint: String,
+    pub sqlstate: Option<String>,
+    pub script: Option<String>,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+}
+
+impl Refusal {
+    pub fn new(kind: ErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
+        Refusal {
+            kind,
+            message: message.into(),
+            hint: hint.into(),
+            sqlstate: None,
+            script: None,
+            line: None,
+            column: None,
+        }
+    }
+
+    /// The record of it.
+    pub fn at(&self, time_ns: u64) -> Failure {
+        let Refusal { kind, message, hint, sqlstate, script, line, column } = self.clone();
+        Failure { time_ns, kind, message, hint, sqlstate, script, line, column }
+    }
+}
+
+impl From<ScriptError> for Refusal {
+    fn from(error: ScriptError) -> Refusal {
+        let fault = &*error;
+        Refusal {
+            script: Some(fault.script.clone()),
+            line: Some(fault.line as u32),
+            column: Some(fault.column as u32),
+            ..Refusal::new(
+                ErrorKind::Script,
+                error.to_string().split("\nhint: ").next().unwrap_or_default(),
+                fault.hint.clone().unwrap_or_default(),
+            )
+        }
+    }
+}
+
+/// A script, and its statements ready to be sent.
+#[derive(Debug)]
+pub struct PlannedScript {
+    pub name: String,
+    pub script: Script,
+    pub statements: Vec<Statement>,
+    pub reads_only: bool,
+    /// It has DDL, so a table that is missing before the load may be there when it is used.
+    pub makes_objects: bool,
+}
+
+/// A load job, checked.
+pub struct Plan {
+    pub work: LoadWork,
+    pub target: Target,
+    pub login: Login,
+    pub scripts: Vec<PlannedScript>,
+    /// Weight of each script.
+    pub weights: Vec<u32>,
+    pub variables: Arc<VariableTable>,
+    pub layout: Layout,
+    /// What the scripts' author should know: text and line.
+    pub notices: Vec<String>,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl Plan {
+    /// Check a job and read its scripts.
+    ///
+    /// Errors: everything that is wrong with the job, or the first fault of each script.
+    pub fn new(job: &Job, work: &LoadWork) -> Result<Plan, Vec<Refusal>> {
+        let mut refusals = check::job(job);
+        refusals.extend(check::load(work));
+        let mut variables = VariableTable::new();
+        // Named first, so that they exist whether or not a script reads them.
+        for name in ["scale", "client_id", "random_seed", "default_seed"] {
+            variables.intern(name);
+        }
+        let mut scripts = Vec::new();
+        for source in &work.scripts {
+            match read_script(source, scripts.len(), work, &mut variables) {
+                Ok(script) => scripts.push(script),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        if !refusals.is_empty() {
+            return Err(refusals);
+        }
+        let statement_counts: Vec<_> =
+            scripts.iter().map(|script| script.statements.len()).collect();
+        let notices = scripts.iter().flat_map(|script| {
+            let show = |notice: &pgdyno_script::Notice| {
+                format!("{}, line {}: {}", script.name, notice.line, notice.message)
+            };
+            script.script.notices.iter().map(show).collect::<Vec<_>>()
+        });
+        Ok(Plan {
+            login: login(&job.target, work.read_only),
+            target: job.target.clone(),
+            weights: work.scripts.iter().map(|script| script.weight).collect(),
+            layout: Layout::new(&statement_counts, matches!(work.arrivals, Arrivals::Open(_))),
+            notices: notices.collect(),
+            work: work.clone(),
+            variables: Arc::new(variables),
+            scripts,
+        })
+    }
+
+    pub fn client_count(&self) -> u32 {
+        match &self.work.arrivals {
+            Arrivals::Closed(closed) => closed.clients,
+            Arrivals::Open(open) => open.clients,
+        }
+    }
+
+    /// Threads without a client are not started.
+    pub fn thread_count(&self) -> u32 {
+        u32::from(self.work.threads).min(self.client_count())
+    }
+
+    /// As in the `hello` record.
+    pub fn shapes(&self) -> Vec<ScriptShape> {
+        let statement = |statement: &Statement| StatementShape {
+            line: statement.line,
+            text: statement.text.clone(),
+        };
+        self.scripts
+            .iter()
+            .zip(&self.weights)
+            .map(|(script, &weight)| ScriptShape {
+                name: script.name.clone(),
+                weight,
+                reads_only: script.reads_only,
+                statements: script.statements.iter().map(statement).collect(),
+            })
+            .collect()
+    }
+
+    /// Some script reads `:scale` and the job does not give it.
+    pub fn needs_scale(&self) -> bool {
+        !self.work.variables.contains_key("scale")
+            && self
+                .work
+                .scripts
+                .iter()
+                .any(|script| matches!(script.source, ScriptText::Builtin(_)))
+    }
+
+    /// Values of `:client_id`, `:random_seed` and `:default_seed`.
+    pub fn presets(&self, client_id: u32, default_seed: i64) -> [(&'static str, Value); 3] {
+        [
+            ("client_id", Value::Int(i64::from(client_id))),
+            ("random_seed", Value::Int(self.work.seed as i64)),
+            ("default_seed", Value::Int(default_seed)),
+        ]
+    }
+}
+
+fn login(target: &Target, read_only: bool) -> Login {
+    let mut parameters = vec![
+        ("database".to_owned(), target.database.clone()),
+        ("application_name".to_owned(), target.application_name.clone()),
+    ];
+    parameters.extend(target.options.iter().map(|(name, value)| (name.clone(), value.clone())));
+    if read_only {
+        parameters.push(("default_transaction_read_only".to_owned(), "on".to_owned()));
+    }
+    Login {
+        user: target.user.clone(),
+        password: target.password.clone(),
+        parameters,
+        tls_server_end_point: None,
+    }
+}
+
+fn read_script(
+    source: &ScriptSource,
+    number: usize,
+    work: &LoadWork,
+    variables: &mut VariableTable,
+) -> Result<PlannedScript, Refusal> {
+    let text = match &source.source {
+        ScriptText::Text(text) => text.as_str(),
+        ScriptText::Builtin(name) => find_builtin(name).map_err(|_| unknown_builtin(name))?.text,
+    };
+    let script = parse(&source.name, text, variables)?;
+    let refuse = |message: &str, hint: &str| {
+        let message = format!("script \"{}\" {message}", source.name);
+        Err(Refusal {
+            script: Some(source.name.clone()),
+            ..Refusal::new(ErrorKind::Script, message, hint)
+        })
+    };
+    if script.uses_shell() && !work.allow_shell {
+        return refuse(
+            "runs shell commands, which the job does not allow",
+            "give --allow-shell if you trust the script",
+        );
+    }
+    if work.protocol == Protocol::Simple {
+        if script.uses_pipeline() {
+            return refuse(
+                "uses a pipeline, which the simple protocol does not have",
+                "choose the extended or prepared protocol (-M)",
+            );
+        }
+    } else {
+        script.check_parameters()?;
+    }
+    if script.sql_commands().any(|command| command.parameters.len() > usize::from(u16::MAX)) {
+        return refuse("has a statement with more than 65,535 variables", "split the statement");
+    }
+    let statements: Vec<_> = script
+        .sql_commands()
+        .enumerate()
+        .map(|(index, command)| Statement::new(command, &format!("P{number}_{index}")))
+        .collect();
+    Ok(PlannedScript {
+        name: source.name.clone(),
+        reads_only: script.reads_only(),
+        makes_objects: statements.iter().any(|statement| statement.kind == StatementKind::Ddl),
+        statements,
+        script,
+    })
+}
+
+fn unknown_builtin(name: &str) -> Refusal {
+    let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+    Refusal::new(
+        ErrorKind::Job,
+        format!("builtin script \"{name}\" is not one, or not the beginning of only one"),
+        format!("built-in scripts are {}", names.join(", ")),
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::contract::corpus;
+    use crate::contract::job::{SslMode, Work};
+
+    fn job(change: impl FnOnce(&mut LoadWork)) -> Job {
+        let mut job = corpus::jobs().remove(0);
+        job.target.sslmode = SslMode::Disable;
+        let Work::Load(work) = &mut job.work else { panic!("the first job of the corpus loads") };
+        change(work);
+        job
+    }
+
+    fn planned(change: impl FnOnce(&mut LoadWork)) -> Result<Plan, Vec<Refusal>> {
+        let job = job(change);
+        let Work::Load(work) = &job.work else { unreachable!() };
+        Plan::new(&job, work)
+    }
+
+    /// A plan for tests that only need one.
+    pub(crate) fn plan() -> Plan {
+        planned(|_| {}).expect("the corpus is valid")
+    }
+
+    fn text(work: &mut LoadWork, text: &str) {
+        work.scripts[0].source = ScriptText::Text(text.to_owned());
+        work.scripts[0].name = "orders.sql".to_owned();
+    }
+
+    #[test]
+    fn a_fault_in_a_script_has_its_place() {
+        let refusals = planned(|work| text(work, "SELECT 1;\n\\set x 1 +\n")).unwrap_err();
+        let [refusal] = refusals.as_slice() else { panic!("{refusals:?}") };
+        assert_eq!(refusal.kind, ErrorKind::Script);
+        assert_eq!((refusal.script.as_deref(), refusal.line), (Some("orders.sql"), Some(2)));
+        assert!(refusal.column.is_some() && refusal.message.contains('^'), "{refusal:?}");
+    }
+
+    #[test]
+    fn everything_wrong_with_a_job_is_said_at_once() {
+        let refusals = planned(|work| {
+            work.threads = 0;
+            work.max_tries = 0;
+            work.count_interval_ns = 7;
+            text(work, "\\nonsense\n");
+        })
+        .unwrap_err();
+        let said: Vec<_> = refusals.iter().map(|refusal| refusal.message.as_str()).collect();
+        for part in ["threads", "max_tries", "count_interval_ns", "nonsense"] {
+            assert!(said.iter().any(|message| message.contains(part)), "{part}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn shell_commands_and_pipelines_are_refused_where_they_may_not_be() {
+        let shell = planned(|work| {
+            work.allow_shell = false;
+            text(work, "\\shell true\n");
+        });
+        assert!(shell.unwrap_err()[0].message.contains("shell"));
+        let pipeline = planned(|work| {
+            work.protocol = Protocol::Simple;
+            text(work, "\\startpipeline\nSELECT 1;\n\\endpipeline\n");
+        });
+        assert!(pipeline.unwrap_err()[0].message.contains("pipeline"));
+    }
+
+    #[test]
+    fn a_read_only_load_says_so_when_it_logs_in() {
+        let plan = planned(|work| work.read_only = true).expect("valid");
+        let read_only = ("default_transaction_read_only".to_owned(), "on".to_owned());
+        assert!(plan.login.parameters.contains(&read_only));
+    }
+}

@@ -1,0 +1,85 @@
+//! Where a server listens.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
+};
+
+use crate::contract::job::HostPort;
+
+/// One address to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "socket {}", path.display()),
+            Address::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Addresses of `host`, in the order of the resolver. A name that begins with `/` is a directory.
+pub fn resolve(host: &HostPort) -> io::Result<Vec<Address>> {
+    if host.host.starts_with('/') {
+        let name = format!(".s.PGSQL.{}", host.port);
+        return Ok(vec![Address::Unix(PathBuf::from(&host.host).join(name))]);
+    }
+    Ok((host.host.as_str(), host.port).to_socket_addrs()?.map(Address::Tcp).collect())
+}
+
+impl Address {
+    /// A non-blocking socket whose connecting has begun; true when it is done already.
+    ///
+    /// Errors: `WouldBlock` when the backlog of a Unix socket is full.
+    pub(super) fn begin(&self) -> io::Result<(rustix::fd::OwnedFd, bool)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let open = |family| socket_with(family, SocketType::STREAM, flags, None);
+        match self {
+            Address::Unix(path) => {
+                let socket = open(AddressFamily::UNIX)?;
+                connect(&socket, &SocketAddrUnix::new(path.as_path())?)?;
+                Ok((socket, true))
+            }
+            Address::Tcp(address) => {
+                let family =
+                    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+                let socket = open(family)?;
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                sockopt::set_socket_keepalive(&socket, true)?;
+                match connect(&socket, address) {
+                    Ok(()) => Ok((socket, true)),
+                    Err(rustix::io::Errno::INPROGRESS) => Ok((socket, false)),
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_becomes_the_socket_in_it() {
+        let host = HostPort { host: "/run/postgresql".into(), port: 5433 };
+        let expected = Address::Unix("/run/postgresql/.s.PGSQL.5433".into());
+        assert_eq!(resolve(&host).expect("no lookup"), vec![expected]);
+    }
+
+    #[test]
+    fn a_number_needs_no_lookup() {
+        let host = HostPort { host: "127.0.0.1".into(), port: 5432 };
+        let expected = Address::Tcp("127.0.0.1:5432".parse().expect("valid"));
+        assert_eq!(resolve(&host).expect("a number"), vec![expected]);
+    }
+}

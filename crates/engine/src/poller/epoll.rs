@@ -1,0 +1,234 @@
+//! The poller that every Linux has: level-triggered epoll and one absolute timerfd.
+//!
+//! Not mio: it rounds waits up to whole milliseconds, which ruins an open loop's latencies.
+
+use std::io;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use super::{Address, Event, Token, Waker};
+use crate::clock::{NEVER_NS, now_ns};
+
+/// Sockets handled between two looks at the clock for timers: a longer batch would save few calls
+/// and delay them.
+const BATCH: usize = 64;
+/// One for all connections: a receive buffer each would be 500 MiB at 8,000 of them.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+const TIMER: u64 = u64::MAX;
+const WAKER: u64 = u64::MAX - 1;
+
+struct Socket {
+    fd: OwnedFd,
+    connecting: bool,
+    /// What the kernel did not take yet; while there is some, writability is waited for.
+    unsent: Vec<u8>,
+}
+
+/// See the module's text.
+pub struct Epoll {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// When the timer will fire, `NEVER_NS` when it is not armed.
+    armed_ns: u64,
+    waker: Waker,
+    sockets: Vec<Option<Socket>>,
+    events: Vec<epoll::Event>,
+    buffer: Box<[u8]>,
+}
+
+impl std::fmt::Debug for Epoll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoll").field("armed_ns", &self.armed_ns).finish_non_exhaustive()
+    }
+}
+
+impl Epoll {
+    pub(super) fn new(waker: Waker) -> io::Result<Epoll> {
+        let poller = Epoll {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            timer: timerfd_create(
+                TimerfdClockId::Monotonic,
+                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+            )?,
+            armed_ns: NEVER_NS,
+            waker,
+            sockets: Vec::new(),
+            events: Vec::with_capacity(BATCH),
+            buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+        };
+        let add = |fd: &OwnedFd, data| {
+            epoll::add(&poller.epoll, fd, EventData::new_u64(data), EventFlags::IN)
+        };
+        add(&poller.timer, TIMER)?;
+        add(&poller.waker.0, WAKER)?;
+        Ok(poller)
+    }
+
+    pub(super) fn connect(&mut self, token: Token, address: &Address) -> io::Result<bool> {
+        let (fd, connected) = address.begin()?;
+        let interest = if connected { EventFlags::IN } else { EventFlags::OUT };
+        epoll::add(&self.epoll, &fd, EventData::new_u64(u64::from(token)), interest)?;
+        let index = token as usize;
+        if self.sockets.len() <= index {
+            self.sockets.resize_with(index + 1, || None);
+        }
+        assert!(self.sockets[index].is_none(), "token {token} has a connection already");
+        self.sockets[index] = Some(Socket { fd, connecting: !connected, unsent: Vec::new() });
+        Ok(connected)
+    }
+
+    #[inline]
+    pub(super) fn send(&mut self, token: Token, bytes: &[u8]) {
+        let Some(Some(socket)) = self.sockets.get_mut(token as usize) else { return };
+        if !socket.unsent.is_empty() {
+            socket.unsent.extend_from_slice(bytes);
+            return;
+        }
+        match send(&socket.fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(sent) if sent == bytes.len() => {}
+            Ok(sent) => keep_unsent(&self.epoll, token, socket, &bytes[sent..]),
+            Err(Errno::AGAIN) => keep_unsent(&self.epoll, token, socket, bytes),
+            // Subtle: a broken connection may hold the server's last words. It is readable until
+            // they are read, and then reported as closed.
+            Err(_) => {}
+        }
+    }
+
+    pub(super) fn close(&mut self, token: Token) {
+        // Closing the descriptor takes it out of epoll: nobody else holds it.
+        if let Some(socket) = self.sockets.get_mut(token as usize) {
+            *socket = None;
+        }
+    }
+
+    pub(super) fn is_sending(&self, token: Token) -> bool {
+        let socket = self.sockets.get(token as usize).and_then(Option::as_ref);
+        socket.is_some_and(|socket| !socket.unsent.is_empty())
+    }
+
+    #[inline]
+    pub(super) fn wait(
+        &mut self,
+        until_ns: u64,
+        on_event: &mut impl FnMut(Event<'_>),
+    ) -> io::Result<()> {
+        let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let timeout = if until_ns == 0 { Some(&no_wait) } else { None };
+        if until_ns != 0 {
+            self.arm(until_ns)?;
+        }
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        let waited = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout);
+        for event in &events {
+            match event.data.u64() {
+                TIMER => self.armed_ns = 0,
+                WAKER => {
+                    let _ = rustix::io::read(&self.waker.0, &mut [0_u8; 8]);
+                }
+                token => self.on_ready(token as Token, event.flags, on_event),
+            }
+        }
+        self.events = events;
+        match waited {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Have the timer fire at `until_ns`, sparing the system call where it can be spared.
+    fn arm(&mut self, until_ns: u64) -> io::Result<()> {
+        // Subtle: a timer that fired stays readable until it is set anew, so 0 must not match.
+        if self.armed_ns == until_ns {
+            return Ok(());
+        }
+        let seconds = |ns: u64| Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        };
+        // All zeros disarms; an instant in the past fires at once.
+        let at = if until_ns == NEVER_NS { seconds(0) } else { seconds(until_ns) };
+        let timer = Itimerspec { it_interval: seconds(0), it_value: at };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer)?;
+        self.armed_ns = until_ns;
+        Ok(())
+    }
+
+    #[inline]
+    fn on_ready(&mut self, token: Token, ready: EventFlags, on_event: &mut impl FnMut(Event<'_>)) {
+        let Some(Some(socket)) = self.sockets.get_mut(token as usize) else { return };
+        if socket.connecting || ready.contains(EventFlags::OUT) {
+            if let Err(error) = on_writable(&self.epoll, token, socket, on_event) {
+                self.close(token);
+                on_event(Event::Closed { token, error: Some(error) });
+                return;
+            }
+            if !ready.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+                return;
+            }
+        }
+        match recv(&socket.fd, &mut *self.buffer, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => {
+                self.close(token);
+                on_event(Event::Closed { token, error: None });
+            }
+            Ok((_, length)) => {
+                let at_ns = now_ns();
+                on_event(Event::Received { token, bytes: &self.buffer[..length], at_ns });
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => {
+                self.close(token);
+                on_event(Event::Closed { token, error: Some(error.into()) });
+            }
+        }
+    }
+}
+
+#[cold]
+fn keep_unsent(epoll: &OwnedFd, token: Token, socket: &mut Socket, rest: &[u8]) {
+    socket.unsent.extend_from_slice(rest);
+    watch(epoll, token, socket, EventFlags::IN | EventFlags::OUT);
+}
+
+fn watch(epoll: &OwnedFd, token: Token, socket: &Socket, interest: EventFlags) {
+    epoll::modify(epoll, &socket.fd, EventData::new_u64(u64::from(token)), interest)
+        .expect("a registered descriptor can be modified");
+}
+
+/// The connection is made, or takes bytes again.
+#[cold]
+fn on_writable(
+    epoll: &OwnedFd,
+    token: Token,
+    socket: &mut Socket,
+    on_event: &mut impl FnMut(Event<'_>),
+) -> io::Result<()> {
+    if socket.connecting {
+        sockopt::socket_error(&socket.fd)??;
+        socket.connecting = false;
+        watch(epoll, token, socket, EventFlags::IN);
+        on_event(Event::Connected(token));
+        return Ok(());
+    }
+    match send(&socket.fd, &socket.unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+        Ok(sent) => drop(socket.unsent.drain(..sent)),
+        Err(Errno::AGAIN | Errno::INTR) => {}
+        // As in `send`: what can still be read comes first.
+        Err(_) => socket.unsent.clear(),
+    }
+    if socket.unsent.is_empty() {
+        socket.unsent = Vec::new();
+        watch(epoll, token, socket, EventFlags::IN);
+    }
+    Ok(())
+}

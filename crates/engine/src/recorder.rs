@@ -1,0 +1,250 @@
+//! One thread's counting: the epoch that runs, and handing over the one that ended.
+
+use std::sync::mpsc::{Receiver, Sender};
+
+use crate::contract::record::PhaseName;
+use crate::load::{Message, ThreadId};
+use crate::tally::{Ended, HistogramSet, Layout, OWNERS, Outcome, Owner, Tally};
+use crate::timeline::Timeline;
+
+/// Traffic of one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub round_trips: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+impl Traffic {
+    pub fn merge(&mut self, other: Traffic) {
+        self.round_trips += other.round_trips;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+    }
+}
+
+/// What a thread has at an instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Levels {
+    pub in_flight: u64,
+    pub backlog: u64,
+    pub connections: u64,
+}
+
+/// Everything one thread counted in one epoch.
+#[derive(Debug)]
+pub struct Epoch {
+    pub thread: ThreadId,
+    pub end_ns: u64,
+    pub phase: PhaseName,
+    /// By owner.
+    pub tallies: [Tally; 3],
+    /// By owner; handed over on a coarser grid.
+    pub histograms: [Option<Box<HistogramSet>>; 3],
+    pub has_histograms: bool,
+    pub levels: Levels,
+    pub traffic: Traffic,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Recorder {
+    pub layout: Layout,
+    thread: ThreadId,
+    latency_limit_ns: Option<u64>,
+    count_interval_ns: u64,
+    histogram_interval_ns: u64,
+    timeline: Timeline,
+    /// End of the epoch that runs.
+    boundary_ns: u64,
+    last_boundary_ns: u64,
+    owner: Owner,
+    tallies: [Tally; 3],
+    histograms: [Option<Box<HistogramSet>>; 3],
+    pub traffic: Traffic,
+    pub committed_count: u64,
+    sender: Sender<Message>,
+    /// Sets the collector has emptied.
+    spares: Receiver<Box<HistogramSet>>,
+}
+
+/// What a recorder needs to know.
+#[derive(Debug)]
+pub struct RecorderSetup {
+    pub layout: Layout,
+    pub thread: ThreadId,
+    pub latency_limit_ns: Option<u64>,
+    pub count_interval_ns: u64,
+    pub histogram_interval_ns: u64,
+    pub sender: Sender<Message>,
+    pub spares: Receiver<Box<HistogramSet>>,
+}
+
+impl Recorder {
+    pub fn new(setup: RecorderSetup, timeline: Timeline) -> Recorder {
+        let empty = || Tally::new(setup.layout.script_count());
+        let mut recorder = Recorder {
+            tallies: [empty(), empty(), empty()],
+            layout: setup.layout,
+            thread: setup.thread,
+            latency_limit_ns: setup.latency_limit_ns,
+            count_interval_ns: setup.count_interval_ns,
+            histogram_interval_ns: setup.histogram_interval_ns,
+            timeline,
+            boundary_ns: 0,
+            last_boundary_ns: timeline.connect_ns,
+            owner: Owner::Warm,
+            histograms: [const { None }; 3],
+            traffic: Traffic::default(),
+            committed_count: 0,
+            sender: setup.sender,
+            spares: setup.spares,
+        };
+        recorder.set_timeline(timeline);
+        recorder
+    }
+
+    pub fn set_timeline(&mut self, timeline: Timeline) {
+        self.timeline = timeline;
+        self.boundary_ns = timeline.next_boundary(self.last_boundary_ns, self.count_interval_ns);
+        self.owner = owner_at(&timeline, self.last_boundary_ns);
+    }
+
+    /// When the running epoch ends.
+    #[inline]
+    pub fn boundary_ns(&self) -> u64 {
+        self.boundary_ns
+    }
+
+    /// The owner of what happens now, in a closed loop.
+    #[inline]
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// End the running epoch; to be called in order for every boundary that was passed.
+    pub fn rotate(&mut self, levels: Levels) {
+        let end_ns = self.boundary_ns;
+        let has_histograms =
+            self.timeline.is_histogram_boundary(end_ns, self.histogram_interval_ns);
+        self.hand_over(end_ns, levels, has_histograms);
+        self.last_boundary_ns = end_ns;
+        self.boundary_ns = self.timeline.next_boundary(end_ns, self.count_interval_ns);
+        self.owner = owner_at(&self.timeline, end_ns);
+    }
+
+    /// Hand over what was counted up to `end_ns`, the end of the thread.
+    pub fn finish(&mut self, end_ns: u64) {
+        self.hand_over(end_ns.max(self.last_boundary_ns), Levels::default(), true);
+    }
+
+    fn hand_over(&mut self, end_ns: u64, levels: Levels, has_histograms: bool) {
+        let empty = || Tally::new(self.layout.script_count());
+        let tallies = std::mem::replace(&mut self.tallies, [empty(), empty(), empty()]);
+        let histograms =
+            if has_histograms { std::mem::take(&mut self.histograms) } else { [const { None }; 3] };
+        let epoch = Epoch {
+            thread: self.thread,
+            end_ns,
+            phase: self.timeline.phase_at(end_ns.saturating_sub(1)).0,
+            tallies,
+            histograms,
+            has_histograms,
+            levels,
+            traffic: std::mem::take(&mut self.traffic),
+        };
+        // It fails only when the coordinator is gone, and then nobody counts.
+        let _ = self.sender.send(Message::Epoch(Box::new(epoch)));
+    }
+
+    #[inline]
+    pub fn statement(&mut self, owner: Owner, script: usize, statement: usize, ns: u64) {
+        let set = set_of(&mut self.histograms, &self.spares, &self.layout, owner);
+        set.statement(&self.layout, script, statement, ns);
+    }
+
+    pub fn attempt(&mut self, owner: Owner, script: usize, ns: u64) {
+        let set = set_of(&mut self.histograms, &self.spares, &self.layout, owner);
+        set.attempt(&self.layout, script, ns);
+    }
+
+    /// A transaction started: counted at once in an open loop, at its end in a closed one.
+    #[inline]
+    pub fn started(&mut self, owner: Owner, script: usize) {
+        if self.layout.is_open_loop() {
+            self.tallies[owner as usize].scripts[script].started += 1;
+        }
+    }
+
+    #[inline]
+    pub fn ended(&mut self, owner: Owner, script: usize, ended: &Ended) {
+        let latency_ns = ended.ended_ns.saturating_sub(ended.scheduled_ns);
+        let is_open_loop = self.layout.is_open_loop();
+        let limit_ns = self.latency_limit_ns;
+        let tally = &mut self.tallies[owner as usize].scripts[script];
+        tally.started += u64::from(!is_open_loop);
+        tally.retries += u64::from(ended.retries);
+        match ended.outcome {
+            Outcome::Completed => {
+                tally.completed += 1;
+                tally.retried += u64::from(ended.retries > 0);
+                tally.late += u64::from(limit_ns.is_some_and(|limit| latency_ns > limit));
+                tally.latency_sum_ns += latency_ns;
+                self.committed_count += 1;
+                let set = set_of(&mut self.histograms, &self.spares, &self.layout, owner);
+                set.transaction(&self.layout, script, ended);
+            }
+            Outcome::Failed(code) => {
+                tally.failed += 1;
+                *tally.failures.entry(code).or_default() += 1;
+            }
+        }
+    }
+
+    /// A transaction that will not end.
+    pub fn unfinished(&mut self, owner: Owner, script: usize, retries: u16) {
+        let is_open_loop = self.layout.is_open_loop();
+        let tally = &mut self.tallies[owner as usize].scripts[script];
+        tally.started += u64::from(!is_open_loop);
+        tally.unfinished += 1;
+        tally.retries += u64::from(retries);
+    }
+
+    pub fn scheduled(&mut self, owner: Owner, count: u64) {
+        self.tallies[owner as usize].scheduled += count;
+    }
+
+    pub fn skipped(&mut self, owner: Owner) {
+        self.tallies[owner as usize].skipped += 1;
+    }
+
+    pub fn not_started(&mut self, owner: Owner) {
+        self.tallies[owner as usize].not_started += 1;
+    }
+}
+
+/// The owner's histograms, made when a first value comes.
+#[inline]
+fn set_of<'a>(
+    histograms: &'a mut [Option<Box<HistogramSet>>; 3],
+    spares: &Receiver<Box<HistogramSet>>,
+    layout: &Layout,
+    owner: Owner,
+) -> &'a mut HistogramSet {
+    histograms[owner as usize].get_or_insert_with(|| {
+        spares.try_recv().unwrap_or_else(|_| Box::new(HistogramSet::new(layout)))
+    })
+}
+
+/// The owner of what begins, or in a closed loop ends, at an instant.
+pub fn owner_at(timeline: &Timeline, at_ns: u64) -> Owner {
+    match timeline.phase_at(at_ns).0 {
+        PhaseName::Measure => Owner::Measure,
+        PhaseName::Drain => Owner::Drain,
+        _ => Owner::Warm,
+    }
+}
+
+/// Number of owners, and the phase each stands for.
+pub const OWNER_PHASES: [(Owner, PhaseName); 3] =
+    [(OWNERS[0], PhaseName::Warm), (OWNERS[1], PhaseName::Measure), (OWNERS[2], PhaseName::Drain)];

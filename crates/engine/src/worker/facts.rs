@@ -1,0 +1,59 @@
+//! What a thread knows about itself: whether it was the bottleneck.
+
+use crate::clock::thread_cpu_ns;
+use crate::histogram::Histogram;
+use crate::timeline::Timeline;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// CPU time and time runnable without a core, at the begin and end of the measured phase.
+    begin: Usage,
+    end: Usage,
+    /// How late timers fired while a client was free.
+    pub timer_lag: Histogram,
+    pub round_trip: Histogram,
+    pub commits_in_doubt: u64,
+    /// Age of each transaction that had not ended when the drain ended.
+    pub unfinished_ages_ns: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    cpu_ns: u64,
+    starved_ns: u64,
+}
+
+impl Facts {
+    /// Read the counters when a boundary is one of the measured phase's ends.
+    pub(super) fn at_boundary(&mut self, boundary_ns: u64, timeline: &Timeline) {
+        if boundary_ns == timeline.measure_ns {
+            self.begin = read();
+        }
+        if boundary_ns == timeline.drain_ns {
+            self.end = read();
+        }
+    }
+
+    /// Shares of the measured phase: on a core, and runnable without one.
+    pub fn ratios(&self, measured_ns: u64) -> (f64, f64) {
+        let share = |end: u64, begin: u64| match measured_ns {
+            0 => 0.0,
+            measured_ns => end.saturating_sub(begin) as f64 / measured_ns as f64,
+        };
+        (
+            share(self.end.cpu_ns, self.begin.cpu_ns),
+            share(self.end.starved_ns, self.begin.starved_ns),
+        )
+    }
+}
+
+fn read() -> Usage {
+    Usage { cpu_ns: thread_cpu_ns(), starved_ns: starved_ns().unwrap_or(0) }
+}
+
+/// Second number of schedstat; a kernel without it says nothing, and is believed idle.
+fn starved_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,267 @@
+//! Transactions begin and end.
+
+use super::{Stage, Task, TaskEnd, Worker};
+use crate::client::{Client, Current, End};
+use crate::clock::now_ns;
+use crate::contract::job::Measure;
+use crate::load::Message;
+use crate::recorder::owner_at;
+use crate::tally::{Ended, Owner};
+
+/// Ages that are kept of transactions without an end; of more, evenly chosen ones.
+const MAX_AGES: usize = 10_000;
+
+impl<'s, F, M> Worker<'s, F, M>
+where
+    F: Future<Output = TaskEnd>,
+    M: Fn(Client<'s>, Task) -> F,
+{
+    /// A client has nothing to do.
+    #[inline]
+    pub(super) fn client_is_free(&mut self, index: u32) {
+        let is_loading =
+            self.stage == Stage::Load || self.stage == Stage::Drain && self.arrivals.is_some();
+        if !is_loading || !self.shard.borrow().clients.states[index as usize].is_up() {
+            return;
+        }
+        let free_ns = now_ns();
+        if self.arrivals.is_none() {
+            self.start_closed(index, free_ns);
+        } else if let Some(scheduled_ns) = self.take_due(free_ns) {
+            self.start_transaction(index, scheduled_ns, free_ns);
+        } else {
+            self.free.push_back((index, free_ns));
+        }
+    }
+
+    /// Closed loop: the next transaction follows at once.
+    #[inline]
+    fn start_closed(&mut self, index: u32, now_ns: u64) {
+        if now_ns >= self.timeline.drain_ns {
+            return;
+        }
+        if now_ns >= self.timeline.measure_ns {
+            let shard = &mut *self.shard.borrow_mut();
+            let client = &mut shard.clients.states[index as usize];
+            if client.transactions_left == 0 {
+                return;
+            }
+            client.transactions_left -= 1;
+            if client.transactions_left == 0 {
+                self.clients_left -= 1;
+            }
+        }
+        self.start_transaction(index, now_ns, now_ns);
+    }
+
+    /// Open loop: the oldest arrival that is due; what came too late to keep its limit is skipped.
+    #[inline]
+    fn take_due(&mut self, now_ns: u64) -> Option<u64> {
+        let arrivals = self.arrivals.as_mut()?;
+        loop {
+            let scheduled_ns = arrivals.next_ns(self.timeline.drain_ns);
+            if scheduled_ns > now_ns {
+                return None;
+            }
+            arrivals.take();
+            let limit_ns = arrivals.latency_limit_ns.unwrap_or(u64::MAX);
+            if now_ns - scheduled_ns <= limit_ns {
+                return Some(scheduled_ns);
+            }
+            let owner = owner_at(&self.timeline, scheduled_ns);
+            self.shard.borrow_mut().recorder.skipped(owner);
+        }
+    }
+
+    /// Open loop: give due arrivals to the clients that have been free longest.
+    pub(super) fn start_due(&mut self) {
+        if self.stage < Stage::Load || self.stage > Stage::Drain {
+            return;
+        }
+        while let Some(&(index, free_ns)) = self.free.front() {
+            if !self.shard.borrow().clients.states[index as usize].is_up() {
+                // It comes back when it is connected again.
+                self.free.pop_front();
+                continue;
+            }
+            let started_ns = now_ns();
+            let Some(scheduled_ns) = self.take_due(started_ns) else { break };
+            self.free.pop_front();
+            if free_ns <= scheduled_ns {
+                self.facts.timer_lag.record(started_ns - scheduled_ns);
+            }
+            self.start_transaction(index, scheduled_ns, started_ns);
+        }
+    }
+
+    #[inline]
+    fn start_transaction(&mut self, index: u32, scheduled_ns: u64, started_ns: u64) {
+        let script = self.choose_script();
+        {
+            let shard = &mut *self.shard.borrow_mut();
+            let owner = owner_at(&self.timeline, scheduled_ns);
+            shard.recorder.started(owner, script);
+            shard.clients.states[index as usize].current =
+                Some(Current { script, scheduled_ns, started_ns, owner, retries: 0 });
+        }
+        self.in_flight += 1;
+        self.begin_task(index, Task::Transaction { script, started_ns });
+    }
+
+    #[inline]
+    pub(super) fn on_transaction_end(&mut self, index: u32, end: End) {
+        self.in_flight -= 1;
+        {
+            let shard = &mut *self.shard.borrow_mut();
+            let current = shard.clients.states[index as usize].current.take();
+            // Subtle: without one, it was counted as unfinished when the drain ended. If its commit
+            // got through all the same, the table has its rows.
+            match (current, end) {
+                (Some(current), End::Ended { outcome, ended_ns }) => {
+                    let ended = Ended {
+                        scheduled_ns: current.scheduled_ns,
+                        started_ns: current.started_ns,
+                        ended_ns,
+                        retries: current.retries,
+                        outcome,
+                    };
+                    let owner = self.owner(&shard.recorder, current.owner);
+                    shard.recorder.ended(owner, current.script, &ended);
+                }
+                (_, End::Ended { outcome: crate::tally::Outcome::Completed, .. }) => {
+                    shard.recorder.committed_count += 1;
+                }
+                _ => {}
+            }
+        }
+        self.client_is_free(index);
+    }
+
+    fn owner(&self, recorder: &crate::recorder::Recorder, by_schedule: Owner) -> Owner {
+        if self.arrivals.is_some() { by_schedule } else { recorder.owner() }
+    }
+
+    /// End the thread's load when nothing is left to do.
+    pub(super) fn end_if_idle(&mut self) {
+        match self.stage {
+            Stage::Load if self.in_flight == 0 && self.is_bounded_work_done() => {
+                let last_ns = self.shard.borrow().now_ns;
+                if !self.is_work_reported {
+                    self.is_work_reported = true;
+                    self.tell(Message::WorkDone { last_ns });
+                }
+            }
+            Stage::Drain if self.in_flight == 0 && self.is_backlog_empty() => {
+                self.stage = Stage::Over;
+            }
+            Stage::Cancel => {
+                let now_ns = self.shard.borrow().now_ns;
+                let is_quiet = self.in_flight == 0 && self.cancels.is_done();
+                if is_quiet || now_ns >= self.cancels.give_up_ns {
+                    self.stage = Stage::Over;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_bounded_work_done(&self) -> bool {
+        match (&self.plan.work.measure, &self.arrivals) {
+            (Measure::DurationNs(_), _) => false,
+            (Measure::TransactionsPerClient(_), None) => self.clients_left == 0,
+            (Measure::TransactionsPerClient(_), Some(arrivals)) => arrivals.is_exhausted(),
+        }
+    }
+
+    /// Open loop: nothing waits, or nobody is there who could take it.
+    fn is_backlog_empty(&self) -> bool {
+        match &self.arrivals {
+            None => true,
+            Some(arrivals) => arrivals.next_ns(self.timeline.drain_ns) == u64::MAX,
+        }
+    }
+
+    /// The drain is over: what has not ended is counted as it is, and cancelled.
+    pub(super) fn begin_cancelling(&mut self) {
+        let end_ns = self.timeline.drain_end_ns;
+        let mut ages_ns = Vec::new();
+        {
+            let shard = &mut *self.shard.borrow_mut();
+            shard.is_cancelling = true;
+            for index in 0..shard.clients.states.len() {
+                let Some(current) = shard.clients.states[index].current.take() else { continue };
+                let is_open = self.arrivals.is_some();
+                // In a closed loop what did not end has no phase of its end: it is measured load.
+                let owner = if is_open { current.owner } else { Owner::Measure };
+                shard.recorder.unfinished(owner, current.script, current.retries);
+                let since = if is_open { current.scheduled_ns } else { current.started_ns };
+                ages_ns.push(end_ns.saturating_sub(since));
+                let client = &shard.clients.states[index];
+                if client.is_up() && client.ready_wanted > 0 {
+                    self.cancels.add(index as u32, client.backend.clone());
+                }
+            }
+            if let Some(arrivals) = &mut self.arrivals {
+                let limit_ns = arrivals.latency_limit_ns.unwrap_or(u64::MAX);
+                loop {
+                    let scheduled_ns = arrivals.next_ns(self.timeline.drain_ns);
+                    if scheduled_ns == u64::MAX {
+                        break;
+                    }
+                    arrivals.take();
+                    let owner = owner_at(&self.timeline, scheduled_ns);
+                    let age_ns = end_ns.saturating_sub(scheduled_ns);
+                    if age_ns > limit_ns {
+                        shard.recorder.skipped(owner);
+                    } else {
+                        shard.recorder.not_started(owner);
+                        ages_ns.push(age_ns);
+                    }
+                }
+            }
+        }
+        thin_out(&mut ages_ns, MAX_AGES);
+        self.facts.unfinished_ages_ns = ages_ns;
+        self.drop_sleepers();
+        self.cancels.begin(now_ns());
+        self.cancel_more();
+    }
+
+    /// Transactions that wait for no reply have nothing to be cancelled: the end of the connection
+    /// rolls them back.
+    fn drop_sleepers(&mut self) {
+        for index in 0..self.slots.len() {
+            let is_waiting = self.shard.borrow().clients.states[index].ready_wanted > 0;
+            if !self.slots[index].is_empty() && !is_waiting {
+                self.slots[index].clear();
+                self.in_flight = self.in_flight.saturating_sub(1);
+            }
+        }
+        self.immediate.clear();
+    }
+}
+
+/// Keep `count` of the values, evenly chosen in order of size.
+pub(crate) fn thin_out(values: &mut Vec<u64>, count: usize) {
+    values.sort_unstable();
+    if values.len() > count {
+        let length = values.len();
+        *values =
+            (0..count).map(|index| values[index * length / count + length / count / 2]).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_thinned_out_evenly() {
+        let mut few = vec![3, 1, 2];
+        thin_out(&mut few, 3);
+        assert_eq!(few, [1, 2, 3]);
+        let mut many: Vec<u64> = (0..100).rev().collect();
+        thin_out(&mut many, 4);
+        assert_eq!(many, [12, 37, 62, 87]);
+    }
+}

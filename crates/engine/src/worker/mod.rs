@@ -1,0 +1,413 @@
+//! One thread of the engine: its loop.
+//!
+//! Each turn waits for sockets and timers, reads every socket that has something, and only then
+//! lets transactions go on, so that sending for one does not delay the time stamp of another's
+//! reply. Nothing is shared with other threads but the timeline, which is looked at once a turn.
+
+mod arrivals;
+mod cancel;
+mod connect;
+mod facts;
+mod load;
+mod slot;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use pgdyno_script::{Prng, choose_script};
+
+use self::arrivals::OpenArrivals;
+use self::cancel::Cancels;
+use self::connect::Connector;
+pub use self::facts::Facts;
+pub(crate) use self::load::thin_out;
+use self::slot::Slot;
+use crate::client::{Client, Clients, End, Prepared, Shard, prepare, round_trips, transaction};
+use crate::clock::{NEVER_NS, now_ns};
+use crate::contract::record::ErrorKind;
+use crate::histogram::Histogram;
+use crate::load::{Finished, Message};
+use crate::plan::{Plan, Refusal};
+use crate::poller::{Address, Poller, Waker};
+use crate::recorder::{Levels, Recorder};
+use crate::timeline::{Shared, Timeline};
+use crate::timers::{Timers, Wake};
+
+/// What a thread is given.
+#[derive(Debug)]
+pub struct Setup {
+    pub plan: Arc<Plan>,
+    pub addresses: Arc<[Address]>,
+    pub shared: Arc<Shared>,
+    pub timeline: Timeline,
+    pub waker: Waker,
+    pub recorder: Recorder,
+    pub clients: Clients,
+    /// Chooses scripts.
+    pub choose: Prng,
+    pub arrivals: Option<OpenArrivals>,
+    /// Between two connections of this thread; 0 = none.
+    pub connect_gap_ns: u64,
+    pub first_connect_ns: u64,
+    pub thread: u32,
+    pub sender: Sender<Message>,
+}
+
+pub use self::arrivals::OpenArrivals as Arrivals;
+
+/// What a slot runs.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    Prepare { is_first: bool },
+    RoundTrips,
+    Transaction { script: usize, started_ns: u64 },
+}
+
+enum TaskEnd {
+    Prepared(Prepared),
+    RoundTrips(Histogram),
+    Transaction(End),
+}
+
+async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
+    match task {
+        Task::Prepare { is_first } => TaskEnd::Prepared(prepare(client, is_first).await),
+        Task::RoundTrips => TaskEnd::RoundTrips(round_trips(client).await),
+        Task::Transaction { script, started_ns } => {
+            TaskEnd::Transaction(transaction(client, script, started_ns).await)
+        }
+    }
+}
+
+/// How far this thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Connect,
+    Prepare,
+    Load,
+    Drain,
+    Cancel,
+    Over,
+}
+
+/// Run a thread to its end; what it has to say goes to the coordinator.
+pub fn run(setup: Setup) {
+    let plan = Arc::clone(&setup.plan);
+    let poller = match Poller::new(setup.waker.clone()) {
+        Ok(poller) => poller,
+        Err(error) => return refuse(&setup, &error),
+    };
+    let shard = RefCell::new(Shard {
+        poller,
+        clients: setup.clients,
+        timers: Timers::default(),
+        recorder: setup.recorder,
+        now_ns: now_ns(),
+        out: Vec::with_capacity(4096),
+        scratch: Vec::with_capacity(64),
+        is_draining: false,
+        is_cancelling: false,
+    });
+    let client_count = shard.borrow().clients.states.len();
+    let mut worker = Worker {
+        connector: Connector::new(
+            setup.addresses,
+            client_count,
+            setup.first_connect_ns,
+            setup.connect_gap_ns,
+        ),
+        plan: &plan,
+        shard: &shard,
+        start: |client, task| run_task(client, task),
+        slots: (0..client_count).map(|_| Slot::new()).collect(),
+        immediate: VecDeque::new(),
+        shared: setup.shared,
+        generation: 0,
+        timeline: setup.timeline,
+        stage: Stage::Connect,
+        choose: setup.choose,
+        arrivals: setup.arrivals,
+        free: VecDeque::new(),
+        in_flight: 0,
+        clients_left: client_count,
+        is_connected: false,
+        is_work_reported: false,
+        prepared_count: 0,
+        cancels: Cancels::new(client_count as u32),
+        facts: Facts::default(),
+        thread: setup.thread,
+        sender: setup.sender,
+    };
+    if let Err(error) = worker.turn_until_over() {
+        let message = format!("waiting for sockets failed: {error}");
+        worker.tell(Message::Fatal(Box::new(Refusal::new(ErrorKind::System, message, ""))));
+    }
+    let finished = worker.finish();
+    worker.tell(Message::Finished(Box::new(finished)));
+}
+
+/// There is nothing to wait with: the thread ends before it began.
+fn refuse(setup: &Setup, error: &io::Error) {
+    let message = format!("making a poller failed: {error}");
+    let refusal = Refusal::new(ErrorKind::System, message, "look at ulimit -n");
+    let _ = setup.sender.send(Message::Fatal(Box::new(refusal)));
+    let _ = setup.sender.send(Message::Died(setup.thread));
+}
+
+struct Worker<'s, F, M> {
+    plan: &'s Plan,
+    shard: &'s RefCell<Shard>,
+    /// Makes the future of a task; of a type without a name, so that slots are not boxes.
+    start: M,
+    slots: Vec<Slot<F>>,
+    /// Tasks that ended without waiting for anything.
+    immediate: VecDeque<(u32, TaskEnd)>,
+    shared: Arc<Shared>,
+    generation: u32,
+    timeline: Timeline,
+    stage: Stage,
+    connector: Connector,
+    choose: Prng,
+    arrivals: Option<OpenArrivals>,
+    /// Open loop: clients without a transaction, and since when.
+    free: VecDeque<(u32, u64)>,
+    in_flight: u64,
+    /// Clients that have transactions to start, of a number that bounds them.
+    clients_left: usize,
+    is_connected: bool,
+    is_work_reported: bool,
+    prepared_count: usize,
+    cancels: Cancels,
+    facts: Facts,
+    thread: u32,
+    sender: Sender<Message>,
+}
+
+impl<'s, F, M> Worker<'s, F, M>
+where
+    F: Future<Output = TaskEnd>,
+    M: Fn(Client<'s>, Task) -> F,
+{
+    fn turn_until_over(&mut self) -> io::Result<()> {
+        self.queue_all_connects();
+        while self.stage != Stage::Over {
+            self.follow_timeline();
+            self.connect_more();
+            self.wait()?;
+            self.rotate();
+            self.follow_stage();
+            self.on_news();
+            self.fire_timers();
+            self.start_due();
+            self.run_ready();
+            self.end_if_idle();
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        let shard = &mut *self.shard.borrow_mut();
+        let is_idle = shard.clients.ready.is_empty() && self.immediate.is_empty();
+        let until_ns = if !is_idle || !shard.clients.news.is_empty() {
+            0
+        } else {
+            let due_ns = match &self.arrivals {
+                Some(arrivals) if !self.free.is_empty() && self.stage >= Stage::Load => {
+                    arrivals.next_ns(self.timeline.drain_ns)
+                }
+                _ => NEVER_NS,
+            };
+            let stage_ns = match self.stage {
+                Stage::Cancel => self.cancels.give_up_ns,
+                _ => self.timeline.drain_end_ns,
+            };
+            shard
+                .timers
+                .next_ns()
+                .min(shard.recorder.boundary_ns())
+                .min(due_ns)
+                .min(stage_ns)
+                .min(self.connector.next_ns())
+        };
+        let Shard { poller, clients, recorder, .. } = shard;
+        let traffic = &mut recorder.traffic;
+        poller.wait(until_ns, &mut |event| clients.on_event(event, traffic))?;
+        shard.now_ns = now_ns();
+        Ok(())
+    }
+
+    fn follow_timeline(&mut self) {
+        if let Some(timeline) = self.shared.if_changed(&mut self.generation) {
+            self.timeline = timeline;
+            self.shard.borrow_mut().recorder.set_timeline(timeline);
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.set_timeline(&timeline);
+            }
+        }
+    }
+
+    /// Hand over every epoch that ended.
+    #[inline]
+    fn rotate(&mut self) {
+        let shard = &mut *self.shard.borrow_mut();
+        while shard.recorder.boundary_ns() <= shard.now_ns {
+            let boundary_ns = shard.recorder.boundary_ns();
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.count_until(boundary_ns, &self.timeline, &mut shard.recorder);
+            }
+            let levels = Levels {
+                in_flight: self.in_flight,
+                backlog: self.arrivals.as_ref().map_or(0, OpenArrivals::backlog),
+                connections: self.connector.up_count,
+            };
+            shard.recorder.rotate(levels);
+            self.facts.at_boundary(boundary_ns, &self.timeline);
+        }
+    }
+
+    /// Enter the stages whose time has come.
+    fn follow_stage(&mut self) {
+        let now_ns = self.shard.borrow().now_ns;
+        let timeline = self.timeline;
+        if self.stage < Stage::Prepare && now_ns >= timeline.prepare_ns {
+            self.stage = Stage::Prepare;
+            if now_ns < timeline.drain_ns {
+                (0..self.slots.len() as u32).for_each(|index| self.prepare(index));
+            }
+        }
+        if self.stage < Stage::Load && now_ns >= timeline.warm_ns {
+            self.stage = Stage::Load;
+            for index in 0..self.slots.len() as u32 {
+                if self.slots[index as usize].is_empty() {
+                    self.client_is_free(index);
+                }
+            }
+        }
+        if self.stage < Stage::Drain && now_ns >= timeline.drain_ns {
+            self.stage = Stage::Drain;
+            self.shard.borrow_mut().is_draining = true;
+            self.connector.waiting.clear();
+        }
+        if self.stage < Stage::Cancel && now_ns >= timeline.drain_end_ns {
+            self.stage = Stage::Cancel;
+            self.begin_cancelling();
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        let shard = &mut *self.shard.borrow_mut();
+        while let Some((at_ns, wake)) = shard.timers.pop_due(shard.now_ns) {
+            match wake {
+                Wake::Client(index) => {
+                    self.facts.timer_lag.record(shard.now_ns - at_ns);
+                    shard.clients.ready.push_back(index);
+                }
+                Wake::Connect(index) if self.stage < Stage::Drain => {
+                    self.connector.waiting.push_back(index);
+                }
+                Wake::Connect(_) => {}
+            }
+        }
+    }
+
+    /// Let every transaction go on that can, each once: new ones wait for the next turn.
+    #[inline]
+    fn run_ready(&mut self) {
+        for _ in 0..self.immediate.len() {
+            let (index, end) = self.immediate.pop_front().expect("counted");
+            self.on_task_end(index, end);
+        }
+        let count = self.shard.borrow().clients.ready.len();
+        for _ in 0..count {
+            let index = self.shard.borrow_mut().clients.ready.pop_front().expect("counted");
+            if let Some(end) = self.slots[index as usize].poll() {
+                self.on_task_end(index, end);
+            }
+        }
+    }
+
+    fn begin_task(&mut self, index: u32, task: Task) {
+        let client = Client::new(self.plan, self.shard, index);
+        let slot = &mut self.slots[index as usize];
+        slot.fill((self.start)(client, task));
+        if let Some(end) = slot.poll() {
+            // Subtle: dealt with in the next turn, or scripts without SQL would recurse for ever.
+            self.immediate.push_back((index, end));
+        }
+    }
+
+    fn on_task_end(&mut self, index: u32, end: TaskEnd) {
+        match end {
+            TaskEnd::Transaction(end) => self.on_transaction_end(index, end),
+            TaskEnd::Prepared(Prepared::Ready { scale }) => self.on_prepared(index, scale),
+            TaskEnd::Prepared(Prepared::Refused(refusal)) => self.tell(Message::Fatal(refusal)),
+            // It is connecting again, and will then be prepared again.
+            TaskEnd::Prepared(Prepared::Lost) => {}
+            TaskEnd::RoundTrips(histogram) => {
+                self.facts.round_trip = histogram;
+                self.tell(Message::Prepared);
+            }
+        }
+    }
+
+    /// Prepare a connected client for its scripts.
+    fn prepare(&mut self, index: u32) {
+        let is_up = self.shard.borrow().clients.states[index as usize].is_up();
+        if is_up && self.slots[index as usize].is_empty() {
+            let is_first = index == 0 && self.stage == Stage::Prepare;
+            self.begin_task(index, Task::Prepare { is_first });
+        }
+    }
+
+    fn on_prepared(&mut self, index: u32, scale: Option<i64>) {
+        if let Some(scale) = scale {
+            let shard = &mut *self.shard.borrow_mut();
+            shard.clients.states.iter_mut().for_each(|client| client.set_scale(scale));
+        }
+        if self.stage > Stage::Prepare {
+            self.client_is_free(index);
+            return;
+        }
+        self.prepared_count += 1;
+        if self.prepared_count == self.slots.len() {
+            self.begin_task(0, Task::RoundTrips);
+        }
+    }
+
+    fn choose_script(&mut self) -> usize {
+        choose_script(&self.plan.weights, &mut self.choose)
+    }
+
+    fn tell(&self, message: Message) {
+        // It fails only when the coordinator is gone, and the process with it.
+        let _ = self.sender.send(message);
+    }
+
+    /// Say goodbye to the server and sum up.
+    fn finish(&mut self) -> Finished {
+        let in_doubt_now = self.count_in_doubt();
+        let shard = &mut *self.shard.borrow_mut();
+        let mut terminate = Vec::new();
+        pgdyno_wire::encode::terminate(&mut terminate);
+        for (index, client) in shard.clients.states.iter().enumerate() {
+            if client.is_up() {
+                shard.poller.send(index as u32, &terminate);
+            }
+            shard.poller.close(index as u32);
+        }
+        shard.recorder.finish(now_ns());
+        Finished {
+            thread: self.thread,
+            clients: self.slots.len() as u32,
+            committed_count: shard.recorder.committed_count,
+            commits_in_doubt: self.facts.commits_in_doubt + in_doubt_now,
+            connections_lost: self.connector.lost_count,
+            reconnects: self.connector.reconnect_count,
+            connect: std::mem::take(&mut self.connector.durations),
+            facts: std::mem::take(&mut self.facts),
+        }
+    }
+}
