@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from pgdyno.analysis.change_points import change_points
 from pgdyno.analysis.verdicts import Doubt, RunFacts, doubts
 from pgdyno.analysis.warmup import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.loop.spans import deltas_of, grown
 from pgdyno.observe.host.cpu import CpuCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
-from pgdyno.observe.rates import deltas
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.stored_run import StoredRun
 
@@ -77,11 +74,11 @@ def doubts_of(
 
 def cpu_busy_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return how busy all cores of this host were in the measured phase, 0..1."""
-    grown = _cpu(stored, numbers)
-    total = sum(grown.values())
+    by_mode = _cpu(stored, numbers)
+    total = sum(by_mode.values())
     if not total:
         return None
-    return 1 - sum(grown[mode] for mode in _IDLE_MODES) / total
+    return 1 - sum(by_mode[mode] for mode in _IDLE_MODES) / total
 
 
 def _ended_early(stored: StoredRun) -> tuple[Doubt, ...]:
@@ -109,27 +106,27 @@ def _is_steady(numbers: LoadNumbers) -> bool | None:
 
 
 def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    grown = _cpu(stored, numbers)
-    total = sum(grown.values())
-    return grown["steal_ns"] / total if total else None
+    by_mode = _cpu(stored, numbers)
+    total = sum(by_mode.values())
+    return by_mode["steal_ns"] / total if total else None
 
 
 def _cpu(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
-    rows = stored.telemetry("cpu")
-    found = [] if rows is None else deltas(rows, CpuCollector.columns)
-    whole = next((one for one in found if one.key["core"] == "all"), None)
-    if whole is None:
-        return {}
-    span = numbers.began_ns, numbers.ended_ns
-    grown = {mode: whole.total(mode, *span) for mode in _CPU_MODES}
-    return {} if any(math.isnan(value) for value in grown.values()) else grown
+    """Return the time of all cores by mode in the measured phase; empty where not measured."""
+    whole = deltas_of(stored, "cpu", CpuCollector.columns, "all")
+    found = {mode: grown(whole, mode, *numbers.span_ns) for mode in _CPU_MODES}
+    known = {mode: value for mode, value in found.items() if value is not None}
+    return known if len(known) == len(_CPU_MODES) else {}
 
 
 def _throttled_ns(stored: StoredRun, numbers: LoadNumbers) -> int | None:
-    rows = stored.telemetry("throttling")
-    if rows is None or rows["time_ns"].size == 0:
-        return None
-    found = deltas(rows, ThrottlingCollector.columns)
-    totals = [one.total("throttled_ns", numbers.began_ns, numbers.ended_ns) for one in found]
-    known = [total for total in totals if not np.isnan(total)]
+    totals = [
+        grown(
+            deltas_of(stored, "throttling", ThrottlingCollector.columns, program),
+            "throttled_ns",
+            *numbers.span_ns,
+        )
+        for program in ("lab", "server")
+    ]
+    known = [total for total in totals if total is not None]
     return int(max(known)) if known else None

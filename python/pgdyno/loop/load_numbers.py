@@ -41,6 +41,11 @@ class LoadNumbers:
         return (self.ended_ns - self.began_ns) / 1e9
 
     @property
+    def span_ns(self) -> tuple[int, int]:
+        """Begin and end of the measured phase, Unix ns."""
+        return self.began_ns, self.ended_ns
+
+    @property
     def counts(self) -> Counts:
         """Counts of the measured phase."""
         return self.summary.counts
@@ -76,6 +81,8 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
         if script.counts.completed == 0:
             continue
         spent_ns = numbers.ended_ns - numbers.began_ns
+        # The engine keeps no distribution apart for a script that is the only one.
+        only = None if len(numbers.scripts) == 1 else index
         found.append(
             ScriptFindings(
                 name=shape.name,
@@ -83,7 +90,7 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
                 transactions=script.counts.completed,
                 failures=dict(script.failures),
                 tps=_tps(by_script[:, index], interval_ns, script.counts.completed, spent_ns),
-                latency=_latency(seconds_of(stored, "latency", index), ()),
+                latency=_latency(seconds_of(stored, "latency", only), ()),
                 statements=_statements(numbers.summary, shape, index),
             )
         )

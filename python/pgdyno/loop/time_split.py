@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 
 from pgdyno.analysis.where import (
@@ -15,9 +12,8 @@ from pgdyno.analysis.where import (
 )
 from pgdyno.engine.records import Distribution
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
-from pgdyno.observe.column import Column
+from pgdyno.loop.spans import deltas_of, grown
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
-from pgdyno.observe.rates import Deltas, deltas
 from pgdyno.observe.sql.database import DatabaseCollector
 from pgdyno.store.stored_run import StoredRun
 
@@ -37,7 +33,7 @@ def time_split(stored: StoredRun, numbers: LoadNumbers) -> WhereTheTimeGoes | No
     summary = numbers.summary
     round_trip = summary.distribution("round_trip")
     lag = summary.distribution("lag")
-    backends = _deltas(stored, "backends", BackendsCollector.columns, LOAD)
+    backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
     facts = TransactionFacts(
         latency=numbers.latency.mean.scaled(1e6, "ns"),
         window_seconds=numbers.seconds,
@@ -48,8 +44,8 @@ def time_split(stored: StoredRun, numbers: LoadNumbers) -> WhereTheTimeGoes | No
         round_trip_ns=None if round_trip is None else of_distribution(round_trip).percentile_ns(50),
         client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) / ended,
         schedule_lag_ns=None if lag is None else _mean_ns(lag),
-        backend_cpu_ns=_grown(backends, "run_ns", numbers),
-        backend_runqueue_ns=_grown(backends, "wait_ns", numbers),
+        backend_cpu_ns=grown(backends, "run_ns", *numbers.span_ns),
+        backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
     )
     return where_the_time_goes(facts, seed=_SEED)
 
@@ -60,10 +56,10 @@ def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> fl
     Backends report active_time and xact_commit together and up to a second late, so their ratio
     is taken over the window, and only then multiplied by the transactions the engine counted.
     """
-    rows = _deltas(stored, "database", DatabaseCollector.columns, "ours")
-    active_ns = _grown(rows, "active_time_ns", numbers)
-    commits = _grown(rows, "xact_commit", numbers)
-    rollbacks = _grown(rows, "xact_rollback", numbers)
+    rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
+    active_ns = grown(rows, "active_time_ns", *numbers.span_ns)
+    commits = grown(rows, "xact_commit", *numbers.span_ns)
+    rollbacks = grown(rows, "xact_rollback", *numbers.span_ns)
     if not active_ns or commits is None or rollbacks is None or commits + rollbacks <= 0:
         return None
     server_transactions = commits + rollbacks
@@ -86,21 +82,6 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
         event=[str(event) for event in np.asarray(waits["wait_event"])[counted]],
         session_count=np.asarray(waits["count"], dtype=np.int64)[counted],
     )
-
-
-def _deltas(stored: StoredRun, name: str, columns: Sequence[Column], key: str) -> Deltas | None:
-    """Return the differences of one collector's counters for one key, e.g. the load's backends."""
-    rows = stored.telemetry(name)
-    found = [] if rows is None else deltas(rows, columns)
-    return next((one for one in found if key in one.key.values()), None)
-
-
-def _grown(found: Deltas | None, counter: str, numbers: LoadNumbers) -> float | None:
-    """Return by how much a counter grew in the measured phase; None where samples are missing."""
-    if found is None:
-        return None
-    total = found.total(counter, numbers.began_ns, numbers.ended_ns)
-    return None if math.isnan(total) else total
 
 
 def _mean_ns(found: Distribution) -> float:

@@ -1,0 +1,37 @@
+"""Growth of counters over the measured phase, from samples that need not meet its ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pgdyno.observe.column import Column
+from pgdyno.observe.rates import Deltas, deltas
+from pgdyno.store.stored_run import StoredRun
+
+# Samples come once a second and the load's sessions end with the phase: up to a second of a
+# 5 s phase lies after the last one.
+_COVERED_RATIO_MIN = 0.6
+
+
+def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str) -> Deltas | None:
+    """Return the differences of one collector's counters for one key, e.g. the load's backends."""
+    rows = stored.telemetry(name)
+    found = [] if rows is None else deltas(rows, columns)
+    return next((one for one in found if key in one.key.values()), None)
+
+
+def grown(found: Deltas | None, counter: str, began_ns: int, ended_ns: int) -> float | None:
+    """Return by how much a counter grew between two instants.
+
+    Where the samples end before the span does, the rate between them stands for the rest.
+    Returns: None when less than 60 % of the span is covered, or a sample in it is missing.
+    """
+    if found is None or found.time_ns.size == 0:
+        return None
+    first_ns = max(began_ns, int(found.time_ns[0] - found.interval_ns[0]))
+    last_ns = min(ended_ns, int(found.time_ns[-1]))
+    if last_ns - first_ns < _COVERED_RATIO_MIN * (ended_ns - began_ns):
+        return None
+    total = found.total(counter, first_ns, last_ns)
+    return None if math.isnan(total) else total * (ended_ns - began_ns) / (last_ns - first_ns)
