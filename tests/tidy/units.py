@@ -17,7 +17,8 @@ UNITS = {
 DIMENSIONLESS = {
     *("scale", "scale_factor", "fillfactor", "seed", "weight", "port", "version", "major"),
     *("minor", "line", "column", "number", "index", "round", "rank", "level", "priority"),
-    *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog", "in_flight"),
+    *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog"),
+    *("reference", "in_flight"),
     *("alpha", "beta", "sigma", "lambda_", "gamma", "n", "df", "mad", "probability", "confidence"),
     *("uid", "gid", "pid", "oid", "lsn", "generation", "server_version_num", "timeline", "n_runs"),
 }

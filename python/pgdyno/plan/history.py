@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pgdyno.spec.planned import PlannedRun
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One finished run: its plan, its throughput, and for a pilot how long it took to settle."""
+    """One finished run: its plan, its throughput, and for a pilot how long it took to settle.
+
+    `metrics`: what a design may decide by, by name, those that could be measured. `took_ns`: all
+    that the run cost, from the decision to the stored result.
+    """
 
     run: PlannedRun
     tps: float
     settled_after_ns: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    took_ns: int = 0
 
 
 History = tuple[Measured, ...]

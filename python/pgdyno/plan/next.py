@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from pgdyno.plan import bench, sweep
+from pgdyno.plan import bench, compare, fixed_rounds, sweep
 from pgdyno.plan.history import History
-from pgdyno.spec.experiment import BenchDesign, Experiment
+from pgdyno.spec.experiment import BenchDesign, CompareDesign, Experiment, SweepDesign
 from pgdyno.spec.planned import PlannedRun, Stop
 
 
-def next_run(experiment: Experiment, seed: int, history: History) -> PlannedRun | Stop:
+def next_run(
+    experiment: Experiment, seed: int, history: History, excluded: frozenset[int] = frozenset()
+) -> PlannedRun | Stop:
     """Return what to do next: a run, or Stop with the reason.
 
     The same arguments give the same answer, so an interrupted experiment goes on where it was.
+    Args: excluded, the variants that turned out not to start.
     """
-    if isinstance(experiment.design, BenchDesign):
+    design = experiment.design
+    if isinstance(design, BenchDesign):
         return bench.next_run(experiment, seed, history)
-    return sweep.next_run(experiment, seed, history)
+    if isinstance(design, SweepDesign):
+        return sweep.next_run(experiment, seed, history)
+    if isinstance(design, CompareDesign):
+        return compare.next_run(experiment, seed, history, excluded)
+    return fixed_rounds.next_run(experiment, seed, history, excluded)
 
 
-def runs_expected(experiment: Experiment, history: History) -> int:
+def runs_expected(
+    experiment: Experiment, history: History, excluded: frozenset[int] = frozenset()
+) -> int:
     """Return how many runs the experiment will take, as far as can be said now."""
-    if isinstance(experiment.design, BenchDesign):
+    design = experiment.design
+    if isinstance(design, BenchDesign):
         return 1 + int(experiment.workload.warmup_ns is None and bench.needs_pilot(experiment))
-    return max(sweep.runs_expected(experiment, history), len(history))
+    if isinstance(design, SweepDesign):
+        return max(sweep.runs_expected(experiment, history), len(history))
+    if isinstance(design, CompareDesign):
+        return compare.runs_expected(experiment, history, excluded)
+    return fixed_rounds.runs_expected(experiment, history, excluded)

@@ -1,0 +1,75 @@
+"""What every design with variants shares: the cell of a variant, its pilot, one visit of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.plan.bench import WARMUP_LEAST_NS, pilot
+from pgdyno.plan.history import History, pilots, warm_ns
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import Cell, PlannedRun
+
+
+def usable(experiment: Experiment, excluded: frozenset[int]) -> tuple[int, ...]:
+    """Return the variants that can be measured, in their order."""
+    return tuple(i for i in range(len(experiment.all_variants())) if i not in excluded)
+
+
+def cell_of(experiment: Experiment, variant: int) -> Cell:
+    """Return what a visit of the variant loads the server with."""
+    own = experiment.all_variants()[variant]
+    return Cell(
+        script_indexes=experiment.scripts_of(variant),
+        clients=own.clients or experiment.workload.clients,
+        rate_tps=experiment.workload.rate_tps,
+        variant=variant,
+    )
+
+
+def pilot_missing(
+    experiment: Experiment, seed: int, history: History, variants: Sequence[int]
+) -> PlannedRun | None:
+    """Return the pilot of the first variant that had none; None where no warm-up is to be found."""
+    workload = experiment.workload
+    is_counted = workload.transactions_per_client is not None or experiment.metric() == "duration"
+    if workload.warmup_ns is not None or is_counted:
+        return None
+    done = {measured.run.cell.variant for measured in pilots(history)}
+    for variant in variants:
+        if variant not in done:
+            return pilot(seed, cell_of(experiment, variant), number=len(history) + 1)
+    return None
+
+
+def visit(
+    experiment: Experiment, seed: int, history: History, *, variant: int, round_number: int
+) -> PlannedRun:
+    """Return one visit of a variant; the same length and warm-up for all."""
+    workload = experiment.workload
+    executions = workload.transactions_per_client
+    warm = warm_ns(history, asked_ns=workload.warmup_ns, least_ns=WARMUP_LEAST_NS)
+    if experiment.metric() == "duration":
+        # One execution of a long script is one run.
+        executions, warm = executions or 1, workload.warmup_ns or 0
+    return PlannedRun(
+        number=len(history) + 1,
+        purpose="round",
+        round=round_number,
+        cell=cell_of(experiment, variant),
+        warm_ns=warm,
+        measure_ns=workload.duration_ns,
+        transactions_per_client=executions,
+        seed=seed + round_number,  # the same arrivals and random keys for all of a round
+        reason=f"round {round_number}",
+    )
+
+
+def visited(history: History, round_number: int) -> set[int]:
+    """Return the variants that a round has visited."""
+    return {
+        measured.run.cell.variant
+        for measured in history
+        if measured.run.purpose == "round"
+        and measured.run.round == round_number
+        and measured.run.cell.variant is not None
+    }

@@ -1,0 +1,81 @@
+"""A server whose variants have a known truth, with noise between runs and drift over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.plan.history import History, Measured
+from pgdyno.plan.next import next_run
+from pgdyno.spec.designs import CompareDesign
+from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Variant, Workload
+from pgdyno.spec.planned import PlannedRun, Stop
+
+RUN_NS = 8_000_000_000  # 5 s measured + 3 s around it
+
+
+def experiment(design: object, names: Sequence[str], **workload: object) -> Experiment:
+    options = {"duration": "5s", "warmup": "2s", **workload}
+    return Experiment(
+        name="simulated",
+        server=Server(scratch=Scratch()),
+        dataset=Dataset(),
+        workload=Workload(scripts=(Script(builtin="tpcb-like"),), **options),
+        variant=tuple(Variant(name=name) for name in names),
+        design=design,
+    )
+
+
+def comparison(*names: str, **design: object) -> Experiment:
+    return experiment(CompareDesign(**{"budget": "24h", **design}), names or ("A", "B"))
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What came of a simulated experiment."""
+
+    history: History
+    stop: Stop
+
+    @property
+    def variants(self) -> list[int | None]:
+        """Which variant each run visited."""
+        return [measured.run.cell.variant for measured in self.history]
+
+
+def carry_out(
+    asked: Experiment, metrics_of: Callable[[PlannedRun, int], Mapping[str, float]], **more: object
+) -> Carried:
+    """Plan and measure until Stop; `metrics_of` is given the run and the time since the start."""
+    history: History = ()
+    while True:
+        decision = next_run(asked, 7, history, **more)
+        if isinstance(decision, Stop):
+            return Carried(history, decision)
+        metrics = metrics_of(decision, len(history) * RUN_NS)
+        settled_ns = 3_000_000_000 if decision.purpose == "pilot" else None
+        measured = Measured(decision, metrics["tps"], settled_ns, metrics, RUN_NS)
+        history = (*history, measured)
+        assert len(history) < 3000
+
+
+def noisy(
+    seed: int,
+    *,
+    truth: Sequence[float],
+    deviation: float = 0.05,
+    drift_per_hour: float = 0.10,
+) -> Callable[[PlannedRun, int], Mapping[str, float]]:
+    """Return a server: throughput by variant, log-normal noise, drift."""
+    rng = np.random.default_rng(seed)
+
+    def measure(run: PlannedRun, at_ns: int) -> Mapping[str, float]:
+        assert run.cell.variant is not None
+        drift = math.exp(drift_per_hour * at_ns / 3.6e12)
+        tps = truth[run.cell.variant] * drift * math.exp(deviation * rng.standard_normal())
+        return {"tps": tps, "p99": 1e7 / tps}
+
+    return measure
