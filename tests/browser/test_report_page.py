@@ -137,7 +137,7 @@ def hover(page: Page, key: str, at: float) -> None:
 def test_one_cursor_runs_through_all_charts_over_time(open_report: OpenReport) -> None:
     page = open_report("bench").page
     hover(page, "time-tps", 0.5)
-    for key in ("time-tps", "time-latency", "time-disk_flush"):
+    for key in ("time-tps", "time-latency", "time-disk_time"):
         expect(chart(page, key).locator(".cursor")).to_have_css("display", "block")
     value = chart(page, "time-latency").locator('output[data-line="p99"]')
     assert float(value.inner_text()) > 10

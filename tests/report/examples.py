@@ -85,83 +85,61 @@ def where(scale: float = 1.0) -> WhereTheTimeGoes:
     )
 
 
-def panels(seconds: int, *, seed: int, tps: float = 1892.0) -> tuple[Panel, ...]:
+# Key, title, unit, how it is drawn, and for each series mean, noise and the depth of the dip.
+PANELS = (
+    ("tps", "Throughput", "tps", {}, {"completed": (1892.0, 57.0, 0.35)}),
+    (
+        "latency", "Latency", "ms", {"is_logarithmic": True},
+        {"p50": (7.9, 0.4, -0.4), "p95": (14.2, 1.2, -0.6), "p99": (24.8, 3, -1.4)},
+    ),
+    (
+        "waits", "Active sessions by what they wait for", "sessions",
+        {"is_stacked": True, "note": "About 10 samples a second at random moments."},
+        {
+            "CPU or not instrumented": (2.1, 0.4, 0), "IO:WALSync": (8.4, 0.9, -0.3),
+            "IO:DataFileRead": (0.7, 0.2, 0), "LWLock:WALWrite": (1.5, 0.3, 0),
+            "Lock:transactionid": (0.6, 0.3, 0),
+        },
+    ),
+    (
+        "cpu", "CPU of the host", "cores", {"is_stacked": True},
+        {
+            "user": (0.92, 0.05, 0), "system": (0.41, 0.04, 0),
+            "waiting for I/O": (0.22, 0.05, -0.8), "stolen": (0.004, 0.002, 0),
+        },
+    ),
+    (
+        "programs", "CPU by program", "cores", {"is_stacked": True},
+        {
+            "backends of the load": (0.93, 0.05, 0), "server's other processes": (0.09, 0.02, 0),
+            "load engine": (0.19, 0.02, 0),
+        },
+    ),
+    ("wal", "WAL", "MB/s", {}, {"WAL generated": (11.2, 0.6, -0.5)}),
+    ("disk", "Disk nvme0n1", "MB/s", {}, {"read": (2.1, 0.5, 0), "written": (24, 3, -1.2)}),
+    (
+        "disk_time", "Disk nvme0n1: time of a request", "ms", {},
+        {"write": (0.9, 0.1, -0.5), "flush": (4.9, 0.4, -0.6)},
+    ),
+)  # fmt: skip
+
+
+def panels(seconds: int, *, seed: int) -> tuple[Panel, ...]:
     """What a minute or an hour of telemetry looks like, one value a second, a dip each 300 s."""
     rng = random.Random(seed)
     time_s = tuple(i + 0.5 for i in range(seconds))
 
-    def wave(base: float, noise: float, dip: float = 0.0) -> tuple[float | None, ...]:
-        return tuple(
-            max(
-                base * (1 - dip * math.exp(-((t % 300 - 140) ** 2) / 400)) + rng.gauss(0, noise),
-                0.0,
-            )
-            for t in time_s
+    def wave(mean: float, noise: float, dip: float) -> tuple[float, ...]:
+        depth = [1 - dip * math.exp(-((t % 300 - 140) ** 2) / 400) for t in time_s]
+        return tuple(max(mean * now + rng.gauss(0, noise), 0.0) for now in depth)
+
+    return tuple(
+        Panel(
+            key, title, unit, time_s,
+            tuple(Series(name, wave(*shape)) for name, shape in shapes.items()), **style,
         )
-
-    def panel(key: str, title: str, unit: str, **series: tuple[float | None, ...]) -> Panel:
-        lines = tuple(Series(name.replace("__", ":"), values) for name, values in series.items())
-        return Panel(key, title, unit, time_s, lines)
-
-    def stacked(one: Panel, note: str = "") -> Panel:
-        return Panel(
-            one.key, one.title, one.unit, one.time_s, one.series, is_stacked=True, note=note
-        )
-
-    latencies = {
-        "p50": wave(7.9, 0.4, -0.4),
-        "p95": wave(14.2, 1.2, -0.6),
-        "p99": wave(24.8, 3, -1.4),
-    }
-    slow = panel("latency", "Latency", "ms", **latencies)
-    return (
-        panel("tps", "Throughput", "tps", completed=wave(tps, tps * 0.03, 0.35)),
-        Panel(slow.key, slow.title, slow.unit, slow.time_s, slow.series, is_logarithmic=True),
-        stacked(
-            panel(
-                "waits",
-                "Active sessions by wait event",
-                "sessions",
-                CPU=wave(2.1, 0.4),
-                IO__WALSync=wave(8.4, 0.9, -0.3),
-                IO__DataFileRead=wave(0.7, 0.2),
-                LWLock__WALWrite=wave(1.5, 0.3),
-                Lock__transactionid=wave(0.6, 0.3),
-            ),
-            "About 10 samples a second at random moments.",
-        ),
-        stacked(
-            panel(
-                "cpu",
-                "CPU of the host",
-                "cores",
-                user=wave(0.92, 0.05),
-                system=wave(0.41, 0.04),
-                **{"waiting for I/O": wave(0.22, 0.05, -0.8), "stolen": wave(0.004, 0.002)},
-            )
-        ),
-        stacked(
-            panel(
-                "programs",
-                "CPU by program",
-                "cores",
-                **{
-                    "backends of the load": wave(0.93, 0.05),
-                    "server's other processes": wave(0.09, 0.02),
-                    "load engine": wave(0.19, 0.02),
-                },
-            )
-        ),
-        panel("wal", "WAL written", "MB/s", WAL=wave(11.2, 0.6, -0.5)),
-        panel("disk", "Disk writes", "MB/s", vda=wave(24, 3, -1.2)),
-        panel(
-            "disk_flush",
-            "Disk latency",
-            "ms",
-            write=wave(0.9, 0.1, -0.5),
-            flush=wave(4.9, 0.4, -0.6),
-        ),
-    )
+        for key, title, unit, style, shapes in PANELS
+    )  # fmt: skip
 
 
 def marks(seconds: int) -> tuple[Mark, ...]:
