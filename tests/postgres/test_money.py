@@ -110,7 +110,7 @@ def test_a_server_lost_during_the_run_is_an_error_and_nothing_is_lost(
     assert end.summary.connections_lost >= 4
     assert "interval" in end.kinds
     cluster.start()
-    after = money(bank)
+    after = money(cluster.target.with_database(bank.database))
     assert after.is_conserved, after
     # A commit whose answer was on its way counts for the server alone.
     assert 0 <= after.movements - end.summary.transactions_committed_all_phases <= 4
