@@ -77,6 +77,11 @@ def test_one_class_is_one_stretch_of_the_bar() -> None:
     assert waits == sorted(waits, key=list(palette.WAIT_CLASS_NAMES).index)
 
 
+def test_usual_parts_look_the_same_whatever_their_order() -> None:
+    cpu, core = palette.shades(("CPU", "waiting for a core"))
+    assert palette.shades(("waiting for a core", "CPU")) == (core, cpu)
+
+
 def test_two_events_of_one_class_share_the_hue_but_not_the_look() -> None:
     first, second = palette.roles(("IO:WALSync", "IO:DataFileRead"))
     assert first.css == "io"

@@ -19,13 +19,13 @@ latency ms  mean    p50     p90    p95    p99   p99.9   max
         to  8.56   7.99   12.15   14.9   26.4      70
 where the 8.46 ms go
   [####=======================================++++++::ooooooooooo~%]
-  = 5.21   62 %  commit: WAL flush to disk      IO:WALSync  (5.04 to 5.38)
-  o 1.50   18 %  network
-  + 0.81  9.6 %  commit: another's WAL flush    LWLock:WALWrite  (0.75 to 0.87)
-  # 0.48  5.7 %  server CPU                     CPU  (0.460 to 0.500)
-  : 0.31  3.7 %  row lock: another transaction  Lock:transactionid  (0.26 to 0.36)
-  ~ 0.11  1.3 %  client
-  % 0.04  0.5 %  not explained
+  = 5.21  (5.04 to 5.38)   62 %  commit: WAL flush to disk      IO:WALSync
+  o 1.50                   18 %  network
+  + 0.81  (0.75 to 0.87)  9.6 %  commit: another's WAL flush    LWLock:WALWrite
+  # 0.48  (0.46 to 0.50)  5.7 %  server CPU
+  : 0.31  (0.26 to 0.36)  3.7 %  row lock: another transaction  Lock:transactionid
+  ~ 0.11                  1.3 %  client
+  % 0.04                  0.5 %  not explained
 valid       yes; 1 doubt
   doubt     The run covers one checkpoint: what checkpoints cost over time is hardly in it.
             -> measure for 600 s (twice checkpoint_timeout) to cover them

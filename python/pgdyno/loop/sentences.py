@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, RunFindings
+from pgdyno.analysis.rounding import decimals_of, fixed
 from pgdyno.analysis.where import WhereTheTimeGoes
 
 _BUSY_RATIO = 0.9
@@ -15,7 +16,7 @@ def bench_sentence(run: RunFindings | None) -> str:
         return "No run was completed."
     p99 = run.latency.percentiles["p99"]
     words = f"{_number(run.tps)} tps{_range(run.tps)} with {_clients(run.clients)}"
-    words += f", p99 {'at least ' if p99.censored else ''}{p99.value:.3g} ms"
+    words += f", p99 {'at least ' if p99.censored else ''}{_number(p99)} ms"
     if run.where is not None and run.where.parts:
         largest = max(run.where.parts, key=lambda part: part.ms.value)
         share = largest.ms.value / run.where.latency_ms.value if run.where.latency_ms.value else 0
@@ -57,11 +58,11 @@ def _clients(count: int) -> str:
 
 
 def _number(estimate: Estimate) -> str:
-    return f"{estimate.value:,.0f}" if estimate.value >= 100 else f"{estimate.value:.3g}"
+    return fixed(estimate.value, decimals_of(estimate))
 
 
 def _range(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
-    digits = ",.0f" if estimate.value >= 100 else ".3g"
-    return f" ({estimate.low:{digits}} to {estimate.high:{digits}})"
+    decimals = decimals_of(estimate)
+    return f" ({fixed(estimate.low, decimals)} to {fixed(estimate.high, decimals)})"

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from pgdyno.analysis.curve import CurveLevel
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, RunFindings
+from pgdyno.analysis.rounding import fixed
 from pgdyno.report import gauge, numbers
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.figures import TIME_GROUP, in_ms, percentile_name
@@ -19,7 +20,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "value": lambda estimate: numbers.value_text(estimate).replace(">= ", "≥ "),
     "interval": numbers.interval_text,
     "plain": numbers.plain,
-    "fixed": numbers.fixed,
+    "fixed": fixed,
     "count": numbers.count,
     "counted": numbers.counted,
     "percent": lambda ratio: numbers.percent(ratio).replace(" %", "\u00a0%"),

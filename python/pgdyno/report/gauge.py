@@ -8,17 +8,18 @@ from collections.abc import Iterable
 from markupsafe import Markup, escape
 
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.rounding import fixed
 from pgdyno.report import hatch, numbers
 from pgdyno.report.palette import MODEL_DASH, Role
 from pgdyno.report.parts import TimePart, in_bar_order
 from pgdyno.report.svg import marker_path
 
 _LABEL_RATIO_MIN = 0.13
-RULER_HALF_RATIO = 0.10
+RULER_HALF_RATIO = 0.25
 NO_RULER = Markup('<svg class="ruler" aria-hidden="true"></svg>')
 
 
-def time_bar(parts: Iterable[TimePart]) -> Markup:
+def time_bar(parts: Iterable[TimePart], decimals: int) -> Markup:
     """Return the bar of where the time goes; its length is the mean latency."""
     shown = [part for part in in_bar_order(parts) if part.ms.value > 0]
     total = sum(part.ms.value for part in shown) or 1.0
@@ -28,7 +29,8 @@ def time_bar(parts: Iterable[TimePart]) -> Markup:
         box = f'x="{at:.2f}%" width="{max(width - 0.15, 0.1):.2f}%" height="100%"'
         pieces.append(
             f'<g class="{part.role.css} on-{part.wait}"><title>{escape(part.words)}: '
-            f"{numbers.plain(part.ms.value)} ms, {numbers.percent(part.share_ratio)}</title>"
+            f"{fixed(part.ms.value, decimals)} ms, "
+            f"{numbers.percent(part.share_ratio)}</title>"
             f'<rect class="solid" {box}/>'
             f"{hatch.overlay(part.wait, box)}"
         )
@@ -36,7 +38,7 @@ def time_bar(parts: Iterable[TimePart]) -> Markup:
             middle = at + width / 2
             pieces.append(
                 f'<text x="{middle:.2f}%" y="50%" dy=".35em" text-anchor="middle">'
-                f"{numbers.plain(part.ms.value)}</text>"
+                f"{fixed(part.ms.value, decimals)}</text>"
             )
         pieces.append("</g>")
         at += width
@@ -72,11 +74,11 @@ def line_swatch(role: Role, shape: str, *, is_area: bool = False) -> Markup:
 
 
 def ruler(estimate: Estimate) -> Markup:
-    """Return the interval on a scale of +-10 % around the value: narrow is precise.
+    """Return the interval on a scale of +-25 % around the value: narrow is precise.
 
     An interval that leaves the scale fills it to the edge.
     """
-    ticks = "".join(f'<path class="tick" d="M{x} 3v3"/>' for x in range(0, 201, 25))
+    ticks = "".join(f'<path class="tick" d="M{x} 3v3"/>' for x in range(0, 201, 20))
     if not estimate.has_interval or estimate.value == 0:
         body = '<path class="none" d="M0 4.5H200"/>'
     else:
@@ -88,7 +90,7 @@ def ruler(estimate: Estimate) -> Markup:
         )
     return Markup(
         '<svg class="ruler" viewBox="0 0 200 9" preserveAspectRatio="none" aria-hidden="true">'
-        f"<title>scale: 10 % each way</title>{body}</svg>"
+        f"<title>scale: 25 % each way</title>{body}</svg>"
     )
 
 

@@ -16,8 +16,8 @@ import jinja2
 from markupsafe import Markup
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import embed, figures, filters, gauge, hatch, numbers, svg, tiles, words
-from pgdyno.report.parts import fold, parts_of
+from pgdyno.report import embed, figures, filters, gauge, hatch, svg, tiles, words
+from pgdyno.report.parts import fold, parts_of, shown_decimals
 
 ECHARTS_VERSION = "6.1.0"
 _ECHARTS = "vendor/echarts.common.min.js"
@@ -74,7 +74,7 @@ def render(findings: ExperimentFindings) -> str:
             strips=strips,
             where=where,
             parts=parts,
-            where_decimals=numbers.decimals_of(where.latency_ms) if where else 0,
+            where_decimals=shown_decimals(where) if where else 0,
             folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
             fact_line=words.fact_line(findings),
             run_words=words.run_words(findings),

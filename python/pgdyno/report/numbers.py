@@ -1,19 +1,14 @@
-"""The one place where numbers become words: digits, thousands, units, intervals.
+"""The one place where numbers become words: thousands, units, intervals.
 
-Digits follow the interval, not the value: the half-width is kept to one or two significant digits
-and the value is rounded to the same decimal place, so that no printed digit is pure noise.
-Source: Particle Data Group, Review of Particle Physics, introduction, "Rounding".
+Digits are chosen by `analysis.rounding`, which the sentence of an experiment uses too.
 """
 
 from __future__ import annotations
 
-import math
-
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.rounding import PLAIN_DIGITS, decimals_of, fixed, plain_decimals
 
 NO_INTERVAL = "no interval: n = 1"
-_PLAIN_DIGITS = 3
-_DECIMALS_MAX = 8
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -52,52 +47,7 @@ def precision_text(estimate: Estimate) -> str:
     return f"±{percent((estimate.high - estimate.low) / 2 / abs(estimate.value))}"
 
 
-def decimals_of(estimate: Estimate) -> int:
-    """Return the decimal place (negative: tens, hundreds) that the interval of `estimate` supports.
-
-    Limits: never more than eight decimals, and never so few that fewer than two digits of the value
-    are left; an interval of width zero says nothing about digits, so three are kept.
-    """
-    # Without an interval nothing says which digits are noise: those of a whole number stay.
-    plain = max(plain_decimals(estimate.value), 0)
-    if estimate.low is not None and estimate.high is not None:
-        half_width = (estimate.high - estimate.low) / 2
-    elif estimate.low is not None:
-        half_width = estimate.value - estimate.low
-    else:
-        return plain
-    if half_width <= 0:
-        return plain
-    most = plain_decimals(estimate.value, _PLAIN_DIGITS + 2)
-    least = plain_decimals(estimate.value, 2)
-    return max(min(_rounding_decimals(half_width), most, _DECIMALS_MAX), least)
-
-
-def _rounding_decimals(half_width: float) -> int:
-    exponent = math.floor(math.log10(half_width))
-    leading = half_width / 10**exponent * 100
-    # 100-354: two digits; 355-949: one; 950-999 is rounded up to 1000 and so has two again.
-    digits = 2 if leading < 355 else 1
-    if leading >= 950:
-        exponent, digits = exponent + 1, 2
-    return digits - 1 - exponent
-
-
-def plain_decimals(value: float, digits: int = _PLAIN_DIGITS) -> int:
-    """Return the decimals that show `digits` significant digits of a value without interval."""
-    if value == 0 or not math.isfinite(value):
-        return 0
-    return min(digits - 1 - math.floor(math.log10(abs(value))), _DECIMALS_MAX)
-
-
-def fixed(value: float, decimals: int) -> str:
-    """Return `value` with thousands separators, rounded at `decimals` (negative: tens)."""
-    rounded = round(value, decimals)
-    # A rounded -0.0 would print as "-0".
-    return f"{rounded + 0.0:,.{max(decimals, 0)}f}"
-
-
-def plain(value: float, digits: int = _PLAIN_DIGITS) -> str:
+def plain(value: float, digits: int = PLAIN_DIGITS) -> str:
     """Return a number that has no interval with at most `digits` significant digits.
 
     Digits left of the decimal point are never rounded away: 340,623 stays whole.

@@ -44,6 +44,10 @@ _CLASS_BY_NAME: dict[str, WaitClass] = {
     "not explained": "residual",
     "residual": "residual",
 }
+_USUAL = (
+    *("cpu", "waiting for a core", "cpu or not instrumented"),
+    *("io:walsync", "io:datafileread", "lwlock:walwrite", "lock:transactionid", "lock:tuple"),
+)
 SHADES = 3
 
 
@@ -122,16 +126,24 @@ def shade(wait: WaitClass, index: int) -> Role:
     return Role(css, _SHADE_DASHES[index], "circle")
 
 
+def shades(names: tuple[str, ...]) -> tuple[Role, ...]:
+    """Return one look for each part or wait event of a chart.
+
+    The usual ones of a class come first, so that they look the same in every chart of a report.
+    """
+    usual = {name: place for place, name in enumerate(_USUAL)}
+    order = sorted(range(len(names)), key=lambda i: usual.get(names[i].casefold(), len(usual)))
+    seen: dict[WaitClass, int] = {}
+    found: dict[int, Role] = {}
+    for i in order:
+        wait = wait_class(names[i])
+        found[i] = shade(wait, seen.get(wait, 0))
+        seen[wait] = seen.get(wait, 0) + 1
+    return tuple(found[i] for i in range(len(names)))
+
+
 def roles(names: tuple[str, ...]) -> tuple[Role, ...]:
     """Return one look for each series of a chart, no two alike while there are enough."""
-    seen: dict[WaitClass, int] = {}
-    found = []
-    as_waits = sum(is_wait(name) for name in names) * 2 > len(names)
-    for position, name in enumerate(names):
-        if not as_waits:
-            found.append(role_of(name, position))
-            continue
-        wait = wait_class(name)
-        found.append(shade(wait, seen.get(wait, 0)))
-        seen[wait] = seen.get(wait, 0) + 1
-    return tuple(found)
+    if sum(map(is_wait, names)) * 2 > len(names):
+        return shades(names)
+    return tuple(role_of(name, position) for position, name in enumerate(names))

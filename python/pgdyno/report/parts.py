@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.rounding import decimals_of, plain_decimals
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.analysis.where import WhereTheTimeGoes
-from pgdyno.report.palette import WAIT_CLASS_NAMES, Role, WaitClass, shade, wait_class
+from pgdyno.report.palette import WAIT_CLASS_NAMES, Role, WaitClass
 
 NOT_EXPLAINED = "not explained"
 OTHER = "other"
@@ -76,13 +77,12 @@ def words_of(name: str) -> str:
 def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
     """Return all parts, the largest first, with what is not explained last."""
     total = where.latency_ms.value
-    seen: dict[WaitClass, int] = {}
+    parts = sorted(where.parts, key=lambda part: -part.ms.value)
+    looks = palette.shades(tuple(part.name for part in parts))
     found = []
-    for part in sorted(where.parts, key=lambda part: -part.ms.value):
-        wait = wait_class(part.name)
-        role = shade(wait, seen.get(wait, 0))
-        seen[wait] = seen.get(wait, 0) + 1
+    for part, role in zip(parts, looks, strict=True):
         share = part.ms.value / total if total > 0 else 0.0
+        wait = palette.wait_class(part.name)
         found.append(TimePart(part.name, words_of(part.name), wait, role, part.ms, share))
     residual = without_interval(where.residual_ms, "ms")
     found.append(
@@ -90,7 +90,7 @@ def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
             NOT_EXPLAINED,
             NOT_EXPLAINED,
             "residual",
-            shade("residual", 0),
+            palette.shade("residual", 0),
             residual,
             where.residual_ratio,
         )
@@ -112,7 +112,17 @@ def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:
     names = ", ".join(part.name for part in small[:3]) + (", ..." if len(small) > 3 else "")
     ms = without_interval(sum(part.ms.value for part in small), "ms")
     share = sum(part.share_ratio for part in small)
-    return (*large, TimePart(names, OTHER, "other", shade("other", 0), ms, share), *residual)
+    return (
+        *large,
+        TimePart(names, OTHER, "other", palette.shade("other", 0), ms, share),
+        *residual,
+    )
+
+
+def shown_decimals(where: WhereTheTimeGoes) -> int:
+    """Return the decimals of every part: the same for all, so that the column adds up by eye."""
+    latency = where.latency_ms
+    return max(decimals_of(latency), plain_decimals(latency.value))
 
 
 def in_bar_order(parts: Iterable[TimePart]) -> tuple[TimePart, ...]:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.analysis.rounding import decimals_of, fixed
 from pgdyno.analysis.verdicts import Doubt
+from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
-from pgdyno.report.parts import TimePart, fold, in_bar_order, parts_of
+from pgdyno.report.parts import TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
 from pgdyno.report.words import degradation_text, failures_text, knee_range_text
 
@@ -67,7 +69,7 @@ def _run(run: RunFindings) -> Iterator[str]:
     )
     yield from _latency(run)
     if run.where is not None:
-        yield from _where(parts_of(run.where), run.where.latency_ms)
+        yield from _where(run.where)
 
 
 def _latency(run: RunFindings) -> Iterator[str]:
@@ -91,32 +93,39 @@ def _latency(run: RunFindings) -> Iterator[str]:
 
 
 def _ends(estimate: Estimate) -> tuple[str, str]:
-    decimals = numbers.decimals_of(estimate)
+    decimals = decimals_of(estimate)
     ends = (estimate.low, estimate.high)
     missing = "?" if estimate.has_interval else "-"
-    low, high = (missing if end is None else numbers.fixed(end, decimals) for end in ends)
+    low, high = (missing if end is None else fixed(end, decimals) for end in ends)
     return low, high
 
 
-def _where(parts: tuple[TimePart, ...], latency: Estimate) -> Iterator[str]:
-    shown = fold(parts, at_most=_PARTS_SHOWN)
+def _where(where: WhereTheTimeGoes) -> Iterator[str]:
+    shown = fold(parts_of(where), at_most=_PARTS_SHOWN)
     signs = {part.name: sign for part, sign in zip(in_bar_order(shown), _SIGNS, strict=False)}
-    yield f"where the {numbers.value_text(latency)} ms go"
+    yield f"where the {numbers.value_text(where.latency_ms)} ms go"
     yield f"  [{_bar(shown, signs)}]"
-    decimals = numbers.decimals_of(latency)
-    amounts = [numbers.fixed(part.ms.value, decimals) for part in shown]
-    width = max(map(len, amounts))
-    shares = [numbers.percent(part.share_ratio) for part in shown]
-    share_width = max(map(len, shares))
-    words_width = max(len(part.words) for part in shown)
-    for part, amount, share in zip(shown, amounts, shares, strict=True):
-        line = f"  {signs[part.name]} {amount:>{width}}  {share:>{share_width}}  {part.words}"
-        line = f"{line:{width + share_width + words_width + 8}}"
-        name = f"  {part.name}" if part.name != part.words else ""
-        interval = f"  ({numbers.interval_text(part.ms)})" if part.ms.has_interval else ""
-        # What does not fit is left out whole: the interval first, the report has it.
-        endings = (name + interval, name, "")
-        yield line + next(end for end in endings if not end or len(line + end) <= WIDTH)
+    decimals = shown_decimals(where)
+    amounts = _aligned([fixed(part.ms.value, decimals) for part in shown], ">")
+    ranges = _aligned([_range_text(part.ms, decimals) for part in shown], "<")
+    shares = _aligned([numbers.percent(part.share_ratio) for part in shown], ">")
+    words = _aligned([part.words for part in shown], "<")
+    for row, part in enumerate(shown):
+        line = f"  {signs[part.name]} {amounts[row]}  {ranges[row]}  {shares[row]}  {words[row]}"
+        # A name that does not fit is left out whole; the report has it.
+        name = f"  {part.name}" if part.name not in part.words else ""
+        yield line + (name if len(line + name) <= WIDTH else "")
+
+
+def _range_text(estimate: Estimate, decimals: int) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"({fixed(estimate.low, decimals)} to {fixed(estimate.high, decimals)})"
+
+
+def _aligned(cells: list[str], side: str) -> list[str]:
+    width = max(map(len, cells))
+    return [f"{cell:{side}{width}}" for cell in cells]
 
 
 def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:
