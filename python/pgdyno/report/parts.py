@@ -9,6 +9,7 @@ from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.rounding import decimals_of, plain_decimals
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.report import palette
 from pgdyno.report.palette import WAIT_CLASS_NAMES, Role, WaitClass
 
 NOT_EXPLAINED = "not explained"
