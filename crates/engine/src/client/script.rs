@@ -11,7 +11,8 @@ use super::state::ClientState;
 use super::{Client, Lost};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
-use crate::plan::{PlannedScript, Statement};
+use crate::contract::record::ErrorKind;
+use crate::plan::{PlannedScript, Refusal, Statement};
 use crate::tally::FailureCode;
 
 /// Why a try did not succeed.
@@ -28,15 +29,6 @@ impl From<Lost> for Stopped {
     fn from(Lost(words): Lost) -> Stopped {
         let state = words.map_or(SqlState::CONNECTION_EXCEPTION, |error| error.sqlstate);
         Stopped::Lost(FailureCode::Sql(state))
-    }
-}
-
-impl From<EvalError> for Stopped {
-    fn from(error: EvalError) -> Stopped {
-        // The first of them is worth a line; the rest is in the counts.
-        static SAID: std::sync::Once = std::sync::Once::new();
-        SAID.call_once(|| eprintln!("pgdyno-engine: {error}"));
-        Stopped::Failed(FailureCode::Evaluation)
     }
 }
 
@@ -66,7 +58,10 @@ pub(super) async fn run(
     let mut fresh_ns = Some(started_ns);
     loop {
         let step = client
-            .state(|c| planned.script.step(&mut position, &mut c.variables, &mut c.random))?;
+            .state(|c| planned.script.step(&mut position, &mut c.variables, &mut c.random))
+            .map_err(|error| not_evaluated(client, planned, position, &error))?;
+        // The command of this step, for messages about it.
+        let place = position.saturating_sub(1);
         match step {
             Step::Sql(command) => {
                 if let Some(pipeline) = &mut pipeline {
@@ -74,10 +69,15 @@ pub(super) async fn run(
                     continue;
                 }
                 ended_ns = statement(client, script_index, command, fresh_ns.take()).await?;
+                if let Some(gset) = &command.gset {
+                    let assigned = client.state(|c| assign(c, gset));
+                    assigned.map_err(|error| not_assigned(client, planned, place, error))?;
+                }
             }
             Step::Sleep { duration_ns } => ended_ns = client.sleep(duration_ns).await?,
             Step::Shell(command) => {
-                shell(client, command)?;
+                let done = client.state(|c| shell(c, command));
+                done.map_err(|error| not_assigned(client, planned, place, error))?;
                 ended_ns = now_ns();
             }
             Step::StartPipeline if pipeline.is_none() => pipeline = Some(Pipeline::default()),
@@ -147,9 +147,6 @@ async fn statement(
             _ => shard.recorder.owner(),
         };
         shard.recorder.statement(owner, script_index, command.statement, ended_ns - sent_ns);
-    }
-    if let Some(gset) = &command.gset {
-        assign(state, gset)?;
     }
     Ok(ended_ns)
 }
@@ -233,9 +230,55 @@ async fn flush(client: Client<'_>, pipeline: Pipeline) -> Result<u64, Stopped> {
     })
 }
 
+/// Why a meta command gave nothing.
+enum Unassigned {
+    /// The script is wrong.
+    Evaluation(EvalError),
+    /// It may be right the next time.
+    Nothing,
+}
+
+impl From<EvalError> for Unassigned {
+    fn from(error: EvalError) -> Unassigned {
+        Unassigned::Evaluation(error)
+    }
+}
+
+fn not_assigned(
+    client: Client<'_>,
+    script: &PlannedScript,
+    position: usize,
+    error: Unassigned,
+) -> Stopped {
+    match error {
+        Unassigned::Evaluation(error) => not_evaluated(client, script, position, &error),
+        Unassigned::Nothing => Stopped::Failed(FailureCode::MetaCommand),
+    }
+}
+
+/// The script is at fault and will be again: the run ends with the place.
+#[cold]
+fn not_evaluated(
+    client: Client<'_>,
+    script: &PlannedScript,
+    position: usize,
+    error: &EvalError,
+) -> Stopped {
+    let command = script.script.commands.get(position);
+    let line = command.map_or(0, |command| command.line() as u32);
+    let text = command.map_or("", |command| command.first_line());
+    let message = format!("{}, line {line}: {error}\n{text}", script.name);
+    client.shard().fault = Some(Box::new(Refusal {
+        script: Some(script.name.clone()),
+        line: Some(line),
+        ..Refusal::new(ErrorKind::Evaluation, message, "correct the script, or define the variable")
+    }));
+    Stopped::Failed(FailureCode::Evaluation)
+}
+
 /// Put the rows that came into variables, as `\gset` and `\aset` want.
-fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Stopped> {
-    let broken = || Stopped::Failed(FailureCode::MetaCommand);
+fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Unassigned> {
+    let broken = || Unassigned::Nothing;
     if client.reply.captured_overflow {
         return Err(broken());
     }
@@ -276,24 +319,20 @@ fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Stopped> {
 }
 
 /// Run a shell command; as in pgbench the whole thread waits for it.
-fn shell(client: Client<'_>, command: &ShellCommand) -> Result<(), Stopped> {
-    let broken = || Stopped::Failed(FailureCode::MetaCommand);
-    client.state(|c| {
-        let line = command.command_line(&c.variables)?;
-        let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(std::ffi::OsStr::from_bytes(&line)).stdin(Stdio::null());
-        let Some(slot) = command.assigns else {
-            // Standard output carries records: what the command prints is talk.
-            let output = shell.stdout(Stdio::piped()).output().map_err(|_| broken())?;
-            let _ = std::io::stderr().write_all(&output.stdout);
-            return if output.status.success() { Ok(()) } else { Err(broken()) };
-        };
-        let output = shell.stdout(Stdio::piped()).output().map_err(|_| broken())?;
+fn shell(client: &mut ClientState, command: &ShellCommand) -> Result<(), Unassigned> {
+    let line = command.command_line(&client.variables)?;
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(std::ffi::OsStr::from_bytes(&line)).stdin(Stdio::null());
+    let output = shell.stdout(Stdio::piped()).output().map_err(|_| Unassigned::Nothing)?;
+    if let Some(slot) = command.assigns {
         let first = output.stdout.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let value = command.result(first, &c.variables)?;
-        c.variables.set(slot, Value::Int(value));
-        Ok(())
-    })
+        let value = command.result(first, &client.variables)?;
+        client.variables.set(slot, Value::Int(value));
+        return Ok(());
+    }
+    // Standard output carries records: what the command prints is talk.
+    let _ = std::io::stderr().write_all(&output.stdout);
+    if output.status.success() { Ok(()) } else { Err(Unassigned::Nothing) }
 }
 
 fn print_debug_lines(client: Client<'_>, script: &PlannedScript) {

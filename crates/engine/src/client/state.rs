@@ -9,6 +9,7 @@ use pgdyno_wire::{
 };
 
 use crate::clock::NEVER_NS;
+use crate::plan::Refusal;
 use crate::poller::{Event, Poller};
 use crate::recorder::{Recorder, Traffic};
 use crate::tally::Owner;
@@ -227,4 +228,6 @@ pub struct Shard {
     pub is_draining: bool,
     /// The drain is over: a transaction must not send another statement.
     pub is_cancelling: bool,
+    /// Something in a script that makes it senseless to go on.
+    pub fault: Option<Box<Refusal>>,
 }

@@ -39,16 +39,16 @@ impl ProcessUsage {
     /// Read the counters when one of the phase's ends has passed.
     pub(super) fn at(&mut self, now_ns: u64, timeline: &Timeline) {
         if self.begin.is_none() && now_ns >= timeline.measure_ns {
-            self.begin = Some(usage().0);
+            self.begin = Some(usage());
         }
         if self.end.is_none() && now_ns >= timeline.drain_ns {
-            self.end = Some(usage().0);
+            self.end = Some(usage());
         }
     }
 }
 
-/// User and system time of the process, and the most memory it had resident.
-fn usage() -> ((u64, u64), u64) {
+/// User and system time of the process.
+fn usage() -> (u64, u64) {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid for writing one rusage, which zeros initialise.
     let usage = unsafe {
@@ -56,7 +56,16 @@ fn usage() -> ((u64, u64), u64) {
         usage.assume_init()
     };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
-    ((ns(usage.ru_utime), ns(usage.ru_stime)), usage.ru_maxrss as u64 * 1024)
+    (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
+/// The most memory the process had resident. Not `ru_maxrss`: that one remembers the process
+/// which started us.
+fn resident_bytes_max() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.unwrap_or(0) * 1024
 }
 
 /// What a summary is made of.
@@ -89,7 +98,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         finished.iter().flat_map(|thread| thread.facts.unfinished_ages_ns.clone()).collect();
     crate::worker::thin_out(&mut ages, MAX_AGES);
     let sum = |of: fn(&Finished) -> u64| finished.iter().map(of).sum();
-    let ((user, system), resident_bytes_max) = usage();
+    let (user, system) = usage();
     let (begin, end) = (parts.usage.begin, parts.usage.end);
     let during = |total: u64, of: fn((u64, u64)) -> u64| match (begin, end) {
         (Some(begin), Some(end)) => of(end).saturating_sub(of(begin)),
@@ -113,7 +122,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         bytes_received: collector.traffic.bytes_received,
         cpu_user_ns: during(user, |times| times.0),
         cpu_system_ns: during(system, |times| times.1),
-        resident_bytes_max,
+        resident_bytes_max: resident_bytes_max(),
         threads: threads(parts, plan.thread_count()),
         init: None,
     }))

@@ -5,7 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use pgdyno_wire::{
-    Advance, BytesMut, Handshake, HandshakeError, SaltedPasswords, Session, SqlState, encode,
+    Advance, BytesMut, Handshake, HandshakeError, ProtocolError, SaltedPasswords, Session,
+    SqlState, encode,
 };
 
 use super::{Stage, Task, TaskEnd, Worker};
@@ -173,9 +174,7 @@ where
                 News::Handshake(index, bytes) => self.advance_handshake(index, &bytes),
                 News::Closed(index, error) => self.on_closed(index, error),
                 News::Broken(index, error) => {
-                    eprintln!("pgdyno-engine: client {index}: {error}; connection dropped");
-                    self.shard.borrow_mut().poller.close(index);
-                    self.on_closed(index, None);
+                    self.on_broken(index, &error);
                 }
                 News::CopyIn(index) => self.refuse_copy(index),
             }
@@ -185,6 +184,15 @@ where
         if news.is_empty() {
             *news = all;
         }
+    }
+
+    /// Something that is not the protocol: what came before it cannot be trusted either.
+    fn on_broken(&mut self, index: u32, error: &ProtocolError) {
+        let message = format!("the server broke the protocol: {error}");
+        let hint = "something between engine and server may have changed what they said";
+        self.tell(Message::Fatal(Box::new(Refusal::new(ErrorKind::Protocol, message, hint))));
+        self.shard.borrow_mut().poller.close(index);
+        self.on_closed(index, None);
     }
 
     fn advance_handshake(&mut self, index: u32, bytes: &[u8]) {

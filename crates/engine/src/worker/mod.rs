@@ -110,6 +110,7 @@ pub fn run(setup: Setup) {
         scratch: Vec::with_capacity(64),
         is_draining: false,
         is_cancelling: false,
+        fault: None,
     });
     let client_count = shard.borrow().clients.states.len();
     let mut worker = Worker {
@@ -203,6 +204,7 @@ where
             self.fire_timers();
             self.start_due();
             self.run_ready();
+            self.tell_fault();
             self.end_if_idle();
         }
         Ok(())
@@ -275,7 +277,8 @@ where
         if self.stage < Stage::Prepare && now_ns >= timeline.prepare_ns {
             self.stage = Stage::Prepare;
             if now_ns < timeline.drain_ns {
-                (0..self.slots.len() as u32).for_each(|index| self.prepare(index));
+                // The others follow when the first has found no fault.
+                self.prepare(0);
             }
         }
         if self.stage < Stage::Load && now_ns >= timeline.warm_ns {
@@ -356,7 +359,8 @@ where
     /// Prepare a connected client for its scripts.
     fn prepare(&mut self, index: u32) {
         let is_up = self.shard.borrow().clients.states[index as usize].is_up();
-        if is_up && self.slots[index as usize].is_empty() {
+        let must_wait = self.stage == Stage::Prepare && index > 0 && self.prepared_count == 0;
+        if is_up && !must_wait && self.slots[index as usize].is_empty() {
             let is_first = index == 0 && self.stage == Stage::Prepare;
             self.begin_task(index, Task::Prepare { is_first });
         }
@@ -372,8 +376,19 @@ where
             return;
         }
         self.prepared_count += 1;
+        if self.prepared_count == 1 {
+            (1..self.slots.len() as u32).for_each(|index| self.prepare(index));
+        }
         if self.prepared_count == self.slots.len() {
             self.begin_task(0, Task::RoundTrips);
+        }
+    }
+
+    /// A script that cannot be evaluated ends the run.
+    #[inline]
+    fn tell_fault(&mut self) {
+        if let Some(fault) = self.shard.borrow_mut().fault.take() {
+            self.tell(Message::Fatal(fault));
         }
     }
 

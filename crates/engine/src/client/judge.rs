@@ -1,0 +1,62 @@
+//! A failed try under the rules of an observer.
+
+use super::script::Stopped;
+use super::Client;
+use crate::clock::now_ns;
+use crate::observer::{Cause, FailedTry, Verdict};
+use crate::tally::{Ended, FailureCode, Outcome};
+
+/// What becomes of the transaction; `None` when the load has no observer.
+///
+/// To be called before anything else is exchanged: the reply still holds the error.
+#[cold]
+pub(super) fn judge(
+    client: Client<'_>,
+    script: usize,
+    stopped: &Stopped,
+    tries: u16,
+) -> Option<Verdict> {
+    let shard = &mut *client.shard();
+    let observer = shard.observer.as_mut()?;
+    let state = &mut shard.clients.states[client.index as usize];
+    // A fault of the script is the end of the client here, not of the run.
+    let _ = shard.fault.take();
+    let complaint = state.complaint.take();
+    let lost;
+    let cause = match (stopped, &complaint, &state.reply.error) {
+        (Stopped::Cancelled, ..) => return None,
+        (Stopped::Lost(_), _, said) => {
+            lost = said.clone().or(state.last_words.clone());
+            Cause::Lost(lost.as_deref())
+        }
+        (_, Some(text), _) => Cause::Evaluation(text),
+        (Stopped::Failed(FailureCode::Sql(_)), _, Some(error)) => Cause::Server(error),
+        (Stopped::Failed(FailureCode::OpenBlock), ..) => match state.open_pipeline {
+            true => Cause::OpenPipeline,
+            false => Cause::OpenBlock,
+        },
+        (_, _, None) if state.reply.capture => Cause::RowCount(state.reply.row_count),
+        _ => Cause::MetaCommand,
+    };
+    let current = state.current?;
+    if matches!(cause, Cause::OpenBlock) {
+        // pgbench counts it, and only then looks at what the script left.
+        observer.ended(client.index, script, &Ended {
+            scheduled_ns: current.scheduled_ns,
+            started_ns: current.started_ns,
+            ended_ns: now_ns(),
+            retries: tries - 1,
+            outcome: Outcome::Completed,
+        });
+    }
+    Some(observer.judge(&FailedTry {
+        client: client.index,
+        script,
+        command: state.place,
+        cause,
+        tries: u32::from(tries),
+        scheduled_ns: current.scheduled_ns,
+        started_ns: current.started_ns,
+        is_draining: shard.is_draining,
+    }))
+}
