@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.verdicts import Doubt
@@ -133,6 +134,7 @@ class ExperimentFindings:
     """The whole answer: what `show`, `report` and `--json` print.
 
     `run` is the run shown in detail: the only one of a bench, the long one at the knee of a sweep.
+    `compare` is there for every design with variants.
     """
 
     kind: Literal["bench", "sweep", "compare", "factorial", "matrix", "passes"]
@@ -145,6 +147,7 @@ class ExperimentFindings:
     facts: Facts
     run: RunFindings | None
     curves: tuple[CurveFindings, ...] = ()
+    compare: CompareFindings | None = None
     runs_total: int = 1
     runs_valid: int = 1
     doubts: tuple[Doubt, ...] = ()

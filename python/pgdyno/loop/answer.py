@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve, load_curve
 from pgdyno.analysis.findings import (
     CurveFindings,
@@ -18,7 +20,8 @@ from pgdyno.analysis.findings import (
 from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.errors import AnalysisError, StoreError
-from pgdyno.loop.journal import Visit, visits
+from pgdyno.loop.comparison import Compared, comparison_sentence
+from pgdyno.loop.journal import Visit, stopped_by, visits
 from pgdyno.loop.judging import changes_of, cpu_busy_ratio, doubts_of
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.loop.sentences import bench_sentence, limit_sentence, sweep_sentence
@@ -28,6 +31,8 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
 
 _SEED = 20_260_104
+# Doubts about the setting rather than about one run.
+_OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
 _CURVE_LATENCIES = ("p50", "p95", "p99")
 
 
@@ -52,9 +57,12 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     if details:
         run = run_findings(details[-1], numbers[details[-1].planned.number], server)
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
-    curves = _curves(experiment, rounds, numbers)
-    valid = sum(_is_valid(visit, numbers, server) for visit in rounds)
+    curves = () if experiment.all_variants() else _curves(experiment, rounds, numbers)
+    valid = {v.planned.number: _is_valid(v, numbers, _server_of(facts, v)) for v in rounds}
     kind = experiment.design.kind
+    compare = None
+    if experiment.all_variants():
+        compare = Compared(folder, experiment, rounds, numbers, valid).findings()
     began_ns = min(one.began_ns for one in numbers.values())
     ended_ns = max(one.ended_ns for one in numbers.values())
     return ExperimentFindings(
@@ -64,14 +72,16 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         version=version("pgdyno"),
         started_utc=f"{datetime.fromtimestamp(folder.began_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M} UTC",
         seconds=max(0.0, (ended_ns - min(began_ns, folder.began_ns)) / 1e9),
-        sentence=sweep_sentence(curves) if kind == "sweep" else bench_sentence(run),
+        sentence=_sentence(kind, run, curves, compare),
         facts=_facts(facts),
         run=run,
         curves=curves,
+        compare=compare,
         runs_total=len(rounds) + len(details),
-        runs_valid=valid + sum(1 for _ in details if run is not None and run.is_valid),
-        doubts=_curve_doubts(rounds, numbers, server),
-        is_complete=folder.is_sealed or bool(details),
+        runs_valid=sum(valid.values())
+        + sum(1 for _ in details if run is not None and run.is_valid),
+        doubts=_rounds_doubts(rounds, numbers, facts),
+        is_complete=folder.is_sealed or bool(details) or bool(stopped_by(folder)),
     )
 
 
@@ -124,16 +134,42 @@ def _round_doubts(
     )
 
 
-def _curve_doubts(
-    rounds: Iterable[Visit], numbers: Mapping[int, LoadNumbers], server: Mapping[str, Any]
+def _rounds_doubts(
+    rounds: Iterable[Visit], numbers: Mapping[int, LoadNumbers], facts: Mapping[str, Any]
 ) -> tuple[Doubt, ...]:
-    """Return what makes single runs of a curve not valid, each kind once."""
+    """Return what makes single runs not valid, each kind once; of variants what most runs share."""
     found: dict[str, Doubt] = {}
+    counts: Counter[str] = Counter()
+    total = 0
     for visit in rounds:
-        for doubt in _round_doubts(visit, numbers[visit.planned.number], server):
-            if doubt.verdict == "not_valid":
+        total += visit.planned.cell.variant is not None
+        for doubt in _round_doubts(visit, numbers[visit.planned.number], _server_of(facts, visit)):
+            counts[doubt.kind] += 1
+            if doubt.verdict == "not_valid" or doubt.kind in _OF_EVERY_RUN:
                 found.setdefault(doubt.kind, doubt)
-    return tuple(found.values())
+    return tuple(
+        doubt
+        for kind, doubt in found.items()
+        if doubt.verdict == "not_valid" or 0 < total <= 2 * counts[kind]
+    )
+
+
+def _server_of(facts: Mapping[str, Any], visit: Visit) -> Mapping[str, Any]:
+    """Return the facts of the server that a run was on."""
+    own = facts.get("variants", {}).get(str(visit.planned.cell.variant), facts)
+    server: Mapping[str, Any] = own.get("server", {})
+    return server
+
+
+def _sentence(
+    kind: str,
+    run: RunFindings | None,
+    curves: tuple[CurveFindings, ...],
+    compare: CompareFindings | None,
+) -> str:
+    if compare is not None:
+        return comparison_sentence(compare)
+    return sweep_sentence(curves) if kind == "sweep" else bench_sentence(run)
 
 
 def _curves(

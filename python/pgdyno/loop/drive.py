@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.analysis.warmup import warmup_cut
-from pgdyno.clock import read_pair
+from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job, engine_error
-from pgdyno.errors import AnalysisError, EngineError, InterruptedByUser, PgdynoError
+from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, ServerError
 from pgdyno.loop.answer import answer_of
-from pgdyno.loop.journal import decided, visits
-from pgdyno.loop.load_numbers import load_numbers
-from pgdyno.plan.history import History, Measured
+from pgdyno.loop.compare_words import outlook_words
+from pgdyno.loop.history import history_of, measured
+from pgdyno.loop.journal import decided, exclude, excluded, finished, visits
+from pgdyno.plan.history import History
 from pgdyno.plan.next import next_run, runs_expected
+from pgdyno.run.beds import opened_beds
 from pgdyno.run.execute import Executed, Stage, execute
 from pgdyno.run.jobs import engine_target, load_job
 from pgdyno.run.progress import Progress
-from pgdyno.run.under_test import Conditions, opened
+from pgdyno.run.under_test import Conditions
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.facts import ServerFacts, format_bytes, target_line
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Experiment, Permissions
-from pgdyno.spec.planned import Cell, PlannedRun
+from pgdyno.spec.planned import Cell, PlannedRun, Stop
 from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.store.stored_run import StoredRun
 
 _NOWHERE = Target(host="/", ports="5432", user="check", database="check")
 
@@ -52,8 +52,11 @@ def carry_out(
     permissions: Permissions,
     store: Store,
     progress: Progress,
+    resumed: ExperimentFolder | None = None,
 ) -> Outcome:
     """Carry the experiment out and return its answer, also when it was interrupted or broke off.
+
+    Args: resumed, the folder of an interrupted experiment that shall go on where it was.
 
     Raises: SpecError, RefusedError or ServerError when not a single run could be begun.
     """
@@ -67,16 +70,17 @@ def carry_out(
         clock=clock,
         store_dir=store.root,
     )
-    folder: ExperimentFolder | None = None
+    folder = resumed
     error: PgdynoError | None = None
     try:
-        with opened(experiment, conditions, progress) as under_test:
-            folder = store.create(experiment.name, verb)
-            folder.write_spec(to_toml(experiment))
-            folder.write_facts(_facts(under_test.facts))
-            progress.said(f"target  {target_line(under_test.facts)}")
-            read_only = not under_test.is_scratch and all(s.reads_only for s in scripts)
-            stage = Stage(experiment, under_test, folder, clock, progress, read_only)
+        with opened_beds(experiment, conditions, progress) as beds:
+            if folder is None:
+                folder = store.create(experiment.name, verb)
+                folder.write_spec(to_toml(experiment))
+            read_only = experiment.server.scratch is None and all(s.reads_only for s in scripts)
+            stage = Stage(experiment, beds, scripts, folder, clock, progress, read_only)
+            if not experiment.all_variants():
+                _Facts(stage).keep(None, beds.ready(None).facts)
             error = _loop(stage)
     except PgdynoError as seen:
         if folder is None:
@@ -89,19 +93,95 @@ def _loop(stage: Stage) -> PgdynoError | None:
     """Do what the planner says until it says Stop; return what ended it early, if anything did."""
     experiment, folder = stage.experiment, stage.folder
     seed = experiment.workload.seed
-    history: History = ()
+    history = history_of(folder)
+    left_out = _excluded(stage)
+    facts = _Facts(stage)
+    last_words = ""
     while True:
-        decision = next_run(experiment, seed, history)
-        decided(folder, decision)
+        decision = next_run(experiment, seed, history, frozenset(left_out))
         if not isinstance(decision, PlannedRun):
-            return None
-        expected = runs_expected(experiment, history)
-        position = f"run {decision.number} of {expected}" if expected > 1 else ""
-        done = execute(decision, stage, position=position)
-        if ended := _why_ended(done):
-            return ended
+            decided(folder, decision)
+            return _nothing_to_measure(history, left_out, decision)
+        # A number is never used again, not even that of a run which was cut short.
+        decision = replace(decision, number=folder.next_run_number())
+        decided(folder, decision)
+        began_ns = monotonic_ns()
+        expected = runs_expected(experiment, history, frozenset(left_out))
+        position = f"run {len(history) + 1} of {expected}" if expected > 1 else ""
+        done, ended = _executed(decision, stage, position)
+        variant = decision.cell.variant
+        if ended is not None:
+            if variant is None or isinstance(ended, InterruptedByUser):
+                return ended
+            left_out = {**left_out, variant: ended.message}
+            exclude(folder, variant, ended.message, run=decision.number)
+            name = experiment.variant(variant).name
+            stage.progress.said(f"variant {name} is left out: {ended.message}")
+            continue
+        assert done is not None
         assert done.stored is not None
-        history = (*history, _measured(decision, done.stored))
+        facts.keep(variant, done.facts)
+        took_ns = monotonic_ns() - began_ns
+        finished(folder, decision.number, took_ns)
+        history = (*history, measured(decision, done.stored, took_ns=took_ns))
+        words = outlook_words(experiment, history, frozenset(left_out))
+        if words not in ("", last_words):
+            stage.progress.said(words)
+            last_words = words
+
+
+def _executed(
+    planned: PlannedRun, stage: Stage, position: str
+) -> tuple[Executed | None, PgdynoError | None]:
+    """Carry the run out; return what ended it early too. A variant's server error is one such."""
+    try:
+        done = execute(planned, stage, position=position)
+    except ServerError as error:
+        if planned.cell.variant is None:
+            raise
+        return None, error
+    return done, _why_ended(done)
+
+
+def _excluded(stage: Stage) -> dict[int, str]:
+    """Return the variants that cannot be measured, and keep what the store does not know yet."""
+    known = excluded(stage.folder)
+    for variant, reason in stage.beds.excluded.items():
+        if variant not in known:
+            exclude(stage.folder, variant, reason)
+    return {**known, **stage.beds.excluded}
+
+
+def _nothing_to_measure(
+    history: History, left_out: dict[int, str], decision: Stop
+) -> PgdynoError | None:
+    """Return an error when the plan ended before a single run counted."""
+    if any(one.run.purpose != "pilot" for one in history):
+        return None
+    reasons = "; ".join(dict.fromkeys(left_out.values()))
+    return ServerError(
+        f"Nothing was measured: {decision.reason}{f' ({reasons})' if reasons else ''}.",
+        hint="mend the variants that cannot start",
+    )
+
+
+class _Facts:
+    """The facts of the servers in the store: of the first, and of each variant once."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._kept: dict[str, Any] = stage.folder.facts() or {}
+
+    def keep(self, variant: int | None, facts: ServerFacts) -> None:
+        """Write what is not there yet, and say the target once."""
+        if not self._kept:
+            self._stage.progress.said(f"target  {target_line(facts)}")
+            self._kept = _facts(facts)
+        elif variant is None or str(variant) in self._kept.get("variants", {}):
+            return
+        if variant is not None:
+            self._kept.setdefault("variants", {})[str(variant)] = _facts(facts)
+        self._stage.folder.write_facts(self._kept)
 
 
 def _why_ended(done: Executed) -> PgdynoError | None:
@@ -120,17 +200,6 @@ def _why_ended(done: Executed) -> PgdynoError | None:
     if outcome.summary.ending == "stopped":
         return InterruptedByUser("The load engine was told to stop.")
     return None
-
-
-def _measured(planned: PlannedRun, stored: StoredRun) -> Measured:
-    numbers = load_numbers(stored)
-    settled_ns = None
-    if planned.purpose == "pilot":
-        try:
-            settled_ns = warmup_cut(numbers.counts_100ms, numbers.interval_ns).cut_ns
-        except AnalysisError:
-            settled_ns = None
-    return Measured(planned, numbers.tps.value, settled_ns)
 
 
 def _answer(
@@ -156,7 +225,7 @@ def _checked_scripts(experiment: Experiment) -> tuple[ScriptShape, ...]:
 
     Raises: SpecError with file, line, column and caret.
     """
-    indexes = tuple(range(len(experiment.workload.scripts)))
+    indexes = tuple(range(len(experiment.all_scripts())))
     planned = PlannedRun(
         number=1,
         purpose="detail",
@@ -197,6 +266,7 @@ def _facts(facts: ServerFacts) -> dict[str, Any]:
         "target_line": target_line(facts),
         "durability_line": durability + (f": {', '.join(weakened)} weakened" if weakened else ""),
         "is_durable": not weakened,
+        "weakened": list(weakened),
         "rows": rows,
         "settings": dict(facts.settings),
     }

@@ -16,6 +16,7 @@ class Visit:
 
     planned: PlannedRun
     stored: StoredRun
+    took_ns: int
 
 
 def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
@@ -24,18 +25,46 @@ def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
     folder.add_decision({"decision": kind, **asdict(decision)})
 
 
+def finished(folder: ExperimentFolder, number: int, took_ns: int) -> None:
+    """Append that a run is done and what all of it took."""
+    folder.add_decision({"decision": "done", "number": number, "took_ns": took_ns})
+
+
+def exclude(folder: ExperimentFolder, variant: int, reason: str, *, run: int | None = None) -> None:
+    """Append that a variant cannot be measured, and by which failed run that was learned."""
+    folder.add_decision({"decision": "excluded", "variant": variant, "reason": reason, "run": run})
+
+
+def excluded(folder: ExperimentFolder) -> dict[int, str]:
+    """Return the variants that could not be measured, and why."""
+    return {
+        int(one["variant"]): str(one["reason"])
+        for one in folder.decisions()
+        if one["decision"] == "excluded"
+    }
+
+
+def stopped_by(folder: ExperimentFolder) -> str:
+    """Return why the last plan ended; "" while it did not."""
+    reasons = [one["reason"] for one in folder.decisions() if one["decision"] == "stop"]
+    return str(reasons[-1]) if reasons else ""
+
+
 def visits(folder: ExperimentFolder) -> list[Visit]:
-    """Return every complete run with its plan, in order."""
+    """Return every complete run with its plan, in order; failed runs of variants left out."""
+    decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
-    planned = [
-        _planned(decision) for decision in folder.decisions() if decision["decision"] == "run"
+    failed = {one.get("run") for one in decisions if one["decision"] == "excluded"}
+    took_ns = {one["number"]: one["took_ns"] for one in decisions if one["decision"] == "done"}
+    planned = [_planned(one) for one in decisions if one["decision"] == "run"]
+    return [
+        Visit(one, stored[one.number], took_ns.get(one.number, one.warm_ns + one.measure_ns))
+        for one in planned
+        if one.number in stored and one.number not in failed
     ]
-    return [Visit(one, stored[one.number]) for one in planned if one.number in stored]
 
 
 def _planned(decision: dict[str, Any]) -> PlannedRun:
     fields = {name: value for name, value in decision.items() if name != "decision"}
-    cell = fields.pop("cell")
-    return PlannedRun(
-        cell=Cell(tuple(cell["script_indexes"]), cell["clients"], cell["rate_tps"]), **fields
-    )
+    cell = dict(fields.pop("cell"))
+    return PlannedRun(cell=Cell(tuple(cell.pop("script_indexes")), **cell), **fields)

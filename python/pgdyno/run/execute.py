@@ -14,16 +14,19 @@ import psycopg
 
 from pgdyno.clock import ClockPair
 from pgdyno.engine.job import Job
-from pgdyno.engine.records import Record, raw_record
+from pgdyno.engine.records import Record, ScriptShape, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import PgdynoError
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals, read_totals, totals_between
+from pgdyno.run.beds import Beds
 from pgdyno.run.jobs import engine_target, load_job
 from pgdyno.run.progress import Progress
 from pgdyno.run.under_test import UnderTest
 from pgdyno.run.watching import RunWatch
 from pgdyno.server.connect import connect
+from pgdyno.server.explain import plans_of
+from pgdyno.server.facts import ServerFacts
 from pgdyno.server.reset import Reset, reset
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
@@ -37,7 +40,8 @@ class Stage:
     """Where the runs of one experiment take place."""
 
     experiment: Experiment
-    under_test: UnderTest
+    beds: Beds
+    scripts: tuple[ScriptShape, ...]
     folder: ExperimentFolder
     clock: ClockPair
     progress: Progress
@@ -50,6 +54,7 @@ class Executed:
 
     stored: StoredRun | None
     outcome: EngineOutcome
+    facts: ServerFacts
 
 
 def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
@@ -59,10 +64,11 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     measured until then is in the store.
     Raises: ServerError when the server cannot be prepared; StoreError when the disk refuses.
     """
-    under_test, folder = stage.under_test, stage.folder
+    under_test, folder = stage.beds.ready(planned.cell.variant), stage.folder
     name = f"{folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
     prepared, before = _prepare(under_test, name, application_name)
+    plans = _plans(stage, planned, under_test, name)
     job = load_job(
         stage.experiment,
         planned,
@@ -71,11 +77,13 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         scale=under_test.facts.dataset.scale,
         read_only=stage.read_only,
     )
-    names = tuple(script.name for script in stage.experiment.workload.scripts)
-    label = planned.label(names)
+    label = planned.label(
+        [script.name for script in stage.experiment.all_scripts()],
+        [variant.name for variant in stage.experiment.all_variants()],
+    )
     watch = RunWatch(planned, label, stage.progress, position=position)
     with folder.begin_run(planned.number, label, job.without_secrets()) as writer:
-        observer = _observer(stage, writer, name, application_name)
+        observer = _observer(stage, under_test, writer, name, application_name)
         observer.start()
         try:
             outcome = _drive(job, writer, observer, watch)
@@ -88,10 +96,11 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
             {
                 "reset": prepared.as_document(),
                 "totals": totals_between(before, after) if before and after else None,
+                "plans": plans,
             },
         )
         stored = writer.finish() if outcome.summary is not None else None
-    return Executed(stored, outcome)
+    return Executed(stored, outcome, under_test.facts)
 
 
 def _prepare(
@@ -115,8 +124,26 @@ def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals |
         return None
 
 
-def _observer(stage: Stage, writer: RunWriter, name: str, application_name: str) -> Observer:
-    under_test = stage.under_test
+def _plans(
+    stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str
+) -> dict[str, dict[str, str]]:
+    """Return the plans of the run's statements; only where variants may differ in them."""
+    if planned.cell.variant is None:
+        return {}
+    scripts = [stage.scripts[index] for index in planned.cell.script_indexes]
+    with under_test.control(name) as control:
+        return plans_of(
+            control,
+            {
+                script.name: [(statement.line, statement.text) for statement in script.statements]
+                for script in scripts
+            },
+        )
+
+
+def _observer(
+    stage: Stage, under_test: UnderTest, writer: RunWriter, name: str, application_name: str
+) -> Observer:
     facts = under_test.facts
     folders: dict[str, Path] = {}
     if facts.data_storage is not None:

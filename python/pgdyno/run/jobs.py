@@ -62,7 +62,9 @@ def load_job(
     Args: scale, of the pgbench tables, the script variable :scale; None = not known.
     """
     workload = experiment.workload
-    scripts = [workload.scripts[index] for index in planned.cell.script_indexes]
+    known = experiment.all_scripts()
+    scripts = [known[index] for index in planned.cell.script_indexes]
+    own = experiment.variant(planned.cell.variant)
     variables = {"scale": str(scale)} if scale is not None else {}
     measure: MeasureDuration | MeasureTransactions = MeasureDuration(duration_ns=planned.measure_ns)
     if planned.transactions_per_client is not None:
@@ -70,7 +72,7 @@ def load_job(
     work = LoadWork(
         threads=threads_for(planned.cell.clients, workload.threads),
         seed=planned.seed,
-        protocol=workload.protocol,
+        protocol=own.protocol or workload.protocol,
         scripts=tuple(_script_source(script) for script in scripts),
         variables={**variables, **workload.variables},
         arrivals=_arrivals(planned),

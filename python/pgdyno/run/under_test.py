@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from psycopg import sql
+
 from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import EngineRun
@@ -134,28 +136,13 @@ def load_dataset(
 def _scratch(
     experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
 ) -> Iterator[UnderTest]:
-    for leftover in sweep_leftovers(_parents(asked, conditions.store_dir)):
+    for leftover in sweep_leftovers(scratch_places(asked, conditions.store_dir)):
         progress.said(f"removed what a killed command left: {leftover.path}")
     cluster = _kept(experiment, asked, progress) or _created(experiment, asked, conditions)
     with cluster:
         for note in cluster.notes:
             progress.said(note)
-        target = _load_database(cluster)
-        with connect(target, verb=conditions.verb) as connection:
-            present = datasets.inspect(connection)
-        if not _fits(present, experiment.dataset):
-            progress.said(
-                f"loading scale {experiment.dataset.scale} into PostgreSQL "
-                f"{cluster.binaries.version}"
-            )
-            load_dataset(
-                experiment.dataset,
-                target,
-                clock=conditions.clock,
-                verb=conditions.verb,
-                progress=progress,
-                drop_existing=present.state != "none",
-            )
+        target = load_into(cluster, LOAD_DATABASE, experiment.dataset, conditions, progress)
         with connect(target, verb=conditions.verb) as connection:
             facts = server_facts.collect(connection, target)
         yield UnderTest(target, cluster.target, cluster, facts, conditions.verb)
@@ -195,14 +182,37 @@ def _kept(experiment: Experiment, asked: Scratch, progress: Progress) -> Scratch
     return None
 
 
-def _load_database(cluster: ScratchCluster) -> Target:
+def load_into(
+    cluster: ScratchCluster,
+    database: str,
+    dataset: Dataset,
+    conditions: Conditions,
+    progress: Progress,
+) -> Target:
+    """Load the dataset into a database of a scratch cluster, made if it is not there; return it."""
+    target = cluster.target.with_database(database)
     with cluster.connect() as connection:
         known = connection.execute(
-            "SELECT 1 FROM pg_database WHERE datname = %s", [LOAD_DATABASE]
+            "SELECT 1 FROM pg_database WHERE datname = %s", [database]
         ).fetchone()
         if known is None:
-            connection.execute(f"CREATE DATABASE {LOAD_DATABASE}")
-    return cluster.target.with_database(LOAD_DATABASE)
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+    with connect(target, verb=conditions.verb) as connection:
+        present = datasets.inspect(connection)
+    if not _fits(present, dataset):
+        place = f", database {database}" if database != LOAD_DATABASE else ""
+        progress.said(
+            f"loading scale {dataset.scale} into PostgreSQL {cluster.binaries.version}{place}"
+        )
+        load_dataset(
+            dataset,
+            target,
+            clock=conditions.clock,
+            verb=conditions.verb,
+            progress=progress,
+            drop_existing=present.state != "none",
+        )
+    return target
 
 
 def _fits(present: datasets.Dataset, wanted: Dataset) -> bool:
@@ -244,7 +254,7 @@ def _foreign(experiment: Experiment, conditions: Conditions, target: Target) -> 
 _ON_PGBENCH_TABLES = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
 
 
-def _parents(asked: Scratch, store_dir: Path) -> list[Path]:
+def scratch_places(asked: Scratch, store_dir: Path) -> list[Path]:
     """Return the folders in which a scratch cluster of a killed command may lie."""
     named = os.environ.get("PGDYNO_DATA")
     places = [asked.data_dir, store_dir, Path(named) if named else None, LAST_PLACE]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from pgdyno.engine.records import HistogramRecord, Interval, Phase, Record
+from pgdyno.engine.records import Distribution, HistogramRecord, Interval, Phase, Record, Summary
 from pgdyno.engine.records import Progress as LoadProgress
 from pgdyno.run.progress import Moment, Progress
 from pgdyno.spec.planned import PlannedRun
@@ -55,6 +55,8 @@ class RunWatch:
             self._recent.append(record)
             self._failed_count += record.counts.failed
             self._progress.moved(self._moment(record.time_ns))
+        elif isinstance(record, Summary):
+            self._progress.moved(self._whole(record))
 
     def _moment(self, now_ns: int) -> Moment:
         seconds = sum(interval.interval_ns for interval in self._recent) / 1e9
@@ -67,6 +69,22 @@ class RunWatch:
             tps=completed / seconds if seconds else None,
             p99_ms=self._p99_ms,
             failed_count=self._failed_count,
+            position=self._position,
+        )
+
+    def _whole(self, summary: Summary) -> Moment:
+        """Return the measured phase as a whole: the last that is said of a run."""
+        span = summary.span("measure")
+        seconds = (span.ended_ns - span.began_ns) / 1e9 if span is not None else 0.0
+        latency = summary.distribution("latency")
+        return Moment(
+            label=self._label,
+            phase="measured" if summary.ending == "completed" else summary.ending,
+            elapsed_ns=round(seconds * 1e9),
+            total_ns=self._lengths_ns["measure"],
+            tps=summary.counts.completed / seconds if seconds else None,
+            p99_ms=None if latency is None or latency.count == 0 else _p99_ms(latency),
+            failed_count=summary.counts.failed,
             position=self._position,
         )
 
@@ -103,7 +121,7 @@ class LoadWatch:
         )
 
 
-def _p99_ms(record: HistogramRecord) -> float:
+def _p99_ms(record: Distribution) -> float:
     """Return the upper edge of the bucket that holds p99, in ms."""
     rank = -(-record.count * 99 // 100)
     seen = 0

@@ -20,8 +20,11 @@ def initdb(
     data_dir: Path,
     wal_dir: Path | None,
     checksums: bool,
+    wal_segment: str | None = None,
 ) -> None:
     """Fill `data_dir`, which is empty and belongs to `user`; the WAL goes to `wal_dir` if given.
+
+    Args: wal_segment, such as "64MB"; None for PostgreSQL's own 16MB.
 
     Raises: ServerError with initdb's own words; InterruptedByUser.
     """
@@ -33,6 +36,8 @@ def initdb(
         argv.append("--data-checksums")
     elif binaries.major >= 18:
         argv.append("--no-data-checksums")
+    if wal_segment is not None:
+        argv.append(f"--wal-segsize={wal_segment.removesuffix('MB')}")
     if wal_dir is not None:
         argv += ["-X", wal_dir]
     completed = run(argv, user=user, env=server_environment(user), cwd="/", timeout_s=_TIMEOUT_S)

@@ -59,7 +59,8 @@ class ScratchRequest:
 
     Args: clients, the largest number of connections the load opens; data_dir and wal_dir, folders
     inside which folders of our own are made; store_dir, where the experiment's results lie;
-    checksums, None for the version's default; needed, from `placement.needed_bytes`.
+    checksums and wal_segment, None for the version's default; needed, as
+    `placement.needed_bytes` says.
     """
 
     binaries: Binaries
@@ -72,6 +73,7 @@ class ScratchRequest:
     keep: bool = False
     listens_tcp: bool = False
     checksums: bool | None = None
+    wal_segment: str | None = None
     needed: Mapping[str, int] | None = None
     start_timeout_s: float = START_TIMEOUT_S
 
@@ -131,7 +133,7 @@ class ScratchCluster:
         cluster.notes = spot.notes
         cluster.start_timeout_s = request.start_timeout_s
         try:
-            cluster._initdb(wal_parent)
+            cluster._initdb(wal_parent, request.wal_segment)
             cluster._open(request.clients, listens_tcp=request.listens_tcp)
             cluster.start()
         except BaseException:
@@ -349,7 +351,7 @@ class ScratchCluster:
             user=self.user,
         )
 
-    def _initdb(self, wal_parent: Path | None) -> None:
+    def _initdb(self, wal_parent: Path | None, wal_segment: str | None) -> None:
         self._give(self.data_dir)
         wal_dir = None
         if wal_parent is not None:
@@ -363,6 +365,7 @@ class ScratchCluster:
             data_dir=self.data_dir,
             wal_dir=wal_dir,
             checksums=self.has_checksums,
+            wal_segment=wal_segment,
         )
 
     def _open(self, clients: int, *, listens_tcp: bool) -> None:

@@ -87,6 +87,9 @@ class Dataset(Spec):
     partition_method: Literal["range", "hash"] = "range"
 
 
+_UNCHANGED = Variant(name="unchanged")
+
+
 class Experiment(Spec):
     """The whole question."""
 
@@ -135,19 +138,24 @@ class Experiment(Spec):
             )
         if not isinstance(design, FactorialDesign):
             return self.variants
-        found = []
-        for picked in itertools.product(*(range(len(f.levels)) for f in design.factors)):
-            if design.fraction == "half" and sum(picked) % 2:
-                continue
-            levels = [f.levels[i] for f, i in zip(design.factors, picked, strict=True)]
-            found.append(merged(", ".join(level.name for level in levels), levels))
-        return tuple(found)
+        return tuple(
+            merged(", ".join(level.name for level in levels), levels)
+            for levels in _combinations(design)
+        )
+
+    def levels_of(self, variant: int) -> dict[str, str]:
+        """Return factor -> level of a variant of a factorial."""
+        assert isinstance(self.design, FactorialDesign), "only a factorial has factors"
+        levels = _combinations(self.design)[variant]
+        return {f.name: one.name for f, one in zip(self.design.factors, levels, strict=True)}
+
+    def variant(self, index: int | None) -> Variant:
+        """Return a variant as it is visited; None: one that changes nothing."""
+        return _UNCHANGED if index is None else self.all_variants()[index]
 
     def dataset_of(self, variant: int | None) -> Dataset:
         """Return the data a variant runs on; None: the experiment's own."""
-        if variant is None:
-            return self.dataset
-        change = self.all_variants()[variant].dataset.model_dump(exclude_none=True)
+        change = self.variant(variant).dataset.model_dump(exclude_none=True)
         return self.dataset.model_copy(update=change)
 
     def all_scripts(self) -> tuple[Script, ...]:
@@ -186,6 +194,16 @@ class Experiment(Spec):
                     raise ValueError(
                         f"variant {variant.name!r} changes {field}, which only a scratch server can"
                     )
+
+
+def _combinations(design: FactorialDesign) -> list[tuple[Variant, ...]]:
+    """Return the levels of every cell, in the order of the factors; of a half, the even ones."""
+    places = itertools.product(*(range(len(factor.levels)) for factor in design.factors))
+    return [
+        tuple(f.levels[i] for f, i in zip(design.factors, picked, strict=True))
+        for picked in places
+        if design.fraction == "full" or sum(picked) % 2 == 0
+    ]
 
 
 class Permissions(Spec):

@@ -1,0 +1,62 @@
+"""SQL of several statements, run one by one: VACUUM and CREATE DATABASE stand in no transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import psycopg
+
+from pgdyno.errors import ServerError
+from pgdyno.server.connect import Connection
+
+_PIECES = re.compile(
+    r"""
+    '(?:[^']|'')*'              # a string
+    | "[^"]*"                   # a quoted name
+    | (\$\w*\$).*?\1            # a dollar-quoted string
+    | --[^\n]*                  # a comment to the end of the line
+    | /\*.*?\*/                 # a comment
+    | ;
+    | [^'"$;/-]+ | .
+    """,
+    re.X | re.S,
+)
+
+
+def run_script(connection: Connection, text: str) -> None:
+    """Run every statement of `text` in a transaction of its own.
+
+    Raises: ServerError with the statement and the server's own words.
+    """
+    for statement in statements_of(text):
+        try:
+            connection.execute(statement.encode())
+        except psycopg.Error as error:
+            said = error.diag.message_primary or str(error).strip()
+            raise ServerError(
+                f"{_shortened(statement)}: {said}.",
+                hint="mend the SQL of this variant",
+                sqlstate=error.sqlstate,
+            ) from None
+
+
+def statements_of(text: str) -> Iterator[str]:
+    """Yield the statements between the semicolons that end one, without those semicolons."""
+    current = ""
+    for match in _PIECES.finditer(text):
+        if match[0] == ";":
+            if current.strip():
+                yield current.strip()
+            current = ""
+        elif not match[0].startswith(("--", "/*")):
+            current += match[0]
+        else:
+            current += " "
+    if current.strip():
+        yield current.strip()
+
+
+def _shortened(statement: str) -> str:
+    words = " ".join(statement.split())
+    return words if len(words) <= 60 else f"{words[:57]}..."
