@@ -15,10 +15,14 @@ _PLAIN_EVERY_NS = 10_000_000_000
 
 @dataclass(slots=True)
 class Live(Progress):
-    """Shows phase, elapsed of total, tps, p99 and failures of the run under way."""
+    """Shows phase, elapsed of total, tps, p99 and failures of the run under way.
+
+    Without a terminal: a line every ten seconds of a run, and one when it ended.
+    """
 
     plain_every_ns: int = _PLAIN_EVERY_NS
-    _last_ns: int = 0
+    _shown_ns: int = 0
+    _last: Moment | None = None
 
     def said(self, text: str) -> None:
         """Write a step that was reached."""
@@ -27,19 +31,24 @@ class Live(Progress):
     def moved(self, moment: Moment) -> None:
         """Show where the run stands, at most four times a second."""
         now_ns = monotonic_ns()
+        if self._last is None:
+            self._shown_ns = now_ns if not speak.is_terminal() else 0
+        self._last = moment
         every_ns = _LIVE_EVERY_NS if speak.is_terminal() else self.plain_every_ns
-        if now_ns - self._last_ns < every_ns:
+        if now_ns - self._shown_ns < every_ns:
             return
-        self._last_ns = now_ns
-        text = line(moment)
+        self._shown_ns = now_ns
         if speak.is_terminal():
-            speak.live(text)
+            speak.live(line(moment))
         else:
-            speak.note(text)
+            speak.note(line(moment))
 
     def ended(self) -> None:
-        """Take the live line away."""
+        """Take the live line away, or say plainly where the run stood at its end."""
         speak.clear_live()
+        if self._last is not None and not speak.is_terminal():
+            speak.note(line(self._last))
+        self._last = None
 
 
 def line(moment: Moment) -> str:

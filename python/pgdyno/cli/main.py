@@ -26,6 +26,7 @@ EXIT_INTERNAL = 2
 VERBS: dict[str, str] = {
     "bench": "One measured run.",
     "sweep": "The load curve: peak and knee.",
+    "doctor": "Fit to be measured, sane, and which rights are there?",
     "init": "Load a dataset.",
     "drop": "Remove a dataset that pgdyno made.",
     "show": "A result again, as text.",
