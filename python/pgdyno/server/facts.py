@@ -103,7 +103,7 @@ def collect(connection: Connection, target: Target) -> ServerFacts:
     """
     settings = _settings(connection)
     backend_pid = connection.info.backend_pid
-    is_local = target.is_loopback and _is_our_backend(backend_pid, target)
+    is_local = target.is_loopback and is_backend_here(backend_pid, target)
     data_dir = settings.get("data_directory")
     data_path = Path(data_dir) if is_local and data_dir else None
     version = settings["server_version"].split()[0]
@@ -238,7 +238,7 @@ def _settings(connection: Connection) -> dict[str, str]:
     return {str(name): str(value) for name, value in rows if value is not None}
 
 
-def _is_our_backend(pid: int, target: Target) -> bool:
+def is_backend_here(pid: int, target: Target) -> bool:
     """True if this host's process `pid` is the backend: a tunnel or container leads elsewhere."""
     try:
         title = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")

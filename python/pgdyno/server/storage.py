@@ -78,7 +78,8 @@ def _parse(line: str) -> Mount | None:
         file_system=tail[0],
         source=_unescape(tail[1]),
         device_number=fields[2],
-        options=fields[5],
+        # Of this mount, and of the file system itself: "rw,noatime" and "rw,barrier=0".
+        options=",".join(dict.fromkeys(",".join([fields[5], *tail[2:3]]).split(","))),
     )
 
 

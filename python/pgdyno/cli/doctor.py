@@ -1,0 +1,88 @@
+"""`pgdyno doctor`: fit to be measured, sane, and which rights are there?"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, speak
+from pgdyno.cli.asked import server_named
+from pgdyno.doctor.examine import Asked, Examination, examine
+from pgdyno.doctor.server_sql import statements
+from pgdyno.doctor.text import grants_text, text_of
+from pgdyno.server.placement import LAST_PLACE
+from pgdyno.spec.units import size_bytes
+
+EXIT_CHECK_FAILED = 4
+_FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
+
+
+@click.command("doctor", short_help="Fit to be measured, sane, and which rights are there?")
+@options.connection
+@click.option("--scratch", is_flag=True, help="This host alone, as a scratch server would use it.")
+@click.option("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
+@click.option("--flush", type=click.Path(path_type=Path), help="Measure flushes there: writes.")
+@click.option("--all", "show_all", is_flag=True, help="Good and unknown checks as well.")
+@click.option("--grants", is_flag=True, help="Statements that give the role what it lacks.")
+@click.option("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
+@click.option("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
+@options.json_option
+def command(**given: Any) -> int:
+    """Examine a server, its settings and its host; without a server this host alone.
+
+    Reads only: one connection, read-only, statement_timeout 2 s. --flush alone writes, a file of
+    2 MB that is gone afterwards. What cannot be judged from here never fails a --check.
+    """
+    if given["print_sql"]:
+        speak.data(sql_text())
+        return 0
+    resolved = server_named(given)
+    for warning in resolved.notes if resolved else ():
+        speak.note(f"warning: {warning.message} {warning.hint}")
+    examination = examine(
+        Asked(
+            target=resolved.target if resolved else None,
+            folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
+            ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,
+            flush_folder=given["flush"],
+        )
+    )
+    if given["grants"]:
+        speak.data(grants_text(examination))
+        return 0
+    return _show(examination, given)
+
+
+def sql_text() -> str:
+    """Return every statement, those of each version that has its own."""
+    parts: list[str] = []
+    said: set[str] = set()
+    for version in (14, 15, 16, 17, 18):
+        for name, statement in statements(version).items():
+            if statement not in said:
+                said.add(statement)
+                parts.append(f"-- {name}, PostgreSQL {version} and later\n{statement};")
+    return "\n\n".join(parts)
+
+
+def _show(examination: Examination, given: dict[str, Any]) -> int:
+    from pgdyno.cli.main import VERBS
+
+    document = json.dumps(examination.as_document(), indent=2, ensure_ascii=False)
+    text = text_of(examination, verbs=VERBS, show_all=given["show_all"])
+    options.write(text, document, given["json_to"])
+    failing = _FAILING.get(given["check"] or "", ())
+    worse = [
+        finding
+        for verdict in failing
+        for finding in examination.findings
+        if finding.verdict == verdict
+    ]
+    if not worse:
+        return 0
+    speak.note(f"CHECK FAILED {given['check']}: {', '.join(one.id for one in worse)}")
+    return EXIT_CHECK_FAILED

@@ -1,0 +1,252 @@
+"""The machine below: what makes runs differ though nothing was changed."""
+
+from __future__ import annotations
+
+from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Judgement, Unknown, bad, check, good, warn
+from pgdyno.server.facts import format_bytes
+
+_FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
+_NEIGHBOUR_CORES = 0.1
+_SMALL_RAM_BYTES = 8 << 30
+
+
+@check("host", "a core that must speed up first answers the first statements late")
+def cpu_governor(facts: Facts) -> Judgement:
+    """The frequency governor, of all cores."""
+    host = facts.on_host()
+    if not host.governors:
+        raise Unknown("the cores show no governor" + " (virtual machine)" * host.is_virtual)
+    other = [word for word in host.governors if word != "performance"]
+    if other:
+        words = ", ".join(sorted(set(other)))
+        return warn(
+            f"{len(other)} of {len(host.governors)} cores: {words}",
+            "cpupower frequency-set -g performance",
+        )
+    return good(f"performance on all {len(host.governors)} cores")
+
+
+@check("host", "frequencies above the nominal one depend on temperature, and so do the results")
+def cpu_boost(facts: Facts) -> Judgement:
+    """Frequencies that are not kept up for long."""
+    host = facts.on_host()
+    if host.has_boost is None:
+        raise Unknown("the cores do not say whether they boost")
+    if host.has_boost:
+        return warn(
+            "boost is on",
+            "for comparisons: echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"
+            " (or 0 > cpufreq/boost)",
+        )
+    return good("boost is off")
+
+
+@check("host", "the kernel stops programs to make huge pages of their memory")
+def transparent_huge_pages(facts: Facts) -> Judgement:
+    """Huge pages without being asked."""
+    mode = facts.on_host().huge_pages_mode
+    if not mode:
+        raise Unknown("this kernel has no transparent huge pages, or does not say")
+    if mode == "always":
+        return warn(
+            "transparent huge pages: always",
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        )
+    return good(f"transparent huge pages: {mode}")
+
+
+@check("host", "a server whose memory was swapped out for file cache reads it back in a run")
+def swappiness(facts: Facts) -> Judgement:
+    """How readily programs are swapped out, and whether they are."""
+    host = facts.on_host()
+    value = host.sysctl.get("vm/swappiness")
+    if value is None:
+        raise Unknown("vm.swappiness cannot be read")
+    total_bytes = host.memory.get("swap_total_bytes", 0)
+    used_bytes = total_bytes - host.memory.get("swap_free_bytes", 0)
+    seen = (
+        f"vm.swappiness = {value}, {format_bytes(used_bytes)} of {format_bytes(total_bytes)} used"
+    )
+    if used_bytes > host.memory.get("total_bytes", 0) // 10:
+        return bad(seen, "find who needs the memory; swapoff -a && swapon -a afterwards")
+    if value > 10 and total_bytes:
+        return warn(seen, "sysctl -w vm.swappiness=1")
+    return good(seen if total_bytes else f"vm.swappiness = {value}, no swap space")
+
+
+@check("host", "gigabytes of dirty pages are written at once, and every flush waits behind them")
+def dirty_limits(facts: Facts) -> Judgement:
+    """How much may wait to be written before the kernel begins, and before it stops writers."""
+    host = facts.on_host()
+    names = ("vm/dirty_background_bytes", "vm/dirty_background_ratio")
+    if not all(name in host.sysctl for name in names):
+        raise Unknown("vm.dirty_background_* cannot be read")
+    as_bytes, percent = (host.sysctl[name] for name in names)
+    total_bytes = host.memory.get("total_bytes", 0)
+    limit_bytes = as_bytes or total_bytes * percent // 100
+    said = f"{format_bytes(as_bytes)}" if as_bytes else f"{percent} % = {format_bytes(limit_bytes)}"
+    seen = f"writing begins at {said} of dirty pages"
+    if limit_bytes > 1 << 30:
+        return warn(
+            seen,
+            "sysctl -w vm.dirty_background_bytes=67108864 vm.dirty_bytes=536870912",
+        )
+    return good(seen)
+
+
+@check("host", "a kernel that promises more memory than it has kills the server to keep it")
+def overcommit(facts: Facts) -> Judgement:
+    """Whether memory is promised that is not there."""
+    host = facts.on_host()
+    value = host.sysctl.get("vm/overcommit_memory")
+    if value is None:
+        raise Unknown("vm.overcommit_memory cannot be read")
+    seen = f"vm.overcommit_memory = {value}"
+    if host.limits.memory_bytes is not None:
+        return good(f"{seen}; the control group's limit decides")
+    if value == 1:
+        return bad(f"{seen}: everything is promised", "sysctl -w vm.overcommit_memory=2")
+    if value == 0 and host.memory.get("total_bytes", 0) >= _SMALL_RAM_BYTES:
+        return warn(
+            f"{seen}: the kernel guesses",
+            "sysctl -w vm.overcommit_memory=2 vm.overcommit_ratio=80 where PostgreSQL is alone",
+        )
+    return good(seen)
+
+
+@check("host", "memory of the other socket is slower, and moving pages there costs time")
+def numa(facts: Facts) -> Judgement:
+    """Memory in several nodes, and what the kernel does about it."""
+    host = facts.on_host()
+    reclaim = host.sysctl.get("vm/zone_reclaim_mode")
+    if reclaim is None:
+        raise Unknown("vm.zone_reclaim_mode cannot be read")
+    balancing = host.sysctl.get("kernel/numa_balancing", 0)
+    seen = f"{host.numa_nodes} NUMA nodes, zone_reclaim_mode = {reclaim}"
+    seen += f", numa_balancing = {balancing}"
+    if host.numa_nodes == 1:
+        return good("1 NUMA node")
+    if reclaim:
+        return bad(seen, "sysctl -w vm.zone_reclaim_mode=0")
+    if balancing:
+        return warn(seen, "sysctl -w kernel.numa_balancing=0")
+    return good(seen)
+
+
+@check("host", "autogroups give a session on a terminal as much CPU as the whole server")
+def autogroup(facts: Facts) -> Judgement:
+    """Scheduling by terminal session."""
+    value = facts.on_host().sysctl.get("kernel/sched_autogroup_enabled")
+    if value is None:
+        raise Unknown("kernel.sched_autogroup_enabled cannot be read")
+    if value:
+        return warn("sched_autogroup_enabled = 1", "sysctl -w kernel.sched_autogroup_enabled=0")
+    return good("sched_autogroup_enabled = 0")
+
+
+@check("host", "one core that serves all interrupts is full before the others are busy")
+def irqbalance(facts: Facts) -> Judgement:
+    """Whether interrupts are spread over cores."""
+    host = facts.on_host()
+    if host.runs_irqbalance:
+        return good("irqbalance runs")
+    if host.cores <= 4:
+        return good(f"irqbalance does not run; with {host.cores} cores it hardly matters")
+    return warn(
+        f"irqbalance does not run on {host.cores} cores", "systemctl enable --now irqbalance"
+    )
+
+
+@check("host", "a slow clock makes each timed read dear: track_io_timing, EXPLAIN ANALYZE")
+def clock_source(facts: Facts) -> Judgement:
+    """What the kernel reads the time from."""
+    host = facts.on_host()
+    if not host.clock_source:
+        raise Unknown("the kernel does not name its clock source")
+    if host.clock_source in _FAST_CLOCKS:
+        return good(f"clock source {host.clock_source}")
+    better = next((name for name in host.clock_sources if name in _FAST_CLOCKS), "")
+    seen = f"clock source {host.clock_source}; available: {', '.join(host.clock_sources)}"
+    if not better:
+        return warn(seen, "pg_test_timing tells what one reading costs")
+    path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    return bad(seen, f"echo {better} > {path}")
+
+
+@check(
+    "host", "a control group stops the server in the middle of a transaction when its time is up"
+)
+def cpu_limit(facts: Facts) -> Judgement:
+    """The control group's limit of CPU time."""
+    host = facts.on_host()
+    limits = host.limits
+    if limits.cpu_cores is None:
+        return good("no control group limits CPU time")
+    seen = f"limited to {limits.cpu_cores:g} of {host.cores} cores"
+    if limits.throttled_count:
+        return bad(
+            f"{seen}, throttled {limits.throttled_count} times",
+            "raise cpu.max of the group, or pin whole cores with cpuset.cpus",
+        )
+    return warn(seen, "watch the throttled time in the results")
+
+
+@check("host", "beyond the limit the kernel kills the server, whatever the host has")
+def memory_limit(facts: Facts) -> Judgement:
+    """The control group's limit of memory."""
+    host = facts.on_host()
+    limit_bytes = host.limits.memory_bytes
+    total_bytes = host.memory.get("total_bytes")
+    if total_bytes is None:
+        raise Unknown("/proc/meminfo cannot be read")
+    if limit_bytes is None or limit_bytes >= total_bytes:
+        return good("no control group limits memory")
+    seen = f"limited to {format_bytes(limit_bytes)} of {format_bytes(total_bytes)}"
+    if facts.server is not None and limit_bytes < facts.server.size_bytes("shared_buffers") * 2:
+        return bad(f"{seen}, shared_buffers is over half of it", "raise memory.max of the group")
+    return warn(seen, "settings must fit the limit, not the host: the memory checks use it")
+
+
+@check("host", "programs beside the server take its cores, its disk and its cache, at any time")
+def neighbours(facts: Facts) -> Judgement:
+    """Who else is at work on the host."""
+    host = facts.on_host()
+    if host.window is None:
+        raise Unknown("the host was not watched")
+    busy = [one for one in host.window.neighbours if one.busy_cores >= _NEIGHBOUR_CORES]
+    total = sum(one.busy_cores for one in busy)
+    load = f"load {host.load_1min_ratio:g} on {host.cores} cores"
+    if not busy:
+        return good(f"nobody else at work, {load}")
+    names = ", ".join(f"{one.name} {one.busy_cores:.1f}" for one in busy[:4])
+    seen = f"cores kept busy by others: {names}; {load}"
+    mend = "stop them, or measure elsewhere"
+    return bad(seen, mend) if total > host.cores / 2 else warn(seen, mend)
+
+
+@check("host", "time the hypervisor gave to other machines is missing in every latency")
+def steal(facts: Facts) -> Judgement:
+    """CPU time that other virtual machines got."""
+    host = facts.on_host()
+    if host.window is None:
+        raise Unknown("the host was not watched")
+    seen = f"{host.window.steal_ratio:.1%} stolen over {host.window.duration_s:.1f} s"
+    mend = "ask for cores of your own, or measure at another time"
+    if host.window.steal_ratio > 0.05:
+        return bad(seen, mend)
+    return warn(seen, mend) if host.window.steal_ratio > 0.01 else good(seen)
+
+
+@check("host", "tasks that wait for CPU, memory or disk now would wait in the run as well")
+def pressure(facts: Facts) -> Judgement:
+    """Pressure stall information of the last minute."""
+    host = facts.on_host()
+    if not host.pressure_percent:
+        raise Unknown("this kernel has no pressure stall information")
+    parts = [f"{name} {value:.0f} %" for name, value in sorted(host.pressure_percent.items())]
+    seen = f"tasks waited in the last minute for {', '.join(parts)} of the time"
+    worst = max(host.pressure_percent.values())
+    if worst > 50:
+        return bad(seen, "find what is at work on this host")
+    return warn(seen, "find what is at work on this host") if worst > 10 else good(seen)

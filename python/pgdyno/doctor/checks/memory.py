@@ -1,0 +1,151 @@
+"""Does what the settings allow fit into memory? The rule as published, and by what was observed."""
+
+from __future__ import annotations
+
+from pgdyno.doctor.facts import Facts, system_bytes
+from pgdyno.doctor.finding import Judgement, Unknown, bad, check, good, warn
+from pgdyno.server.facts import format_bytes
+
+_MB = 1 << 20
+# One statement may sort and hash several times: room for so many work_mem each.
+_NODES_PER_SESSION = 4
+_SHARED_BUFFERS_DEFAULT_BYTES = 128 * _MB
+
+
+@check("memory", "a server that runs out of memory swaps or is killed in the middle of a run")
+def memory_rule(facts: Facts) -> Judgement:
+    """The rule as published: every connection the server admits uses its work_mem at once."""
+    server = facts.on_server()
+    connections = int(server.number("max_connections"))
+    text, total_bytes = _sum(facts, connections, "connections")
+    ram_bytes = facts.memory_bytes()
+    seen = f"{text} = {format_bytes(total_bytes)}, memory {format_bytes(ram_bytes)}"
+    if total_bytes <= ram_bytes:
+        return good(seen)
+    # Twice the memory is no longer a matter of how likely it is that all work at once.
+    verdict = bad if total_bytes > 2 * ram_bytes else warn
+    return verdict(seen, _mend(facts, connections, nodes=1))
+
+
+@check("memory", "the rule as published assumes that everybody works at once; this one looks")
+def memory_at_the_peak(facts: Facts) -> Judgement:
+    """The rule with the most sessions that were seen at work at one time."""
+    facts.on_watched_server()
+    if facts.peak is None:
+        raise Unknown("how many sessions work at one time was not seen")
+    active = max(1, facts.peak.sessions)
+    text, total_bytes = _sum(facts, active, f"active ({facts.peak.source})")
+    ram_bytes = facts.memory_bytes()
+    seen = f"{text} = {format_bytes(total_bytes)}, memory {format_bytes(ram_bytes)}"
+    if total_bytes <= ram_bytes:
+        return good(seen)
+    return bad(seen, _mend(facts, active, nodes=_NODES_PER_SESSION))
+
+
+@check(
+    "memory", "temp_buffers is per session, not once: every session with temporary tables has it"
+)
+def temp_buffers(facts: Facts) -> Judgement:
+    """What temporary tables may take if every session has some."""
+    server = facts.on_server()
+    each_bytes, ram_bytes = server.size_bytes("temp_buffers"), facts.memory_bytes()
+    connections = int(server.number("max_connections"))
+    total_bytes = each_bytes * connections
+    seen = (
+        f"{connections} connections x {format_bytes(each_bytes)} = {format_bytes(total_bytes)},"
+        f" memory {format_bytes(ram_bytes)}"
+    )
+    if total_bytes <= ram_bytes // 2:
+        return good(seen)
+    mend = "ALTER SYSTEM SET temp_buffers = '8MB'; give more only to the sessions that need it"
+    return bad(seen, mend) if total_bytes > 2 * ram_bytes else warn(seen, mend)
+
+
+@check("memory", "too little is read again and again, too much leaves nothing for everything else")
+def shared_buffers(facts: Facts) -> Judgement:
+    """The buffer pool against memory."""
+    size_bytes, ram_bytes = facts.on_server().size_bytes("shared_buffers"), facts.memory_bytes()
+    ratio = size_bytes / ram_bytes
+    seen = f"{format_bytes(size_bytes)} = {ratio:.1%} of {format_bytes(ram_bytes)}"
+    quarter = f"ALTER SYSTEM SET shared_buffers = '{ram_bytes // 4 // _MB}MB' (restart)"
+    if ratio > 0.8:
+        return bad(seen, quarter)
+    if ratio > 0.4:
+        return warn(seen, f"{quarter}; a measured comparison may say otherwise")
+    if size_bytes <= _SHARED_BUFFERS_DEFAULT_BYTES and ram_bytes >= 4 << 30:
+        return warn(f"{seen}: the default of every size of machine", quarter)
+    return good(seen)
+
+
+@check("memory", "the planner chooses index scans by what it believes is cached")
+def effective_cache_size(facts: Facts) -> Judgement:
+    """The planner's belief about caches against memory and shared_buffers."""
+    server = facts.on_server()
+    believed_bytes, ram_bytes = server.size_bytes("effective_cache_size"), facts.memory_bytes()
+    shared_bytes = server.size_bytes("shared_buffers")
+    seen = f"{format_bytes(believed_bytes)}, memory {format_bytes(ram_bytes)}"
+    mend = f"ALTER SYSTEM SET effective_cache_size = '{ram_bytes * 3 // 4 // _MB}MB'"
+    if believed_bytes > ram_bytes:
+        return warn(f"{seen}: more than there is", mend)
+    if believed_bytes < shared_bytes:
+        return warn(f"{seen}: less than shared_buffers, {format_bytes(shared_bytes)}", mend)
+    return good(seen)
+
+
+@check("memory", "without huge pages each backend maps shared_buffers in 4 kB pages")
+def huge_pages(facts: Facts) -> Judgement:
+    """Explicit huge pages for a large buffer pool; pages set aside and not used."""
+    server = facts.on_server()
+    size_bytes, asked = server.size_bytes("shared_buffers"), server.text("huge_pages")
+    is_used: bool | None = None
+    if "huge_pages_status" in server.settings:
+        is_used = server.text("huge_pages_status") == "on"
+    elif asked == "off":
+        is_used = False
+    elif facts.host is not None:
+        is_used = facts.host.memory.get("huge_pages_total_bytes", 0) >= size_bytes
+    if is_used is None:
+        raise Unknown(f"huge_pages = {asked}; whether it works is only seen on the host before 17")
+    reserved_bytes = facts.host.memory.get("huge_pages_total_bytes", 0) if facts.host else 0
+    seen = f"huge_pages = {asked}, {'used' if is_used else 'not used'}"
+    seen += f", shared_buffers {format_bytes(size_bytes)}"
+    if not is_used and reserved_bytes:
+        return warn(
+            f"{seen}, and {format_bytes(reserved_bytes)} set aside for nobody",
+            "sysctl -w vm.nr_hugepages=0, or huge_pages = try and a restart of the server",
+        )
+    if is_used or size_bytes < 2 << 30:
+        return good(seen)
+    pages = -(-size_bytes * 11 // 10 // (2 * _MB))
+    return warn(seen, f"sysctl -w vm.nr_hugepages={pages}, huge_pages = try, restart of the server")
+
+
+def _sum(facts: Facts, sessions: int, word: str) -> tuple[str, int]:
+    """Return the published sum in words and bytes; temp_buffers counts once, as published."""
+    server = facts.on_server()
+    work_bytes = server.size_bytes("work_mem")
+    fixed_bytes = {
+        "shared_buffers": server.size_bytes("shared_buffers"),
+        "temp_buffers": server.size_bytes("temp_buffers"),
+        "maintenance": server.size_bytes("maintenance_work_mem"),
+        "system": system_bytes(facts.memory_bytes()),
+    }
+    parts = [f"{format_bytes(size)} {name}" for name, size in fixed_bytes.items()]
+    text = f"{sessions} {word} x {format_bytes(work_bytes)} + {' + '.join(parts)}"
+    return text, sessions * work_bytes + sum(fixed_bytes.values())
+
+
+def _mend(facts: Facts, sessions: int, *, nodes: int) -> str:
+    """Return the largest work_mem, a power of two MB, with which the rule holds."""
+    server, ram_bytes = facts.on_server(), facts.memory_bytes()
+    work_bytes = server.size_bytes("work_mem")
+    fixed_bytes = _sum(facts, sessions, "")[1] - sessions * work_bytes
+    room_mb = (ram_bytes - fixed_bytes) // sessions // nodes // _MB
+    if room_mb < 1:
+        return (
+            f"the fixed parts alone leave no room: lower shared_buffers, temp_buffers or"
+            f" maintenance_work_mem, or max_connections ({sessions} here) behind a pooler"
+        )
+    new_mb = min(1 << (room_mb.bit_length() - 1), max(1, work_bytes // _MB))
+    after = format_bytes(fixed_bytes + sessions * new_mb * _MB)
+    return f"ALTER SYSTEM SET work_mem = '{new_mb}MB' -> {after}"

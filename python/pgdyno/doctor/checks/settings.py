@@ -1,0 +1,159 @@
+"""Settings that contradict each other or the machine, or that hide what is to be measured."""
+
+from __future__ import annotations
+
+from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Judgement, Unknown, bad, check, good, warn
+from pgdyno.server.facts import format_bytes
+
+
+@check(
+    "settings", "read and write times are missing without it; it costs what reading a clock costs"
+)
+def track_io_timing(facts: Facts) -> Judgement:
+    """Times of reads and writes of blocks."""
+    if facts.on_server().is_on("track_io_timing"):
+        return good("track_io_timing = on")
+    return warn(
+        "track_io_timing = off: read times will be missing",
+        "ALTER SYSTEM SET track_io_timing = on; SELECT pg_reload_conf()",
+    )
+
+
+@check("settings", "the time WAL flushes take is missing without it")
+def track_wal_io_timing(facts: Facts) -> Judgement:
+    """Times of WAL writes and flushes."""
+    if facts.on_server().is_on("track_wal_io_timing"):
+        return good("track_wal_io_timing = on")
+    return warn(
+        "track_wal_io_timing = off: flush times will be missing",
+        "ALTER SYSTEM SET track_wal_io_timing = on; SELECT pg_reload_conf()",
+    )
+
+
+@check("settings", "waits and vacuum are decided by what is tracked")
+def tracking(facts: Facts) -> Judgement:
+    """The statistics everything else is read from."""
+    server = facts.on_server()
+    off = [name for name in ("track_activities", "track_counts") if not server.is_on(name)]
+    if off:
+        return bad(f"{' and '.join(off)} = off", f"ALTER SYSTEM SET {off[0]} = on")
+    return good("track_activities and track_counts = on")
+
+
+@check("settings", "statements are not told apart without pg_stat_statements")
+def statements(facts: Facts) -> Judgement:
+    """pg_stat_statements in the database that is looked at."""
+    server = facts.on_server()
+    is_there, query_id = bool(server.answer("identity")[4]), server.text("compute_query_id")
+    if not is_there:
+        return warn(
+            "pg_stat_statements is not in this database",
+            "add it to shared_preload_libraries (restart); CREATE EXTENSION pg_stat_statements",
+        )
+    if query_id == "off":
+        return warn("compute_query_id = off", "ALTER SYSTEM SET compute_query_id = auto")
+    return good(f"pg_stat_statements is there, compute_query_id = {query_id}")
+
+
+@check("settings", "without it tables grow and slow down from run to run, and wrap around one day")
+def autovacuum(facts: Facts) -> Judgement:
+    """Whether dead rows are ever removed."""
+    if facts.on_server().is_on("autovacuum"):
+        return good("autovacuum = on")
+    return bad("autovacuum = off", "ALTER SYSTEM SET autovacuum = on")
+
+
+@check("settings", "a build with assertions is several times slower: its numbers are of no use")
+def debug_assertions(facts: Facts) -> Judgement:
+    """How the server was built."""
+    if facts.on_server().is_on("debug_assertions"):
+        return bad("debug_assertions = on", "measure a build without --enable-cassert")
+    return good("built without assertions")
+
+
+@check("settings", "what is measured is the value in force, not the one in the file")
+def pending_restart(facts: Facts) -> Judgement:
+    """Values that wait for a restart."""
+    server = facts.on_server()
+    names = sorted(name for name, setting in server.settings.items() if setting.is_pending)
+    if names:
+        return warn(f"{', '.join(names)} wait for a restart", "restart the server")
+    return good("every setting is in force")
+
+
+@check("settings", "a log line for each statement is load of its own, on the same disk")
+def statement_logging(facts: Facts) -> Judgement:
+    """Logging of every statement."""
+    server = facts.on_server()
+    logged, shortest = server.text("log_statement"), server.number("log_min_duration_statement")
+    seen = f"log_statement = {logged}, log_min_duration_statement = {shortest:g} ms"
+    if logged == "all" or shortest == 0:
+        return warn(f"{seen}: every statement is logged", "log only what is slow, such as 1 s")
+    return good(seen.replace("-1 ms", "off"))
+
+
+@check("settings", "without it, nobody sees when checkpoints began and why")
+def log_checkpoints(facts: Facts) -> Judgement:
+    """Checkpoints in the log."""
+    if facts.on_server().is_on("log_checkpoints"):
+        return good("log_checkpoints = on")
+    return warn("log_checkpoints = off", "ALTER SYSTEM SET log_checkpoints = on")
+
+
+@check("settings", "checkpoints that WAL forces come in bursts, and write every page again")
+def max_wal_size(facts: Facts) -> Judgement:
+    """Why checkpoints began since the statistics were reset."""
+    server = facts.on_server()
+    timed, requested = server.answer("checkpoints")
+    size = server.size_bytes("max_wal_size")
+    total = timed + requested
+    seen = f"{requested} of {total} checkpoints forced, max_wal_size = {format_bytes(size)}"
+    if total >= 10 and requested / total > 0.5:
+        new = format_bytes(size * 4).replace(".0", "").replace(" ", "")
+        return warn(seen, f"ALTER SYSTEM SET max_wal_size = '{new}'")
+    return good(seen)
+
+
+@check("settings", "a checkpoint that writes in a hurry is a pause in every latency curve")
+def checkpoint_pace(facts: Facts) -> Judgement:
+    """How much of the interval a checkpoint may take."""
+    server = facts.on_server()
+    target = server.number("checkpoint_completion_target")
+    seen = f"checkpoint_completion_target = {target:g}"
+    if target < 0.7:
+        return warn(seen, "ALTER SYSTEM SET checkpoint_completion_target = 0.9")
+    return good(
+        f"{seen}, checkpoint_timeout = {server.duration_ms('checkpoint_timeout') / 1000:g} s"
+    )
+
+
+@check("settings", "the smaller of these three decides; the others promise what is not there")
+def parallel_workers(facts: Facts) -> Judgement:
+    """Limits of parallel workers that contradict each other."""
+    server = facts.on_server()
+    names = ("max_parallel_workers_per_gather", "max_parallel_workers", "max_worker_processes")
+    values = [int(server.number(name)) for name in names]
+    seen = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+    if sorted(values) != values:
+        return warn(seen, "make them ascend in this order")
+    return good(seen)
+
+
+@check(
+    "settings", "4 is the price of a seek on a rotating disk; others are hardly dearer at random"
+)
+def random_page_cost(facts: Facts) -> Judgement:
+    """The planner's price of random reads against the disk."""
+    cost = facts.on_server().number("random_page_cost")
+    facts.on_host()
+    disks = facts.data.disks if facts.data is not None else ()
+    kinds = {disk.is_rotational for disk in disks}
+    if not disks or None in kinds:
+        raise Unknown("whether the disk rotates is not known")
+    seen = f"random_page_cost = {cost:g} on {'a rotating disk' if True in kinds else 'flash'}"
+    if kinds == {False} and cost >= 4:
+        return warn(seen, "ALTER SYSTEM SET random_page_cost = 1.1; compare the plans")
+    if True in kinds and cost < 2:
+        return warn(seen, "ALTER SYSTEM SET random_page_cost = 4")
+    return good(seen)

@@ -1,0 +1,94 @@
+"""What is going on in the server now, and what has piled up: both spoil a measurement."""
+
+from __future__ import annotations
+
+from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Judgement, Unknown, bad, check, good, warn
+from pgdyno.server.facts import format_bytes
+
+_SLOT_BYTES = 1 << 30
+# The server refuses new transactions 3 million before 2^31.
+_WRAP_XIDS = 1 << 31
+
+
+@check("state", "somebody else's load is in every number")
+def other_load(facts: Facts) -> Judgement:
+    """Sessions of others at work during the look."""
+    facts.on_watched_server()
+    if facts.peak is None:
+        raise Unknown("how many sessions work at one time was not seen")
+    seen = f"at most {facts.peak.sessions} sessions of others at work ({facts.peak.source})"
+    if facts.peak.sessions:
+        return warn(seen, "measure when nobody works, or state it beside the result")
+    return good("nobody else at work")
+
+
+@check("state", "vacuum, index builds and backups are load of their own")
+def maintenance(facts: Facts) -> Judgement:
+    """Maintenance that runs now."""
+    words = ("vacuum", "index build", "base backup")
+    counts = facts.on_server().answer("progress")
+    running = [f"{count} {word}" for word, count in zip(words, counts, strict=True) if count]
+    if running:
+        return warn(f"running: {', '.join(running)}", "wait until it is over")
+    return good("no vacuum, index build or base backup running")
+
+
+@check("state", "a load whose connections are refused measures nothing")
+def connections(facts: Facts) -> Judgement:
+    """Connections in use."""
+    server = facts.on_watched_server()
+    used = int(server.answer("activity")[0]) + 1
+    most = int(server.number("max_connections"))
+    reserved = int(server.number("superuser_reserved_connections"))
+    seen = f"{used} of {most} connections in use, {reserved} reserved"
+    if used >= most - reserved:
+        return bad(seen, "end idle sessions, or raise max_connections (restart)")
+    if used > 0.8 * most:
+        return warn(seen, "a pooler, or fewer idle sessions")
+    return good(seen)
+
+
+@check("state", "no dead row that an old transaction might see can be removed")
+def old_transactions(facts: Facts) -> Judgement:
+    """Transactions that were left open."""
+    *_, idle, oldest_s = facts.on_watched_server().answer("activity")
+    seen = (
+        f"{idle} sessions idle in a transaction for over 5 min, oldest transaction {oldest_s:.0f} s"
+    )
+    mend = (
+        "end them: SELECT pg_terminate_backend(pid); idle_in_transaction_session_timeout = '5min'"
+    )
+    if idle and oldest_s > 3600:
+        return bad(seen, mend)
+    if idle or oldest_s > 3600:
+        return warn(seen, mend)
+    return good(seen)
+
+
+@check("state", "a slot nobody reads keeps WAL until the disk is full, and dead rows with it")
+def replication_slots(facts: Facts) -> Judgement:
+    """Slots without a reader."""
+    inactive, retained_bytes, lost = facts.on_server().answer("slots")
+    if lost:
+        return bad(f"{lost} slots lost their WAL", "SELECT pg_drop_replication_slot('NAME')")
+    if not inactive:
+        return good("every replication slot has its reader")
+    seen = (
+        f"{inactive} slots without reader keep up to {format_bytes(max(0, retained_bytes))} of WAL"
+    )
+    mend = "start the reader, or SELECT pg_drop_replication_slot('NAME')"
+    return bad(seen, mend) if retained_bytes > 16 * _SLOT_BYTES else warn(seen, mend)
+
+
+@check("state", "near the end of the transaction ids an emergency vacuum reads every table")
+def wraparound(facts: Facts) -> Judgement:
+    """How near the oldest database is to the end of its transaction ids."""
+    server = facts.on_server()
+    age = int(server.answer("databases")[0])
+    limit = int(server.number("autovacuum_freeze_max_age"))
+    seen = f"oldest database {age:,} transactions, autovacuum_freeze_max_age = {limit:,}"
+    mend = "VACUUM (FREEZE) the tables with the oldest relfrozenxid"
+    if age > _WRAP_XIDS // 2:
+        return bad(seen, mend)
+    return warn(seen, mend) if age > 2 * limit else good(seen)

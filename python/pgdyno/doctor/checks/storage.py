@@ -1,0 +1,209 @@
+"""The disks below data and WAL: what commits wait for, and whether it can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Judgement, Unknown, Verdict, bad, check, good, warn
+from pgdyno.doctor.storage_facts import Disk, Place
+from pgdyno.server.facts import format_bytes
+from pgdyno.server.storage import MEMORY_FILE_SYSTEMS
+
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.glusterfs", "9p", "virtiofs"}
+_LAYERED = {"overlay", "aufs", "fuse.mergerfs"}
+_COPY_ON_WRITE = {"btrfs", "zfs", "bcachefs"}
+_ALIGNED_BYTES = 1 << 20
+_BLOCK_BYTES = 4096
+_NO_FLUSH_OPTIONS = {"nobarrier", "barrier=0", "nocacheflush", "sync=disabled"}
+# No device on any bus makes data durable faster than this.
+_IMPOSSIBLE_NS = 15_000
+# Flash without protection needs longer; protected caches answer within this.
+_PROTECTED_NS = 150_000
+# A platter needs half a turn on average: 2 ms even at 15,000 a minute.
+_HALF_TURN_NS = 2_000_000
+
+
+@check("storage", "what PostgreSQL's flushes mean is decided by the file system")
+def file_system(facts: Facts) -> Judgement:
+    """The kind of file system of data and WAL."""
+    return _worst(facts.places(), _judge_file_system)
+
+
+@check("storage", "a mount option may switch off the flushes that durability rests on")
+def mount_options(facts: Facts) -> Judgement:
+    """Options of the mounts of data and WAL."""
+    return _worst(facts.places(), _judge_options)
+
+
+@check("storage", "a scheduler that sorts and delays requests costs latency where nothing rotates")
+def io_scheduler(facts: Facts) -> Judgement:
+    """The I/O scheduler of each disk."""
+    return _worst_disk(facts, _judge_scheduler)
+
+
+@check("storage", "what lies in a cache without a battery is gone when the power is")
+def write_cache(facts: Facts) -> Judgement:
+    """The volatile cache of each disk."""
+    times = facts.flush
+    reached = times is not None and (times.device_flushes or 0) >= times.flush_count // 2
+
+    def judge(disk: Disk) -> Judgement:
+        if disk.write_cache == "write through":
+            return good("write through: nothing volatile")
+        if disk.write_cache != "write back":
+            raise Unknown(f"{disk.name} does not say how it caches writes")
+        if reached:
+            return good("write back, and flushes reach the disk")
+        return warn(
+            "write back: safe only because it is flushed",
+            "measure with --flush DIR whether flushes reach it",
+        )
+
+    return _worst_disk(facts, judge)
+
+
+@check("storage", "a block across two of the disk's own costs a read before each write")
+def alignment(facts: Facts) -> Judgement:
+    """Where partitions begin."""
+    return _worst_disk(facts, _judge_alignment)
+
+
+@check(
+    "storage", "a full disk stops the server; a nearly full flash disk is slower, and unevenly so"
+)
+def free_space(facts: Facts) -> Judgement:
+    """Room for the data and for the WAL of a run."""
+    wal_bytes = facts.server.size_bytes("max_wal_size") if facts.server is not None else 1 << 30
+
+    def judge(place: Place) -> Judgement:
+        ratio = place.free_bytes / place.total_bytes if place.total_bytes else 0.0
+        seen = f"{format_bytes(place.free_bytes)} free = {ratio:.0%}"
+        if place.free_bytes < 2 * wal_bytes:
+            return bad(
+                f"{seen}, less than twice max_wal_size ({format_bytes(wal_bytes)})",
+                f"free space below {place.mount_point}",
+            )
+        flash = any(disk.is_rotational is False for disk in place.disks)
+        if ratio < 0.1 or (flash and ratio < 0.2):
+            return warn(seen, f"free space below {place.mount_point}; test disks half empty")
+        return good(seen)
+
+    return _worst(facts.places(), judge)
+
+
+@check("storage", "a commit is never faster than one flush; a flush that is too fast is a lie")
+def flush_latency(facts: Facts) -> Judgement:
+    """The measured latency of flushes, and whether it can be true."""
+    times = facts.flush
+    if times is None:
+        raise Unknown("not measured: --flush DIR writes and flushes 8 kB blocks there for 2 s")
+    per_second = 1e9 / times.latency_ns_p50 if times.latency_ns_p50 else 0.0
+    seen = (
+        f"p50 {_ms(times.latency_ns_p50)}, p99 {_ms(times.latency_ns_p99)}, max"
+        f" {_ms(times.latency_ns_max)} ms over {times.flush_count} flushes in {times.folder}:"
+        f" one client commits at most {per_second:,.0f}/s"
+    )
+    place = facts.wal or facts.data
+    disks = place.disks if place is not None else ()
+    if place is not None and place.file_system in MEMORY_FILE_SYSTEMS:
+        return bad(f"{seen}; this is memory, no disk", "name a folder on a disk")
+    if times.latency_ns_p50 < _IMPOSSIBLE_NS:
+        return bad(
+            f"{seen}; no disk is that fast: flushes do not reach one",
+            "check mount options, the hypervisor's cache mode, the controller's write cache",
+        )
+    has_cache = any(disk.write_cache == "write back" for disk in disks)
+    counted = times.device_flushes
+    if has_cache and counted is not None and counted < times.flush_count // 2:
+        return bad(
+            f"{seen}; the disk has a volatile cache, and was sent {counted} flushes only",
+            "remove nobarrier or its like from the mount options",
+        )
+    if any(disk.is_rotational for disk in disks) and times.latency_ns_p50 < _HALF_TURN_NS:
+        return warn(
+            f"{seen}; faster than a platter turns: a cache answers",
+            "make sure that the cache has a battery; only pulling the plug proves it",
+        )
+    if has_cache and times.latency_ns_p50 < _PROTECTED_NS:
+        return warn(
+            f"{seen}; a cache answers",
+            "make sure that the disk protects its cache from power loss; only pulling the plug"
+            " proves it",
+        )
+    return good(seen)
+
+
+def _judge_file_system(place: Place) -> Judgement:
+    seen = f"{place.file_system} on {_device(place)}"
+    if place.file_system in MEMORY_FILE_SYSTEMS:
+        return bad(f"{seen}: memory, no disk", "put it on a disk")
+    if place.file_system in _LAYERED:
+        return warn(f"{seen}: layers of a container", "mount a volume for the data")
+    if place.file_system in _NETWORK:
+        return warn(f"{seen}: a network is in every flush", "measure the network as well")
+    if place.file_system in _COPY_ON_WRITE:
+        return warn(f"{seen}: copy on write", "its cost grows with age: measure an aged one")
+    return good(seen)
+
+
+def _judge_options(place: Place) -> Judgement:
+    wrong = sorted(_NO_FLUSH_OPTIONS & set(place.options))
+    if wrong:
+        return bad(
+            f"{', '.join(wrong)}: the disk's cache is not flushed",
+            f"mount -o remount,barrier=1 {place.mount_point}, and mend /etc/fstab",
+        )
+    slow = sorted({"sync", "dirsync", "strictatime", "data=journal"} & set(place.options))
+    if slow:
+        return warn(", ".join(slow), f"mount -o remount,noatime {place.mount_point}")
+    return good(",".join(place.options))
+
+
+def _judge_scheduler(disk: Disk) -> Judgement:
+    if not disk.scheduler:
+        raise Unknown(f"{disk.name} names no I/O scheduler")
+    wanted = ("none",) if disk.is_nvme else ("none", "mq-deadline", "noop", "deadline")
+    if disk.scheduler in wanted or disk.is_rotational:
+        return good(disk.scheduler)
+    best = next((name for name in wanted if name in disk.schedulers), wanted[0])
+    return warn(disk.scheduler, f"echo {best} > /sys/block/{disk.name}/queue/scheduler")
+
+
+def _judge_alignment(disk: Disk) -> Judgement:
+    if disk.offset_bytes is None:
+        return good("no partition: begins where the disk does")
+    seen = f"partition begins at {disk.offset_bytes} bytes"
+    if disk.offset_bytes % _BLOCK_BYTES:
+        return bad(seen, "partition again, beginning at a multiple of 1 MiB")
+    if disk.offset_bytes % _ALIGNED_BYTES:
+        return warn(seen, "partition again, beginning at a multiple of 1 MiB")
+    return good(seen)
+
+
+def _worst(places: tuple[Place, ...], judge: Callable[[Place], Judgement]) -> Judgement:
+    return _most_severe([(place.name, judge(place)) for place in places])
+
+
+def _worst_disk(facts: Facts, judge: Callable[[Disk], Judgement]) -> Judgement:
+    disks = [disk for place in facts.places() for disk in place.disks]
+    if not disks:
+        raise Unknown("no disk is seen below the file system")
+    return _most_severe([(disk.name, judge(disk)) for disk in dict.fromkeys(disks)])
+
+
+def _most_severe(found: list[tuple[str, Judgement]]) -> Judgement:
+    """Return one judgement of several: the worst verdict, all that was seen, its first mend."""
+    order: tuple[Verdict, ...] = ("good", "warn", "bad")
+    verdict = max((judged.verdict for _, judged in found), key=order.index)
+    seen = "; ".join(dict.fromkeys(f"{name}: {judged.seen}" for name, judged in found))
+    mend = next((judged.mend for _, judged in found if judged.verdict == verdict), "")
+    return Judgement(verdict, seen, mend)
+
+
+def _device(place: Place) -> str:
+    return " + ".join(disk.name for disk in place.disks) or place.source
+
+
+def _ms(latency_ns: int) -> str:
+    return f"{latency_ns / 1e6:.3g}"

@@ -1,0 +1,192 @@
+"""Gathers the facts and runs every check, on one server or on this host alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.doctor import flush
+from pgdyno.doctor.checks import durability, host, memory, settings, state, storage
+from pgdyno.doctor.facts import Facts, PeakActive
+from pgdyno.doctor.finding import VERDICTS, Check, Finding, Verdict
+from pgdyno.doctor.host_facts import Glance, glance, own_pid, read_host, window_between
+from pgdyno.doctor.server_seen import ServerSeen, peak_active, read_server
+from pgdyno.doctor.storage_facts import read_place
+from pgdyno.errors import ServerError
+from pgdyno.observe.session import PoolerInThePath, ServerSession
+from pgdyno.process import signals
+from pgdyno.server.connect import Connection, connect, failure, pinned
+from pgdyno.server.facts import format_bytes, is_backend_here
+from pgdyno.server.target import Target
+
+OLDEST_MAJOR = 14
+_WINDOW_S = 1.0
+_MODULES = (memory, durability, storage, host, settings, state)
+
+
+def checks() -> tuple[Check, ...]:
+    """Return every check, in the order they are listed."""
+    return tuple(
+        found for module in _MODULES for found in vars(module).values() if isinstance(found, Check)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to examine. `target` None: this host alone, with `folder` where data would lie.
+
+    `peak` was seen earlier, by a watch; what is seen now counts if it is more.
+    """
+
+    target: Target | None
+    folder: Path
+    ram_bytes: int | None = None
+    flush_folder: Path | None = None
+    peak: PeakActive | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found; `target` is the line that names the server."""
+
+    target: str
+    findings: tuple[Finding, ...]
+    facts: Facts
+
+    def of(self, verdict: Verdict) -> list[Finding]:
+        """Return the findings with this verdict."""
+        return [finding for finding in self.findings if finding.verdict == verdict]
+
+    @property
+    def worst(self) -> Verdict:
+        """Return the worst verdict; what could not be judged does not count."""
+        return next((v for v in VERDICTS if v != "unknown" and self.of(v)), "good")
+
+    def as_document(self) -> dict[str, Any]:
+        """Return what a result keeps: `pgdyno.doctor/1`, worst findings first."""
+        ordered = [asdict(finding) for verdict in VERDICTS for finding in self.of(verdict)]
+        return {
+            "format": "pgdyno.doctor/1",
+            "target": self.target,
+            "verdict": self.worst,
+            "counts": {verdict: len(self.of(verdict)) for verdict in VERDICTS},
+            "findings": ordered,
+        }
+
+
+def examine(asked: Asked) -> Examination:
+    """Look at the server and the host for about a second, and judge.
+
+    One connection, read-only, with timeouts; nothing is written unless a flush was asked for.
+    Raises: ServerError when the server cannot be reached; SpecError for the folder of a flush.
+    """
+    first = glance(monotonic_ns())
+    if asked.target is None:
+        signals.sleep(_WINDOW_S)
+        on_host = _on_host(asked, Facts(), first, pid=own_pid(), folder=asked.folder)
+        return _judged("this host, no server", on_host)
+    with _opened(asked.target) as (session, target):
+        seen = read_server(session)
+        now = PeakActive(peak_active(session, signals.sleep), "now")
+        known = [peak for peak in (asked.peak, now) if peak is not None]
+        facts = Facts(
+            server=seen,
+            ram_bytes=asked.ram_bytes,
+            peak=max(known, key=lambda peak: peak.sessions),
+        )
+        if target.is_loopback and is_backend_here(session.backend_pid, target):
+            folder = _data_folder(seen, session.backend_pid)
+            facts = _on_host(asked, facts, first, pid=session.backend_pid, folder=folder)
+    return _judged(target_line(target, seen), facts)
+
+
+def target_line(target: Target, seen: ServerSeen) -> str:
+    """Return line 1: host, database, version, role, size, who else is there."""
+    version, is_standby, database, *_ = seen.answer("identity")
+    parts = [f"PostgreSQL {str(version).split()[0]} {'standby' if is_standby else 'primary'}"]
+    if "replication" in seen.answers and (count := seen.answers["replication"][0]):
+        sync = seen.answers["replication"][1]
+        parts.append(f"{count} standby{'s' * (count > 1)} ({sync} sync)")
+    if "size" in seen.answers:
+        parts.append(format_bytes(seen.answers["size"][0]))
+    others, applications = seen.answer("activity")[1:3]
+    if not seen.rights.monitor:
+        parts.append("other sessions not to be seen")
+    elif others:
+        names = f"{applications} other application{'s' * (applications != 1)}"
+        parts.append(f"{others} session{'s' * (others != 1)} of {names}")
+    host = "local" if target.is_socket else (target.host or target.hostaddr)
+    return f"{host}:{target.ports}/{database}  {', '.join(parts)}"
+
+
+@contextmanager
+def _opened(target: Target) -> Iterator[tuple[ServerSession, Target]]:
+    """Yield an open session and the one host it reached; say failures as one error."""
+    reached: list[Target] = []
+
+    def open_one() -> Connection:
+        connection = connect(target, verb="doctor")
+        reached.append(pinned(target, connection))
+        return connection
+
+    session = ServerSession(open_one, "pgdyno/doctor/control", is_local=False)
+    try:
+        session.open()
+        if session.version < OLDEST_MAJOR:
+            raise ServerError(
+                f"{target.place} is PostgreSQL {session.version}, older than {OLDEST_MAJOR}.",
+                hint="--scratch examines this host alone",
+            )
+        yield session, reached[-1]
+    except PoolerInThePath:
+        raise ServerError(
+            f"{target.place} is a pooler, not a server: settings made there reach other sessions.",
+            hint="name the server itself with -h and -p",
+        ) from None
+    except psycopg.Error as error:
+        raise failure(target, error) from None
+    finally:
+        session.close()
+
+
+def _on_host(asked: Asked, facts: Facts, first: Glance, *, pid: int, folder: Path | None) -> Facts:
+    """Return the facts with those of this host."""
+    last = glance(monotonic_ns())
+    window = window_between(first, last, own_pid=own_pid())
+    host = read_host(pid=pid, window=window)
+    data = read_place("data", folder) if folder else None
+    wal = read_place("WAL", folder / "pg_wal") if folder else None
+    flushed = None
+    if asked.flush_folder is not None:
+        wal = read_place("WAL", asked.flush_folder)
+        devices = tuple(disk.name for disk in wal.disks) if wal is not None else ()
+        flushed = flush.measure(asked.flush_folder, devices=devices)
+    seen_bytes = host.memory.get("total_bytes")
+    return replace(
+        facts,
+        host=host,
+        data=data,
+        wal=wal,
+        flush=flushed,
+        ram_bytes=asked.ram_bytes or seen_bytes,
+    )
+
+
+def _data_folder(seen: ServerSeen, backend_pid: int) -> Path | None:
+    """Return the data directory: by the setting, or where the backend works."""
+    if "data_directory" in seen.settings:
+        return Path(seen.text("data_directory"))
+    try:
+        return Path(f"/proc/{backend_pid}/cwd").readlink()
+    except OSError:
+        return None
+
+
+def _judged(target: str, facts: Facts) -> Examination:
+    return Examination(target, tuple(check(facts) for check in checks()), facts)

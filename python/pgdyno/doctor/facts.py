@@ -1,0 +1,83 @@
+"""Everything the checks may look at. Whatever is not known here is None, or raises Unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.doctor.finding import NO_MONITOR, NO_SERVER, NO_SHELL, Unknown
+from pgdyno.doctor.flush import FlushTimes
+from pgdyno.doctor.host_facts import HostFacts
+from pgdyno.doctor.server_seen import ServerSeen
+from pgdyno.doctor.storage_facts import Place
+
+_SYSTEM_BYTES_MAX = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class PeakActive:
+    """The most sessions that were seen at work at one time, and where that was seen."""
+
+    sessions: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One server and the host it runs on.
+
+    `host`, `data` and `wal` are None unless this process runs on that host. `ram_bytes` is the
+    server's memory, as seen or as told by the person.
+    """
+
+    host: HostFacts | None = None
+    server: ServerSeen | None = None
+    data: Place | None = None
+    wal: Place | None = None
+    ram_bytes: int | None = None
+    peak: PeakActive | None = None
+    flush: FlushTimes | None = None
+
+    def on_host(self) -> HostFacts:
+        """Return the host's facts. Raises: Unknown from afar."""
+        if self.host is None:
+            raise Unknown(NO_SHELL)
+        return self.host
+
+    def on_server(self) -> ServerSeen:
+        """Return the server's facts. Raises: Unknown when no server was named."""
+        if self.server is None:
+            raise Unknown(NO_SERVER)
+        return self.server
+
+    def on_watched_server(self) -> ServerSeen:
+        """Return the server's facts if other roles' sessions are among them."""
+        server = self.on_server()
+        if not server.rights.monitor:
+            raise Unknown(NO_MONITOR)
+        return server
+
+    def places(self) -> tuple[Place, ...]:
+        """Return where data and WAL lie, one place if both lie on one mount."""
+        if self.host is None:
+            raise Unknown(NO_SHELL)
+        found = [place for place in (self.data, self.wal) if place is not None]
+        if not found:
+            raise Unknown("the server's folders are not visible to this user")
+        if len(found) == 2 and found[0].mount_point == found[1].mount_point:
+            return (found[0],)
+        return tuple(found)
+
+    def memory_bytes(self) -> int:
+        """Return the memory the server may use: RAM, or less by a control group's limit."""
+        limit_bytes = self.host.limits.memory_bytes if self.host is not None else None
+        known = [size for size in (self.ram_bytes, limit_bytes) if size is not None]
+        if not known:
+            raise Unknown(
+                "the size of its memory is not known here: give --ram, such as --ram 28GB"
+            )
+        return min(known)
+
+
+def system_bytes(memory_bytes: int) -> int:
+    """Return what the operating system keeps for itself: a sixteenth, at most 2 GB."""
+    return min(memory_bytes // 16, _SYSTEM_BYTES_MAX)

@@ -1,0 +1,92 @@
+"""How long the disk takes to make 8 kB durable: what every commit pays. Writes, so only on request.
+
+As pg_test_fsync does for fdatasync: one block written to a preallocated file, flushed, again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import SpecError
+from pgdyno.observe.host import disk
+from pgdyno.process import signals
+
+BLOCK_BYTES = 8192
+_FILE_BLOCKS = 256
+_FLUSHES_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class FlushTimes:
+    """Latencies of flushes in one folder.
+
+    `device_flushes` is how many flushes the kernel counted for the devices below meanwhile, None
+    where it does not count them; others' flushes are among them.
+    """
+
+    folder: str
+    flush_count: int
+    latency_ns_p50: int
+    latency_ns_p99: int
+    latency_ns_max: int
+    device_flushes: int | None
+
+
+def measure(
+    folder: Path, *, devices: tuple[str, ...], seconds: float = 2.0, root: Path = Path("/")
+) -> FlushTimes:
+    """Write and flush blocks in `folder` for a while; the file has no name and is gone afterwards.
+
+    Args: devices, the whole devices below the folder, whose flushes are counted.
+    Raises: SpecError when nothing can be written there; InterruptedByUser.
+    """
+    before = _device_flushes(root, devices)
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=".pgdyno-flush-") as file:
+            latencies_ns = _flush_blocks(file.fileno(), seconds)
+    except OSError as error:
+        raise SpecError(
+            f"--flush {folder}: a file there cannot be written: {error.strerror or error}.",
+            hint="name a folder on the WAL's disk that this user may write to",
+        ) from None
+    after = _device_flushes(root, devices)
+    counted = None if before is None or after is None else after - before
+    ordered = sorted(latencies_ns)
+    return FlushTimes(
+        folder=str(folder),
+        flush_count=len(ordered),
+        latency_ns_p50=ordered[len(ordered) // 2],
+        latency_ns_p99=ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
+        latency_ns_max=ordered[-1],
+        device_flushes=counted,
+    )
+
+
+def _flush_blocks(descriptor: int, seconds: float) -> list[int]:
+    block = os.urandom(BLOCK_BYTES)
+    os.pwrite(descriptor, block * _FILE_BLOCKS, 0)
+    os.fsync(descriptor)
+    latencies_ns: list[int] = []
+    deadline_ns = monotonic_ns() + int(seconds * 1e9)
+    while len(latencies_ns) < _FLUSHES_MAX and (not latencies_ns or monotonic_ns() < deadline_ns):
+        signals.check()
+        os.pwrite(descriptor, block, len(latencies_ns) % _FILE_BLOCKS * BLOCK_BYTES)
+        began_ns = monotonic_ns()
+        os.fdatasync(descriptor)
+        latencies_ns.append(monotonic_ns() - began_ns)
+    return latencies_ns
+
+
+def _device_flushes(root: Path, devices: tuple[str, ...]) -> int | None:
+    """Return the flushes counted so far for these devices."""
+    rows = []
+    with contextlib.suppress(OSError, ValueError):
+        rows = disk.parse((root / "proc/diskstats").read_text())
+    counts = [row["flushes"] for row in rows if row["device"] in devices]
+    known = [count for count in counts if isinstance(count, int)]
+    return sum(known) if known and len(known) == len(counts) else None

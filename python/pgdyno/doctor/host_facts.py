@@ -1,0 +1,210 @@
+"""Reads what the host is: processors, memory, kernel settings, limits, and who else is at work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.doctor import host_files
+from pgdyno.observe.host import cpu, memory, throttling
+from pgdyno.observe.processes.proc_files import parse_stat
+
+SYSCTLS = (
+    "kernel/numa_balancing",
+    "kernel/sched_autogroup_enabled",
+    "vm/dirty_background_bytes",
+    "vm/dirty_background_ratio",
+    "vm/dirty_bytes",
+    "vm/dirty_ratio",
+    "vm/overcommit_memory",
+    "vm/overcommit_ratio",
+    "vm/swappiness",
+    "vm/zone_reclaim_mode",
+)
+_PRESSURES = ("cpu", "io", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What control groups grant the server; None is no limit."""
+
+    cpu_cores: float | None = None
+    memory_bytes: int | None = None
+    throttled_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A program that is neither PostgreSQL nor pgdyno, and the cores it kept busy."""
+
+    name: str
+    busy_cores: float
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What went on between two looks; cores and processes apart."""
+
+    duration_s: float
+    steal_ratio: float
+    neighbours: tuple[Neighbour, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One host. None and empty texts: this kernel or machine does not say.
+
+    `governors` has one word a core that has a governor; `memory` is in bytes, by the columns of
+    the memory collector; `sysctl` by path below /proc/sys; `pressure_percent` over a minute.
+    """
+
+    cores: int = 1
+    governors: tuple[str, ...] = ()
+    is_virtual: bool = False
+    has_boost: bool | None = None
+    huge_pages_mode: str = ""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    sysctl: Mapping[str, int] = field(default_factory=dict)
+    numa_nodes: int = 1
+    runs_irqbalance: bool = False
+    clock_source: str = ""
+    clock_sources: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    load_1min_ratio: float = 0.0
+    pressure_percent: Mapping[str, float] = field(default_factory=dict)
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """CPU time of the host and of each process at one instant."""
+
+    time_ns: int
+    total_ns: int
+    steal_ns: int
+    by_process: Mapping[tuple[int, int], tuple[str, int]]
+
+
+def read_host(root: Path = Path("/"), *, pid: int, window: Window | None = None) -> HostFacts:
+    """Return what the host below `root` says; pid, whose control groups count."""
+    cores = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*"))
+    governors = [_text(core / "cpufreq/scaling_governor").strip() for core in cores]
+    stat = cpu.parse(_text(root / "proc/stat"))
+    sysctl = {name: host_files.whole(_text(root / "proc/sys" / name)) for name in SYSCTLS}
+    clocks = root / "sys/devices/system/clocksource/clocksource0"
+    load = _text(root / "proc/loadavg").split()
+    pressures = {
+        name: host_files.pressure_percent(_text(root / "proc/pressure" / name))
+        for name in _PRESSURES
+    }
+    meminfo = _text(root / "proc/meminfo")
+    memory_row = memory.parse(meminfo) if meminfo else {}
+    nodes = len(list((root / "sys/devices/system/node").glob("node[0-9]*")))
+    return HostFacts(
+        cores=max(1, len(stat) - 1),
+        governors=tuple(word for word in governors if word),
+        is_virtual=host_files.is_virtual_machine(_text(root / "proc/cpuinfo")),
+        has_boost=_boost(root / "sys/devices/system/cpu"),
+        huge_pages_mode=host_files.chosen(
+            _text(root / "sys/kernel/mm/transparent_hugepage/enabled")
+        )
+        or "",
+        memory={name: value for name, value in memory_row.items() if isinstance(value, int)},
+        sysctl={name: value for name, value in sysctl.items() if value is not None},
+        numa_nodes=max(1, nodes),
+        runs_irqbalance=_runs(root / "proc", "irqbalance"),
+        clock_source=_text(clocks / "current_clocksource").strip(),
+        clock_sources=tuple(_text(clocks / "available_clocksource").split()),
+        limits=_limits(root, pid),
+        load_1min_ratio=float(load[0]) if load else 0.0,
+        pressure_percent={name: value for name, value in pressures.items() if value is not None},
+        window=window,
+    )
+
+
+def glance(now_ns: int, root: Path = Path("/")) -> Glance:
+    """Return the CPU time used until now; two of them make a window."""
+    total = next(iter(cpu.parse(_text(root / "proc/stat"))), {})
+    times = {name: value for name, value in total.items() if isinstance(value, int)}
+    by_process: dict[tuple[int, int], tuple[str, int]] = {}
+    for entry in (root / "proc").glob("[0-9]*"):
+        text = _text(entry / "stat")
+        if ")" not in text:
+            continue  # It ended since the list was made.
+        stat = parse_stat(text)
+        name = text[text.index("(") + 1 : text.rindex(")")]
+        identity = (int(entry.name), stat.started_ticks)
+        by_process[identity] = (name, stat.user_ns + stat.system_ns)
+    return Glance(now_ns, sum(times.values()), times.get("steal_ns", 0), by_process)
+
+
+def window_between(first: Glance, last: Glance, *, own_pid: int) -> Window:
+    """Return what went on between two glances; processes of one name are added up."""
+    elapsed_ns = max(1, last.time_ns - first.time_ns)
+    used_ns: dict[str, int] = {}
+    for identity, (name, total_ns) in last.by_process.items():
+        is_known = name.startswith(("postgres", "pgdyno")) or identity[0] == own_pid
+        if identity in first.by_process and not is_known:
+            used_ns[name] = used_ns.get(name, 0) + total_ns - first.by_process[identity][1]
+    ranked = sorted(used_ns.items(), key=lambda item: -item[1])
+    all_ns = last.total_ns - first.total_ns
+    return Window(
+        duration_s=elapsed_ns / 1e9,
+        steal_ratio=(last.steal_ns - first.steal_ns) / all_ns if all_ns > 0 else 0.0,
+        neighbours=tuple(Neighbour(name, ns / elapsed_ns) for name, ns in ranked if ns > 0),
+    )
+
+
+def _limits(root: Path, pid: int) -> Limits:
+    cgroup = _text(root / f"proc/{pid}/cgroup")
+    mounts = _text(root / "proc/mounts")
+    cores: list[float | None] = []
+    throttled_count = 0
+    for group in host_files.group_folders(cgroup, mounts, "cpu"):
+        folder = root / str(group.path).lstrip("/")
+        cores.append(
+            host_files.cpu_cores(_text(folder / "cpu.max"))
+            if group.is_unified
+            else host_files.cpu_cores_of_quota(
+                _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+            )
+        )
+        throttled_count += throttling.parse_cpu_stat(_text(folder / "cpu.stat"))[1]
+    sizes: list[int | None] = []
+    for group in host_files.group_folders(cgroup, mounts, "memory"):
+        name = "memory.max" if group.is_unified else "memory.limit_in_bytes"
+        text = _text(root / str(group.path).lstrip("/") / name)
+        sizes.append(host_files.memory_limit_bytes(text))
+    return Limits(
+        cpu_cores=min((one for one in cores if one is not None), default=None),
+        memory_bytes=min((size for size in sizes if size is not None), default=None),
+        throttled_count=throttled_count,
+    )
+
+
+def _boost(folder: Path) -> bool | None:
+    """Return whether cores may run above their nominal frequency."""
+    no_turbo = host_files.whole(_text(folder / "intel_pstate/no_turbo"))
+    if no_turbo is not None:
+        return no_turbo == 0
+    boost = host_files.whole(_text(folder / "cpufreq/boost"))
+    return None if boost is None else boost == 1
+
+
+def _runs(proc: Path, name: str) -> bool:
+    return any(_text(comm).strip() == name for comm in proc.glob("[0-9]*/comm"))
+
+
+def _text(path: Path) -> str:
+    """Return a file's text; "" when it is not there or not ours to read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def own_pid() -> int:
+    """Return this process's id."""
+    return os.getpid()

@@ -1,0 +1,90 @@
+"""Pure parsers of the small files of /proc and /sys that checks read; None is "it does not say"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+# Version 1 says "no limit" with the largest number of whole pages.
+_NO_LIMIT_BYTES = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFolder:
+    """One control group folder, and which of the two interfaces its files speak."""
+
+    path: PurePosixPath
+    is_unified: bool
+
+
+def chosen(text: str) -> str | None:
+    """Return the word in brackets: "always [madvise] never" -> "madvise"."""
+    match = re.search(r"\[([\w-]+)\]", text)
+    return match[1] if match else (text.strip() if len(text.split()) == 1 else None)
+
+
+def whole(text: str) -> int | None:
+    """Return the file's one whole number."""
+    word = text.strip()
+    return int(word) if re.fullmatch(r"-?\d+", word) else None
+
+
+def group_folders(cgroup: str, mounts: str, controller: str) -> list[GroupFolder]:
+    """Return the folders that limit a process, its own group first, then all above it.
+
+    Args: cgroup, its /proc/<pid>/cgroup; mounts, /proc/mounts; controller, such as "memory".
+    """
+    groups: dict[bool, str] = {}
+    for line in cgroup.splitlines():
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            groups[True] = group
+        elif controller in controllers.split(","):
+            groups[False] = group
+    found: list[GroupFolder] = []
+    for line in mounts.splitlines():
+        _, folder, kind, options, *_ = line.split()
+        is_unified = kind == "cgroup2"
+        is_wanted = is_unified or (kind == "cgroup" and controller in options.split(","))
+        if not is_wanted or is_unified not in groups:
+            continue
+        group_path = PurePosixPath(groups[is_unified].lstrip("/"))
+        for level in (group_path, *group_path.parents):
+            candidate = GroupFolder(PurePosixPath(folder) / level, is_unified)
+            if candidate not in found:
+                found.append(candidate)
+    return found
+
+
+def cpu_cores(cpu_max: str) -> float | None:
+    """Return how many cores a cpu.max of version 2 grants; None for no limit."""
+    words = cpu_max.split()
+    if len(words) != 2 or words[0] == "max":
+        return None
+    return int(words[0]) / int(words[1])
+
+
+def cpu_cores_of_quota(quota: str, period: str) -> float | None:
+    """Return how many cores cpu.cfs_quota_us of version 1 grants; None for no limit."""
+    quota_us, period_us = whole(quota), whole(period)
+    if quota_us is None or quota_us < 0 or not period_us:
+        return None
+    return quota_us / period_us
+
+
+def memory_limit_bytes(text: str) -> int | None:
+    """Return the limit of memory.max or memory.limit_in_bytes; None for no limit."""
+    size = whole(text)
+    return None if size is None or size >= _NO_LIMIT_BYTES else size
+
+
+def pressure_percent(text: str) -> float | None:
+    """Return the share of the last minute in which some task waited, of one /proc/pressure file."""
+    match = re.search(r"^some .*\bavg60=([\d.]+)", text, re.MULTILINE)
+    return float(match[1]) if match else None
+
+
+def is_virtual_machine(cpuinfo: str) -> bool:
+    """True if the processor says that a hypervisor is below."""
+    return re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE) is not None

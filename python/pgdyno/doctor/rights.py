@@ -1,0 +1,82 @@
+"""What each verb could do with this role, and the statements that would give it the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.doctor.server_seen import Rights
+
+# Storage and memory of the server, which no session can change.
+SESSION_SETTINGS = "synchronous_commit, work_mem, random_page_cost, ..."
+
+
+@dataclass(frozen=True, slots=True)
+class VerbRight:
+    """What one verb can do with a role."""
+
+    verb: str
+    is_complete: bool
+    text: str
+
+
+def verb_rights(rights: Rights, *, has_shell: bool) -> list[VerbRight]:
+    """Return what the role can do, verb by verb.
+
+    Args: has_shell, this process runs on the server's host.
+    """
+    host = "" if has_shell else ", except host CPU, memory, disk"
+    watch = f"complete{host}" if rights.monitor else f"own sessions only{host}"
+    checkpoint = "" if rights.checkpoint else "; starts at any checkpoint phase: wider intervals"
+    waits = "" if rights.monitor else "; without what other sessions wait for"
+    init = "loads" if rights.create_in_public else "cannot load: no right to create tables"
+    compare = (
+        "every setting a reload changes; a restart needs --restart-command"
+        if rights.alter_system and rights.reload
+        else f"only settings a session may change ({SESSION_SETTINGS})"
+    )
+    return [
+        VerbRight("watch", rights.monitor and has_shell, watch),
+        VerbRight("bench", rights.checkpoint and rights.monitor, f"runs{checkpoint}{waits}"),
+        VerbRight("sweep", rights.checkpoint and rights.monitor, f"runs{checkpoint}{waits}"),
+        VerbRight("init", rights.create_in_public, init),
+        VerbRight("compare", rights.alter_system and rights.reload, compare),
+    ]
+
+
+def summary(rights: Rights, *, has_shell: bool) -> list[tuple[str, bool]]:
+    """Return the rights that matter by name, as SQL names them."""
+    return [
+        ("pg_monitor", rights.monitor),
+        ("pg_checkpoint", rights.checkpoint),
+        ("ALTER SYSTEM", rights.alter_system),
+        ("CREATE", rights.create_in_public),
+        ("shell on host", has_shell),
+    ]
+
+
+def grants(rights: Rights, *, major: int, database: str) -> list[str]:
+    """Return the statements that give the role what it lacks, for the server's owner to judge."""
+    role = _identifier(rights.role)
+    found: list[str] = []
+    if not rights.monitor:
+        found.append(f"GRANT pg_monitor TO {role};  -- watch, bench: what others wait for")
+    if not rights.checkpoint and major >= 15:
+        found.append(f"GRANT pg_checkpoint TO {role};  -- bench: every run at the same phase")
+    if not rights.create_in_public:
+        found.append(f"GRANT CREATE ON SCHEMA public TO {role};  -- init: its own tables")
+    if not rights.alter_system and major >= 15:
+        found.append(
+            f"GRANT SET, ALTER SYSTEM ON PARAMETER max_wal_size, checkpoint_timeout"
+            f" TO {role};  -- settings under test, by name"
+        )
+    if not rights.reload:
+        found.append(
+            f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_reload_conf() TO {role};  -- in database"
+            f" {database}: settings under test take effect"
+        )
+    return found
+
+
+def _identifier(name: str) -> str:
+    """Return a name as SQL needs it, quoted always: it is a person's, and may be a keyword."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,127 @@
+"""Reads what the server says of itself, in one read-only session of short statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from pgdyno.doctor.finding import Unknown
+from pgdyno.doctor.server_sql import SQL
+from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.sql_collector import pick
+
+_UNIT_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10}
+_UNIT_BYTES |= {"MB": 1 << 20, "GB": 1 << 30}
+_UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86.4e6}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of pg_settings; `unit` is "" for settings without."""
+
+    text: str
+    unit: str = ""
+    is_pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the role may do that some verb needs."""
+
+    role: str
+    is_superuser: bool
+    monitor: bool
+    checkpoint: bool
+    alter_system: bool
+    create_in_database: bool
+    create_in_public: bool
+    reload: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSeen:
+    """One server as one role sees it; `answers` holds what each statement gave, by its name.
+
+    A statement that failed has the server's own words in `failures` instead.
+    """
+
+    major: int
+    settings: Mapping[str, Setting]
+    answers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rights(self) -> Rights:
+        """Return what the role may do."""
+        return Rights(*self.answer("role"))
+
+    def answer(self, name: str) -> tuple[Any, ...]:
+        """Return the row a statement gave. Raises: Unknown in the server's words."""
+        if name not in self.answers:
+            raise Unknown(f"the server said: {self.failures.get(name, 'nothing')}")
+        return self.answers[name]
+
+    def text(self, name: str) -> str:
+        """Return a setting as pg_settings has it. Raises: Unknown if this server has none."""
+        if name not in self.settings:
+            raise Unknown(f"{name} is not a setting of PostgreSQL {self.major}, or not to be seen")
+        return self.settings[name].text
+
+    def is_on(self, name: str) -> bool:
+        """Return whether a boolean setting is on."""
+        return self.text(name) == "on"
+
+    def number(self, name: str) -> float:
+        """Return a setting without unit as a number."""
+        return float(self.text(name))
+
+    def size_bytes(self, name: str) -> int:
+        """Return a setting that is a size, in bytes."""
+        return int(self.text(name)) * _UNIT_BYTES[self.settings[name].unit]
+
+    def duration_ms(self, name: str) -> float:
+        """Return a setting that is a duration, in ms."""
+        return float(self.text(name)) * _UNIT_MS[self.settings[name].unit]
+
+
+def read_server(session: ServerSession) -> ServerSeen:
+    """Ask the server everything once; what it refuses is kept as its words.
+
+    Raises: psycopg.Error if even the settings cannot be read, or the connection is lost.
+    """
+    rows = session.fetch(pick("settings", SQL["settings"], session.version))
+    settings = {
+        str(name): Setting(str(text), str(unit or ""), bool(is_pending))
+        for name, text, unit, is_pending in rows
+    }
+    answers: dict[str, tuple[Any, ...]] = {}
+    failures: dict[str, str] = {}
+    for name in SQL:
+        if name in ("settings", "active"):
+            continue
+        try:
+            answers[name] = ask(session, name)
+        except psycopg.Error as error:
+            if not session.is_open:
+                raise
+            failures[name] = " ".join(str(error).split())
+    return ServerSeen(session.version, settings, answers, failures)
+
+
+def ask(session: ServerSession, name: str) -> tuple[Any, ...]:
+    """Return the one row of one of the doctor's statements."""
+    [row] = session.fetch(pick(name, SQL[name], session.version))
+    return row
+
+
+def peak_active(session: ServerSession, pause: Callable[[float], None], looks: int = 5) -> int:
+    """Return the most sessions of others at work at one time, over some looks."""
+    peak = 0
+    for look in range(looks):
+        if look:
+            pause(0.2)
+        peak = max(peak, int(ask(session, "active")[0]))
+    return peak

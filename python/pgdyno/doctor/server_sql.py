@@ -1,0 +1,146 @@
+"""Every statement the doctor may send, by the first major version each is right for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pgdyno.observe.session import PID_SQL, SESSION_SQL
+from pgdyno.observe.sql.sql_collector import pick
+
+SETTINGS = (
+    "archive_mode",
+    "autovacuum",
+    "autovacuum_freeze_max_age",
+    "autovacuum_max_workers",
+    "checkpoint_completion_target",
+    "checkpoint_timeout",
+    "compute_query_id",
+    "data_checksums",
+    "data_directory",
+    "data_sync_retry",
+    "debug_assertions",
+    "effective_cache_size",
+    "fsync",
+    "full_page_writes",
+    "huge_pages",
+    "huge_pages_status",
+    "ignore_checksum_failure",
+    "log_checkpoints",
+    "log_min_duration_statement",
+    "log_statement",
+    "maintenance_work_mem",
+    "max_connections",
+    "max_parallel_workers",
+    "max_parallel_workers_per_gather",
+    "max_prepared_transactions",
+    "max_wal_size",
+    "max_worker_processes",
+    "random_page_cost",
+    "shared_buffers",
+    "superuser_reserved_connections",
+    "synchronous_commit",
+    "synchronous_standby_names",
+    "temp_buffers",
+    "track_activities",
+    "track_counts",
+    "track_io_timing",
+    "track_wal_io_timing",
+    "wal_level",
+    "wal_writer_delay",
+    "work_mem",
+    "zero_damaged_pages",
+)
+_LISTED = ", ".join(f"'{name}'" for name in SETTINGS)
+_IS_CLIENT = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
+_IS_OTHERS = f"{_IS_CLIENT} AND NOT starts_with(coalesce(application_name, ''), 'pgdyno/')"
+
+
+def _role(*, alter_system: str) -> str:
+    """Roles that this version does not know count as not granted; a superuser has them all."""
+
+    def member(role: str) -> str:
+        return (
+            "r.rolsuper OR coalesce((SELECT pg_has_role(r.oid, g.oid, 'USAGE')"
+            f" FROM pg_catalog.pg_roles g WHERE g.rolname = '{role}'), false)"
+        )
+
+    return (
+        f"SELECT r.rolname, r.rolsuper, {member('pg_monitor')}, {member('pg_checkpoint')},"
+        f" {alter_system}, has_database_privilege(current_database(), 'CREATE'),"
+        " coalesce((SELECT has_schema_privilege(n.oid, 'CREATE') FROM pg_catalog.pg_namespace n"
+        " WHERE n.nspname = 'public'), false), has_function_privilege('pg_reload_conf()',"
+        " 'EXECUTE') FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"
+    )
+
+
+_LSN = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+
+SQL: Mapping[str, Mapping[int, str]] = {
+    "settings": {
+        14: "SELECT name, setting, unit, pending_restart FROM pg_catalog.pg_settings"
+        f" WHERE pending_restart OR name IN ({_LISTED})"
+    },
+    "role": {
+        14: _role(alter_system="r.rolsuper"),
+        15: _role(
+            alter_system="r.rolsuper OR has_parameter_privilege('shared_buffers', 'ALTER SYSTEM')"
+        ),
+    },
+    "identity": {
+        14: "SELECT current_setting('server_version'), pg_is_in_recovery(), current_database(),"
+        " inet_server_addr() IS NULL, EXISTS (SELECT FROM pg_catalog.pg_extension"
+        " WHERE extname = 'pg_stat_statements')"
+    },
+    "size": {14: "SELECT pg_database_size(current_database())"},
+    "activity": {
+        14: f"SELECT count(*) FILTER (WHERE {_IS_CLIENT})::int,"
+        f" count(*) FILTER (WHERE {_IS_OTHERS})::int,"
+        f" count(DISTINCT application_name) FILTER (WHERE {_IS_OTHERS})::int,"
+        " count(*) FILTER (WHERE starts_with(state, 'idle in transaction')"
+        " AND now() - state_change > interval '5 min')::int,"
+        " coalesce(max(extract(epoch FROM now() - xact_start))"
+        f" FILTER (WHERE {_IS_CLIENT}), 0)::float8 FROM pg_catalog.pg_stat_activity"
+    },
+    "active": {
+        14: f"SELECT count(*) FILTER (WHERE {_IS_OTHERS})::int FROM pg_catalog.pg_stat_activity"
+        " WHERE state = 'active'"
+    },
+    "progress": {
+        14: "SELECT (SELECT count(*)::int FROM pg_catalog.pg_stat_progress_vacuum),"
+        " (SELECT count(*)::int FROM pg_catalog.pg_stat_progress_create_index),"
+        " (SELECT count(*)::int FROM pg_catalog.pg_stat_progress_basebackup)"
+    },
+    "replication": {
+        14: "SELECT count(*)::int,"
+        " count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))::int"
+        " FROM pg_catalog.pg_stat_replication"
+    },
+    "slots": {
+        14: "SELECT count(*) FILTER (WHERE NOT active)::int,"
+        f" coalesce(max(pg_wal_lsn_diff({_LSN}, restart_lsn)) FILTER (WHERE NOT active), 0)::int8,"
+        " count(*) FILTER (WHERE wal_status = 'lost')::int FROM pg_catalog.pg_replication_slots"
+    },
+    "databases": {
+        14: "SELECT (SELECT max(age(datfrozenxid)) FROM pg_catalog.pg_database)::int8,"
+        " (SELECT coalesce(sum(checksum_failures), 0) FROM pg_catalog.pg_stat_database)::int8"
+    },
+    "checkpoints": {
+        14: "SELECT checkpoints_timed::int8, checkpoints_req::int8"
+        " FROM pg_catalog.pg_stat_bgwriter",
+        17: "SELECT num_timed::int8, num_requested::int8 FROM pg_catalog.pg_stat_checkpointer",
+    },
+    "prepared": {
+        14: "SELECT count(*)::int, coalesce(max(extract(epoch FROM now() - prepared)), 0)::float8"
+        " FROM pg_catalog.pg_prepared_xacts"
+    },
+    "archiver": {
+        14: "SELECT coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false),"
+        " failed_count::int8 FROM pg_catalog.pg_stat_archiver"
+    },
+}
+
+
+def statements(version: int) -> dict[str, str]:
+    """Return every statement the doctor may send to a server of this major version, by name."""
+    found = {"connect": PID_SQL, "session": SESSION_SQL}
+    return found | {name: pick(name, variants, version) for name, variants in SQL.items()}

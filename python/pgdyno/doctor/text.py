@@ -1,0 +1,91 @@
+"""An examination as text: rights first, then the bad, the doubtful, and how many are good."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from pgdyno.doctor import rights as rights_of
+from pgdyno.doctor.examine import Examination
+from pgdyno.doctor.finding import NO_SERVER, NO_SHELL, Finding, Verdict
+
+WIDTH = 100
+_LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "good", "unknown": "?"}
+_LABEL_WIDTH = 6
+# Reasons that many checks share: counted rather than listed.
+_FOLDED = {NO_SHELL: NO_SHELL, NO_SERVER: "need a server, and none was named"}
+
+
+def text_of(examination: Examination, *, verbs: Collection[str], show_all: bool) -> str:
+    """Return the whole text; `verbs` are those whose rights are told."""
+    lines = [f"target  {examination.target}"]
+    lines += _rights(examination, verbs)
+    for verdict in ("bad", "warn"):
+        for finding in examination.of(verdict):
+            lines += _finding(finding)
+    if show_all:
+        unknown = [one for one in examination.of("unknown") if one.seen not in _FOLDED]
+        for finding in (*unknown, *examination.of("good")):
+            lines += _finding(finding)
+    lines += _wrapped(_counts(examination, show_all=show_all), f"{'good':{_LABEL_WIDTH}}")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def grants_text(examination: Examination) -> str:
+    """Return the statements that give the role what it lacks, ready to be run by the owner."""
+    server = examination.facts.server
+    if server is None:
+        return "-- no server was named: nothing to grant"
+    found = rights_of.grants(
+        server.rights, major=server.major, database=str(server.answer("identity")[2])
+    )
+    return "\n".join(found or ["-- nothing is missing"])
+
+
+def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[str]:
+    facts = examination.facts
+    server = facts.server
+    if server is None or "role" not in server.answers:
+        return
+    rights, has_shell = server.rights, facts.host is not None
+    named = rights_of.summary(rights, has_shell=has_shell)
+    words = " | ".join(f"{name} {'yes' if has else 'NO'}" for name, has in named)
+    yield from _wrapped(words, "rights  ")
+    for right in rights_of.verb_rights(rights, has_shell=has_shell):
+        if right.verb in verbs and not (rights.is_superuser and right.is_complete):
+            yield from _wrapped(right.text, f" {right.verb:9}")
+    missing = rights_of.grants(rights, major=server.major, database="")
+    if missing:
+        count = f"{len(missing)} statement{'s' * (len(missing) > 1)}"
+        yield f" missing  {count} for the server's owner: pgdyno doctor --grants"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    label = f"{_LABELS[finding.verdict]:{_LABEL_WIDTH}}"
+    name = finding.id.replace("_", " ")
+    is_said = finding.seen.startswith((name, finding.id))
+    yield from _wrapped(finding.seen if is_said else f"{name}: {finding.seen}", label)
+    if finding.mend:
+        yield from _wrapped(finding.why, " " * _LABEL_WIDTH)
+        yield from _wrapped(finding.mend, f"{'':{_LABEL_WIDTH}}mend: ")
+
+
+def _counts(examination: Examination, *, show_all: bool) -> str:
+    good = len(examination.of("good"))
+    text = f"{good} check{'s' * (good != 1)}" + ("" if show_all else " (--all)")
+    reasons = Counter(
+        _FOLDED.get(finding.seen, "not known here") for finding in examination.of("unknown")
+    )
+    return "; ".join([text, *(f"{count} {reason}" for reason, count in reasons.items())])
+
+
+def _wrapped(text: str, start: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * max(len(start), _LABEL_WIDTH),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [start]

@@ -1,0 +1,92 @@
+"""Where folders lie, on machines made by hand: NVMe partitions, volumes, arrays, networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.doctor.machines import tree
+
+from pgdyno.doctor import flush
+from pgdyno.doctor.storage_facts import Disk, Place, read_place
+from pgdyno.errors import SpecError
+
+NVME = "sys/devices/pci0000:00/nvme/nvme0n1"
+MACHINE = {
+    f"{NVME}/queue/rotational": "0\n",
+    f"{NVME}/queue/scheduler": "[none] mq-deadline kyber\n",
+    f"{NVME}/queue/write_cache": "write back\n",
+    f"{NVME}/nvme0n1p1/partition": "1\n",
+    f"{NVME}/nvme0n1p1/start": "2048\n",
+    "sys/devices/virtual/block/dm-0/slaves/nvme0n1p1": f"->../../../../../../{NVME}/nvme0n1p1",
+    "sys/devices/virtual/block/dm-0/slaves/sda": "->../../../../sda",
+    "sys/devices/sda/queue/rotational": "1\n",
+    "sys/devices/sda/queue/scheduler": "none [bfq]\n",
+    "sys/devices/vda/queue/rotational": "1\n",
+    "sys/dev/block/259:1": f"->../../../{NVME}/nvme0n1p1",
+    "sys/dev/block/253:0": "->../../devices/virtual/block/dm-0",
+    "sys/dev/block/254:0": "->../../devices/vda",
+    "sys/class/block/nvme0n1p1": f"->../../../{NVME}/nvme0n1p1",
+}
+
+
+def place(tmp_path: Path, line: str) -> Place:
+    found = read_place(
+        "data", Path("/"), tree(tmp_path, MACHINE), mountinfo=f"36 35 {line.replace('|', ' - ')}\n"
+    )
+    assert found is not None
+    return found
+
+
+def test_a_partition_of_an_nvme_disk_is_read_with_its_disk(tmp_path: Path) -> None:
+    found = place(tmp_path, "259:1 / / rw,noatime shared:1|xfs /dev/nvme0n1p1 rw,attr2,inode64")
+    assert found.disks == (
+        Disk("nvme0n1", False, "none", ("none", "mq-deadline", "kyber"), "write back", 1 << 20),
+    )
+    assert (found.file_system, found.source) == ("xfs", "/dev/nvme0n1p1")
+    assert found.options == ("rw", "noatime", "attr2", "inode64")
+    assert found.disks[0].is_nvme
+    assert found.total_bytes >= found.free_bytes > 0
+
+
+def test_a_volume_over_two_disks_shows_both(tmp_path: Path) -> None:
+    found = place(tmp_path, "253:0 / / rw|ext4 /dev/mapper/pg rw,barrier=0")
+    assert [disk.name for disk in found.disks] == ["nvme0n1", "sda"]
+    assert [disk.is_rotational for disk in found.disks] == [False, True]
+    assert "barrier=0" in found.options
+
+
+def test_a_file_system_with_a_number_of_no_device_is_found_by_its_source(tmp_path: Path) -> None:
+    found = place(tmp_path, "0:33 / / rw|btrfs /dev/nvme0n1p1 rw,ssd")
+    assert [disk.name for disk in found.disks] == ["nvme0n1"]
+
+
+def test_a_network_file_system_has_no_disk_here(tmp_path: Path) -> None:
+    assert place(tmp_path, "0:44 / / rw|nfs4 filer:/pg rw,hard").disks == ()
+
+
+def test_what_a_paravirtual_disk_says_of_rotating_is_not_believed(tmp_path: Path) -> None:
+    (disk,) = place(tmp_path, "254:0 / / rw|ext4 /dev/vda rw").disks
+    assert (disk.is_rotational, disk.offset_bytes) == (None, None)
+
+
+def test_flushes_are_timed_and_counted_and_nothing_is_left(tmp_path: Path) -> None:
+    times = flush.measure(tmp_path, devices=("none",), seconds=0.05)
+    assert times.flush_count >= 1
+    assert 0 < times.latency_ns_p50 <= times.latency_ns_p99 <= times.latency_ns_max
+    assert times.device_flushes is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_devices_own_count_of_flushes_is_read(tmp_path: Path) -> None:
+    stats = "259 0 nvme0n1 1 0 8 1 1 0 8 1 0 1 1 0 0 0 0 70 9\n 8 0 sda 1 0 8 1 1 0 8 1 0 1 1\n"
+    root = tree(tmp_path, {"proc/diskstats": stats})
+    times = flush.measure(tmp_path, devices=("nvme0n1",), seconds=0.01, root=root)
+    assert times.device_flushes == 0
+    old = flush.measure(tmp_path, devices=("nvme0n1", "sda"), seconds=0.01, root=root)
+    assert old.device_flushes is None
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="cannot be written"):
+        flush.measure(tmp_path / "absent", devices=())
