@@ -1,0 +1,50 @@
+"""What is said while a run lasts."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.cli import live as live_module
+from pgdyno.cli.live import Live, line
+from pgdyno.run.progress import Moment
+
+MEASURING = Moment(
+    label="tpcb-like, 16 clients",
+    phase="measuring",
+    elapsed_ns=12 * 10**9,
+    total_ns=60 * 10**9,
+    tps=1892.4,
+    p99_ms=24.83,
+    failed_count=3,
+    position="run 4 of 20",
+)
+
+
+def test_a_moment_is_one_line_with_units() -> None:
+    assert line(MEASURING) == (
+        "run 4 of 20  tpcb-like, 16 clients  measuring  12 of 60 s  1,892 tps  p99 24.8 ms"
+        "  3 failed"
+    )
+
+
+def test_without_a_terminal_a_short_run_is_one_line_at_its_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "monotonic_ns", lambda: 5)
+    live = Live()
+    for _ in range(3):
+        live.moved(MEASURING)
+    live.ended()
+    live.ended()
+    assert capsys.readouterr().err.count("run 4 of 20") == 1
+
+
+def test_without_a_terminal_a_long_run_says_a_line_every_ten_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter(second * 10**9 for second in range(0, 31))
+    monkeypatch.setattr(live_module, "monotonic_ns", lambda: next(now))
+    live = Live()
+    for _ in range(31):
+        live.moved(MEASURING)
+    assert capsys.readouterr().err.count("run 4 of 20") == 3
