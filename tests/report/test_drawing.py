@@ -90,6 +90,12 @@ def test_each_measured_point_has_a_marker_and_a_whisker() -> None:
     assert span.get("d", "").count("V") == 1
 
 
+def test_a_whisker_that_reaches_below_zero_ends_at_the_axis() -> None:
+    line = Line("a", SEQUENCE[0], (1, 2), (10.0, 20.0), (-90.0, 15.0), (110.0, 25.0), "points")
+    assert chart(line).y_range == (0.0, 110.0)
+    drawn(chart(line, y_scale="log"))
+
+
 def test_layers_of_a_stack_lie_on_one_another() -> None:
     lower = Line("CPU", SEQUENCE[0], (0, 1), (1.0, 1.0))
     upper = Line("IO", SEQUENCE[1], (0, 1), (3.0, None))

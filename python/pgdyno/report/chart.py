@@ -85,12 +85,14 @@ class Chart:
             for value in values
             if value is not None and (self.y_scale == "linear" or value > 0)
         ]
-        if not ys:
+        if not ys or not any(v is not None for line in self.lines for v in line.y):
             return (0.0, 1.0) if self.y_scale == "linear" else (0.1, 10.0)
         low, high = min(ys), max(ys)
         if self.y_scale == "log":
             return (low, high) if low < high else (low / 2, high * 2)
-        return min(0.0, low), high if high > 0 else 1.0
+        # An interval may reach below 0 where no value does: axis and whisker end at 0.
+        least = min(v for line in self.lines for v in line.y if v is not None)
+        return min(0.0, least), high if high > 0 else 1.0
 
     def _columns(self) -> list[tuple[float | None, ...]]:
         return list(zip(*(line.y for line in self.lines), strict=True))

@@ -30,9 +30,10 @@ function clockText(seconds, span, decimals = 0) {
 // A vertical piece for each point, parted by gaps: whiskers, or the range of a thinned bucket.
 function spanPoints(chart, line) {
   const points = [];
+  const bounded = (y) => Math.min(Math.max(y, chart.yEnds[0]), chart.yEnds[1]);
   xOf(chart, line).forEach((x, i) => {
     if (line.low[i] === null || line.high[i] === null) return;
-    points.push([x, line.low[i]], [x, line.high[i]], [x, null]);
+    points.push([x, bounded(line.low[i])], [x, bounded(line.high[i])], [x, null]);
   });
   return points;
 }
