@@ -50,7 +50,7 @@ def test_a_script_error_has_line_column_and_caret(
     assert "bad.sql" in said.error
     assert "line 2" in said.error or ":2:" in said.error
     lines = said.error.splitlines()
-    [caret] = [place for place, line in enumerate(lines) if line.strip() == "^"]
+    [caret] = [place for place, line in enumerate(lines) if line.lstrip().startswith("^")]
     assert lines[caret - 1][lines[caret].index("^")] == "*"
 
 
@@ -88,8 +88,8 @@ def test_missing_tables_are_named_with_the_verb_that_makes_them(
 ) -> None:
     said = pgdyno("bench", *_where(database), *QUICK)
     assert said.code in (1, 2)
-    assert "pgbench_" in said.error
-    assert "init" in said.error
+    assert "no pgbench tables" in said.error
+    assert "pgdyno init" in said.error
 
 
 def test_too_many_clients_are_refused_before_starting_with_the_number_needed(
@@ -155,8 +155,9 @@ def test_a_server_killed_during_the_run_ends_it_and_keeps_what_was_measured(
     running.await_load(pgdyno.store)
     cluster.stop(is_immediate=True)
     said = running.wait()
-    assert said.code == 2
-    assert said.error
+    # What was measured until then is judged too, and is not valid: the highest code wins.
+    assert said.code in (2, 3)
+    assert "lost" in said.error
     assert _kept(pgdyno)
 
 
@@ -229,4 +230,4 @@ def test_a_folder_that_is_no_run_is_named(pgdyno: Command, tmp_path: Path) -> No
 def test_an_empty_store_has_no_last_result(pgdyno: Command) -> None:
     said = pgdyno("report")
     assert said.code == 1
-    assert "pgdyno bench" in said.error
+    assert "no results yet" in said.error
