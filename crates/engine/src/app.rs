@@ -16,7 +16,7 @@ use crate::contract::{FORMAT, corpus};
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::poller::Poller;
-use crate::{control, dataset, load};
+use crate::{control, dataset, load, pgbench};
 
 const USAGE: &str = "usage: pgdyno-engine VERB
 
@@ -26,6 +26,7 @@ const USAGE: &str = "usage: pgdyno-engine VERB
   schema         the JSON Schema of jobs and records
   emit-corpus    samples of every record and job
   echo-records   read records from standard input and write them again
+  pgbench        be pgbench: pgdyno-engine pgbench --help
   --version
 
 Exit codes: 0 the summary was written; 1 refused; 2 the job was ended by an error";
@@ -39,6 +40,9 @@ const ABORTED: u8 = 2;
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
     let words: Vec<&str> = words.iter().map(|word| &**word).collect();
+    if words.first() == Some(&"pgbench") {
+        return pgbench::main(&words[1..]);
+    }
     match words.as_slice() {
         ["run"] => run(),
         ["check-job"] => check_job(),

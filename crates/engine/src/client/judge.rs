@@ -1,7 +1,7 @@
 //! A failed try under the rules of an observer.
 
-use super::script::Stopped;
 use super::Client;
+use super::script::Stopped;
 use crate::clock::now_ns;
 use crate::observer::{Cause, FailedTry, Verdict};
 use crate::tally::{Ended, FailureCode, Outcome};
@@ -41,13 +41,17 @@ pub(super) fn judge(
     let current = state.current?;
     if matches!(cause, Cause::OpenBlock) {
         // pgbench counts it, and only then looks at what the script left.
-        observer.ended(client.index, script, &Ended {
-            scheduled_ns: current.scheduled_ns,
-            started_ns: current.started_ns,
-            ended_ns: now_ns(),
-            retries: tries - 1,
-            outcome: Outcome::Completed,
-        });
+        observer.ended(
+            client.index,
+            script,
+            &Ended {
+                scheduled_ns: current.scheduled_ns,
+                started_ns: current.started_ns,
+                ended_ns: now_ns(),
+                retries: tries - 1,
+                outcome: Outcome::Completed,
+            },
+        );
     }
     Some(observer.judge(&FailedTry {
         client: client.index,

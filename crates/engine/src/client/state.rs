@@ -9,6 +9,7 @@ use pgdyno_wire::{
 };
 
 use crate::clock::NEVER_NS;
+use crate::observer::Observer;
 use crate::plan::Refusal;
 use crate::poller::{Event, Poller};
 use crate::recorder::{Recorder, Traffic};
@@ -67,6 +68,12 @@ pub struct ClientState {
     pub variables: ClientVariables,
     pub random: Prng,
     pub current: Option<Current>,
+    /// Index of the command that runs, or that failed.
+    pub place: usize,
+    /// Why its evaluation failed.
+    pub complaint: Option<String>,
+    /// The script ended inside a pipeline.
+    pub open_pipeline: bool,
     /// Of the measured phase, when it is bounded by number.
     pub transactions_left: u64,
 }
@@ -89,6 +96,9 @@ impl ClientState {
             variables,
             random,
             current: None,
+            place: 0,
+            complaint: None,
+            open_pipeline: false,
             transactions_left,
         }
     }
@@ -230,4 +240,6 @@ pub struct Shard {
     pub is_cancelling: bool,
     /// Something in a script that makes it senseless to go on.
     pub fault: Option<Box<Refusal>>,
+    /// The drop-in's.
+    pub observer: Option<Box<dyn Observer>>,
 }

@@ -2,9 +2,11 @@
 
 use pgdyno_wire::{SqlState, encode};
 
+use super::judge::judge;
 use super::script::{self, Stopped};
 use super::{Client, Lost};
 use crate::clock::now_ns;
+use crate::observer::Verdict;
 use crate::tally::{FailureCode, Outcome, Owner};
 
 /// First pause before a failed transaction is tried again; each further one is twice as long.
@@ -20,6 +22,8 @@ pub enum End {
     },
     /// The drain was over before it was.
     Cancelled,
+    /// The observer has done with the client.
+    Aborted,
 }
 
 /// Run a transaction of the script; failures that another try may cure are tried again.
@@ -38,6 +42,10 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
             }
             Err(stopped) => stopped,
         };
+        let verdict = judge(client, script_index, &stopped, tries);
+        if verdict == Some(Verdict::Abort) {
+            return End::Aborted;
+        }
         let code = match stopped {
             Stopped::Cancelled => return End::Cancelled,
             Stopped::Lost(code) => return failed(code),
@@ -47,17 +55,23 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
         if client.state(|c| c.is_in_block()) && roll_back(client).await.is_err() {
             return failed(code);
         }
-        if !is_retryable(code) || tries >= max_tries || client.shard().is_draining {
+        let is_last = match verdict {
+            Some(verdict) => verdict != Verdict::Retry,
+            None => !is_retryable(code) || tries >= max_tries || client.shard().is_draining,
+        };
+        if is_last {
             if tries > 1 {
                 record_attempt(client, script_index, failed_ns - tried_ns);
             }
             return failed(code);
         }
         record_attempt(client, script_index, failed_ns - tried_ns);
-        if client.sleep(backoff_ns(client, tries)).await.is_err() {
+        // pgbench tries again at once.
+        let must_pause = verdict.is_none();
+        if must_pause && client.sleep(backoff_ns(client, tries)).await.is_err() {
             return failed(FailureCode::Sql(SqlState::CONNECTION_EXCEPTION));
         }
-        tries += 1;
+        tries = tries.saturating_add(1);
         tried_ns = now_ns();
         client.state(|c| {
             if let Some((variables, random)) = &saved {

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use self::plan::{account_rows, row_totals};
 pub use self::rows::Rows;
 
 use self::plan::{FILLED, Unit};

@@ -22,57 +22,56 @@ pub(super) struct Unit {
 }
 
 /// How many rows each table of `FILLED` will have.
-pub(super) fn row_totals(init: &InitWork) -> [u64; 3] {
+pub fn row_totals(init: &InitWork) -> [u64; 3] {
     let scale = u64::from(init.scale);
     [scale * ddl::ACCOUNTS_PER_BRANCH, scale * ddl::TELLERS_PER_BRANCH, scale]
 }
 
-/// All tables, those that take longest first.
-pub(super) fn units(init: &InitWork, server_major: u32) -> VecDeque<Unit> {
-    let key = |table: &str, column| Some(ddl::add_primary_key(init, table, column));
-    let whole = |table: &str, rows, key| Unit {
-        table: table.into(),
-        rows,
-        vacuum: format!("vacuum analyze {table}"),
-        key,
-    };
-    let mut units: VecDeque<Unit> = match init.partitions {
-        0 => {
-            let rows = Rows::accounts(1, row_totals(init)[0]);
-            [whole(FILLED[0], Some((rows, 0)), key(FILLED[0], "aid"))].into()
-        }
-        count => (1..=count).map(|number| leaf(init, number, server_major)).collect(),
-    };
-    units.push_back(whole(FILLED[1], Some((Rows::tellers(init.scale), 1)), key(FILLED[1], "tid")));
-    units.push_back(whole(FILLED[2], Some((Rows::branches(init.scale), 2)), key(FILLED[2], "bid")));
-    units.push_back(whole("pgbench_history", None, None));
-    units
-}
-
-fn leaf(init: &InitWork, number: u32, server_major: u32) -> Unit {
-    let table = ddl::partition_name(number);
-    let last_account = row_totals(init)[0];
-    let rows = match init.partition_method {
+/// The rows of `pgbench_accounts`: those of the table, or of each leaf.
+pub fn account_rows(init: &InitWork) -> Vec<(String, Rows)> {
+    let last = row_totals(init)[0];
+    let leaf = |number: u32| match init.partition_method {
         PartitionMethod::Range => {
             let size = ddl::partition_size(init);
             let first = u64::from(number - 1) * size + 1;
-            Rows::accounts(first, (first + size - 1).min(last_account))
+            Rows::accounts(first, (first + size - 1).min(last))
         }
-        PartitionMethod::Hash => Rows::accounts(1, last_account).only(HashPartition {
+        PartitionMethod::Hash => Rows::accounts(1, last).only(HashPartition {
             modulus: init.partitions,
             remainder: number - 1,
             wide: ddl::has_wide_accounts(init.scale),
         }),
     };
-    // Before 18 the ANALYZE of the parent reads the leaves again, so they need none of their own.
-    let analyze = if server_major >= 18 { " analyze" } else { "" };
-    Unit {
+    match init.partitions {
+        0 => vec![(FILLED[0].into(), Rows::accounts(1, last))],
+        count => (1..=count).map(|number| (ddl::partition_name(number), leaf(number))).collect(),
+    }
+}
+
+/// All tables, those that take longest first.
+pub(super) fn units(init: &InitWork, server_major: u32) -> VecDeque<Unit> {
+    // Before 18 the ANALYZE of the parent reads the leaves again, so they need none of their own;
+    // the parent's key adopts those of the leaves.
+    let analyze = if init.partitions == 0 || server_major >= 18 { " analyze" } else { "" };
+    let accounts = account_rows(init).into_iter().map(|(table, rows)| Unit {
         rows: Some((rows, 0)),
         vacuum: format!("vacuum{analyze} {table}"),
-        // The parent's key adopts these.
         key: Some(ddl::add_primary_key(init, &table, "aid")),
         table,
-    }
+    });
+    let small = |table: &str, rows, key: Option<&str>| Unit {
+        table: table.into(),
+        rows,
+        vacuum: format!("vacuum analyze {table}"),
+        key: key.map(|column| ddl::add_primary_key(init, table, column)),
+    };
+    accounts
+        .chain([
+            small(FILLED[1], Some((Rows::tellers(init.scale), 1)), Some("tid")),
+            small(FILLED[2], Some((Rows::branches(init.scale), 2)), Some("bid")),
+            small("pgbench_history", None, None),
+        ])
+        .collect()
 }
 
 /// What is left when every unit is done, one after another.

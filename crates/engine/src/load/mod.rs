@@ -205,7 +205,9 @@ impl<W: Write> Coordinator<'_, W> {
 
     fn write_intervals(&mut self) {
         while let Some(interval) = self.collector.next_interval(self.output) {
-            if let Some(refusal) = self.watch.judge(&interval, self.plan) {
+            let is_watched = self.plan.rules.is_none();
+            let judged = is_watched.then(|| self.watch.judge(&interval, self.plan)).flatten();
+            if let Some(refusal) = judged {
                 self.abort(&refusal);
             }
         }
@@ -282,8 +284,8 @@ impl<W: Write> Coordinator<'_, W> {
         let in_doubt: u64 = self.finished.iter().map(|thread| thread.commits_in_doubt).sum();
         if in_doubt > 0 {
             let message = format!(
-                "{in_doubt} commits are in doubt: the connection was lost before the server \
-                 answered, so they may or may not have happened"
+                "commits in doubt: {in_doubt}; the connection was lost before the server answered, \
+                 so they may or may not have happened"
             );
             self.output.warn("commit_in_doubt", message, "count the rows they write", end_ns);
         }

@@ -64,6 +64,7 @@ pub(super) fn threads(
             waker,
             recorder: Recorder::new(setup, timeline),
             clients: clients(plan, thread, &streams),
+            observer: plan.rules.as_ref().and_then(|rules| rules.take_observer(thread)),
             choose: streams.threads[thread as usize].choose,
             arrivals: arrivals(plan, thread, streams.threads[thread as usize].throttle),
             connect_gap_ns: gap_ns,

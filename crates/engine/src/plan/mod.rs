@@ -13,6 +13,7 @@ pub use self::check::init as check_init;
 pub use self::statement::{Statement, StatementKind};
 use crate::contract::job::{Arrivals, Job, LoadWork, Protocol, ScriptSource, ScriptText, Target};
 use crate::contract::record::{ErrorKind, Failure, ScriptShape, StatementShape};
+use crate::observer::Rules;
 use crate::tally::Layout;
 
 /// What stands against a job: an error record without its time.
@@ -86,6 +87,8 @@ pub struct Plan {
     pub layout: Layout,
     /// What the scripts' author should know: text and line.
     pub notices: Vec<String>,
+    /// Those of the drop-in; absent for the lab.
+    pub rules: Option<Rules>,
 }
 
 impl fmt::Debug for Plan {
@@ -130,6 +133,7 @@ impl Plan {
             weights: work.scripts.iter().map(|script| script.weight).collect(),
             layout: Layout::new(&statement_counts, matches!(work.arrivals, Arrivals::Open(_))),
             notices: notices.collect(),
+            rules: None,
             work: work.clone(),
             variables: Arc::new(variables),
             scripts,

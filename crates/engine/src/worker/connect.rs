@@ -238,10 +238,25 @@ where
                 }
             }
             Stage::Prepare => self.prepare(index),
+            _ if self.plan.rules.is_some() => self.client_is_free(index),
             _ => {
                 self.connector.reconnect_count += 1;
                 self.prepare(index);
             }
+        }
+    }
+
+    /// Close the client's connection, if there is one.
+    pub(super) fn disconnect(&mut self, index: u32) {
+        let shard = &mut *self.shard.borrow_mut();
+        let client = &mut shard.clients.states[index as usize];
+        if client.is_up() {
+            let mut terminate = Vec::new();
+            encode::terminate(&mut terminate);
+            shard.poller.send(index, &terminate);
+            shard.poller.close(index);
+            client.disconnected();
+            self.connector.up_count -= 1;
         }
     }
 
@@ -263,8 +278,16 @@ where
         }
         client.disconnected();
         // Its transaction, if any, learns of it.
-        if !self.slots[index as usize].is_empty() {
+        let is_idle = self.slots[index as usize].is_empty();
+        if !is_idle {
             shard.clients.ready.push_back(index);
+        }
+        if self.plan.rules.is_some() {
+            // pgbench makes a connection once.
+            if is_idle && self.stage >= Stage::Load {
+                self.abort_client(index);
+            }
+            return;
         }
         if self.stage < Stage::Drain {
             let at_ns = shard.now_ns + backoff_ns(index, 0);
@@ -324,6 +347,11 @@ fn backoff_ns(index: u32, failures: u32) -> u64 {
     longest / 2 + u64::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (longest / 2)
 }
 
+/// The server's own hint, or ours.
+fn or(hint: String, ours: &str) -> String {
+    if hint.is_empty() { ours.to_owned() } else { hint }
+}
+
 fn refusal(fault: &Fault, address: &Address, plan: &crate::plan::Plan) -> Refusal {
     let said = match fault {
         Fault::Io(error) => error.to_string(),
@@ -344,8 +372,13 @@ fn refusal(fault: &Fault, address: &Address, plan: &crate::plan::Plan) -> Refusa
                         plan.client_count()
                     ),
                 ),
-                state if state.class() == "28" => (ErrorKind::Authentication, hint),
-                _ => (ErrorKind::Connect, hint),
+                state if state.class() == "28" => {
+                    (ErrorKind::Authentication, or(hint, "check user, password and pg_hba.conf"))
+                }
+                state if state.class() == "3D" => {
+                    (ErrorKind::Connect, or(hint, "check the name of the database"))
+                }
+                _ => (ErrorKind::Connect, or(hint, "the server's log may say more")),
             }
         }
         Fault::Handshake(HandshakeError::Protocol(_)) => {

@@ -20,14 +20,14 @@ where
     #[inline]
     pub(super) fn client_is_free(&mut self, index: u32) {
         let is_loading =
-            self.stage == Stage::Load || self.stage == Stage::Drain && self.arrivals.is_some();
+            self.stage == Stage::Load || self.stage == Stage::Drain && self.drains_backlog();
         if !is_loading || !self.shard.borrow().clients.states[index as usize].is_up() {
             return;
         }
         let free_ns = now_ns();
         if self.arrivals.is_none() {
             self.start_closed(index, free_ns);
-        } else if let Some(scheduled_ns) = self.take_due(free_ns) {
+        } else if let Some(scheduled_ns) = self.take_due(index, free_ns) {
             self.start_transaction(index, scheduled_ns, free_ns);
         } else {
             self.free.push_back((index, free_ns));
@@ -56,7 +56,7 @@ where
 
     /// Open loop: the oldest arrival that is due; what came too late to keep its limit is skipped.
     #[inline]
-    fn take_due(&mut self, now_ns: u64) -> Option<u64> {
+    fn take_due(&mut self, index: u32, now_ns: u64) -> Option<u64> {
         let arrivals = self.arrivals.as_mut()?;
         loop {
             let scheduled_ns = arrivals.next_ns(self.timeline.drain_ns);
@@ -69,13 +69,18 @@ where
                 return Some(scheduled_ns);
             }
             let owner = owner_at(&self.timeline, scheduled_ns);
-            self.shard.borrow_mut().recorder.skipped(owner);
+            let shard = &mut *self.shard.borrow_mut();
+            shard.recorder.skipped(owner);
+            if let Some(observer) = &mut shard.observer {
+                observer.skipped(index);
+            }
         }
     }
 
     /// Open loop: give due arrivals to the clients that have been free longest.
     pub(super) fn start_due(&mut self) {
-        if self.stage < Stage::Load || self.stage > Stage::Drain {
+        let is_loading = self.stage == Stage::Load || self.stage == Stage::Drain;
+        if !is_loading || self.stage == Stage::Drain && !self.drains_backlog() {
             return;
         }
         while let Some(&(index, free_ns)) = self.free.front() {
@@ -85,7 +90,7 @@ where
                 continue;
             }
             let started_ns = now_ns();
-            let Some(scheduled_ns) = self.take_due(started_ns) else { break };
+            let Some(scheduled_ns) = self.take_due(index, started_ns) else { break };
             self.free.pop_front();
             if free_ns <= scheduled_ns {
                 self.facts.timer_lag.record(started_ns - scheduled_ns);
@@ -127,6 +132,9 @@ where
                     };
                     let owner = self.owner(&shard.recorder, current.owner);
                     shard.recorder.ended(owner, current.script, &ended);
+                    if let Some(observer) = &mut shard.observer {
+                        observer.ended(index, current.script, &ended);
+                    }
                 }
                 (_, End::Ended { outcome: crate::tally::Outcome::Completed, .. }) => {
                     shard.recorder.committed_count += 1;
@@ -134,7 +142,35 @@ where
                 _ => {}
             }
         }
-        self.client_is_free(index);
+        match &self.plan.rules {
+            Some(_) if end == End::Aborted => self.abort_client(index),
+            Some(rules) if rules.reconnects => self.connect_anew(index),
+            _ => self.client_is_free(index),
+        }
+    }
+
+    /// Open loop: what was due before the end is still started after it; pgbench drops it.
+    fn drains_backlog(&self) -> bool {
+        self.arrivals.is_some() && self.plan.rules.is_none()
+    }
+
+    /// The client starts nothing any more.
+    pub(super) fn abort_client(&mut self, index: u32) {
+        let has_work = self.shard.borrow().clients.states[index as usize].transactions_left > 0;
+        if has_work && self.arrivals.is_none() {
+            self.clients_left -= 1;
+        }
+        self.disconnect(index);
+        self.aborted_count += 1;
+    }
+
+    /// A connection serves one transaction only.
+    fn connect_anew(&mut self, index: u32) {
+        self.disconnect(index);
+        let is_over = self.shard.borrow().clients.states[index as usize].transactions_left == 0;
+        if self.stage < Stage::Drain && !is_over {
+            self.connector.waiting.push_back(index);
+        }
     }
 
     fn owner(&self, recorder: &crate::recorder::Recorder, by_schedule: Owner) -> Owner {
@@ -144,7 +180,7 @@ where
     /// End the thread's load when nothing is left to do.
     pub(super) fn end_if_idle(&mut self) {
         match self.stage {
-            Stage::Load if self.in_flight == 0 && self.is_bounded_work_done() => {
+            Stage::Load if self.in_flight == 0 && self.is_work_done() => {
                 let last_ns = self.shard.borrow().now_ns;
                 if !self.is_work_reported {
                     self.is_work_reported = true;
@@ -165,6 +201,10 @@ where
         }
     }
 
+    fn is_work_done(&self) -> bool {
+        self.aborted_count == self.slots.len() || self.is_bounded_work_done()
+    }
+
     fn is_bounded_work_done(&self) -> bool {
         match (&self.plan.work.measure, &self.arrivals) {
             (Measure::DurationNs(_), _) => false,
@@ -177,6 +217,7 @@ where
     fn is_backlog_empty(&self) -> bool {
         match &self.arrivals {
             None => true,
+            Some(_) if !self.drains_backlog() => true,
             Some(arrivals) => arrivals.next_ns(self.timeline.drain_ns) == u64::MAX,
         }
     }

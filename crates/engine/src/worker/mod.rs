@@ -10,6 +10,7 @@ mod connect;
 mod facts;
 mod load;
 mod slot;
+mod stage;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -25,11 +26,13 @@ use self::connect::Connector;
 pub use self::facts::Facts;
 pub(crate) use self::load::thin_out;
 use self::slot::Slot;
+use self::stage::Stage;
 use crate::client::{Client, Clients, End, Prepared, Shard, prepare, round_trips, transaction};
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::record::ErrorKind;
 use crate::histogram::Histogram;
 use crate::load::{Finished, Message};
+use crate::observer::Observer;
 use crate::plan::{Plan, Refusal};
 use crate::poller::{Address, Poller, Waker};
 use crate::recorder::{Levels, Recorder};
@@ -46,6 +49,7 @@ pub struct Setup {
     pub waker: Waker,
     pub recorder: Recorder,
     pub clients: Clients,
+    pub observer: Option<Box<dyn Observer>>,
     /// Chooses scripts.
     pub choose: Prng,
     pub arrivals: Option<OpenArrivals>,
@@ -73,24 +77,17 @@ enum TaskEnd {
 }
 
 async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
+    let has_rules = client.plan.rules.is_some();
     match task {
+        // pgbench parses nothing beforehand, and measures no round trip.
+        Task::Prepare { .. } if has_rules => TaskEnd::Prepared(Prepared::Ready { scale: None }),
+        Task::RoundTrips if has_rules => TaskEnd::RoundTrips(Histogram::default()),
         Task::Prepare { is_first } => TaskEnd::Prepared(prepare(client, is_first).await),
         Task::RoundTrips => TaskEnd::RoundTrips(round_trips(client).await),
         Task::Transaction { script, started_ns } => {
             TaskEnd::Transaction(transaction(client, script, started_ns).await)
         }
     }
-}
-
-/// How far this thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    Connect,
-    Prepare,
-    Load,
-    Drain,
-    Cancel,
-    Over,
 }
 
 /// Run a thread to its end; what it has to say goes to the coordinator.
@@ -111,6 +108,7 @@ pub fn run(setup: Setup) {
         is_draining: false,
         is_cancelling: false,
         fault: None,
+        observer: setup.observer,
     });
     let client_count = shard.borrow().clients.states.len();
     let mut worker = Worker {
@@ -134,6 +132,7 @@ pub fn run(setup: Setup) {
         free: VecDeque::new(),
         in_flight: 0,
         clients_left: client_count,
+        aborted_count: 0,
         is_connected: false,
         is_work_reported: false,
         prepared_count: 0,
@@ -178,6 +177,8 @@ struct Worker<'s, F, M> {
     in_flight: u64,
     /// Clients that have transactions to start, of a number that bounds them.
     clients_left: usize,
+    /// Clients that an observer has done with.
+    aborted_count: usize,
     is_connected: bool,
     is_work_reported: bool,
     prepared_count: usize,
@@ -241,16 +242,6 @@ where
         Ok(())
     }
 
-    fn follow_timeline(&mut self) {
-        if let Some(timeline) = self.shared.if_changed(&mut self.generation) {
-            self.timeline = timeline;
-            self.shard.borrow_mut().recorder.set_timeline(timeline);
-            if let Some(arrivals) = &mut self.arrivals {
-                arrivals.set_timeline(&timeline);
-            }
-        }
-    }
-
     /// Hand over every epoch that ended.
     #[inline]
     fn rotate(&mut self) {
@@ -267,36 +258,6 @@ where
             };
             shard.recorder.rotate(levels);
             self.facts.at_boundary(boundary_ns, &self.timeline);
-        }
-    }
-
-    /// Enter the stages whose time has come.
-    fn follow_stage(&mut self) {
-        let now_ns = self.shard.borrow().now_ns;
-        let timeline = self.timeline;
-        if self.stage < Stage::Prepare && now_ns >= timeline.prepare_ns {
-            self.stage = Stage::Prepare;
-            if now_ns < timeline.drain_ns {
-                // The others follow when the first has found no fault.
-                self.prepare(0);
-            }
-        }
-        if self.stage < Stage::Load && now_ns >= timeline.warm_ns {
-            self.stage = Stage::Load;
-            for index in 0..self.slots.len() as u32 {
-                if self.slots[index as usize].is_empty() {
-                    self.client_is_free(index);
-                }
-            }
-        }
-        if self.stage < Stage::Drain && now_ns >= timeline.drain_ns {
-            self.stage = Stage::Drain;
-            self.shard.borrow_mut().is_draining = true;
-            self.connector.waiting.clear();
-        }
-        if self.stage < Stage::Cancel && now_ns >= timeline.drain_end_ns {
-            self.stage = Stage::Cancel;
-            self.begin_cancelling();
         }
     }
 
@@ -353,34 +314,6 @@ where
                 self.facts.round_trip = histogram;
                 self.tell(Message::Prepared);
             }
-        }
-    }
-
-    /// Prepare a connected client for its scripts.
-    fn prepare(&mut self, index: u32) {
-        let is_up = self.shard.borrow().clients.states[index as usize].is_up();
-        let must_wait = self.stage == Stage::Prepare && index > 0 && self.prepared_count == 0;
-        if is_up && !must_wait && self.slots[index as usize].is_empty() {
-            let is_first = index == 0 && self.stage == Stage::Prepare;
-            self.begin_task(index, Task::Prepare { is_first });
-        }
-    }
-
-    fn on_prepared(&mut self, index: u32, scale: Option<i64>) {
-        if let Some(scale) = scale {
-            let shard = &mut *self.shard.borrow_mut();
-            shard.clients.states.iter_mut().for_each(|client| client.set_scale(scale));
-        }
-        if self.stage > Stage::Prepare {
-            self.client_is_free(index);
-            return;
-        }
-        self.prepared_count += 1;
-        if self.prepared_count == 1 {
-            (1..self.slots.len() as u32).for_each(|index| self.prepare(index));
-        }
-        if self.prepared_count == self.slots.len() {
-            self.begin_task(0, Task::RoundTrips);
         }
     }
 

@@ -1,0 +1,121 @@
+//! Meta commands that need more than the script's own evaluation: rows into variables, the shell.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+
+use pgdyno_script::{EvalError, Gset, ShellCommand, Value};
+use pgdyno_wire::{columns, messages, values};
+
+use super::Client;
+use super::script::Stopped;
+use super::state::ClientState;
+use crate::contract::record::ErrorKind;
+use crate::plan::{PlannedScript, Refusal};
+use crate::tally::FailureCode;
+
+/// Why a meta command gave nothing.
+pub(super) enum Unassigned {
+    /// The script is wrong.
+    Evaluation(EvalError),
+    /// It may be right the next time.
+    Nothing,
+}
+
+impl From<EvalError> for Unassigned {
+    fn from(error: EvalError) -> Unassigned {
+        Unassigned::Evaluation(error)
+    }
+}
+
+pub(super) fn not_assigned(
+    client: Client<'_>,
+    script: &PlannedScript,
+    position: usize,
+    error: Unassigned,
+) -> Stopped {
+    match error {
+        Unassigned::Evaluation(error) => not_evaluated(client, script, position, &error),
+        Unassigned::Nothing => Stopped::Failed(FailureCode::MetaCommand),
+    }
+}
+
+/// The script is at fault and will be again: the run ends with the place.
+#[cold]
+pub(super) fn not_evaluated(
+    client: Client<'_>,
+    script: &PlannedScript,
+    position: usize,
+    error: &EvalError,
+) -> Stopped {
+    let command = script.script.commands.get(position);
+    let line = command.map_or(0, |command| command.line() as u32);
+    let text = command.map_or("", |command| command.first_line());
+    let message = format!("{}, line {line}: {error}\n{text}", script.name);
+    client.state(|c| c.complaint = Some(error.to_string()));
+    client.shard().fault = Some(Box::new(Refusal {
+        script: Some(script.name.clone()),
+        line: Some(line),
+        ..Refusal::new(ErrorKind::Evaluation, message, "correct the script, or define the variable")
+    }));
+    Stopped::Failed(FailureCode::Evaluation)
+}
+
+/// Put the rows that came into variables, as `\gset` and `\aset` want.
+pub(super) fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Unassigned> {
+    let broken = || Unassigned::Nothing;
+    if client.reply.captured_overflow {
+        return Err(broken());
+    }
+    let mut names = Vec::new();
+    let mut last_row = None;
+    let mut row_count = 0_u64;
+    for message in messages(&client.reply.captured) {
+        match message.tag {
+            b'T' => {
+                names = columns(message.body).map_err(|_| broken())?;
+                (last_row, row_count) = (None, 0);
+            }
+            b'D' => {
+                last_row = Some(message.body);
+                row_count += 1;
+            }
+            _ if gset.all => {
+                if let Some(row) = last_row.take() {
+                    let row = values(row).map_err(|_| broken())?;
+                    let pairs = names.iter().map(String::as_str).zip(row);
+                    client.variables.assign_row(gset, pairs)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    if gset.all {
+        return Ok(());
+    }
+    match last_row {
+        Some(row) if row_count == 1 => {
+            let row = values(row).map_err(|_| broken())?;
+            let pairs = names.iter().map(String::as_str).zip(row);
+            Ok(client.variables.assign_row(gset, pairs)?)
+        }
+        _ => Err(broken()),
+    }
+}
+
+/// Run a shell command; as in pgbench the whole thread waits for it.
+pub(super) fn shell(client: &mut ClientState, command: &ShellCommand) -> Result<(), Unassigned> {
+    let line = command.command_line(&client.variables)?;
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(std::ffi::OsStr::from_bytes(&line)).stdin(Stdio::null());
+    let output = shell.stdout(Stdio::piped()).output().map_err(|_| Unassigned::Nothing)?;
+    if let Some(slot) = command.assigns {
+        let first = output.stdout.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let value = command.result(first, &client.variables)?;
+        client.variables.set(slot, Value::Int(value));
+        return Ok(());
+    }
+    // Standard output carries records: what the command prints is talk.
+    let _ = std::io::stderr().write_all(&output.stdout);
+    if output.status.success() { Ok(()) } else { Err(Unassigned::Nothing) }
+}

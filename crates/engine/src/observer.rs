@@ -1,0 +1,83 @@
+//! Where the drop-in differs from the lab's load: it sees every transaction as it ends, and says
+//! what becomes of one that fails.
+//!
+//! The lab's load has no observer, and for it a failed transaction is a count. To pgbench a failed
+//! transaction may be the end of its client.
+
+use std::fmt::Debug;
+use std::sync::Mutex;
+
+use pgdyno_wire::ServerError;
+
+use crate::tally::Ended;
+
+/// What becomes of a transaction whose try failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Try again at once, with the same variables and random numbers.
+    Retry,
+    /// The transaction failed; the client goes on.
+    Fail,
+    /// The client is done, and the transaction is not counted.
+    Abort,
+}
+
+/// Why a try failed.
+#[derive(Clone, Copy, Debug)]
+pub enum Cause<'a> {
+    Server(&'a ServerError),
+    /// The connection is gone; what the server said last, if anything.
+    Lost(Option<&'a ServerError>),
+    /// An expression, a variable or a row for one; the text says which.
+    Evaluation(&'a str),
+    /// `\gset` wants one row and got another number.
+    RowCount(u64),
+    /// A meta command failed in another way.
+    MetaCommand,
+    /// The script ended inside a transaction block.
+    OpenBlock,
+    OpenPipeline,
+}
+
+/// A try that failed.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedTry<'a> {
+    /// Number of the client in its thread.
+    pub client: u32,
+    pub script: usize,
+    /// Index of the command in the script.
+    pub command: usize,
+    pub cause: Cause<'a>,
+    pub tries: u32,
+    pub scheduled_ns: u64,
+    pub started_ns: u64,
+    /// The time of the run is over.
+    pub is_draining: bool,
+}
+
+/// Sees the transactions of one thread.
+pub trait Observer: Send + Debug {
+    /// A transaction completed, or failed and is not tried again.
+    fn ended(&mut self, client: u32, script: usize, ended: &Ended);
+
+    /// An arrival came too late to keep its latency limit.
+    fn skipped(&mut self, client: u32);
+
+    /// Decide what becomes of a transaction whose try failed.
+    fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict;
+}
+
+/// The rules of a load with observers.
+#[derive(Debug)]
+pub struct Rules {
+    /// A new connection for each transaction.
+    pub reconnects: bool,
+    /// One for each thread, taken when it starts.
+    pub observers: Mutex<Vec<Option<Box<dyn Observer>>>>,
+}
+
+impl Rules {
+    pub fn take_observer(&self, thread: u32) -> Option<Box<dyn Observer>> {
+        self.observers.lock().ok()?.get_mut(thread as usize)?.take()
+    }
+}

@@ -1,0 +1,67 @@
+//! `pgdyno-engine pgbench`: pgbench 18, option for option and line for line, on this engine.
+//!
+//! `options` reads the command line; `init` does what `-i` asks; `run` loads through the same
+//! threads as the lab's jobs, of which a `witness` each counts and decides as pgbench does.
+
+mod conninfo;
+mod getopt;
+mod init;
+mod log;
+mod options;
+mod progress;
+mod report;
+mod run;
+mod say;
+mod scripts;
+mod seed;
+mod stats;
+mod witness;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use self::say::Fault;
+
+const HELP: &str = include_str!("help.txt");
+
+/// The pgbench whose behaviour this is.
+const OF_PGBENCH: &str = "18.4";
+
+/// Be pgbench with these arguments.
+pub fn main(arguments: &[&str]) -> ExitCode {
+    match arguments.first() {
+        Some(&"--help" | &"-?") => return print(HELP),
+        Some(&"--version" | &"-V") => {
+            return print(&format!("pgbench (PostgreSQL) {}\n", version()));
+        }
+        _ => {}
+    }
+    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    match try_main(&arguments) {
+        Ok(exit_code) => ExitCode::from(exit_code),
+        Err(fault) => {
+            fault.print();
+            ExitCode::from(fault.exit_code)
+        }
+    }
+}
+
+fn try_main(arguments: &[String]) -> Result<u8, Fault> {
+    let options = options::read(arguments)?;
+    let target = conninfo::target(&options)?;
+    match options.is_init {
+        true => init::run(&options, &target).map(|()| 0),
+        false => run::run(&options, &target),
+    }
+}
+
+fn version() -> String {
+    format!("{OF_PGBENCH} pgdyno {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Print to standard output; a reader that is gone is none of our business.
+fn print(text: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,360 @@
+//! The benchmark run: setup as pgbench does it, the load on this engine's threads, the report.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use pgdyno_script::RandomStreams;
+
+use super::log::{Form, Log};
+use super::options::Options;
+use super::progress::Progress;
+use super::report::{self, Outcome, Partitioning, ScriptLines};
+use super::say::{self, Fault, connect_error, fault, session_error};
+use super::stats::Counted;
+use super::witness::{Command, Facts, SharedCounts, Witness, locked};
+use super::{print, seed, version};
+use crate::contract::FORMAT;
+use crate::contract::job::{
+    ArrivalProcess, Arrivals, ClockPair, ClosedLoop, Connect, Job, LoadWork, Measure, OpenLoop,
+    RateStep, ScriptSource, ScriptText, Target, Work,
+};
+use crate::contract::record::{
+    Distribution, Ending, Measured, PhaseEvent, PhaseName, PhaseSpan, Record,
+};
+use crate::load;
+use crate::observer::{Observer, Rules};
+use crate::output::Output;
+use crate::plan::Plan;
+use crate::session::{Session, SessionError, StopFlag};
+
+/// pgbench waits for transactions in flight however long they take.
+const NO_LIMIT_NS: u64 = 1 << 60;
+
+const PARTITIONS: &str = "select o.n, p.partstrat, pg_catalog.count(i.inhparent) \
+     from pg_catalog.pg_class as c \
+     join pg_catalog.pg_namespace as n on (n.oid = c.relnamespace) \
+     cross join lateral (select pg_catalog.array_position(\
+     pg_catalog.current_schemas(true), n.nspname)) as o(n) \
+     left join pg_catalog.pg_partitioned_table as p on (p.partrelid = c.oid) \
+     left join pg_catalog.pg_inherits as i on (c.oid = i.inhparent) \
+     where c.relname = 'pgbench_accounts' and o.n is not null \
+     group by 1, 2 order by 1 asc limit 1";
+
+/// Run the benchmark; returns the exit code.
+pub(super) fn run(options: &Options, target: &Target) -> Result<u8, Fault> {
+    let seed = seed::choose(options.random_seed.as_deref())?;
+    let mut session = Session::connect(target, &StopFlag::default()).map_err(|error| {
+        fault(connect_error(&error, &target.hosts[target.hosts.len() - 1]))
+            .and("could not create connection for setup")
+    })?;
+    let server = session.parameter("server_version").unwrap_or("?").to_owned();
+    let _ = print(&format!("pgbench ({}, server {server})\n", version()));
+    let (scale, partitioning) = table_facts(&mut session, options, &target.database)?;
+    vacuum(&mut session, options);
+    drop(session);
+    let loading = Loading::new(options, target, seed, scale)?;
+    loading.run(options, scale, partitioning)
+}
+
+/// Scale and partitions of the tables, which the built-in scripts need to know.
+fn table_facts(
+    session: &mut Session,
+    options: &Options,
+    database: &str,
+) -> Result<(u64, Option<Partitioning>), Fault> {
+    if !options.scripts.iter().any(|script| script.is_builtin) {
+        return Ok((u64::from(options.scale), None));
+    }
+    let initialize = format!(
+        "Perhaps you need to do initialization (\"pgbench -i\") in database \"{database}\"."
+    );
+    let count = "select count(*) from pgbench_branches";
+    let rows = session.query(count).map_err(|error| {
+        let said =
+            fault(format!("could not count number of branches: {}", session_error(&error, count)));
+        match &error {
+            SessionError::Server(e) if e.sqlstate.as_str() == "42P01" => said.hint(&initialize),
+            _ => said,
+        }
+    })?;
+    let text = rows.first().and_then(|row| row[0].clone()).unwrap_or_default();
+    let scale: u64 = text
+        .parse()
+        .map_err(|_| fault(format!("invalid count(*) from pgbench_branches: \"{text}\"")))?;
+    if options.is_scale_given && scale != u64::from(options.scale) {
+        say::warning(format!(
+            "scale option ignored, using count from pgbench_branches table ({scale})"
+        ));
+    }
+    // Servers without partitioned tables have no such catalogue; then there are none.
+    let rows = session.query(PARTITIONS).unwrap_or_default();
+    let Some(row) = rows.first() else {
+        let message = "no pgbench_accounts table found in \"search_path\"";
+        return Err(fault(message).hint(initialize));
+    };
+    let method = match row[1].as_deref() {
+        Some("r") => Some("range"),
+        Some("h") => Some("hash"),
+        None => None,
+        Some(other) => return Err(fault(format!("unexpected partition method: \"{other}\""))),
+    };
+    let count = row[2].as_deref().and_then(|count| count.parse().ok()).unwrap_or(0);
+    Ok((scale, method.map(|method| Partitioning { method, count })))
+}
+
+fn vacuum(session: &mut Session, options: &Options) {
+    let mut round = |announcement: &str, statements: &[&str]| {
+        eprint!("{announcement}");
+        for sql in statements {
+            if let Err(error) = session.query(sql) {
+                say::error(session_error(&error, sql));
+                eprintln!("pgbench: detail: (ignoring this error and continuing anyway)");
+            }
+        }
+        eprintln!("end.");
+    };
+    if !options.no_vacuum {
+        let tables =
+            ["vacuum pgbench_branches", "vacuum pgbench_tellers", "truncate pgbench_history"];
+        round("starting vacuum...", &tables);
+    }
+    if options.vacuum_all {
+        round("starting vacuum pgbench_accounts...", &["vacuum analyze pgbench_accounts"]);
+    }
+}
+
+/// A load that is about to run.
+struct Loading {
+    plan: Plan,
+    clock: ClockPair,
+    counts: Vec<SharedCounts>,
+    scripts: Vec<ScriptLines>,
+}
+
+impl Loading {
+    fn new(options: &Options, target: &Target, seed: u64, scale: u64) -> Result<Loading, Fault> {
+        let clock = ClockPair::now();
+        let work = work(options, seed, scale);
+        let job = Job {
+            format: FORMAT.to_owned(),
+            clock,
+            target: target.clone(),
+            work: Work::Load(work.clone()),
+        };
+        let mut plan = Plan::new(&job, &work).map_err(|refusals| {
+            let mut said = refusals.iter().map(|refusal| &refusal.message);
+            let first = fault(said.next().map_or("", String::as_str));
+            said.fold(first, |fault, message| fault.and(message))
+        })?;
+        let scripts: Vec<ScriptLines> = script_lines(&plan);
+        let command_counts: Vec<usize> = scripts.iter().map(|s| s.commands.len()).collect();
+        let counts: Vec<SharedCounts> = (0..options.threads)
+            .map(|_| Arc::new(Mutex::new(Counted::new(&command_counts))))
+            .collect();
+        let facts = Facts::of(options, clock, commands(&plan));
+        let streams = RandomStreams::new(
+            seed,
+            options.clients as usize,
+            options.threads as usize,
+            !options.variables.contains_key("default_seed"),
+        );
+        let mut observers: Vec<Option<Box<dyn Observer>>> = Vec::new();
+        for (thread, counts) in (0..options.threads).zip(&counts) {
+            let now_us = clock.unix_ns / 1_000;
+            let sample = streams.threads[thread as usize].sample;
+            let prefix = options.log_prefix.as_deref();
+            let open = || Log::open(prefix, thread, Form::of(options), sample, now_us);
+            observers.push(Some(Box::new(Witness {
+                facts: Facts { thread, ..facts.clone() },
+                counts: counts.clone(),
+                log: options.log.then(open).transpose()?,
+                numbers: vec![0; options.clients.div_ceil(options.threads) as usize],
+            })));
+        }
+        plan.rules =
+            Some(Rules { reconnects: options.connects_anew, observers: Mutex::new(observers) });
+        Ok(Loading { plan, clock, counts, scripts })
+    }
+
+    fn run(
+        self,
+        options: &Options,
+        scale: u64,
+        partitioning: Option<Partitioning>,
+    ) -> Result<u8, Fault> {
+        let Loading { plan, clock, counts, scripts } = self;
+        let heard = Rc::new(RefCell::new(Heard::default()));
+        let (begins, began) = channel();
+        let progress = Progress::of(options, clock, counts.clone());
+        let reporter =
+            (options.progress_s > 0).then(|| thread::spawn(move || progress.run(&began)));
+        let mut output = {
+            let heard = heard.clone();
+            let mut begins = Some(begins);
+            Output::heard(clock, move |record| heard.borrow_mut().hear(record, clock, &mut begins))
+        };
+        let ending = load::run(plan, &mut output, load::Ends::new());
+        // The end of the channel ends the progress report.
+        drop(output);
+        if let Some(reporter) = reporter {
+            let _ = reporter.join();
+        }
+        let heard = heard.take();
+        if ending == Ending::Aborted {
+            let message = heard.error.unwrap_or_else(|| "the load ended early".into());
+            return Err(fault(message));
+        }
+        let mut counted = locked(&counts[0]).clone();
+        counts[1..].iter().for_each(|counts| counted.merge(&locked(counts)));
+        let outcome = heard.outcome(options, scale, partitioning, scripts, counted);
+        let _ = print(&report::report(options, &outcome));
+        if outcome.counted.has_aborted {
+            say::error("Run was aborted; the above results are incomplete.");
+            return Ok(2);
+        }
+        Ok(0)
+    }
+}
+
+/// What the records told.
+#[derive(Debug, Default)]
+struct Heard {
+    error: Option<String>,
+    /// Monotonic; 0 = never.
+    load_began_ns: u64,
+    connect: Option<PhaseSpan>,
+    distributions: Vec<Distribution>,
+}
+
+impl Heard {
+    fn hear(&mut self, record: &Record, clock: ClockPair, begins: &mut Option<Sender<u64>>) {
+        match record {
+            Record::Error(failure) => {
+                self.error.get_or_insert_with(|| failure.message.clone());
+            }
+            Record::Phase(phase)
+                if phase.phase == PhaseName::Measure && phase.event == PhaseEvent::Begin =>
+            {
+                let since_ns = phase.time_ns.saturating_sub(clock.unix_ns);
+                self.load_began_ns = clock.monotonic_ns + since_ns;
+                if let Some(begins) = begins {
+                    // It fails when nobody reports progress.
+                    let _ = begins.send(self.load_began_ns);
+                }
+            }
+            Record::Summary(summary) => {
+                let span = summary.phases.iter().find(|span| span.phase == PhaseName::Connect);
+                self.connect = span.cloned();
+                self.distributions.clone_from(&summary.distributions);
+            }
+            Record::Warning(notice) => say::warning(&notice.message),
+            _ => {}
+        }
+    }
+
+    fn outcome(
+        self,
+        options: &Options,
+        scale: u64,
+        partitioning: Option<Partitioning>,
+        scripts: Vec<ScriptLines>,
+        counted: Counted,
+    ) -> Outcome {
+        let limit_ns = u64::from(options.duration_s) * 1_000_000_000;
+        let lasted_ns = counted.last_ns.saturating_sub(self.load_began_ns);
+        // Clients that were all aborted do not wait for the end of the time.
+        let duration_ns = match counted.has_aborted {
+            true => lasted_ns,
+            false => lasted_ns.max(limit_ns),
+        };
+        let connects = self.distributions.iter().find(|d| d.measured == Measured::Connect);
+        Outcome {
+            scale,
+            partitioning,
+            scripts,
+            counted,
+            duration_ns: duration_ns.max(1),
+            connect_ns: self.connect.map_or(0, |span| span.ended_ns - span.began_ns),
+            reconnect_sum_ns: connects.map_or(0, |d| d.sum_ns),
+            statements: self.distributions,
+        }
+    }
+}
+
+fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
+    let mut variables = options.variables.clone();
+    variables.entry("scale".into()).or_insert_with(|| scale.to_string());
+    let clients = options.clients;
+    let arrivals = match options.rate_tps > 0.0 {
+        false => Arrivals::Closed(ClosedLoop { clients }),
+        true => Arrivals::Open(OpenLoop {
+            clients,
+            process: ArrivalProcess::Poisson,
+            steps: vec![RateStep {
+                duration_ns: 0,
+                from_tps: options.rate_tps,
+                to_tps: options.rate_tps,
+            }],
+            latency_limit_ns: Some(options.latency_limit_ms)
+                .filter(|limit| *limit > 0.0)
+                .map(|limit| (limit * 1e6) as u64),
+        }),
+    };
+    LoadWork {
+        threads: u16::try_from(options.threads).unwrap_or(u16::MAX),
+        seed,
+        protocol: options.protocol,
+        scripts: options
+            .scripts
+            .iter()
+            .map(|script| ScriptSource {
+                name: script.name.clone(),
+                weight: script.weight,
+                source: ScriptText::Text(script.text.clone()),
+            })
+            .collect(),
+        variables,
+        arrivals,
+        connect: Connect { timeout_ns: NO_LIMIT_NS, rate_per_second: None },
+        warm_ns: 0,
+        measure: match options.duration_s {
+            0 => Measure::TransactionsPerClient(u64::from(options.transactions)),
+            seconds => Measure::DurationNs(u64::from(seconds) * 1_000_000_000),
+        },
+        drain_ns: NO_LIMIT_NS,
+        // The witness counts; here it only matters whether there may be a second one.
+        max_tries: if options.max_tries == 1 { 1 } else { u16::MAX },
+        read_only: false,
+        count_interval_ns: 100_000_000,
+        histogram_interval_ns: 1_000_000_000,
+        statement_latency: options.per_command,
+        allow_shell: true,
+    }
+}
+
+fn script_lines(plan: &Plan) -> Vec<ScriptLines> {
+    let lines = |(script, &weight): (&crate::plan::PlannedScript, &u32)| {
+        let mut statements = 0..;
+        let commands = script.script.commands.iter().map(|command| {
+            let is_sql = matches!(command, pgdyno_script::Command::Sql(_));
+            let number = is_sql.then(|| statements.next()).flatten();
+            (command.first_line().to_owned(), number)
+        });
+        ScriptLines { name: script.name.clone(), weight, commands: commands.collect() }
+    };
+    plan.scripts.iter().zip(&plan.weights).map(lines).collect()
+}
+
+fn commands(plan: &Plan) -> Vec<Vec<Command>> {
+    let command = |command: &pgdyno_script::Command| Command {
+        name: command.name(),
+        failure: command.failure(),
+        text: command.first_line().to_owned(),
+    };
+    let of_script =
+        |script: &crate::plan::PlannedScript| script.script.commands.iter().map(command).collect();
+    plan.scripts.iter().map(of_script).collect()
+}

@@ -1,0 +1,153 @@
+//! What the drop-in says on standard error, in the words and the form of pgbench.
+
+use pgdyno_wire::{HandshakeError, ServerError};
+
+use crate::contract::job::HostPort;
+use crate::session::SessionError;
+
+/// Why the drop-in ends before or while it runs: lines for standard error, and the exit code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    lines: Vec<String>,
+    pub exit_code: u8,
+}
+
+/// A `pgbench: error:` line that ends the program with exit code 1.
+pub(super) fn fault(message: impl Into<String>) -> Fault {
+    Fault { lines: vec![format!("pgbench: error: {}", message.into())], exit_code: 1 }
+}
+
+impl Fault {
+    /// A message, and the pointer to `--help`.
+    pub(super) fn usage(message: String) -> Fault {
+        let hint = "pgbench: hint: Try \"pgbench --help\" for more information.";
+        Fault { lines: vec![message, hint.into()], exit_code: 1 }
+    }
+
+    /// Not a fault: what was asked for, on standard error as pgbench has it.
+    pub(super) fn answered(text: String) -> Fault {
+        Fault { lines: vec![text], exit_code: 0 }
+    }
+
+    pub(super) fn detail(self, text: impl AsRef<str>) -> Fault {
+        self.line(format!("pgbench: detail: {}", text.as_ref()))
+    }
+
+    pub(super) fn hint(self, text: impl AsRef<str>) -> Fault {
+        self.line(format!("pgbench: hint: {}", text.as_ref()))
+    }
+
+    /// One more error line.
+    pub(super) fn and(self, message: impl AsRef<str>) -> Fault {
+        self.line(format!("pgbench: error: {}", message.as_ref()))
+    }
+
+    /// One more line, as it is.
+    pub(super) fn line(mut self, text: impl Into<String>) -> Fault {
+        self.lines.push(text.into());
+        self
+    }
+
+    pub(super) fn print(&self) {
+        self.lines.iter().for_each(|line| eprintln!("{line}"));
+    }
+}
+
+/// Print a line `pgbench: error: ...` and go on.
+pub(super) fn error(message: impl AsRef<str>) {
+    eprintln!("pgbench: error: {}", message.as_ref());
+}
+
+pub(super) fn warning(message: impl AsRef<str>) {
+    eprintln!("pgbench: warning: {}", message.as_ref());
+}
+
+/// The server's error as libpq words it: severity, message, place in `sql`, detail, hint.
+pub(super) fn server_error(error: &ServerError, sql: &str) -> String {
+    let mut text = format!("{}:  {}", error.severity, error.message);
+    if let Some(position) = error.position {
+        text.push_str(&place(sql, position as usize));
+    }
+    if let Some(detail) = &error.detail {
+        text.push_str(&format!("\nDETAIL:  {detail}"));
+    }
+    if let Some(hint) = &error.hint {
+        text.push_str(&format!("\nHINT:  {hint}"));
+    }
+    text
+}
+
+/// `LINE n: ...` with a caret below the character at `position`, counted from 1.
+///
+/// Limits: libpq cuts lines that are too long for a terminal; this does not.
+fn place(sql: &str, position: usize) -> String {
+    let before: String = sql.chars().take(position.saturating_sub(1)).collect();
+    let number = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+    let line = sql.split('\n').nth(number - 1).unwrap_or_default();
+    let head = format!("LINE {number}: ");
+    format!("\n{head}{line}\n{}^", " ".repeat(head.len() + column))
+}
+
+/// What libpq says of a session that failed.
+pub(super) fn session_error(error: &SessionError, sql: &str) -> String {
+    match error {
+        SessionError::Server(error) => server_error(error, sql),
+        SessionError::Lost(_) => {
+            "server closed the connection unexpectedly\n\tThis probably means \
+             the server terminated abnormally\n\tbefore or while processing the request."
+                .into()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What libpq says of a connection that was not made.
+pub(super) fn connect_error(error: &SessionError, host: &HostPort) -> String {
+    let is_socket = host.host.starts_with('/');
+    let reason = match error {
+        SessionError::Connect { error, .. } => {
+            let said = error.to_string();
+            // The number of the system's error is not part of libpq's text.
+            let said = said.split(" (os error").next().unwrap_or_default();
+            let question = match is_socket {
+                true => "Is the server running locally and accepting connections on that socket?",
+                false => "Is the server running on that host and accepting TCP/IP connections?",
+            };
+            format!("{said}\n\t{question}")
+        }
+        SessionError::Handshake(error) => match &**error {
+            HandshakeError::Server(error) => format!("{}:  {}", error.severity, error.message),
+            HandshakeError::PasswordMissing => "fe_sendauth: no password supplied".into(),
+            other => other.to_string(),
+        },
+        other => session_error(other, ""),
+    };
+    match is_socket {
+        true => format!(
+            "connection to server on socket \"{}/.s.PGSQL.{}\" failed: {reason}",
+            host.host, host.port
+        ),
+        false => {
+            let address = match error {
+                SessionError::Connect { place, .. } => place.rsplit_once(':').map(|p| p.0),
+                _ => None,
+            };
+            let address = address.map_or(String::new(), |address| format!(" ({address})"));
+            format!(
+                "connection to server at \"{}\"{address}, port {} failed: {reason}",
+                host.host, host.port
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_an_error_is_shown_below_its_line() {
+        assert_eq!(place("select 1,\n  nope", 13), "\nLINE 2:   nope\n          ^");
+    }
+}

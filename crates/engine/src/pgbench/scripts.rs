@@ -1,0 +1,121 @@
+//! Which scripts run: built-in ones and files, with their weights.
+
+use std::fs;
+use std::io::Read;
+
+use pgdyno_script::{BUILTINS, Builtin, VariableTable, parse};
+
+use super::say::{Fault, fault};
+
+const MAX_SCRIPTS: usize = 128;
+
+/// A script that was chosen, and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// What reports call it: the file's name, or the description of the built-in script.
+    pub name: String,
+    pub weight: u32,
+    pub text: String,
+    pub is_builtin: bool,
+}
+
+/// Add the built-in script that `word` names, by its beginning and with `@weight`.
+pub(super) fn add_builtin(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Fault> {
+    let (name, weight) = split_weight(word)?;
+    let builtin = find(name)?;
+    let (name, text) = (builtin.description.into(), builtin.text.into());
+    add(scripts, Chosen { name, weight, text, is_builtin: true })
+}
+
+/// Add the script in the file that `word` names, with `@weight`; `-` is standard input.
+pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Fault> {
+    let (name, weight) = split_weight(word)?;
+    let bytes = match name {
+        "-" => {
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        }
+        path => fs::read(path),
+    };
+    let bytes = bytes.map_err(|error| {
+        let said = error.to_string();
+        let reason = said.split(" (os error").next().unwrap_or_default();
+        fault(format!("could not open file \"{name}\": {reason}"))
+    })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| fault(format!("script \"{name}\" is not text in UTF-8")))?;
+    // Read for its faults, which pgbench finds here; it is read again with the others.
+    parse(name, &text, &mut VariableTable::new()).map_err(|error| fault(error.to_string()))?;
+    add(scripts, Chosen { name: name.into(), weight, text, is_builtin: false })
+}
+
+fn add(scripts: &mut Vec<Chosen>, script: Chosen) -> Result<(), Fault> {
+    if scripts.len() >= MAX_SCRIPTS {
+        return Err(fault(format!("at most {MAX_SCRIPTS} SQL scripts are allowed")));
+    }
+    scripts.push(script);
+    Ok(())
+}
+
+/// Name and weight; the last `@` separates them.
+fn split_weight(word: &str) -> Result<(&str, u32), Fault> {
+    let Some((name, weight)) = word.rsplit_once('@') else { return Ok((word, 1)) };
+    match weight.trim_start().parse::<i64>() {
+        Err(_) => Err(fault(format!("invalid weight specification: @{weight}"))),
+        Ok(number) if (0..=i64::from(i32::MAX)).contains(&number) => Ok((name, number as u32)),
+        Ok(number) => {
+            Err(fault(format!("weight specification out of range (0 .. {}): {number}", i32::MAX)))
+        }
+    }
+}
+
+fn of_pgbench() -> impl Iterator<Item = &'static Builtin> {
+    BUILTINS.iter().filter(|builtin| builtin.is_of_pgbench)
+}
+
+fn find(name: &str) -> Result<&'static Builtin, Fault> {
+    let found: Vec<_> = of_pgbench().filter(|builtin| builtin.name.starts_with(name)).collect();
+    match found.as_slice() {
+        [builtin] => Ok(builtin),
+        [] => Err(fault(format!("no builtin script found for name \"{name}\"")).line(list())),
+        several => Err(fault(format!(
+            "ambiguous builtin name: {} builtin scripts found for prefix \"{name}\"",
+            several.len()
+        ))
+        .line(list())),
+    }
+}
+
+/// What `-b list` prints.
+pub(super) fn list() -> String {
+    let lines = of_pgbench().map(|b| format!("  {:>13}: {}\n", b.name, b.description));
+    format!("Available builtin scripts:\n{}", lines.collect::<String>())
+}
+
+/// What `--show-script` prints.
+pub(super) fn show(name: &str) -> Result<String, Fault> {
+    let Builtin { name, description, text, .. } = find(name)?;
+    Ok(format!("-- {name}: {description}\n{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_follows_the_last_at_sign() {
+        assert_eq!(split_weight("a@b.sql@7"), Ok(("a@b.sql", 7)));
+        assert_eq!(split_weight("plain"), Ok(("plain", 1)));
+        assert!(split_weight("x@").is_err());
+        assert!(split_weight("x@-1").is_err());
+    }
+
+    #[test]
+    fn only_the_scripts_of_pgbench_are_found() {
+        let mut scripts = Vec::new();
+        add_builtin(&mut scripts, "si@2").expect("simple-update");
+        assert_eq!((scripts[0].name.as_str(), scripts[0].weight), ("<builtin: simple update>", 2));
+        assert!(add_builtin(&mut scripts, "insert-only").is_err());
+        assert!(add_builtin(&mut scripts, "s").is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! `--random-seed` and `PGBENCH_RANDOM_SEED`.
+
+use std::fs::File;
+use std::io::Read;
+
+use super::say::{Fault, fault};
+use crate::contract::job::ClockPair;
+
+const VARIABLE: &str = "PGBENCH_RANDOM_SEED";
+
+/// Refuse what is neither `time`, `rand` nor a number.
+pub(super) fn check(word: &str) -> Result<(), Fault> {
+    seed_of(word).map(|_| ())
+}
+
+/// The seed of this run; one that was asked for is told on standard error, as pgbench does.
+pub(super) fn choose(option: Option<&str>) -> Result<u64, Fault> {
+    let variable = std::env::var(VARIABLE).ok();
+    let from_variable = variable.as_deref().map(seed_of).transpose().map_err(|fault| {
+        fault.and(format!("error while setting random seed from {VARIABLE} environment variable"))
+    })?;
+    let seed = match (option, from_variable) {
+        (Some(word), _) => seed_of(word)?,
+        (None, Some(seed)) => seed,
+        (None, None) => return Ok(time_seed()),
+    };
+    eprintln!("pgbench: setting random seed to {seed}");
+    Ok(seed)
+}
+
+fn seed_of(word: &str) -> Result<u64, Fault> {
+    match word {
+        "time" => Ok(time_seed()),
+        "rand" => {
+            let mut bytes = [0; 8];
+            let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+            read.map_err(|_| fault("could not generate random seed"))?;
+            Ok(u64::from_ne_bytes(bytes))
+        }
+        number => unsigned(number).ok_or_else(|| {
+            fault(format!("unrecognized random seed option \"{word}\""))
+                .detail("Expecting an unsigned integer, \"time\" or \"rand\".")
+        }),
+    }
+}
+
+/// As C's `strtoul`: spaces and a sign may come first, and a minus wraps around.
+fn unsigned(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    match text.strip_prefix('-') {
+        Some(digits) => digits.parse::<u64>().ok().map(u64::wrapping_neg),
+        None => text.strip_prefix('+').unwrap_or(text).parse().ok(),
+    }
+}
+
+/// Microseconds of the day it is, as good a seed as pgbench's.
+fn time_seed() -> u64 {
+    ClockPair::now().unix_ns / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_seed_wraps_around() {
+        assert_eq!(unsigned("-1"), Some(u64::MAX));
+        assert_eq!(unsigned(" 5432"), Some(5432));
+        assert_eq!(unsigned("5x"), None);
+    }
+}

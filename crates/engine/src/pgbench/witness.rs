@@ -1,0 +1,263 @@
+//! Sees the transactions of one thread, and decides as pgbench does.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pgdyno_wire::{ServerError, SqlState};
+
+use super::log::{Entry, Log};
+use super::options::Options;
+use super::say;
+use super::stats::{Conclusion, Counted, FailureKind};
+use crate::clock::now_ns;
+use crate::contract::job::ClockPair;
+use crate::observer::{Cause, FailedTry, Observer, Verdict};
+use crate::tally::{Ended, FailureCode, Outcome};
+
+/// What threads and the progress report share: each thread locks its own, once a transaction.
+pub(super) type SharedCounts = Arc<Mutex<Counted>>;
+
+/// The values behind the lock, also after a panic of another thread.
+pub(super) fn locked(counts: &SharedCounts) -> MutexGuard<'_, Counted> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a witness needs to know of the run.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub clock: ClockPair,
+    pub thread: u32,
+    pub thread_count: u32,
+    pub latency_limit_us: f64,
+    pub max_tries: u32,
+    pub verbose_errors: bool,
+    pub exit_on_abort: bool,
+    /// SQL text or meta command of each command of each script, for the place in messages.
+    pub commands: Arc<Vec<Vec<Command>>>,
+}
+
+/// A command as messages have it.
+#[derive(Clone, Debug)]
+pub(super) struct Command {
+    /// `SQL`, or the name of the meta command.
+    pub name: &'static str,
+    pub failure: &'static str,
+    pub text: String,
+}
+
+impl Facts {
+    pub(super) fn of(options: &Options, clock: ClockPair, commands: Vec<Vec<Command>>) -> Facts {
+        Facts {
+            clock,
+            thread: 0,
+            thread_count: options.threads,
+            latency_limit_us: options.latency_limit_ms * 1e3,
+            max_tries: options.max_tries,
+            verbose_errors: options.verbose_errors,
+            exit_on_abort: options.exit_on_abort,
+            commands: Arc::new(commands),
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Witness {
+    pub facts: Facts,
+    pub counts: SharedCounts,
+    pub log: Option<Log>,
+    /// Transactions of each client, for the log.
+    pub numbers: Vec<u64>,
+}
+
+impl Witness {
+    /// Clients are dealt to threads round robin.
+    fn client_id(&self, index: u32) -> u32 {
+        self.facts.thread + index * self.facts.thread_count
+    }
+
+    fn note(
+        &mut self,
+        client: u32,
+        script: Option<usize>,
+        conclusion: Conclusion,
+        retries: u64,
+        ended_ns: u64,
+    ) {
+        {
+            let mut counts = locked(&self.counts);
+            counts.total.add(conclusion, retries);
+            if let Some(stats) = script.and_then(|script| counts.scripts.get_mut(script)) {
+                stats.add(conclusion, retries);
+            }
+            counts.last_ns = counts.last_ns.max(ended_ns);
+            if let Conclusion::Completed { latency_us, .. } = conclusion {
+                counts.latency.record((latency_us * 1e3) as u64);
+                let limit_us = self.facts.latency_limit_us;
+                counts.late += u64::from(limit_us > 0.0 && latency_us > limit_us);
+            }
+        }
+        let number = &mut self.numbers[client as usize];
+        *number += 1;
+        let number = *number;
+        let unix_us = self.facts.clock.unix_ns(ended_ns) / 1_000;
+        let client = self.client_id(client);
+        if let Some(log) = &mut self.log {
+            let script = script.unwrap_or(0);
+            log.add(&Entry { client, number, script, result: conclusion, retries, unix_us });
+        }
+    }
+
+    fn complain(&self, failed: &FailedTry<'_>) {
+        let FailedTry { script, command, .. } = *failed;
+        let client = self.client_id(failed.client);
+        let about = &self.facts.commands[script].get(command);
+        let (name, failure) = about.map_or(("SQL", ""), |about| (about.name, about.failure));
+        let sql = about.map_or("", |about| about.text.as_str());
+        let aborted = |what: String| {
+            say::error(format!(
+                "client {client} script {script} aborted in command {command} query 0: {what}"
+            ));
+        };
+        match failed.cause {
+            Cause::Server(error) => aborted(say::server_error(error, sql)),
+            Cause::Lost(said) => {
+                let lost = "server closed the connection unexpectedly\n\tThis probably means the \
+                            server terminated abnormally\n\tbefore or while processing the request.";
+                let said = said.map(|error| say::server_error(error, sql) + "\n");
+                aborted(said.unwrap_or_default() + lost);
+            }
+            Cause::Evaluation(text) if name == "SQL" => {
+                say::error(text);
+                // The text names the variable in quotes.
+                let variable = text.split('"').nth(1).unwrap_or_default();
+                say::error(format!(
+                    "client {client} script {script} command {command} query 0: error storing \
+                     into variable {variable}"
+                ));
+            }
+            Cause::Evaluation(text) => {
+                say::error(text);
+                say::error(format!(
+                    "client {client} aborted in command {command} ({name}) of script {script}; \
+                     {failure}"
+                ));
+            }
+            Cause::RowCount(rows) => say::error(format!(
+                "client {client} script {script} command {command} query 0: expected one row, got \
+                 {rows}"
+            )),
+            Cause::MetaCommand => say::error(format!(
+                "client {client} aborted in command {command} ({name}) of script {script}; \
+                 {failure}"
+            )),
+            Cause::OpenBlock => say::error(format!(
+                "client {client} aborted: end of script reached without completing the last \
+                 transaction"
+            )),
+            Cause::OpenPipeline => say::error(format!(
+                "client {client} aborted: end of script reached with pipeline open"
+            )),
+        }
+    }
+
+    fn abort(&mut self, failed: &FailedTry<'_>) -> Verdict {
+        self.complain(failed);
+        locked(&self.counts).has_aborted = true;
+        if self.facts.exit_on_abort {
+            let thread = self.facts.thread;
+            say::error(format!("Run was aborted due to an error in thread {thread}"));
+            // As pgbench: at once, and without a report.
+            std::process::exit(2);
+        }
+        Verdict::Abort
+    }
+
+    /// A serialization failure or a deadlock: again, as long as tries and time allow.
+    fn judge_retryable(&mut self, failed: &FailedTry<'_>, error: &ServerError) -> Verdict {
+        let FailedTry { script, command, tries, .. } = *failed;
+        let age_us = (now_ns().saturating_sub(failed.scheduled_ns)) as f64 / 1e3;
+        let Facts { max_tries, latency_limit_us, .. } = self.facts;
+        let has_tries = max_tries == 0 || tries < max_tries;
+        let has_time = latency_limit_us == 0.0 || age_us <= latency_limit_us;
+        let retries = has_tries && has_time && !failed.is_draining;
+        if self.facts.verbose_errors {
+            self.tell_retry(failed, error, retries, age_us);
+        }
+        let mut counts = locked(&self.counts);
+        if let Some(counts) = counts.commands[script].get_mut(command) {
+            match retries {
+                true => counts.retries += 1,
+                false => counts.failures += 1,
+            }
+        }
+        if retries { Verdict::Retry } else { Verdict::Fail }
+    }
+
+    fn tell_retry(&self, failed: &FailedTry<'_>, error: &ServerError, retries: bool, age_us: f64) {
+        let FailedTry { script, command, tries, .. } = *failed;
+        let client = self.client_id(failed.client);
+        let text = &self.facts.commands[script].get(command).map_or("", |c| c.text.as_str());
+        let said = say::server_error(error, text);
+        eprintln!(
+            "pgbench: client {client} got an error in command {command} (SQL) of script {script}; \
+             {said}"
+        );
+        let next = match retries {
+            true => "repeats the transaction after the error",
+            false => "ends the failed transaction",
+        };
+        let most = match self.facts.max_tries {
+            0 => String::new(),
+            most => format!("/{most}"),
+        };
+        let time = match self.facts.latency_limit_us {
+            0.0 => String::new(),
+            limit_us => {
+                format!(", {:.3}% of the maximum time of tries was used", 100.0 * age_us / limit_us)
+            }
+        };
+        eprintln!("pgbench: client {client} {next} (try {tries}{most}{time})");
+    }
+}
+
+impl Observer for Witness {
+    fn ended(&mut self, client: u32, script: usize, ended: &Ended) {
+        let us = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e3;
+        let conclusion = match ended.outcome {
+            Outcome::Completed => Conclusion::Completed {
+                latency_us: us(ended.scheduled_ns, ended.ended_ns),
+                lag_us: us(ended.scheduled_ns, ended.started_ns),
+            },
+            Outcome::Failed(FailureCode::Sql(SqlState::DEADLOCK_DETECTED)) => {
+                Conclusion::Failed(FailureKind::Deadlock)
+            }
+            Outcome::Failed(_) => Conclusion::Failed(FailureKind::Serialization),
+        };
+        self.note(client, Some(script), conclusion, u64::from(ended.retries), ended.ended_ns);
+    }
+
+    fn skipped(&mut self, client: u32) {
+        self.note(client, None, Conclusion::Skipped, 0, now_ns());
+    }
+
+    fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict {
+        match failed.cause {
+            Cause::Server(error)
+                if [SqlState::SERIALIZATION_FAILURE, SqlState::DEADLOCK_DETECTED]
+                    .contains(&error.sqlstate) =>
+            {
+                self.judge_retryable(failed, error)
+            }
+            _ => self.abort(failed),
+        }
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        let now_us = self.facts.clock.unix_ns(now_ns()) / 1_000;
+        if let Some(log) = &mut self.log {
+            log.finish(now_us);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! How far a thread is: it follows the timeline that the coordinator publishes.
+
+use super::{Task, TaskEnd, Worker};
+use crate::client::Client;
+
+/// How far a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Connect,
+    Prepare,
+    Load,
+    Drain,
+    Cancel,
+    Over,
+}
+
+impl<'s, F, M> Worker<'s, F, M>
+where
+    F: Future<Output = TaskEnd>,
+    M: Fn(Client<'s>, Task) -> F,
+{
+    pub(super) fn follow_timeline(&mut self) {
+        if let Some(timeline) = self.shared.if_changed(&mut self.generation) {
+            self.timeline = timeline;
+            self.shard.borrow_mut().recorder.set_timeline(timeline);
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.set_timeline(&timeline);
+            }
+        }
+    }
+
+    /// Enter the stages whose time has come.
+    pub(super) fn follow_stage(&mut self) {
+        let now_ns = self.shard.borrow().now_ns;
+        let timeline = self.timeline;
+        if self.stage < Stage::Prepare && now_ns >= timeline.prepare_ns {
+            self.stage = Stage::Prepare;
+            if now_ns < timeline.drain_ns {
+                // The others follow when the first has found no fault.
+                self.prepare(0);
+            }
+        }
+        if self.stage < Stage::Load && now_ns >= timeline.warm_ns {
+            self.stage = Stage::Load;
+            for index in 0..self.slots.len() as u32 {
+                if self.slots[index as usize].is_empty() {
+                    self.client_is_free(index);
+                }
+            }
+        }
+        if self.stage < Stage::Drain && now_ns >= timeline.drain_ns {
+            self.stage = Stage::Drain;
+            self.shard.borrow_mut().is_draining = true;
+            self.connector.waiting.clear();
+        }
+        if self.stage < Stage::Cancel && now_ns >= timeline.drain_end_ns {
+            self.stage = Stage::Cancel;
+            self.begin_cancelling();
+        }
+    }
+
+    /// Prepare a connected client for its scripts.
+    pub(super) fn prepare(&mut self, index: u32) {
+        let is_up = self.shard.borrow().clients.states[index as usize].is_up();
+        let must_wait = self.stage == Stage::Prepare && index > 0 && self.prepared_count == 0;
+        if is_up && !must_wait && self.slots[index as usize].is_empty() {
+            let is_first = index == 0 && self.stage == Stage::Prepare;
+            self.begin_task(index, Task::Prepare { is_first });
+        }
+    }
+
+    pub(super) fn on_prepared(&mut self, index: u32, scale: Option<i64>) {
+        if let Some(scale) = scale {
+            let shard = &mut *self.shard.borrow_mut();
+            shard.clients.states.iter_mut().for_each(|client| client.set_scale(scale));
+        }
+        if self.stage > Stage::Prepare {
+            self.client_is_free(index);
+            return;
+        }
+        self.prepared_count += 1;
+        if self.prepared_count == 1 {
+            (1..self.slots.len() as u32).for_each(|index| self.prepare(index));
+        }
+        if self.prepared_count == self.slots.len() {
+            self.begin_task(0, Task::RoundTrips);
+        }
+    }
+}
