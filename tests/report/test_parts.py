@@ -87,3 +87,15 @@ def test_two_events_of_one_class_share_the_hue_but_not_the_look() -> None:
     assert first.css == "io"
     assert second.css == "io-2"
     assert first.dash != second.dash
+
+
+@pytest.mark.parametrize("count", range(1, 14))
+def test_never_more_parts_are_shown_than_there_are_signs_for(count: int) -> None:
+    # Eight signs tell the parts of the text's bar apart; eight parts of one size once needed nine.
+    waits = tuple(
+        Part(f"IPC:Event{number}", without_interval(1.0, "ms"), "server") for number in range(count)
+    )
+    parts = parts_of(replace(examples.where(), parts=waits))
+    folded = fold(parts, at_most=8)
+    assert len(folded) <= 8
+    assert sum(p.ms.value for p in folded) == pytest.approx(sum(p.ms.value for p in parts))

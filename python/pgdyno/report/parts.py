@@ -105,11 +105,10 @@ def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:
     named = [part for part in everything if part.name != NOT_EXPLAINED]
     residual = [part for part in everything if part.name == NOT_EXPLAINED]
     large = [part for part in named if part.share_ratio >= _FOLD_BELOW_RATIO]
-    if len(large) + len(residual) > at_most or len(named) > len(large) + 1:
-        large = large[: max(at_most - len(residual) - 1, 1)]
+    if len(everything) <= at_most and len(named) - len(large) < 2:
+        return (*named, *residual)
+    large = large[: max(at_most - len(residual) - 1, 1)]
     small = named[len(large) :]
-    if len(small) < 2:
-        return (*large, *small, *residual)
     names = ", ".join(part.name for part in small[:3]) + (", ..." if len(small) > 3 else "")
     ms = without_interval(sum(part.ms.value for part in small), "ms")
     share = sum(part.share_ratio for part in small)
