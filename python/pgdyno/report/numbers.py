@@ -6,7 +6,9 @@ Digits are chosen by `analysis.rounding`, which the sentence of an experiment us
 from __future__ import annotations
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.rounding import PLAIN_DIGITS, decimals_of, fixed, plain_decimals
+from pgdyno.analysis.rounding import PLAIN_DIGITS, plain_decimals
+from pgdyno.analysis.rounding import decimals_of as decimals_of
+from pgdyno.analysis.rounding import fixed as fixed
 
 NO_INTERVAL = "no interval: n = 1"
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
