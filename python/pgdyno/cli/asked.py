@@ -19,6 +19,7 @@ from pgdyno.spec.experiment import (
     Scratch,
     Script,
     Server,
+    Variant,
     Workload,
 )
 
@@ -34,7 +35,9 @@ class Asked:
     permissions: Permissions
 
 
-def experiment_of(verb: str, options: dict[str, Any], design: Design) -> Asked:
+def experiment_of(
+    verb: str, options: dict[str, Any], design: Design, variants: tuple[Variant, ...] = ()
+) -> Asked:
     """Return what a verb's options ask for.
 
     Raises: SpecError naming the option, the value and the rule; nothing was started.
@@ -63,6 +66,7 @@ def experiment_of(verb: str, options: dict[str, Any], design: Design) -> Asked:
                 variables=_pairs(options["define"], "-D"),
                 seed=options["seed"],
             ),
+            variant=variants,
             design=design,
         )
     except ValidationError as error:

@@ -13,12 +13,13 @@ from pgdyno.analysis.findings import (
 )
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.cli.compare_documents import compare_document
 
 Document = dict[str, Any]
 
 
 def document_of(findings: ExperimentFindings) -> Document:
-    """Return the document of one experiment: `pgdyno.bench/1` or `pgdyno.sweep/1`."""
+    """Return the document of one experiment: `pgdyno.bench/1`, `pgdyno.compare/1` and so on."""
     document: Document = {
         "format": f"pgdyno.{findings.kind}/1",
         "number": findings.number,
@@ -35,7 +36,9 @@ def document_of(findings: ExperimentFindings) -> Document:
         "runs_valid": findings.runs_valid,
     }
     run = findings.run
-    if findings.kind == "bench":
+    if findings.compare is not None:
+        document |= compare_document(findings.compare)
+    elif findings.kind == "bench":
         document |= _run(run) if run is not None else {}
     else:
         document["curves"] = [_curve(curve) for curve in findings.curves]

@@ -26,7 +26,10 @@ EXIT_INTERNAL = 2
 VERBS: dict[str, str] = {
     "bench": "One measured run.",
     "sweep": "The load curve: peak and knee.",
+    "compare": "Is B better than A?",
+    "run": "Any experiment from a file.",
     "doctor": "Fit to be measured, sane, and which rights are there?",
+    "watch": "A server without our load.",
     "init": "Load a dataset.",
     "drop": "Remove a dataset that pgdyno made.",
     "show": "A result again, as text.",

@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.analysis.gates import Gate, gate_from, judge
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import speak
 from pgdyno.cli.asked import Asked
 from pgdyno.cli.documents import document_of
 from pgdyno.cli.live import Live
 from pgdyno.loop.drive import Outcome, carry_out
+from pgdyno.loop.preview import preview
+from pgdyno.report.compare_page import compare_page
+from pgdyno.report.compare_text import compare_text
 from pgdyno.report.html import render
+from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text import text_of
+from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 EXIT_FAILURES = 2
 EXIT_NOT_VALID = 3
+EXIT_CHECK_FAILED = 4
 
 
-def measure(verb: str, asked: Asked, options: dict[str, Any]) -> int:
-    """Carry the experiment out, print the answer, and return the exit code."""
+def measure(
+    verb: str, asked: Asked, options: dict[str, Any], resumed: ExperimentFolder | None = None
+) -> int:
+    """Carry the experiment out, print the answer, and return the exit code.
+
+    Args: resumed, the folder of an interrupted experiment that shall go on.
+    """
     if options["quiet"]:
         speak.be_quiet()
+    gates = [gate_from(text) for text in options.get("check", ())]
+    if options.get("print_spec"):
+        speak.data(to_toml(asked.experiment).rstrip())
+        return 0
+    if options.get("dry_run"):
+        speak.data(preview(asked.experiment))
+        return 0
     for warning in asked.resolved.notes if asked.resolved else ():
         speak.note(f"warning: {warning.message} {warning.hint}")
     every_s = options.get("progress")
@@ -37,6 +57,7 @@ def measure(verb: str, asked: Asked, options: dict[str, Any]) -> int:
         permissions=asked.permissions,
         store=Store.default(options["store"]),
         progress=progress,
+        resumed=resumed,
     )
     progress.ended()
     if outcome.findings is not None and outcome.folder is not None:
@@ -45,13 +66,30 @@ def measure(verb: str, asked: Asked, options: dict[str, Any]) -> int:
     if outcome.error is not None:
         error = outcome.error
         speak.problem(error.message, error.hint, sqlstate=error.sqlstate)
-    return exit_code(outcome)
+    failed = judged(gates, outcome.findings)
+    return max(exit_code(outcome), EXIT_CHECK_FAILED if failed else 0)
+
+
+def judged(gates: Sequence[Gate], findings: ExperimentFindings | None) -> bool:
+    """Say which gates are not kept; return whether any is."""
+    failed = False
+    for gate in gates:
+        for one in judge(gate, findings) if findings is not None else ():
+            if one.is_kept:
+                continue
+            failed = True
+            of = f" by {one.of}" if one.of else ""
+            seen = "not measured"
+            if one.estimate is not None:
+                seen = f"{value_text(one.estimate)}, {interval_text(one.estimate)}"
+            speak.note(f"CHECK FAILED{of} {gate.text} ({seen})")
+    return failed
 
 
 def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:
     """Write the answer and the report beside what was measured; return the report's path."""
     folder.write_analysis(document_of(findings))
-    path = folder.write_report(render(findings))
+    path = folder.write_report(page_of(findings))
     folder.seal()
     return path
 
@@ -59,10 +97,20 @@ def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:
 def show(findings: ExperimentFindings, json_to: str | None, report: Path | None) -> None:
     """Print an answer as text, or as JSON, or as both to different places."""
     document = json.dumps(document_of(findings), indent=2, ensure_ascii=False)
-    text = text_of(findings).rstrip()
+    text = words_of(findings).rstrip()
     if report is not None:
         text += f"\n{'report':12}{report}"
     options_of_output.write(text, document, json_to)
+
+
+def words_of(findings: ExperimentFindings) -> str:
+    """Return an answer as text, of whatever design."""
+    return text_of(findings) if findings.compare is None else compare_text(findings)
+
+
+def page_of(findings: ExperimentFindings) -> str:
+    """Return an answer as one offline page, of whatever design."""
+    return render(findings) if findings.compare is None else compare_page(findings)
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -85,6 +85,16 @@ def workload(command: Command) -> Command:
     )
 
 
+def gates(command: Command) -> Command:
+    """Add conditions on the answer, and what is asked without measuring."""
+    return _apply(
+        command,
+        click.option("--check", multiple=True, metavar="COND", help="Exit 4 unless, as p99<20ms."),
+        click.option("--print-spec", is_flag=True, help="Print the spec file of this, and exit."),
+        click.option("--dry-run", is_flag=True, help="Print the plan, and exit."),
+    )
+
+
 def output(command: Command) -> Command:
     """Add where results go and how they are said."""
     return _apply(

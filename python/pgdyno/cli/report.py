@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from pgdyno.cli import options, speak
+from pgdyno.cli.measure import page_of
 from pgdyno.loop.answer import answer_of
-from pgdyno.report.html import render
 from pgdyno.store.experiment import Store
 
 
@@ -19,7 +19,7 @@ from pgdyno.store.experiment import Store
 def command(result: str, store: Path | None, output: Path | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`."""
     folder = Store.default(store).find(result)
-    page = render(answer_of(folder))
+    page = page_of(answer_of(folder))
     if output is None:
         path = folder.write_report(page)
         folder.seal()

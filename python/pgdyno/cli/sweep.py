@@ -30,6 +30,7 @@ _CLIENTS_A_CORE = 32
 @options.workload
 @options.dataset
 @options.scratch
+@options.gates
 @options.output
 def command(**given: Any) -> int:
     """Measure the load curve of each script: every level several times, then the knee in detail.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.loop.spans import deltas_of, grown
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
-from pgdyno.observe.rates import deltas
 from pgdyno.store.stored_run import StoredRun
 
 UNITS = {
@@ -43,12 +43,11 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
 
 def _cpu_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return CPU of the load's backends a transaction in ms; None on another host."""
-    rows = stored.telemetry("backends")
-    found = [] if rows is None else deltas(rows, BackendsCollector.columns)
-    ours = next((one for one in found if LOAD in one.key.values()), None)
-    if ours is None or numbers.counts.completed == 0:
+    backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
+    spent_ns = grown(backends, "run_ns", *numbers.span_ns)
+    if spent_ns is None or numbers.counts.completed == 0:
         return None
-    return ours.total("run_ns", numbers.began_ns, numbers.ended_ns) / numbers.counts.completed / 1e6
+    return spent_ns / numbers.counts.completed / 1e6
 
 
 def _wal_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, RunFindings
-from pgdyno.analysis.rounding import decimals_of, fixed
+from pgdyno.analysis.rounding import decimals_of, fixed, percent
 from pgdyno.analysis.where import WhereTheTimeGoes
 
 _BUSY_RATIO = 0.9
@@ -20,7 +20,7 @@ def bench_sentence(run: RunFindings | None) -> str:
     if run.where is not None and run.where.parts:
         largest = max(run.where.parts, key=lambda part: part.ms.value)
         share = largest.ms.value / run.where.latency_ms.value if run.where.latency_ms.value else 0
-        words += f"; {share:.0%} of the time is {largest.name}"
+        words += f"; {percent(share)} of the time is {largest.name}"
     return words + "."
 
 
@@ -35,7 +35,7 @@ def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str
     """Return what the time at the knee goes to, and whether the cores were full."""
     words = []
     if cpu_busy_ratio is not None and cpu_busy_ratio >= _BUSY_RATIO:
-        words.append(f"all cores {cpu_busy_ratio:.0%} busy")
+        words.append(f"all cores {percent(cpu_busy_ratio)} busy")
     if where.parts:
         largest = max(where.parts, key=lambda part: part.ms.value)
         words.append(f"{largest.name} {largest.ms.value:.3g} of {where.latency_ms.value:.3g} ms")
@@ -50,7 +50,9 @@ def _of_curve(one: CurveFindings) -> str:
         words += ", the largest load tried"
     if knee.clients == peak.clients:
         return words + "."
-    return words + f"; {knee.clients} are enough to be within {knee.tolerance_ratio:.0%} of it."
+    return (
+        words + f"; {knee.clients} are enough to be within {percent(knee.tolerance_ratio)} of it."
+    )
 
 
 def _clients(count: int) -> str:

@@ -47,14 +47,14 @@ class Assets:
 
 def render(findings: ExperimentFindings) -> str:
     """Return the report of an experiment as one self-contained HTML document."""
-    assets = _assets()
+    assets = page_assets()
     main = figures.main_charts(findings)
     latency = figures.curve_charts(findings)
     strips = figures.time_charts(findings.run) if findings.run else ()
     where = findings.run.where if findings.run else None
     parts = parts_of(where) if where else ()
     return (
-        _environment()
+        page_environment()
         .get_template("report.html.j2")
         .render(
             f=findings,
@@ -104,7 +104,8 @@ def _sections(
 
 
 @lru_cache(maxsize=1)
-def _assets() -> Assets:
+def page_assets() -> Assets:
+    """Return the texts that every page has."""
     light, dark = _text("assets/light.css"), _text("assets/dark.css")
     theme = (
         f":root {{ {light} }}\n"
@@ -122,7 +123,8 @@ def _assets() -> Assets:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
+def page_environment() -> jinja2.Environment:
+    """Return the templates with what they call."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pgdyno.report", "templates"),
         autoescape=True,

@@ -35,7 +35,7 @@ def bench_text(findings: ExperimentFindings) -> str:
     if findings.run is not None:
         lines += _run(findings.run)
         lines += _scripts(findings.run)
-    return _joined([*lines, *_tail(findings)])
+    return _joined([*lines, *tail_lines(findings)])
 
 
 def sweep_text(findings: ExperimentFindings) -> str:
@@ -49,19 +49,19 @@ def sweep_text(findings: ExperimentFindings) -> str:
             f"{'at the knee':{_LABEL_WIDTH}}{run.label}, {numbers.seconds(run.duration_s)}"
         )
         lines += _run(run)
-    return _joined([*lines, *_tail(findings)])
+    return _joined([*lines, *tail_lines(findings)])
 
 
 def _head(findings: ExperimentFindings) -> Iterator[str]:
-    yield from _row("target", findings.facts.target)
+    yield from row_lines("target", findings.facts.target)
     if not findings.facts.is_durable:
-        yield from _row("durability", f"WEAKENED: {findings.facts.durability}")
+        yield from row_lines("durability", f"WEAKENED: {findings.facts.durability}")
 
 
 def _run(run: RunFindings) -> Iterator[str]:
     if run.offered_tps is not None:
-        yield from _row("offered", f"{numbers.plain(run.offered_tps)} tps")
-    yield from _row(
+        yield from row_lines("offered", f"{numbers.plain(run.offered_tps)} tps")
+    yield from row_lines(
         "tps",
         f"{numbers.estimate_text(run.tps)}, {numbers.count(run.transactions)} transactions, "
         f"{failures_text(run.failures)}"
@@ -191,7 +191,8 @@ def _tps_at(one: CurveFindings, tps: Estimate, clients: int, *, range_text: str 
     return f"{said}, p99 {numbers.estimate_text(latency, with_unit=True)}" if latency else said
 
 
-def _tail(findings: ExperimentFindings) -> Iterator[str]:
+def tail_lines(findings: ExperimentFindings) -> Iterator[str]:
+    """Yield what ends every text: valid or not, the doubts, the next command."""
     doubts = doubts_of(findings)
     runs = ""
     if findings.runs_total > 1:
@@ -202,7 +203,7 @@ def _tail(findings: ExperimentFindings) -> Iterator[str]:
             + ("all valid" if not bad else f"{bad} not valid")
         )
     count = numbers.counted(len(doubts), "doubt") if doubts else "no doubts"
-    yield from _row("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
+    yield from row_lines("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
     for doubt in doubts:
         yield from _doubt(doubt)
     state = "" if findings.is_complete else ", incomplete: what was measured until it ended"
@@ -211,13 +212,14 @@ def _tail(findings: ExperimentFindings) -> Iterator[str]:
 
 def _doubt(doubt: Doubt) -> Iterator[str]:
     label = "  NOT VALID" if doubt.verdict == "not_valid" else "  doubt"
-    yield from _row(label, doubt.message)
+    yield from row_lines(label, doubt.message)
     if doubt.hint:
-        yield from _row("", f"-> {doubt.hint}")
+        yield from row_lines("", f"-> {doubt.hint}")
 
 
-def _row(label: str, said: str) -> Iterator[str]:
-    yield from _wrapped(f"{label:{_LABEL_WIDTH}}", said)
+def row_lines(label: str, said: str, *, indent: int = _LABEL_WIDTH) -> Iterator[str]:
+    """Yield `said` behind a label, wrapped and indented below itself."""
+    yield from _wrapped(f"{label:{indent}}", said)
 
 
 def _wrapped(start: str, said: str) -> Iterator[str]:

@@ -1,0 +1,103 @@
+"""The JSON document of an experiment with variants: every estimate with its unit and interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgdyno.analysis.compare_findings import (
+    CompareFindings,
+    ContrastFindings,
+    VariantFindings,
+)
+from pgdyno.analysis.contrasts import Effect
+from pgdyno.analysis.where import Difference
+
+Document = dict[str, Any]
+
+
+def compare_document(found: CompareFindings) -> Document:
+    """Return what `pgdyno.compare/1` has beside the head that every document has."""
+    contrasts = {contrast.variant: contrast for contrast in found.contrasts}
+    return {
+        "metric": found.metric,
+        "unit": found.unit,
+        "reference": found.reference,
+        "rounds": found.rounds,
+        "stopped_by": found.stopped_by,
+        "variants": [_variant(one, contrasts.get(one.name)) for one in found.variants],
+        "effects": [_effect(effect) for effect in found.effects],
+        "steps": [_contrast(step) for step in found.steps],
+        "confounds": list(found.confounds),
+    }
+
+
+def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Document:
+    document: Document = {
+        "name": variant.name,
+        "changes": dict(variant.changes),
+        "target": variant.target,
+        "cannot_start": variant.cannot_start or None,
+        "runs": variant.runs,
+        "runs_valid": variant.runs_valid,
+        "holds_rate": variant.holds_rate,
+        "weakened_durability": list(variant.weakened),
+        "metrics": {name: estimate.to_json() for name, estimate in variant.metrics.items()},
+    }
+    return document | (_contrast(contrast) if contrast is not None else {})
+
+
+def _contrast(contrast: ContrastFindings) -> Document:
+    ratios = {name: one.ratio.to_json() for name, one in contrast.comparisons.items()}
+    return {
+        "name": contrast.variant,
+        "against": contrast.reference,
+        "verdict": contrast.deciding.verdict,
+        "sentence": contrast.sentence,
+        "is_settled": contrast.is_settled,
+        "level": contrast.deciding.level_ratio,
+        "margin": contrast.deciding.margin_ratio,
+        "tps_ratio": ratios.get("tps"),
+        "latency_p99_ratio": ratios.get("p99"),
+        "ratios": ratios,
+        "seconds_left": None if contrast.left_ns is None else contrast.left_ns / 1e9,
+        "pairs": [
+            {"round": pair.round, "reference": pair.reference_value, "variant": pair.variant_value}
+            for pair in contrast.pairs
+        ],
+        "because": contrast.because or None,
+        "where_the_difference_lies": _difference(contrast.difference),
+        "plans_changed": [
+            {
+                "script": change.script,
+                "line": change.line,
+                "statement": change.text,
+                "was": change.was,
+                "became": change.became,
+            }
+            for change in contrast.plan_changes
+        ],
+    }
+
+
+def _difference(found: Difference | None) -> Document | None:
+    if found is None:
+        return None
+    return {
+        "latency_ms": found.latency_ms.value,
+        "parts": [
+            {"name": part.name, "ms": part.ms.value, "low": part.ms.low, "high": part.ms.high}
+            for part in found.parts
+        ],
+        "residual_ms": found.residual_ms,
+    }
+
+
+def _effect(effect: Effect) -> Document:
+    return {
+        "name": effect.name,
+        "terms": [list(term) for term in effect.terms],
+        "ratio": effect.ratio.to_json(),
+        "p_value": effect.p_value_ratio,
+        "p_adjusted": effect.p_adjusted_ratio,
+        "aliased_with": list(effect.aliased_with),
+    }

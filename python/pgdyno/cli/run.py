@@ -1,0 +1,90 @@
+"""`pgdyno run`: any experiment from a file, or an interrupted one from where it was."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import ValidationError
+
+from pgdyno.cli import options, speak
+from pgdyno.cli.asked import Asked, refuse
+from pgdyno.cli.measure import measure
+from pgdyno.errors import SpecError
+from pgdyno.server.conninfo import resolve
+from pgdyno.spec.experiment import CompareDesign, Experiment, Permissions
+from pgdyno.spec.file import read_spec
+from pgdyno.spec.script_files import read_text
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+
+@click.command("run", short_help="Any experiment from a file.")
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@click.option("--resume", metavar="RESULT", help="Go on with an interrupted one.")
+@click.option("--budget", metavar="TIME", help="Of a comparison, instead of the file's.")
+@click.option("--dsn", metavar="CONNINFO", help="With --resume: the server, where it had one.")
+@click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
+@click.option("--allow-write", is_flag=True, help="The scripts may write on that server.")
+@click.option("--confirm", metavar="DB@HOST", help="Yes, other sessions work there.")
+@options.gates
+@options.output
+def command(**given: Any) -> int:
+    """Carry out the experiment that a spec file asks for; every mistake in it is said at once.
+
+    With --resume RESULT an interrupted experiment goes on where it was: complete runs count, the
+    one in flight is done again.
+    """
+    if (given["spec"] is None) == (given["resume"] is None):
+        raise SpecError(
+            "Either a spec file or --resume RESULT is needed.", hint="pgdyno run spec.toml"
+        )
+    folder = None
+    if given["resume"] is not None:
+        folder = Store.default(given["store"]).find(given["resume"])
+        experiment = _stored(folder)
+    else:
+        found = read_spec(given["spec"])
+        for doubt in found.doubts:
+            speak.note(f"warning: {doubt}")
+        experiment = found.experiment
+    experiment = _changed(experiment, given)
+    dsn = given["dsn"] or experiment.server.dsn
+    resolved = resolve(conninfo=dsn) if experiment.server.scratch is None else None
+    permissions = Permissions(allow_write=given["allow_write"], confirm=given["confirm"])
+    verb = folder.verb if folder is not None else experiment.design.kind
+    return measure(verb, Asked(experiment, resolved, permissions), given, folder)
+
+
+def _stored(folder: ExperimentFolder) -> Experiment:
+    document = tomllib.loads(folder.spec())
+    for script in _scripts_in(document):
+        script["text"] = read_text(Path(script["file"]))
+    return Experiment.model_validate(document)
+
+
+def _scripts_in(document: dict[str, Any]) -> list[dict[str, Any]]:
+    lists = [document["workload"]["scripts"]]
+    lists += [variant.get("scripts", []) for variant in document.get("variant", [])]
+    return [script for scripts in lists for script in scripts if "file" in script]
+
+
+def _changed(experiment: Experiment, given: dict[str, Any]) -> Experiment:
+    """Return the experiment with what the command line says instead of the file."""
+    if given["name"]:
+        experiment = experiment.model_copy(update={"name": given["name"]})
+    if given["budget"] is None:
+        return experiment
+    if not isinstance(experiment.design, CompareDesign):
+        raise SpecError(
+            f"--budget is for a comparison, and this is a {experiment.design.kind}.",
+            hint="leave it out, or set rounds in the file",
+        )
+    try:
+        fields = experiment.design.model_dump(by_alias=True) | {"budget": given["budget"]}
+        design = CompareDesign.model_validate(fields)
+    except ValidationError as error:
+        refuse(error)
+    return experiment.model_copy(update={"design": design})

@@ -1,0 +1,105 @@
+"""What an experiment would do, before anything is started: cells, order, time, levels of change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.plan.history import History, Measured
+from pgdyno.plan.next import next_run, runs_expected
+from pgdyno.server.find import find
+from pgdyno.server.placement import needed_bytes
+from pgdyno.spec.experiment import CompareDesign, Experiment, Variant
+from pgdyno.spec.planned import PlannedRun
+from pgdyno.spec.setting_rules import MAJORS, snapshot
+from pgdyno.spec.units import duration_text
+
+# What a run costs besides its load: reset, counters, connecting, storing.
+_AROUND_NS = 3_000_000_000
+_RESTART_NS = 3_000_000_000
+_SHOWN_RUNS = 12
+_LEVELS = {
+    "user": "session",
+    "superuser": "session",
+    "backend": "session",
+    "superuser-backend": "session",
+    "sighup": "reload",
+    "postmaster": "restart",
+}
+
+
+def preview(experiment: Experiment) -> str:
+    """Return the plan as text: what is changed at which level, the order, time, disk."""
+    return "\n".join(_lines(experiment))
+
+
+def _lines(experiment: Experiment) -> Iterator[str]:
+    variants = experiment.all_variants()
+    restarts = False
+    for variant in variants:
+        changes = [_change(experiment, variant, name) for name in variant.changes()]
+        restarts |= any(change.endswith(("restart)", "cluster of its own)")) for change in changes)
+        yield f"variant     {variant.name}: {', '.join(changes) or 'as the server is'}"
+    history: History = ()
+    shown = []
+    run_ns = 0
+    while len(history) < _SHOWN_RUNS:
+        decision = next_run(experiment, experiment.workload.seed, history)
+        if not isinstance(decision, PlannedRun):
+            break
+        run_ns = decision.warm_ns + decision.measure_ns + _AROUND_NS + restarts * _RESTART_NS
+        shown.append(_named(experiment, decision))
+        metrics: dict[str, float] = {"tps": 1000.0, experiment.metric(): 1000.0}
+        history = (*history, Measured(decision, 1000.0, 2_000_000_000, metrics, run_ns))
+    yield f"order       {', '.join(shown)}{', ...' if len(shown) == _SHOWN_RUNS else ''}"
+    yield from _effort(experiment, run_ns)
+    if experiment.server.scratch is not None:
+        yield f"disk        about {_disk_bytes(experiment) / 1e9:.1f} GB"
+
+
+def _effort(experiment: Experiment, run_ns: int) -> Iterator[str]:
+    count = runs_expected(experiment, ())
+    if isinstance(experiment.design, CompareDesign):
+        yield (
+            f"time        at least {count} runs, {duration_text(count * run_ns)}; "
+            f"at most {duration_text(experiment.design.budget_ns)}"
+        )
+    else:
+        yield f"time        {count} runs, about {duration_text(count * run_ns)}"
+
+
+def _named(experiment: Experiment, run: PlannedRun) -> str:
+    purpose = "pilot " if run.purpose == "pilot" else ""
+    if run.cell.variant is not None:
+        return purpose + experiment.variant(run.cell.variant).name
+    scripts = [script.name for script in experiment.all_scripts()]
+    return purpose + run.label(scripts)
+
+
+def _change(experiment: Experiment, variant: Variant, name: str) -> str:
+    value = variant.changes()[name]
+    if name in variant.settings:
+        version = variant.version or _version(experiment)
+        major = find(version=version).major if experiment.server.scratch is not None else MAJORS[0]
+        known = snapshot(min(MAJORS, key=lambda one: abs(one - major))).get(name.lower())
+        level = _LEVELS.get(known.context, "restart") if known is not None else "restart"
+        if experiment.server.scratch is not None and level == "session":
+            level = "reload"
+        return f"{name} = {value} ({level})"
+    if name in ("script", "clients", "protocol", "path"):
+        return f"{name} = {value} (of the load)"
+    if name in ("version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment"):
+        return f"{name} = {value} (cluster of its own)"
+    return f"{name} = {value} (database of its own)"
+
+
+def _disk_bytes(experiment: Experiment) -> int:
+    indexes = range(len(experiment.all_variants())) or (None,)
+    datasets = {experiment.dataset_of(index) for index in indexes}
+    return sum(
+        sum(needed_bytes(one.scale, fillfactor=one.fillfactor or 100).values()) for one in datasets
+    )
+
+
+def _version(experiment: Experiment) -> str | None:
+    scratch = experiment.server.scratch
+    return scratch.version if scratch is not None else None

@@ -1,0 +1,208 @@
+"""The verdict as text: the sentence, every metric's ratio, pairs, and where the difference lies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, VariantFindings
+from pgdyno.analysis.contrasts import Effect
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.analysis.rounding import decimals_of, fixed
+from pgdyno.report import numbers
+from pgdyno.report.parts import words_of
+from pgdyno.report.text import WIDTH, row_lines, tail_lines
+
+_LABEL_WIDTH = 12
+_PARTS_SHOWN = 6
+_FOREST_WIDTH = 41
+_PAIRS_SHOWN = 40
+_REACH_MAX = 20.0
+RATIOS_SHOWN = ("tps", "p50", "p99", "cpu_per_tx", "wal_per_tx")
+METRIC_NAMES = {"cpu_per_tx": "server CPU/tx", "wal_per_tx": "WAL/tx", "mean": "mean latency"}
+
+
+def compare_text(findings: ExperimentFindings) -> str:
+    """Return the text of an experiment with variants."""
+    found = findings.compare
+    assert found is not None, "only an experiment with variants has this text"
+    lines: list[str] = [*row_lines("target", findings.facts.target)]
+    lines += _verdicts(findings, found)
+    lines += _variants(found)
+    for contrast in found.contrasts:
+        lines += _contrast(contrast, found)
+    if found.steps:
+        lines += _steps(found)
+    lines += _effects(found)
+    for confound in found.confounds:
+        lines += row_lines("confound", confound)
+    lines += row_lines("stopped", found.stopped_by)
+    return "\n".join(line.rstrip() for line in [*lines, *tail_lines(findings)])
+
+
+def _verdicts(findings: ExperimentFindings, found: CompareFindings) -> Iterator[str]:
+    if not found.contrasts:
+        yield from row_lines("verdict", findings.sentence)
+        return
+    for contrast in found.contrasts:
+        yield from row_lines("verdict", contrast.sentence)
+    for variant in found.variants:
+        if variant.cannot_start:
+            yield from row_lines("cannot start", f"{variant.name}: {variant.cannot_start}")
+
+
+def _variants(found: CompareFindings) -> Iterator[str]:
+    measured = [variant for variant in found.variants if variant.runs]
+    if not measured:
+        return
+    width = max(len(variant.name) for variant in measured)
+    yield "variants"
+    for variant in measured:
+        names = dict.fromkeys((found.metric, "tps", "p99"))
+        said = [_metric(variant, name) for name in names if name in variant.metrics]
+        runs = numbers.counted(variant.runs, "run")
+        yield f"  {variant.name:{width}}  {', '.join(said)}, {runs}"
+        changes = ", ".join(f"{name} = {value}" for name, value in variant.changes)
+        if changes:
+            yield from row_lines("", f"{changes}{_warnings(variant)}", indent=width + 4)
+
+
+def _metric(variant: VariantFindings, name: str) -> str:
+    text = numbers.estimate_text(variant.metrics[name], with_unit=True)
+    return text if name == "tps" else f"{METRIC_NAMES.get(name, name)} {text}"
+
+
+def _warnings(variant: VariantFindings) -> str:
+    if variant.holds_rate is False:
+        return "; cannot hold the rate"
+    if variant.weakened:
+        return f"; acknowledged commits may be lost: {', '.join(variant.weakened)} off"
+    return ""
+
+
+def _contrast(contrast: ContrastFindings, found: CompareFindings) -> Iterator[str]:
+    yield f"{contrast.variant} against {contrast.reference}"
+    shown = [n for n in dict.fromkeys((found.metric, *RATIOS_SHOWN)) if n in contrast.comparisons]
+    ratios = {name: contrast.comparisons[name].ratio for name in shown}
+    reach = _reach(ratios.values())
+    width = max(len(METRIC_NAMES.get(name, name)) for name in shown)
+    texts = {name: change_text(ratio) for name, ratio in ratios.items()}
+    text_width = max(map(len, texts.values()))
+    for name, ratio in ratios.items():
+        mark = " decides" if name == found.metric else ""
+        yield (
+            f"  {METRIC_NAMES.get(name, name):{width}}  {texts[name]:{text_width}}  "
+            f"[{_forest(ratio, reach)}]{mark}"
+        )
+    yield f"  {'':{width}}  {'':{text_width}}  {_axis(reach)}"
+    yield from _pairs(contrast)
+    yield from _difference(contrast)
+    for change in contrast.plan_changes:
+        yield from row_lines(
+            "  plan", f"{change.script}:{change.line}: {change.was} -> {change.became}"
+        )
+
+
+def change_text(ratio: Estimate) -> str:
+    """Return a ratio as "+37.1 % (+35.0 to +39.4)"."""
+    change = ratio.mapped(lambda value: (value - 1) * 100, "%")
+    decimals = max(0, min(decimals_of(change), 2))
+    text = f"{signed(change.value, decimals)} %"
+    if change.low is None or change.high is None:
+        return f"{text} (no interval: n = {ratio.n})"
+    low, high = signed(change.low, decimals), signed(change.high, decimals)
+    return f"{text} ({low} to {high})"
+
+
+def signed(value: float, decimals: int) -> str:
+    """Return a change with its sign; what rounds to nothing has none."""
+    text = fixed(value, decimals)
+    return text if value <= 0 or float(text.replace(",", "")) == 0 else f"+{text}"
+
+
+def _reach(ratios: Iterable[Estimate]) -> float:
+    """Return the largest ratio drawn; its inverse is the smallest, "equal" in the middle."""
+    far = 1.02
+    for ratio in ratios:
+        for end in (ratio.value, ratio.low, ratio.high):
+            if end is not None and end > 0:
+                far = max(far, end, 1 / end)
+    return min(far * 1.02, _REACH_MAX)
+
+
+def _forest(ratio: Estimate, reach: float) -> str:
+    """Return one line of the forest plot: the interval, its value, the line of "equal"."""
+    cells = [" "] * _FOREST_WIDTH
+    middle = _FOREST_WIDTH // 2
+
+    def place(value: float) -> int:
+        share = math.log(max(value, 1e-9)) / math.log(reach)
+        return middle + round(max(-1.0, min(1.0, share)) * middle)
+
+    if ratio.low is not None and ratio.high is not None:
+        for cell in range(place(ratio.low), place(ratio.high) + 1):
+            cells[cell] = "-"
+    cells[middle] = "|" if cells[middle] == " " else "+"
+    cells[place(ratio.value)] = "o"
+    return "".join(cells)
+
+
+def _axis(reach: float) -> str:
+    low, high = numbers.percent(1 / reach - 1), f"+{numbers.percent(reach - 1)}"
+    room = _FOREST_WIDTH + 2 - len(low) - len(high)
+    return f"{low}{'equal':^{room}}{high}"
+
+
+def _pairs(contrast: ContrastFindings) -> Iterator[str]:
+    shown = contrast.pairs[-_PAIRS_SHOWN:]
+    if not shown:
+        return
+    said = [signed((pair.ratio - 1) * 100, 1) for pair in shown]
+    left_out = len(contrast.pairs) - len(shown)
+    head = f"the last {len(shown)}, " if left_out else ""
+    yield from row_lines("  by round", f"{head}%: {' '.join(said)}")
+
+
+def _difference(contrast: ContrastFindings) -> Iterator[str]:
+    found = contrast.difference
+    if found is None:
+        return
+    total = found.latency_ms
+    yield f"  where the difference of {signed(total.value, 3)} ms a transaction lies"
+    parts = [part for part in found.parts if abs(part.ms.value) >= 0.0005][:_PARTS_SHOWN]
+    rest = total.value - sum(part.ms.value for part in parts)
+    for part in parts:
+        words = words_of(part.name)
+        name = f"  {part.name}" if part.name != words else ""
+        ends = ""
+        if part.ms.low is not None and part.ms.high is not None:
+            ends = f"({signed(part.ms.low, 3)} to {signed(part.ms.high, 3)})"
+        line = f"    {signed(part.ms.value, 3):>9}  {ends:22}  {words}"
+        yield line + name if len(line + name) <= WIDTH else line
+    yield f"    {signed(rest, 3):>9}  {'':22}  rest"
+
+
+def _steps(found: CompareFindings) -> Iterator[str]:
+    yield "each pass against the one before"
+    width = max(len(step.variant) for step in found.steps)
+    for step in found.steps:
+        yield (
+            f"  {step.variant:{width}}  {found.metric} {change_text(step.deciding.ratio)}: "
+            f"{step.deciding.verdict}"
+        )
+
+
+def _effects(found: CompareFindings) -> Iterator[str]:
+    if not found.effects:
+        return
+    yield f"effects on {found.metric}"
+    width = max(len(effect.name) for effect in found.effects)
+    for effect in found.effects:
+        yield f"  {effect.name:{width}}  {_effect_text(effect)}"
+
+
+def _effect_text(effect: Effect) -> str:
+    sure = "sure" if effect.p_adjusted_ratio < 0.05 else "not sure"
+    alias = f"; cannot be told from {', '.join(effect.aliased_with)}" if effect.aliased_with else ""
+    return f"{change_text(effect.ratio)}  {sure} (p {effect.p_adjusted_ratio:.2g}, Holm){alias}"
