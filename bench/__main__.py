@@ -41,7 +41,7 @@ def main() -> int:
         server = stack.enter_context(_server(binaries))
         bench = Bench(
             server=server,
-            seconds=2 if options.quick else 5,
+            seconds=3 if options.quick else 5,
             init_scale=5 if options.quick else 50,
             threads=min(2, os.cpu_count() or 1),
             stack=stack,

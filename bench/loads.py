@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import processes
+from bench.processes import Ended
 from bench.yardsticks import program_path
 from pgdyno.clock import read_pair
 from pgdyno.engine.job import (
@@ -36,7 +37,10 @@ _SLACK_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run of one program. `tps` counts no time for connecting; `cpu_ns` is all of it."""
+    """One run of one program. `tps` counts no time for connecting; `cpu_ns` is all of it.
+
+    `steady_cpu_ratio` is the share of a core used while every client was connected.
+    """
 
     program: str
     transactions: int
@@ -44,6 +48,12 @@ class Measured:
     cpu_ns: int
     wall_ns: int
     resident_bytes_max: int
+    steady_cpu_ratio: float = 0.0
+
+    @property
+    def steady_cpu_ns_per_transaction(self) -> float:
+        """Return what one transaction costs once all clients are connected."""
+        return self.steady_cpu_ratio * 1e9 / self.tps
 
     @property
     def cpu_ns_per_transaction(self) -> float:
@@ -78,20 +88,21 @@ def engine(load: Load) -> Measured:
         warm_ns=0,
         measure=MeasureDuration(duration_ns=int(load.seconds * SECOND_NS)),
     )
-    measured, summary = _run_engine(load.target, work, load.seconds)
+    measured, summary, ended = _run_engine(load.target, work, load.seconds)
     span = summary.span("measure")
     assert span is not None, "the engine measured nothing"
     return replace(
         measured,
         transactions=summary.transactions_committed_all_phases,
         tps=summary.counts.completed / ((span.ended_ns - span.began_ns) / 1e9),
+        steady_cpu_ratio=_steady_cpu_ratio(ended, load),
     )
 
 
 def engine_init(target: Target, scale: int, jobs: int) -> Measured:
     """Load the pgbench tables with the engine."""
     work = InitWork(scale=scale, jobs=jobs, mark="pgdyno bench")
-    measured, _ = _run_engine(target, work, 600)
+    measured, _, _ = _run_engine(target, work, 600)
     return measured
 
 
@@ -124,7 +135,7 @@ def _job(target: Target, work: LoadWork | InitWork) -> Job:
 
 def _run_engine(
     target: Target, work: LoadWork | InitWork, seconds: float
-) -> tuple[Measured, Summary]:
+) -> tuple[Measured, Summary, Ended]:
     argv: list[str | Path] = [engine_path(), "run"]
     try:
         ended = processes.run(
@@ -138,7 +149,7 @@ def _run_engine(
     summary = records[-1]
     assert isinstance(summary, Summary)
     measured = Measured("engine", 0, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
-    return measured, summary
+    return measured, summary, ended
 
 
 def pgbench(binaries: Binaries, load: Load) -> Measured:
@@ -156,6 +167,7 @@ def pgbench(binaries: Binaries, load: Load) -> Measured:
         ended.cpu_ns,
         ended.wall_ns,
         ended.resident_bytes_max,
+        _steady_cpu_ratio(ended, load),
     )
 
 
@@ -180,6 +192,12 @@ def bare_loop(socket: Path, clients: int, seconds: float) -> Measured:
         ended.wall_ns,
         ended.resident_bytes_max,
     )
+
+
+def _steady_cpu_ratio(ended: Ended, load: Load) -> float:
+    # The half of the load that ends half a second before the program, which closes its connections
+    # then; pgbench opens them within the time it was given.
+    return ended.cpu_ratio_between(load.seconds / 2 + 0.5, 0.5)
 
 
 def _where(target: Target) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -17,13 +18,26 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a program cost. `cpu_ns` is user and system time, from its first instruction on."""
+    """What a program cost. `cpu_ns` is user and system time, from its first instruction on.
+
+    `looks` are (CLOCK_MONOTONIC, CPU time so far of its living threads), both ns, in time order.
+    """
 
     stdout: str
     stderr: str
     cpu_ns: int
     wall_ns: int
     resident_bytes_max: int
+    looks: tuple[tuple[int, int], ...]
+
+    def cpu_ratio_between(self, from_s: float, to_s: float) -> float:
+        """Return the share of one core it used between two times before its end."""
+        end_ns = self.looks[-1][0]
+        inside = [look for look in self.looks if from_s * 1e9 >= end_ns - look[0] >= to_s * 1e9]
+        if len(inside) < 2:
+            raise RuntimeError(f"it ran for less than {from_s:g} s")
+        (begun_ns, before_ns), (ended_ns, after_ns) = inside[0], inside[-1]
+        return (after_ns - before_ns) / (ended_ns - begun_ns)
 
 
 class Failed(RuntimeError):
@@ -50,10 +64,11 @@ def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = N
         if given is not None:
             process.stdin.write(given)
             process.stdin.flush()
-        resident_bytes = 0
+        resident_bytes, looks = 0, []
         while True:
             # Subtle: VmHWM is the program's own; ru_maxrss would begin with that of Python.
             resident_bytes = max(resident_bytes, _resident_bytes_max(process.pid))
+            looks.append((monotonic_ns(), _cpu_ns(process.pid)))
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
@@ -68,7 +83,7 @@ def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = N
         words = " ".join((err or out).split()[-60:])
         raise Failed(f"{Path(argv[0]).name} ended with {process.returncode}: {words}", out)
     cpu_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
-    return Ended(out, err, cpu_ns, wall_ns, resident_bytes)
+    return Ended(out, err, cpu_ns, wall_ns, resident_bytes, tuple(looks))
 
 
 class _Collected:
@@ -93,6 +108,14 @@ class _Collected:
 
     def texts(self) -> tuple[str, str]:
         return self._chunks["out"].decode(), self._chunks["err"].decode(errors="replace")
+
+
+def _cpu_ns(pid: int) -> int:
+    total_ns = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            total_ns += int(task.read_text().split()[0])
+    return total_ns
 
 
 def _resident_bytes_max(pid: int) -> int:
