@@ -114,7 +114,7 @@ def test_what_makes_a_run_not_valid_comes_first() -> None:
 
 def test_every_doubt_says_the_value_the_limit_and_a_next_step() -> None:
     found = doubts(facts(engine_thread_busy_ratio=0.97, checkpoint_count=0))
-    assert "97%" in found[0].message
-    assert "90%" in found[0].message
+    assert "97 %" in found[0].message
+    assert "90 %" in found[0].message
     assert "600 s" in found[1].hint
     assert all(one.hint for one in found)

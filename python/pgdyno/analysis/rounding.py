@@ -58,3 +58,11 @@ def fixed(value: float, decimals: int) -> str:
     rounded = round(value, decimals)
     # A rounded -0.0 would print as "-0".
     return f"{rounded + 0.0:,.{max(decimals, 0)}f}"
+
+
+def percent(ratio: float) -> str:
+    """Return a share in 0..1 as "62 %", "0.5 %", "< 0.1 %"."""
+    value = ratio * 100
+    if 0 < abs(value) < 0.1:
+        return "< 0.1 %"
+    return f"{value:.1f} %" if abs(value) < 9.95 and value != round(value) else f"{value:.0f} %"

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pgdyno.analysis.rounding import percent
+
 _MS = 1_000_000
 _BUSY_RATIO_MAX = 0.9
 _TIMER_LAG_NS_MIN = 1 * _MS
@@ -63,7 +65,7 @@ def _engine_busy(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "engine_busy",
         "not_valid",
-        f"A thread of the load engine was {busy:.0%} busy (limit {_BUSY_RATIO_MAX:.0%}): "
+        f"A thread of the load engine was {percent(busy)} busy (limit {percent(_BUSY_RATIO_MAX)}): "
         "the client was measured, not the server.",
         "use more --threads, or a load host with more cores",
     )
@@ -95,8 +97,8 @@ def _achieved(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "rate_not_held",
         "not_valid",
-        f"{achieved:.1f} of {offered:.1f} tps offered were done ({achieved / offered:.1%}, "
-        f"limit {_ACHIEVED_RATIO_MIN:.0%}): latency grows with the length of such a run.",
+        f"{achieved:.1f} of {offered:.1f} tps offered were done ({percent(achieved / offered)}, "
+        f"limit {percent(_ACHIEVED_RATIO_MIN)}): latency grows with the length of such a run.",
         "offer a lower --rate, or more --clients if all were busy",
     )
 
@@ -120,8 +122,8 @@ def _steal(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "steal",
         "not_valid",
-        f"The hypervisor took {facts.steal_ratio:.1%} of the CPU away (limit "
-        f"{_STEAL_RATIO_MAX:.0%}).",
+        f"The hypervisor took {percent(facts.steal_ratio)} of the CPU away (limit "
+        f"{percent(_STEAL_RATIO_MAX)}).",
         "use a machine with cores of its own, or repeat at a quieter time",
     )
 
@@ -156,7 +158,8 @@ def _little(facts: RunFacts) -> Doubt | None:
         "littles_law",
         "not_valid",
         f"Throughput times latency gives {inside:.2f} busy clients, but {facts.client_count} ran "
-        f"({error:.1%} apart, limit {_LITTLE_RATIO_MAX:.0%}): time was spent outside transactions.",
+        f"({percent(error)} apart, limit {percent(_LITTLE_RATIO_MAX)}): time was spent outside "
+        "transactions.",
         "use more --threads, or look for lost connections",
     )
 

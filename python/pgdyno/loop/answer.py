@@ -28,11 +28,14 @@ from pgdyno.loop.sentences import bench_sentence, limit_sentence, sweep_sentence
 from pgdyno.loop.time_split import time_split
 from pgdyno.loop.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.units import duration_text
 from pgdyno.store.folder import ExperimentFolder
 
 _SEED = 20_260_104
 # Doubts about the setting rather than about one run.
 _OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
+# Settings that say where a server is, not how it works.
+_PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
 _CURVE_LATENCIES = ("p50", "p95", "p99")
 
 
@@ -233,5 +236,44 @@ def _facts(facts: Mapping[str, Any]) -> Facts:
         durability=facts.get("durability_line", "not known"),
         is_durable=bool(facts.get("is_durable", True)),
         rows=tuple((str(label), str(value)) for label, value in facts.get("rows", ())),
-        settings=tuple((n, v, "server") for n, v in facts.get("settings", {}).items()),
+        settings=_settings(facts.get("server", {})),
     )
+
+
+def _settings(server: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """Return the settings somebody chose: name, value, source; what only says where is left out."""
+    sources = server.get("setting_sources", {})
+    return tuple(
+        (name, value, sources[name])
+        for name, value in sorted(server.get("settings", {}).items())
+        if sources.get(name, "default") not in ("default", "override")
+        and not name.startswith("lc_")
+        and not name.endswith(("_file", "_directory", "_directories"))
+        and name not in _PLACES
+    )
+
+
+def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
+    """Return how it was measured, for whoever wants to do it again."""
+    last = done[-1]
+    work = last.stored.job.get("work", {})
+    warm = duration_text(last.planned.warm_ns)
+    found = "asked for" if experiment.workload.warmup_ns is not None else "found by a pilot run"
+    hello = last.stored.hello
+    notes = [
+        f"Warm-up {warm} ({found}) before every run; before it the tables are vacuumed and a "
+        "checkpoint is written.",
+        f"Load engine {hello.get('engine_version', '')} ({hello.get('build_profile', '')}, "
+        f"{hello.get('poller', '')}), {work.get('threads', 1)} thread(s), query mode "
+        f"{work.get('protocol', '')}, seed {experiment.workload.seed}.",
+    ]
+    if any(visit.planned.purpose == "round" for visit in done):
+        notes.append(
+            "Intervals at the levels of a curve are between runs; those of the detailed run are "
+            "within it, and do not cover what differs from run to run."
+        )
+    else:
+        notes.append(
+            "Intervals are within the one run; they do not cover what differs from run to run."
+        )
+    return tuple(notes)

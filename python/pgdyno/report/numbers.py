@@ -9,6 +9,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import PLAIN_DIGITS, plain_decimals
 from pgdyno.analysis.rounding import decimals_of as decimals_of
 from pgdyno.analysis.rounding import fixed as fixed
+from pgdyno.analysis.rounding import percent as percent
 
 NO_INTERVAL = "no interval: n = 1"
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -95,14 +96,6 @@ def seconds(value_s: float) -> str:
     if minutes < 120:
         return f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def percent(ratio: float) -> str:
-    """Return a share in 0..1 as "62 %", "0.5 %", "< 0.1 %"."""
-    value = ratio * 100
-    if 0 < abs(value) < 0.1:
-        return "< 0.1 %"
-    return f"{value:.1f} %" if abs(value) < 9.95 and value != round(value) else f"{value:.0f} %"
 
 
 def byte_size(value_bytes: float) -> str:

@@ -54,7 +54,8 @@ class Storage:
 class ServerFacts:
     """One server at one moment, as one role sees it; None is "not known from here".
 
-    `settings` maps names to values with units, as SHOW prints them. `is_local` is true only if the
+    `settings` maps names to values with units, as SHOW prints them; `setting_sources` says where
+    each came from, as pg_settings.source does. `is_local` is true only if the
     session's own backend was seen among this host's processes.
     """
 
@@ -70,6 +71,7 @@ class ServerFacts:
     is_standby: bool
     postmaster_pid: int | None
     settings: Mapping[str, str]
+    setting_sources: Mapping[str, str]
     rights: Mapping[str, bool]
     dataset: Dataset
     database_size_bytes: int
@@ -101,7 +103,7 @@ def collect(connection: Connection, target: Target) -> ServerFacts:
 
     Args: target, the pinned target of `connection`.
     """
-    settings = _settings(connection)
+    settings, sources = _settings(connection)
     backend_pid = connection.info.backend_pid
     is_local = target.is_loopback and is_backend_here(backend_pid, target)
     data_dir = settings.get("data_directory")
@@ -120,6 +122,7 @@ def collect(connection: Connection, target: Target) -> ServerFacts:
         is_standby=bool(_one(connection, "SELECT pg_is_in_recovery()")),
         postmaster_pid=_parent_of(backend_pid) if is_local else None,
         settings=settings,
+        setting_sources=sources,
         rights=rights(connection),
         dataset=inspect(connection),
         database_size_bytes=int(
@@ -223,19 +226,20 @@ def format_bytes(size_bytes: int) -> str:
     return f"{size:.1f} {unit}" if size < 10 and unit != "B" else f"{size:.0f} {unit}"
 
 
-def _settings(connection: Connection) -> dict[str, str]:
-    """Return every setting that is not the default, and those that are always kept.
+def _settings(connection: Connection) -> tuple[dict[str, str], dict[str, str]]:
+    """Return values and sources of every setting that is not the default, and those always kept.
 
     Values of unknown (extension) settings are left out: they may hold secrets.
     """
     rows = connection.execute(
-        "SELECT name, current_setting(name, true) FROM pg_settings WHERE name = ANY(%s)"
+        "SELECT name, current_setting(name, true), source FROM pg_settings WHERE name = ANY(%s)"
         " OR name IN ('server_version', 'data_directory')"
         " OR (source NOT IN ('default', 'client', 'session') AND category <> 'Customized Options'"
         "     AND name !~ 'conninfo|password|command|passphrase')",
         [list(ALWAYS_KEPT)],
     ).fetchall()
-    return {str(name): str(value) for name, value in rows if value is not None}
+    known = [(str(name), str(value), str(how)) for name, value, how in rows if value is not None]
+    return {name: value for name, value, _ in known}, {name: how for name, _, how in known}
 
 
 def is_backend_here(pid: int, target: Target) -> bool:
