@@ -1,0 +1,194 @@
+//! Jobs against a fake server, done in this process, and what came of them.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+
+use pgdyno_engine::contract::FORMAT;
+use pgdyno_engine::contract::job::*;
+use pgdyno_engine::contract::record::*;
+use pgdyno_engine::load::{Ends, Message, run};
+use pgdyno_engine::output::Output;
+use pgdyno_engine::plan::Plan;
+
+use super::Server;
+
+pub(crate) const MS: u64 = 1_000_000;
+
+/// A closed loop of one client, simple protocol, half a second.
+pub(crate) fn work(script: &str) -> LoadWork {
+    LoadWork {
+        threads: 1,
+        seed: 7,
+        protocol: Protocol::Simple,
+        scripts: vec![ScriptSource {
+            name: "test.sql".into(),
+            weight: 1,
+            source: ScriptText::Text(script.into()),
+        }],
+        variables: BTreeMap::new(),
+        arrivals: Arrivals::Closed(ClosedLoop { clients: 1 }),
+        connect: Connect { timeout_ns: 10_000 * MS, rate_per_second: None },
+        warm_ns: 0,
+        measure: Measure::DurationNs(500 * MS),
+        drain_ns: 5_000 * MS,
+        max_tries: 1,
+        read_only: false,
+        count_interval_ns: 50 * MS,
+        histogram_interval_ns: 100 * MS,
+        statement_latency: true,
+        allow_shell: false,
+    }
+}
+
+pub(crate) fn open(clients: u32, rate_tps: f64) -> Arrivals {
+    Arrivals::Open(OpenLoop {
+        clients,
+        process: ArrivalProcess::Uniform,
+        steps: vec![RateStep { duration_ns: 0, from_tps: rate_tps, to_tps: rate_tps }],
+        latency_limit_ns: None,
+    })
+}
+
+/// Everything a run wrote.
+pub(crate) struct Run {
+    pub(crate) ending: Ending,
+    pub(crate) records: Vec<Record>,
+}
+
+/// Do the work, and check what holds for every run: sums, order, the last record.
+pub(crate) fn load(server: &Server, work: LoadWork) -> Run {
+    load_with(server, work, |_| {})
+}
+
+/// As `load`; `with` gets what a stop can be sent through.
+pub(crate) fn load_with(
+    server: &Server,
+    work: LoadWork,
+    with: impl FnOnce(Sender<Message>),
+) -> Run {
+    let host = HostPort { host: server.folder.to_str().unwrap().into(), port: 5432 };
+    let clock = ClockPair::now();
+    let job = Job {
+        format: FORMAT.into(),
+        clock,
+        target: Target {
+            hosts: vec![host],
+            user: "ann".into(),
+            database: "bank".into(),
+            password: None,
+            application_name: "test".into(),
+            sslmode: SslMode::Disable,
+            options: BTreeMap::new(),
+        },
+        work: Work::Load(work.clone()),
+    };
+    let plan = Plan::new(&job, &work).expect("a valid job");
+    let ends = Ends::new();
+    with(ends.sender.clone());
+    let mut written = Vec::new();
+    let mut output = Output::new(&mut written, clock);
+    let ending = run(plan, &mut output, ends);
+    drop(output);
+    let lines = written.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let records = lines.map(|line| serde_json::from_slice(line).expect("a record")).collect();
+    let run = Run { ending, records };
+    run.check();
+    run
+}
+
+impl Run {
+    pub(crate) fn summary(&self) -> &Summary {
+        match self.records.last() {
+            Some(Record::Summary(summary)) => summary,
+            other => panic!("the last record is no summary: {other:?}"),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.summary().counts
+    }
+
+    pub(crate) fn error(&self) -> Option<&Failure> {
+        self.records.iter().find_map(|record| match record {
+            Record::Error(failure) => Some(failure),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn warning(&self, kind: &str) -> Option<&Notice> {
+        self.records.iter().find_map(|record| match record {
+            Record::Warning(notice) if notice.kind == kind => Some(notice),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn intervals(&self) -> impl Iterator<Item = &Interval> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Interval(interval) => Some(interval),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn distribution(&self, measured: Measured) -> &Distribution {
+        let mut all = self.summary().distributions.iter();
+        all.find(|d| d.measured == measured && d.script.is_none()).expect("it was measured")
+    }
+
+    /// What the contract promises of every run.
+    fn check(&self) {
+        let summary = self.summary();
+        check_sums("summary", &summary.counts);
+        for script in &summary.scripts {
+            check_sums("script", &script.counts);
+            assert_eq!(script.failures.values().sum::<u64>(), script.counts.failed);
+        }
+        let by_script = |of: fn(&Counts) -> u64| -> u64 {
+            summary.scripts.iter().map(|script| of(&script.counts)).sum()
+        };
+        assert_eq!(by_script(|counts| counts.completed), summary.counts.completed);
+        assert_eq!(by_script(|counts| counts.started), summary.counts.started);
+        assert!(summary.transactions_committed_all_phases >= summary.counts.completed);
+        let latency = summary.distributions.iter().find(|d| d.measured == Measured::Latency);
+        assert_eq!(latency.map_or(0, |latency| latency.count), summary.counts.completed);
+        self.check_histograms();
+        let mut last_ns = 0;
+        for interval in self.intervals() {
+            assert!(interval.time_ns > last_ns, "intervals in order");
+            assert_eq!(interval.completed_by_script.iter().sum::<u64>(), interval.counts.completed);
+            if last_ns > 0 {
+                assert_eq!(interval.time_ns - interval.interval_ns, last_ns, "without a gap");
+            }
+            last_ns = interval.time_ns;
+        }
+        let phases: Vec<_> = summary.phases.iter().map(|span| span.phase).collect();
+        use PhaseName::*;
+        assert_eq!(phases, [Connect, Prepare, Warm, Measure, Drain]);
+        assert!(summary.phases.windows(2).all(|pair| pair[0].ended_ns == pair[1].began_ns));
+    }
+
+    /// Histograms of the measured phase are those of the summary, added up.
+    fn check_histograms(&self) {
+        let mut buckets = BTreeMap::new();
+        for record in &self.records {
+            let Record::Histogram(histogram) = record else { continue };
+            let of = &histogram.distribution;
+            let is_whole = of.measured == Measured::Latency && of.script.is_none();
+            if histogram.phase == PhaseName::Measure && is_whole {
+                for (bucket, count) in &of.buckets {
+                    *buckets.entry(*bucket).or_insert(0) += count;
+                }
+            }
+        }
+        let all = self.summary().distributions.iter();
+        let mut latency = all.filter(|d| d.measured == Measured::Latency && d.script.is_none());
+        let expected = latency.next().map(|d| d.buckets.clone()).unwrap_or_default();
+        assert_eq!(buckets.into_iter().collect::<Vec<_>>(), expected);
+    }
+}
+
+fn check_sums(what: &str, counts: &Counts) {
+    let Counts { scheduled, started, completed, failed, skipped, not_started, unfinished, .. } =
+        *counts;
+    assert_eq!(scheduled, started + skipped + not_started, "{what}: {counts:?}");
+    assert_eq!(started, completed + failed + unfinished, "{what}: {counts:?}");
+}

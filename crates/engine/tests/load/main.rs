@@ -1,0 +1,5 @@
+//! Whole load jobs, done in this process against a server that does what the test says.
+
+mod fake;
+mod outcomes;
+mod truth;
