@@ -16,6 +16,8 @@ import pytest
 from tests.tidy import documents, everywhere, orphans, python_rules, rust_rules, units
 from tests.tidy.source import ROOT, Source, tree
 
+from pgdyno import errors
+
 Rule = Callable[[Source], Iterator[str]]
 PYTHON = (
     python_rules.function_length,
@@ -65,6 +67,7 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     (everywhere.file_length, "python/pgdyno/x.py", "a = 1\n" * 601, "a = 1\n" * 600),
     (everywhere.file_length, "x.css", "a{}\n" * 601, "/* generated */\n" + "a{}\n" * 601),
     (everywhere.line_length, "x.rs", "a" * 101, "a" * 100),
+    (everywhere.line_length, "crates/x/tests/a.rs", "a" * 101, f'"{"a" * 99}"'),
     (everywhere.left_behind, "x.py", "# FIX" + "ME later", "# FIX" + "MENT"),
     (everywhere.left_behind, "x.py", "# TO" + "DO later", "# TO" + "DO(#12): later"),
     (everywhere.left_behind, "x.rs", "dbg" + "!(x)", "debug!(x)"),
@@ -285,6 +288,26 @@ def test_every_error_has_a_row_in_the_message_table() -> None:
     table = (ROOT / "docs/errors.md").read_text()
     problems = list(documents.errors_without_row(names, table))
     assert not problems, "\n" + "\n".join(problems)
+
+
+def test_the_message_table_has_the_exit_codes_of_the_classes() -> None:
+    codes = documents.exit_codes((ROOT / "docs/errors.md").read_text())
+    assert codes == {name: getattr(errors, name).exit_code for name in codes}
+    assert codes
+
+
+def test_every_kind_of_error_is_expected_by_a_test() -> None:
+    contract = next(s for s in tree() if s.path == "crates/engine/src/contract/record.rs")
+    kinds = documents.rust_variants(contract, "ErrorKind")
+    problems = list(documents.errors_without_test(kinds, tree()))
+    assert not problems, "\n" + "\n".join(problems)
+
+
+def test_a_kind_of_error_no_test_expects_is_refused() -> None:
+    python = Source("tests/a.py", 'assert kind == "too_many"')
+    rust = Source("crates/engine/tests/a.rs", "ErrorKind::ConnectionLost")
+    names = ["too_many", "connection_lost", "system"]
+    assert len(list(documents.errors_without_test(names, [python, rust]))) == 1
 
 
 def test_an_error_without_a_row_is_refused() -> None:

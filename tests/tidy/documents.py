@@ -59,6 +59,26 @@ def errors_without_row(names: Sequence[str], table: str) -> Iterator[str]:
         yield f"docs/errors.md: `{name}` is no error any more"
 
 
+def errors_without_test(names: Sequence[str], sources: Sequence[Source]) -> Iterator[str]:
+    """Every kind of error the engine can send is expected by some test, by its word or variant."""
+    tests = "\n".join(
+        source.text
+        for source in sources
+        if (source.path.startswith("tests/") and "/tidy/" not in source.path)
+        or "/tests/" in source.path
+    )
+    for name in names:
+        variant = name.title().replace("_", "")
+        if f'"{name}"' not in tests and f"ErrorKind::{variant}" not in tests:
+            yield f"no test expects an error of kind {name}"
+
+
+def exit_codes(table: str) -> dict[str, int]:
+    """Return class -> exit code as docs/errors.md has them."""
+    rows = {cells[0].strip("` "): cells[2].strip() for cells in _rows(table)}
+    return {name: int(code) for name, code in rows.items() if code.isdigit()}
+
+
 def _rows(table: str) -> Iterator[list[str]]:
     for line in table.splitlines():
         if line.startswith("| `"):

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "bench", "crates", "docs", "python", "scripts", "tests")
 TOP_FILES = ("*.md", "*.toml", "Makefile")
-SKIPPED_FOLDERS = {"__pycache__", "target", "vendor", "results", "node_modules"}
+SKIPPED_FOLDERS = {"__pycache__", "target", "vendor", "results", "corpus", "node_modules"}
 TEXT_SUFFIXES = {"", ".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2", ".md", ".toml"}
 
 

@@ -33,7 +33,7 @@ MAPPING_OR_TEXT = re.compile(r"\b(dict|Mapping|str|ClassVar|Literal|Callable|Est
 # A drawing has the unit of its axis.
 DRAWING = {"x", "y", "low", "high", "mean", "dash", "values"}
 # A statistic has the unit of the values it is of.
-STATISTICS = {"mean", "median", "variance", "half_width", "values"}
+STATISTICS = {"value", "mean", "median", "variance", "half_width", "values"}
 EXCEPTED_FILES = {"python/pgdyno/cli/documents.py"}
 EXCEPTED_CLASSES = {"Estimate"}
 
