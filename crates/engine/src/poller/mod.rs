@@ -5,6 +5,8 @@
 //! handed in to be sent, and handed out when they have been received.
 
 mod address;
+#[cfg(test)]
+mod contract_tests;
 mod epoll;
 
 use std::io;

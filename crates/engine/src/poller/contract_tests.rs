@@ -1,0 +1,211 @@
+//! What every poller must do; run against each implementation.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Address, Event, Poller, Waker};
+use crate::clock::now_ns;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A listening Unix socket, removed at the end.
+struct Listening {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Listening {
+    fn new() -> Listening {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("pgdp{}-{number}", std::process::id()));
+        Listening { listener: UnixListener::bind(&path).expect("bind"), path }
+    }
+
+    /// Connect a token, and return the server's end.
+    fn pair(&self, poller: &mut Poller, token: u32) -> UnixStream {
+        let connected = poller.connect(token, &Address::Unix(self.path.clone())).expect("connect");
+        if !connected {
+            wait_for(poller, |event| event == Seen::Connected(token));
+        }
+        self.listener.accept().expect("accept").0
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// An event without its borrowed bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Connected(u32),
+    Received(u32, Vec<u8>),
+    Closed(u32, bool),
+}
+
+fn events(poller: &mut Poller, until_ns: u64) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    let before_ns = now_ns();
+    let mut on_event = |event: Event<'_>| {
+        seen.push(match event {
+            Event::Connected(token) => Seen::Connected(token),
+            Event::Received { token, bytes, at_ns } => {
+                assert!((before_ns..=now_ns()).contains(&at_ns));
+                Seen::Received(token, bytes.to_vec())
+            }
+            Event::Closed { token, error } => Seen::Closed(token, error.is_some()),
+        });
+    };
+    poller.wait(until_ns, &mut on_event).expect("a wait");
+    seen
+}
+
+/// Wait until an event is the one that is wanted; at most 10 s.
+fn wait_for(poller: &mut Poller, is_wanted: impl Fn(Seen) -> bool) {
+    let deadline_ns = now_ns() + 10 * SECOND_NS;
+    while now_ns() < deadline_ns {
+        if events(poller, deadline_ns).into_iter().any(&is_wanted) {
+            return;
+        }
+    }
+    panic!("the event did not come");
+}
+
+fn pollers() -> Vec<Poller> {
+    vec![Poller::new(Waker::new().expect("an eventfd")).expect("a poller")]
+}
+
+#[test]
+fn bytes_go_both_ways_under_their_token() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        let mut servers: Vec<_> = (0..3).map(|token| listening.pair(&mut poller, token)).collect();
+        for (token, server) in servers.iter_mut().enumerate() {
+            poller.send(token as u32, &[token as u8; 3]);
+            let mut received = [9; 3];
+            server.read_exact(&mut received).expect("bytes");
+            assert_eq!(received, [token as u8; 3]);
+        }
+        servers[1].write_all(b"one").expect("write");
+        wait_for(&mut poller, |event| event == Seen::Received(1, b"one".to_vec()));
+    }
+}
+
+#[test]
+fn what_the_kernel_does_not_take_at_once_is_sent_later_and_in_order() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        let mut server = listening.pair(&mut poller, 0);
+        let sent: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+        poller.send(0, &sent[..2_000_000]);
+        assert!(poller.is_sending(0));
+        poller.send(0, &sent[2_000_000..]);
+        let reader = std::thread::spawn(move || {
+            let mut received = vec![0; 3_000_000];
+            server.read_exact(&mut received).expect("all bytes");
+            server.write_all(b"thanks").expect("write");
+            received
+        });
+        wait_for(&mut poller, |event| event == Seen::Received(0, b"thanks".to_vec()));
+        assert!(reader.join().expect("the reader") == sent, "the bytes differ");
+        assert!(!poller.is_sending(0));
+    }
+}
+
+#[test]
+fn last_words_are_received_before_the_end_is_told_and_the_token_is_free_then() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        let mut server = listening.pair(&mut poller, 5);
+        server.write_all(b"goodbye").expect("write");
+        drop(server);
+        // The connection is broken for sending, and that must not lose what can be read.
+        poller.send(5, b"are you there?");
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            seen.extend(events(&mut poller, now_ns() + 10 * SECOND_NS));
+        }
+        assert_eq!(seen[0], Seen::Received(5, b"goodbye".to_vec()));
+        assert!(matches!(seen[1], Seen::Closed(5, _)), "{seen:?}");
+        let mut server = listening.pair(&mut poller, 5);
+        server.write_all(b"again").expect("write");
+        wait_for(&mut poller, |event| event == Seen::Received(5, b"again".to_vec()));
+    }
+}
+
+#[test]
+fn a_closed_token_is_silent() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        let mut server = listening.pair(&mut poller, 0);
+        server.write_all(b"too late").expect("write");
+        poller.close(0);
+        assert_eq!(events(&mut poller, now_ns() + 20_000_000), []);
+        // The end, or a reset because of the bytes that nobody read.
+        assert!(!matches!(server.read(&mut [0; 1]), Ok(1..)));
+    }
+}
+
+#[test]
+fn a_refused_connection_is_an_error_now_or_a_closed_event_later() {
+    for mut poller in pollers() {
+        let missing = Address::Unix("/nonexistent/socket".into());
+        assert!(poller.connect(0, &missing).is_err());
+        // A port that nobody listens on any more.
+        let port = TcpListener::bind("127.0.0.1:0").expect("bind").local_addr().expect("bound");
+        match poller.connect(0, &Address::Tcp(port)) {
+            Err(_) => {}
+            Ok(_) => wait_for(&mut poller, |event| event == Seen::Closed(0, true)),
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let address = Address::Tcp(listener.local_addr().expect("bound"));
+        if !poller.connect(0, &address).expect("connect") {
+            wait_for(&mut poller, |event| event == Seen::Connected(0));
+        }
+        let mut server = listener.accept().expect("accept").0;
+        server.write_all(b"tcp").expect("write");
+        wait_for(&mut poller, |event| event == Seen::Received(0, b"tcp".to_vec()));
+    }
+}
+
+#[test]
+fn a_full_backlog_is_said_at_once_and_takes_more_later() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        rustix::net::listen(&listening.listener, 1).expect("a shorter backlog");
+        let address = Address::Unix(listening.path.clone());
+        let full = (0..10).find(|&token| poller.connect(token, &address).is_err());
+        let token = full.expect("a backlog of one takes few");
+        let error = poller.connect(token, &address).expect_err("still full");
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+        let _first = listening.listener.accept().expect("accept");
+        assert!(poller.connect(token, &address).is_ok());
+    }
+}
+
+#[test]
+fn a_wait_ends_at_its_time_or_when_it_is_woken() {
+    let waker = Waker::new().expect("an eventfd");
+    for mut poller in [Poller::new(waker.clone()).expect("a poller")] {
+        for wait_ns in [1_000_000, 300_000, 0, 2_000_000] {
+            let until_ns = now_ns() + wait_ns;
+            while now_ns() < until_ns {
+                assert_eq!(events(&mut poller, until_ns), []);
+            }
+        }
+        // An instant that has passed does not wait, nor does 0.
+        events(&mut poller, 1);
+        events(&mut poller, 0);
+        waker.wake();
+        waker.wake();
+        let begun_ns = now_ns();
+        events(&mut poller, begun_ns + 100 * SECOND_NS);
+        assert!(now_ns() < begun_ns + 50 * SECOND_NS);
+    }
+}
