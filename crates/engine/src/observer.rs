@@ -47,6 +47,10 @@ pub struct FailedTry<'a> {
     pub script: usize,
     /// Index of the command in the script.
     pub command: usize,
+    /// Index of the query, of a command with several.
+    pub query: u32,
+    /// What was sent; empty for a meta command.
+    pub sql: &'a str,
     pub cause: Cause<'a>,
     pub tries: u32,
     pub scheduled_ns: u64,

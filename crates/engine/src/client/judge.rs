@@ -1,8 +1,11 @@
 //! A failed try under the rules of an observer.
 
-use super::Client;
+use pgdyno_script::Command;
+
 use super::script::Stopped;
+use super::{Client, ClientState};
 use crate::clock::now_ns;
+use crate::contract::job::Protocol;
 use crate::observer::{Cause, FailedTry, Verdict};
 use crate::tally::{Ended, FailureCode, Outcome};
 
@@ -22,6 +25,7 @@ pub(super) fn judge(
     // A fault of the script is the end of the client here, not of the run.
     let _ = shard.fault.take();
     let complaint = state.complaint.take();
+    let sql = sent(client, script, state);
     let lost;
     let cause = match (stopped, &complaint, &state.reply.error) {
         (Stopped::Cancelled, ..) => return None,
@@ -57,10 +61,25 @@ pub(super) fn judge(
         client: client.index,
         script,
         command: state.place,
+        query: state.reply.command_count,
+        sql: &sql,
         cause,
         tries: u32::from(tries),
         scheduled_ns: current.scheduled_ns,
         started_ns: current.started_ns,
         is_draining: shard.is_draining,
     }))
+}
+
+/// The SQL command as the server saw it.
+fn sent(client: Client<'_>, script: usize, state: &ClientState) -> String {
+    match client.plan.scripts[script].script.commands.get(state.place) {
+        Some(Command::Sql(command)) if client.plan.work.protocol == Protocol::Simple => {
+            let mut sql = Vec::new();
+            command.render_simple(&state.variables, &mut sql);
+            String::from_utf8_lossy(&sql).into_owned()
+        }
+        Some(Command::Sql(command)) => command.parameterized.to_string(),
+        _ => String::new(),
+    }
 }

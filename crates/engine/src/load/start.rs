@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value};
+use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value, clients_of_threads};
 
 use super::Message;
 use crate::arrivals::Schedule;
@@ -120,26 +120,37 @@ fn raise_file_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Clients are dealt to threads round robin.
+/// Clients are dealt to threads round robin; by the drop-in's rules in ranges, as in pgbench, which
+/// decides what random stream chooses their scripts.
+fn client_ids(plan: &Plan, thread: u32) -> Vec<u32> {
+    let (clients, threads) = (plan.client_count(), plan.thread_count());
+    match plan.rules {
+        None => (thread..clients).step_by(threads as usize).collect(),
+        Some(_) => {
+            let ranges = clients_of_threads(clients as usize, threads as usize);
+            ranges[thread as usize].clone().map(|client| client as u32).collect()
+        }
+    }
+}
+
 fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
     let per_client = match plan.work.measure {
         Measure::TransactionsPerClient(count) => count,
         Measure::DurationNs(_) => u64::MAX,
     };
-    let states =
-        (thread..plan.client_count()).step_by(plan.thread_count() as usize).map(|client_id| {
-            let mut variables = ClientVariables::new(&plan.variables);
-            variables.set_by_name("scale", Value::Int(1));
-            for (name, value) in plan.presets(client_id, streams.default_seed) {
-                variables.set_by_name(name, value);
+    let states = client_ids(plan, thread).into_iter().map(|client_id| {
+        let mut variables = ClientVariables::new(&plan.variables);
+        variables.set_by_name("scale", Value::Int(1));
+        for (name, value) in plan.presets(client_id, streams.default_seed) {
+            variables.set_by_name(name, value);
+        }
+        for (name, text) in &plan.work.variables {
+            if let Some(slot) = plan.variables.find(name) {
+                variables.set_text(slot, text.as_bytes());
             }
-            for (name, text) in &plan.work.variables {
-                if let Some(slot) = plan.variables.find(name) {
-                    variables.set_text(slot, text.as_bytes());
-                }
-            }
-            ClientState::new(variables, streams.clients[client_id as usize], per_client)
-        });
+        }
+        ClientState::new(variables, streams.clients[client_id as usize], per_client)
+    });
     Clients::new(states.collect())
 }
 
@@ -150,7 +161,7 @@ fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> 
     let measured_limit = match plan.work.measure {
         Measure::DurationNs(_) => None,
         Measure::TransactionsPerClient(per_client) => {
-            let clients = (thread..plan.client_count()).step_by(count as usize).count();
+            let clients = client_ids(plan, thread).len();
             Some(per_client.saturating_mul(clients as u64))
         }
     };

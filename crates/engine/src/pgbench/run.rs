@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use pgdyno_script::RandomStreams;
+use pgdyno_script::{RandomStreams, clients_of_threads};
 
 use super::log::{Form, Log};
 use super::options::Options;
@@ -161,17 +161,18 @@ impl Loading {
             options.threads as usize,
             !options.variables.contains_key("default_seed"),
         );
+        let ranges = clients_of_threads(options.clients as usize, options.threads as usize);
         let mut observers: Vec<Option<Box<dyn Observer>>> = Vec::new();
-        for (thread, counts) in (0..options.threads).zip(&counts) {
+        for ((thread, counts), clients) in (0..options.threads).zip(&counts).zip(ranges) {
             let now_us = clock.unix_ns / 1_000;
             let sample = streams.threads[thread as usize].sample;
             let prefix = options.log_prefix.as_deref();
             let open = || Log::open(prefix, thread, Form::of(options), sample, now_us);
             observers.push(Some(Box::new(Witness {
-                facts: Facts { thread, ..facts.clone() },
+                facts: Facts { thread, first_client: clients.start as u32, ..facts.clone() },
                 counts: counts.clone(),
                 log: options.log.then(open).transpose()?,
-                numbers: vec![0; options.clients.div_ceil(options.threads) as usize],
+                numbers: vec![0; clients.len()],
             })));
         }
         plan.rules =
@@ -352,7 +353,6 @@ fn commands(plan: &Plan) -> Vec<Vec<Command>> {
     let command = |command: &pgdyno_script::Command| Command {
         name: command.name(),
         failure: command.failure(),
-        text: command.first_line().to_owned(),
     };
     let of_script =
         |script: &crate::plan::PlannedScript| script.script.commands.iter().map(command).collect();

@@ -26,12 +26,12 @@ pub(super) fn locked(counts: &SharedCounts) -> MutexGuard<'_, Counted> {
 pub(super) struct Facts {
     pub clock: ClockPair,
     pub thread: u32,
-    pub thread_count: u32,
+    pub first_client: u32,
     pub latency_limit_us: f64,
     pub max_tries: u32,
     pub verbose_errors: bool,
     pub exit_on_abort: bool,
-    /// SQL text or meta command of each command of each script, for the place in messages.
+    /// By script and command.
     pub commands: Arc<Vec<Vec<Command>>>,
 }
 
@@ -41,7 +41,6 @@ pub(super) struct Command {
     /// `SQL`, or the name of the meta command.
     pub name: &'static str,
     pub failure: &'static str,
-    pub text: String,
 }
 
 impl Facts {
@@ -49,7 +48,7 @@ impl Facts {
         Facts {
             clock,
             thread: 0,
-            thread_count: options.threads,
+            first_client: 0,
             latency_limit_us: options.latency_limit_ms * 1e3,
             max_tries: options.max_tries,
             verbose_errors: options.verbose_errors,
@@ -70,9 +69,8 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Clients are dealt to threads round robin.
     fn client_id(&self, index: u32) -> u32 {
-        self.facts.thread + index * self.facts.thread_count
+        self.facts.first_client + index
     }
 
     fn note(
@@ -108,14 +106,13 @@ impl Witness {
     }
 
     fn complain(&self, failed: &FailedTry<'_>) {
-        let FailedTry { script, command, .. } = *failed;
+        let FailedTry { script, command, query, sql, .. } = *failed;
         let client = self.client_id(failed.client);
         let about = &self.facts.commands[script].get(command);
         let (name, failure) = about.map_or(("SQL", ""), |about| (about.name, about.failure));
-        let sql = about.map_or("", |about| about.text.as_str());
         let aborted = |what: String| {
             say::error(format!(
-                "client {client} script {script} aborted in command {command} query 0: {what}"
+                "client {client} script {script} aborted in command {command} query {query}: {what}"
             ));
         };
         match failed.cause {
@@ -131,7 +128,7 @@ impl Witness {
                 // The text names the variable in quotes.
                 let variable = text.split('"').nth(1).unwrap_or_default();
                 say::error(format!(
-                    "client {client} script {script} command {command} query 0: error storing \
+                    "client {client} script {script} command {command} query {query}: error storing \
                      into variable {variable}"
                 ));
             }
@@ -143,7 +140,7 @@ impl Witness {
                 ));
             }
             Cause::RowCount(rows) => say::error(format!(
-                "client {client} script {script} command {command} query 0: expected one row, got \
+                "client {client} script {script} command {command} query {query}: expected one row, got \
                  {rows}"
             )),
             Cause::MetaCommand => say::error(format!(
@@ -194,10 +191,9 @@ impl Witness {
     }
 
     fn tell_retry(&self, failed: &FailedTry<'_>, error: &ServerError, retries: bool, age_us: f64) {
-        let FailedTry { script, command, tries, .. } = *failed;
+        let FailedTry { script, command, tries, sql, .. } = *failed;
         let client = self.client_id(failed.client);
-        let text = &self.facts.commands[script].get(command).map_or("", |c| c.text.as_str());
-        let said = say::server_error(error, text);
+        let said = say::server_error(error, sql);
         eprintln!(
             "pgbench: client {client} got an error in command {command} (SQL) of script {script}; \
              {said}"
