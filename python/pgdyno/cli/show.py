@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
-from pgdyno.cli import options
+from pgdyno.cli import options, watch_text
 from pgdyno.cli.measure import show
 from pgdyno.loop.answer import answer_of
+from pgdyno.run.watch_stored import document_again
 from pgdyno.store.experiment import Store
 
 
@@ -18,5 +20,11 @@ from pgdyno.store.experiment import Store
 @options.json_option
 def command(result: str, store: Path | None, json_to: str | None) -> int:
     """Print a result again. RESULT is its number, its name, its folder, or `last`."""
-    show(answer_of(Store.default(store).find(result)), json_to, None)
+    folder = Store.default(store).find(result)
+    if folder.verb == "watch":
+        document = document_again(folder)
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        options.write(watch_text.text_of(document), text, json_to)
+    else:
+        show(answer_of(folder), json_to, None)
     return 0

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import psycopg
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.doctor import flush
 from pgdyno.doctor.checks import durability, host, memory, settings, state, storage
 from pgdyno.doctor.facts import Facts, PeakActive
 from pgdyno.doctor.finding import VERDICTS, Check, Finding, Verdict
-from pgdyno.doctor.host_facts import Glance, glance, own_pid, read_host, window_between
+from pgdyno.doctor.host_facts import Glance, glance, own_pid, parent_pid, read_host, window_between
 from pgdyno.doctor.server_seen import ServerSeen, peak_active, read_server
+from pgdyno.doctor.session import read_only
 from pgdyno.doctor.storage_facts import read_place
-from pgdyno.errors import ServerError
-from pgdyno.observe.session import PoolerInThePath, ServerSession
 from pgdyno.process import signals
-from pgdyno.server.connect import Connection, connect, failure, pinned
 from pgdyno.server.facts import format_bytes, is_backend_here
 from pgdyno.server.target import Target
 
-OLDEST_MAJOR = 14
 _WINDOW_S = 1.0
 _MODULES = (memory, durability, storage, host, settings, state)
 
@@ -49,6 +42,7 @@ class Asked:
     ram_bytes: int | None = None
     flush_folder: Path | None = None
     peak: PeakActive | None = None
+    verb: str = "doctor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +85,7 @@ def examine(asked: Asked) -> Examination:
         signals.sleep(_WINDOW_S)
         on_host = _on_host(asked, Facts(), first, pid=own_pid(), folder=asked.folder)
         return _judged("this host, no server", on_host)
-    with _opened(asked.target) as (session, target):
+    with read_only(asked.target, asked.verb) as (session, target):
         seen = read_server(session)
         now = PeakActive(peak_active(session, signals.sleep), "now")
         known = [peak for peak in (asked.peak, now) if peak is not None]
@@ -100,9 +94,11 @@ def examine(asked: Asked) -> Examination:
             ram_bytes=asked.ram_bytes,
             peak=max(known, key=lambda peak: peak.sessions),
         )
-        if target.is_loopback and is_backend_here(session.backend_pid, target):
-            folder = _data_folder(seen, session.backend_pid)
-            facts = _on_host(asked, facts, first, pid=session.backend_pid, folder=folder)
+        pid = session.backend_pid
+        if target.is_loopback and is_backend_here(pid, target):
+            facts = replace(facts, data_folder=_data_folder(seen, pid))
+            facts = replace(facts, postmaster_pid=parent_pid(pid))
+            facts = _on_host(asked, facts, first, pid=pid, folder=facts.data_folder)
     return _judged(target_line(target, seen), facts)
 
 
@@ -123,36 +119,6 @@ def target_line(target: Target, seen: ServerSeen) -> str:
         parts.append(f"{others} session{'s' * (others != 1)} of {names}")
     host = "local" if target.is_socket else (target.host or target.hostaddr)
     return f"{host}:{target.ports}/{database}  {', '.join(parts)}"
-
-
-@contextmanager
-def _opened(target: Target) -> Iterator[tuple[ServerSession, Target]]:
-    """Yield an open session and the one host it reached; say failures as one error."""
-    reached: list[Target] = []
-
-    def open_one() -> Connection:
-        connection = connect(target, verb="doctor")
-        reached.append(pinned(target, connection))
-        return connection
-
-    session = ServerSession(open_one, "pgdyno/doctor/control", is_local=False)
-    try:
-        session.open()
-        if session.version < OLDEST_MAJOR:
-            raise ServerError(
-                f"{target.place} is PostgreSQL {session.version}, older than {OLDEST_MAJOR}.",
-                hint="--scratch examines this host alone",
-            )
-        yield session, reached[-1]
-    except PoolerInThePath:
-        raise ServerError(
-            f"{target.place} is a pooler, not a server: settings made there reach other sessions.",
-            hint="name the server itself with -h and -p",
-        ) from None
-    except psycopg.Error as error:
-        raise failure(target, error) from None
-    finally:
-        session.close()
 
 
 def _on_host(asked: Asked, facts: Facts, first: Glance, *, pid: int, folder: Path | None) -> Facts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from pgdyno.doctor.finding import NO_MONITOR, NO_SERVER, NO_SHELL, Unknown
 from pgdyno.doctor.flush import FlushTimes
@@ -36,6 +37,8 @@ class Facts:
     ram_bytes: int | None = None
     peak: PeakActive | None = None
     flush: FlushTimes | None = None
+    data_folder: Path | None = None
+    postmaster_pid: int | None = None
 
     def on_host(self) -> HostFacts:
         """Return the host's facts. Raises: Unknown from afar."""

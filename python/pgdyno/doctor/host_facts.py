@@ -208,3 +208,9 @@ def _text(path: Path) -> str:
 def own_pid() -> int:
     """Return this process's id."""
     return os.getpid()
+
+
+def parent_pid(pid: int, root: Path = Path("/")) -> int | None:
+    """Return the parent of a process, a backend's being the postmaster; None if it is not seen."""
+    text = _text(root / f"proc/{pid}/stat")
+    return parse_stat(text).parent_pid if ")" in text else None

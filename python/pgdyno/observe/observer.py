@@ -61,17 +61,22 @@ class Observer:
         server: ObservedServer | None,
         folders: Mapping[str, Path] | None = None,
         seed: int = 0,
+        interval_ns: int = SECOND_NS,
+        has_host: bool = True,
     ) -> None:
         """Prepare; nothing is opened before `start`.
 
         Args: run names the sessions, `pgdyno/observe/<run>`; folders are watched for free space,
-        by what lies there; seed draws the gaps between samples of waits.
+        by what lies there; seed draws the gaps between samples of waits; interval_ns stretches or
+        shortens every collector's own interval, of which it replaces one second; has_host False
+        leaves out this host, where it has nothing to do with the server.
         """
         self._notices = Notices(clock, sink)
         self._programs = ProgramsCollector()
         self.cost = OwnCost()
         self._clock, self._sink = clock, sink
         self._began_ns = monotonic_ns()
+        self._interval_ns = interval_ns
         postmaster_pid = server.postmaster_pid if server is not None and server.is_local else None
         host: list[Collector] = [
             CpuCollector(),
@@ -85,7 +90,7 @@ class Observer:
             SpaceCollector(folders or {}),
             self.cost,
         ]
-        self._workers = [self._worker("host", host)]
+        self._workers = [self._worker("host", host if has_host else [self._programs, self.cost])]
         if server is not None:
             self._workers += self._server_workers(server, f"{OWN_PREFIX}{run}", seed)
 
@@ -148,7 +153,12 @@ class Observer:
     ) -> Worker:
         # One grid for all threads, so that rows of one second lie beside each other.
         scheduled = [
-            Scheduled(collector, collector.interval_ns, self._began_ns, gaps)
+            Scheduled(
+                collector,
+                collector.interval_ns * self._interval_ns // SECOND_NS,
+                self._began_ns,
+                gaps,
+            )
             for collector in collectors
         ]
         return Worker(

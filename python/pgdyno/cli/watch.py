@@ -1,0 +1,174 @@
+"""`pgdyno watch`: a server without our load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, speak
+from pgdyno.cli.asked import server_named
+from pgdyno.cli.doctor import sql_text
+from pgdyno.cli.watch_text import text_of
+from pgdyno.doctor.examine import Examination
+from pgdyno.errors import SpecError
+from pgdyno.observe.catalogue import statements as observed
+from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+from pgdyno.run.watch import WatchRequest, WatchShow, watch
+from pgdyno.run.watch_statements import statements
+from pgdyno.run.watch_tally import Gap, Sums, Tally
+from pgdyno.spec.units import duration_ns
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+_SHORTEST_NS = 100_000_000
+_TERMINAL_EVERY_NS = 1_000_000_000
+_PLAIN_EVERY_NS = 10_000_000_000
+
+
+@click.command("watch", short_help="A server without our load.")
+@options.connection
+@click.option("--duration", default="1h", help="How long, such as 90s, 1h (the default), 2d.")
+@click.option("--interval", default="1s", help="Between samples of counters; waits ten times.")
+@click.option("--note", default="", metavar="TEXT", help="Kept with the result.")
+@click.option("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
+@options.output
+def command(**given: Any) -> int:
+    """Watch a server: reads only, two connections, every statement bounded to 2 s.
+
+    Gaps (a restart, a lost network) are shown as gaps. Ctrl-C ends it, and what was seen is kept.
+    """
+    if given["quiet"]:
+        speak.be_quiet()
+    if given["print_sql"]:
+        speak.data(_sql())
+        return 0
+    resolved = server_named(given)
+    if resolved is None:
+        raise SpecError(
+            "watch needs a server to watch, and none was named.",
+            hint="name it with -h, -d or a conninfo",
+        )
+    for warning in resolved.notes:
+        speak.note(f"warning: {warning.message} {warning.hint}")
+    interval_ns = duration_ns(given["interval"], what="--interval")
+    if interval_ns < _SHORTEST_NS:
+        raise SpecError(
+            f"--interval must be at least 100ms, got {given['interval']}.",
+            hint="waits are sampled ten times in each interval as it is",
+        )
+    outcome = watch(
+        WatchRequest(
+            target=resolved.target,
+            duration_ns=duration_ns(given["duration"], what="--duration"),
+            interval_ns=interval_ns,
+            name=given["name"] or f"watch {resolved.target.database}",
+            note=given["note"],
+        ),
+        Store.default(given["store"]),
+        Shown(),
+    )
+    speak.clear_live()
+    document = json.dumps(outcome.document, indent=2, ensure_ascii=False)
+    options.write(text_of(outcome.document), document, given["json_to"])
+    if outcome.error is not None:
+        speak.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
+        return outcome.error.exit_code
+    return 0
+
+
+class Shown(WatchShow):
+    """A live line on a terminal, a line every ten seconds elsewhere; what happens, when it does."""
+
+    def __init__(self) -> None:
+        self._last_ns = 0
+        self._gaps = 0
+        self._resets = 0
+
+    def began(self, examination: Examination, folder: ExperimentFolder) -> None:
+        """Say what is watched, and what is never done there."""
+        speak.note(f"target  {examination.target}")
+        speak.note(
+            f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s;"
+            " creates, resets and writes nothing there"
+        )
+        bad = len(examination.of("bad"))
+        if bad:
+            speak.note(f"doctor: {bad} bad, {len(examination.of('warn'))} doubtful: pgdyno doctor")
+        speak.note(f"result #{folder.number} in {folder.folder}")
+
+    def moved(self, time_ns: int, tally: Tally) -> None:
+        """Show the last seconds; say gaps and resets when they are over."""
+        if tally.gap_count > self._gaps and tally.gaps:
+            self._gaps = tally.gap_count
+            speak.note(_gap_line(tally.gaps[-1]))
+        if tally.reset_count > self._resets:
+            self._resets = tally.reset_count
+            speak.note(f"{_clock(time_ns)} statistics were reset: that sample is left out")
+        every_ns = _TERMINAL_EVERY_NS if speak.is_terminal() else _PLAIN_EVERY_NS
+        if time_ns - self._last_ns < every_ns:
+            return
+        parts = line_parts(tally.look(), tally.connections)
+        if not parts:
+            return
+        self._last_ns = time_ns
+        line = f"{_clock(time_ns)} {'  '.join(parts)}"
+        if speak.is_terminal():
+            speak.live(line)
+        else:
+            speak.note(line)
+
+    def noticed(self, notice: Mapping[str, Any]) -> None:
+        """Say what happened."""
+        hint = f" ({notice['hint']})" if notice["hint"] else ""
+        speak.note(f"{_clock(notice['time_ns'])} {notice['message']}{hint}")
+
+
+def line_parts(recent: Sums, connections: int) -> list[str]:
+    """Return what a line about the last seconds says; what is not known is left out."""
+    parts: list[str] = []
+    if recent.tps is not None:
+        parts.append(f"tps {recent.tps:,.0f}")
+    if (active := recent.active) is not None:
+        parts.append(f"active {active:.2g}/{connections}{_events(recent)}")
+    if (wal := recent.wal_bytes_per_second) is not None:
+        parts.append(f"WAL {wal / 1e6:.1f} MB/s")
+    if (hits := recent.hit_ratio) is not None:
+        parts.append(f"hits {hits:.1%}")
+    return parts
+
+
+def _events(recent: Sums) -> str:
+    shown = recent.by_event.most_common(3)
+    if not shown:
+        return ""
+    texts = [f"{event or 'CPU?'} {count / recent.wait_samples:.2g}" for event, count in shown]
+    rest = recent.by_event.total() - sum(count for _, count in shown)
+    if rest:
+        texts.append(f"other {rest / recent.wait_samples:.2g}")
+    return ": " + ", ".join(texts)
+
+
+def _gap_line(gap: Gap) -> str:
+    return f"{_clock(gap.time_ns)} gap {gap.length_ns / 1e9:.1f} s: nothing was seen"
+
+
+def _clock(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns // 1_000_000_000).strftime("%H:%M:%S")
+
+
+def _sql() -> str:
+    """Return the doctor's statements, with which a watch begins, then the observer's."""
+    parts = [sql_text()]
+    said: set[str] = set()
+    for version in (14, 15, 16, 17, 18):
+        for name, statement in observed(version).items():
+            if statement not in said:
+                said.add(statement)
+                parts.append(f"-- {name}, PostgreSQL {version} and later\n{statement};")
+    for name, statement in statements().items():
+        parts.append(f"-- {name}, before and after\n{statement};")
+    return "\n\n".join(parts)

@@ -1,0 +1,49 @@
+"""One read-only connection of a verb that must not disturb: bounded in time, never at a pooler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from pgdyno.errors import ServerError
+from pgdyno.observe.session import PoolerInThePath, ServerSession
+from pgdyno.server.connect import Connection, connect, failure, pinned
+from pgdyno.server.target import Target
+
+OLDEST_MAJOR = 14
+
+
+@contextmanager
+def read_only(target: Target, verb: str) -> Iterator[tuple[ServerSession, Target]]:
+    """Yield an open session, and the target with the one host it reached.
+
+    Raises: ServerError for a server that cannot be reached or is too old, for a pooler, and for
+    whatever psycopg raises inside.
+    """
+    reached: list[Target] = []
+
+    def open_one() -> Connection:
+        connection = connect(target, verb=verb)
+        reached.append(pinned(target, connection))
+        return connection
+
+    session = ServerSession(open_one, f"pgdyno/{verb}/control", is_local=False)
+    try:
+        session.open()
+        if session.version < OLDEST_MAJOR:
+            raise ServerError(
+                f"{target.place} is PostgreSQL {session.version}, older than {OLDEST_MAJOR}.",
+                hint="older servers can only be loaded, with pgdyno pgbench",
+            )
+        yield session, reached[-1]
+    except PoolerInThePath:
+        raise ServerError(
+            f"{target.place} is a pooler, not a server: settings made there reach other sessions.",
+            hint="name the server itself with -h and -p",
+        ) from None
+    except psycopg.Error as error:
+        raise failure(target, error) from None
+    finally:
+        session.close()

@@ -1,0 +1,197 @@
+"""Telemetry without load: examine, observe until told to stop, add up, keep.
+
+Nothing that happens to the server ends a watch: it leaves a gap. Whatever ends the lab leaves the
+segments that were closed, and a readable one.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from pgdyno.clock import ClockPair, read_pair
+from pgdyno.doctor.examine import Asked, Examination, examine
+from pgdyno.errors import InterruptedByUser, PgdynoError
+from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.process import signals
+from pgdyno.run.watch_document import Watched, document_of, utc
+from pgdyno.run.watch_segments import SEGMENT_NS, Segments
+from pgdyno.run.watch_statements import Calls, read_calls
+from pgdyno.run.watch_tally import Tally
+from pgdyno.server.connect import connect
+from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+_TICK_S = 0.5
+_STATEMENTS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """What to watch, how long and how often."""
+
+    target: Target
+    duration_ns: int
+    interval_ns: int
+    name: str
+    note: str = ""
+    segment_ns: int = SEGMENT_NS
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOutcome:
+    """What was kept; `error` is what ended the watch early."""
+
+    folder: ExperimentFolder
+    document: dict[str, Any]
+    error: PgdynoError | None
+
+
+class WatchShow:
+    """Silent; the command line has one that shows."""
+
+    def began(self, examination: Examination, folder: ExperimentFolder) -> None:
+        """Take note of what is watched."""
+
+    def moved(self, time_ns: int, tally: Tally) -> None:
+        """Take note of what was added up so far; called twice a second."""
+
+    def noticed(self, notice: Mapping[str, Any]) -> None:
+        """Take note of something that happened: time_ns, kind, message, hint."""
+
+
+def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
+    """Watch a server until the time is over or a signal comes.
+
+    Raises: ServerError when it cannot be reached at the beginning; StoreError when no folder can
+    be made. Later troubles are in the outcome, with what was seen until then.
+    """
+    clock = read_pair()
+    examination = examine(Asked(target=request.target, folder=Path("/"), verb="watch"))
+    before = read_calls(request.target)
+    folder = store.create(request.name, "watch")
+    job = _keep_what_was_asked(folder, request, examination, clock)
+    show.began(examination, folder)
+    tally = Tally(request.interval_ns)
+    segments = Segments(folder, job, clock=clock, tally=tally, segment_ns=request.segment_ns)
+    observer = _observer(request, examination, folder, segments, clock)
+    error: PgdynoError | None = None
+    began_ns = clock.now_ns()
+    try:
+        observer.start()
+        _loop(clock, began_ns + request.duration_ns, tally, segments, show)
+    except PgdynoError as seen:
+        error = seen
+    with signals.shielded():
+        observer.stop()
+        error = _closed(segments, error)
+        watched = Watched(
+            tally=tally,
+            asked_ns=request.duration_ns,
+            lasted_ns=clock.now_ns() - began_ns,
+            began_utc=utc(began_ns),
+            is_complete=error is None,
+            is_local=examination.facts.host is not None,
+            version=importlib.metadata.version("pgdyno"),
+            cost=_cost(observer.cost),
+        )
+        dearest = watched.dearest(_STATEMENTS_SHOWN)
+        after = read_calls(request.target, texts_of=dearest) if before.by_statement else Calls()
+        document = document_of(watched, folder, before=before, after=after)
+        folder.write_analysis(document)
+        folder.seal()
+    return WatchOutcome(folder, document, error)
+
+
+def _loop(
+    clock: ClockPair, until_ns: int, tally: Tally, segments: Segments, show: WatchShow
+) -> None:
+    while (rest_ns := until_ns - clock.now_ns()) > 0:
+        signals.sleep(min(_TICK_S, rest_ns / 1e9))
+        for notice in segments.notices():
+            show.noticed(notice)
+        segments.turn()
+        show.moved(clock.now_ns(), tally)
+
+
+def _closed(segments: Segments, error: PgdynoError | None) -> PgdynoError | None:
+    """Close the last segment; return what went wrong first."""
+    try:
+        segments.finish()
+    except PgdynoError as refused:
+        segments.abandon()
+        if error is None or isinstance(error, InterruptedByUser):
+            return refused
+    return error
+
+
+def _observer(
+    request: WatchRequest,
+    examination: Examination,
+    folder: ExperimentFolder,
+    segments: Segments,
+    clock: ClockPair,
+) -> Observer:
+    facts = examination.facts
+    is_local = facts.host is not None
+    folders = {"store": folder.folder}
+    if facts.data_folder is not None:
+        folders["data"] = facts.data_folder
+    name = str(folder.number)
+    return Observer(
+        clock=clock,
+        sink=segments,
+        run=name,
+        server=ObservedServer(
+            connect=lambda: connect(request.target, verb="observe", run=name),
+            database=request.target.database,
+            # Nobody's: a watch has no load of its own.
+            load_application_name=f"pgdyno/watch/{name}/",
+            is_local=is_local,
+            postmaster_pid=facts.postmaster_pid,
+        ),
+        folders=folders,
+        interval_ns=request.interval_ns,
+        has_host=is_local,
+    )
+
+
+def _keep_what_was_asked(
+    folder: ExperimentFolder, request: WatchRequest, examination: Examination, clock: ClockPair
+) -> dict[str, Any]:
+    job = {
+        "verb": "watch",
+        "target": request.target.as_document(),
+        "interval_ns": request.interval_ns,
+        "duration_ns": request.duration_ns,
+    }
+    folder.write_spec(tomli_w.dumps({"watch": {"name": request.name, **job}}))
+    server = examination.facts.server
+    folder.write_facts(
+        {
+            "target_line": examination.target,
+            "settings": {name: one.text for name, one in server.settings.items()}
+            if server is not None
+            else {},
+            "doctor": examination.as_document(),
+        }
+    )
+    if request.note:
+        folder.add_note(clock.now_ns(), request.note)
+    return job
+
+
+def _cost(cost: OwnCost) -> tuple[int, int]:
+    """Return CPU time of the lab's threads and of their backends, ns."""
+    rows = cost.sample(0)
+    return (
+        sum(int(row["cpu_ns"] or 0) for row in rows),
+        sum(int(row["backend_cpu_ns"] or 0) for row in rows),
+    )

@@ -1,0 +1,99 @@
+"""Calls and texts of statements from pg_stat_statements, read once before and once after a watch.
+
+Texts are kept only of the statements that took most time, only as pg_stat_statements normalised
+them, constants that it left in are taken out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from pgdyno.doctor.session import read_only
+from pgdyno.errors import PgdynoError
+from pgdyno.server.target import Target
+
+SCHEMA_SQL = (
+    "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
+    " WHERE e.extname = 'pg_stat_statements'"
+)
+# Without the texts, which lie in a file of their own.
+CALLS_SQL = (
+    "SELECT queryid, sum(calls)::int8, sum(total_exec_time)::float8"
+    " FROM {schema}.pg_stat_statements(false) WHERE queryid IS NOT NULL GROUP BY 1"
+)
+TEXTS_SQL = (
+    "SELECT queryid, min(query) FROM {schema}.pg_stat_statements(true)"
+    " WHERE queryid = ANY(%s) GROUP BY 1"
+)
+_NORMALISED = re.compile(r"(?i)\s*(select|insert|update|delete|merge|with|values)\b")
+_TEXT_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What pg_stat_statements had counted at one moment, by query id: calls and ms."""
+
+    by_statement: dict[int, tuple[int, float]] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
+
+
+def statements(schema: str = "public") -> dict[str, str]:
+    """Return every statement this may send, the extension being in `schema`."""
+    return {
+        "pg_stat_statements": SCHEMA_SQL,
+        "calls of statements": CALLS_SQL.format(schema=schema),
+        "texts of the dearest": TEXTS_SQL.format(schema=schema),
+    }
+
+
+def read_calls(target: Target, *, texts_of: Sequence[int] = ()) -> Calls:
+    """Return calls of all statements, and texts of those named; empty where none are counted.
+
+    Never raises: whatever is wrong with the server, the watch is worth keeping.
+    """
+    try:
+        with read_only(target, "watch") as (session, _):
+            found = session.fetch(SCHEMA_SQL)
+            if not found:
+                return Calls()
+            schema = str(found[0][0])
+            rows = session.fetch(CALLS_SQL.format(schema=schema))
+            calls = {int(query): (int(calls), float(ms)) for query, calls, ms in rows}
+            texts: dict[int, str] = {}
+            if texts_of:
+                sql = TEXTS_SQL.format(schema=schema)
+                for query, text in session.fetch(sql, [list(texts_of)]):
+                    texts[int(query)] = without_constants(str(text))
+            return Calls(calls, texts)
+    except (PgdynoError, psycopg.Error):
+        return Calls()
+
+
+def grown(before: Calls, after: Calls, query_id: int) -> tuple[int, float] | None:
+    """Return calls and ms a call between two readings; None where counting began again."""
+    if query_id not in after.by_statement:
+        return None
+    calls, ms = after.by_statement[query_id]
+    calls_before, ms_before = before.by_statement.get(query_id, (0, 0.0))
+    if calls <= calls_before or ms < ms_before:
+        return None
+    return calls - calls_before, (ms - ms_before) / (calls - calls_before)
+
+
+def without_constants(text: str) -> str:
+    """Return a statement on one line that shows nobody's data.
+
+    Utility statements are not normalised by the server: of them the first two words remain.
+    """
+    line = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL).split())
+    if not _NORMALISED.match(line):
+        words = line.rstrip(";").split()
+        return " ".join(words[:2]).split("'")[0] + (" ..." if len(words) > 2 else "")
+    line = re.sub(r"'(?:[^']|'')*'", "'?'", line)
+    line = re.sub(r"\$(\w*)\$.*?\$\1\$", "'?'", line)
+    return line if len(line) <= _TEXT_CHARACTERS else line[: _TEXT_CHARACTERS - 4] + " ..."

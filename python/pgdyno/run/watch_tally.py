@@ -1,0 +1,166 @@
+"""Adds up what a watch sees, sample by sample, in bounded memory; never a row is kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgdyno.observe.sql.database import COUNTER_NAMES
+
+# Beyond these the rest is added up under one name.
+_STATEMENTS_MAX = 2000
+_GAPS_KEPT = 500
+# A sample this many intervals late leaves a gap, whatever the reason.
+_GAP_INTERVALS = 3
+# Collectors whose every sample is one statement of ours.
+OWN_STATEMENTS = ("database", "wal", "checkpointer", "waits")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Time in which nothing was seen; `time_ns` is its end."""
+
+    time_ns: int
+    length_ns: int
+
+
+@dataclass(slots=True)
+class Sums:
+    """What a span of time added up to. Waits are counts of sessions over samples."""
+
+    span_ns: int = 0
+    transactions: int = 0
+    blocks_hit: int = 0
+    blocks_read: int = 0
+    wal_bytes: int = 0
+    wal_span_ns: int = 0
+    wait_samples: int = 0
+    by_event: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def tps(self) -> float | None:
+        """Return transactions a second, committed on the whole server; None before a second."""
+        return self.transactions / (self.span_ns / 1e9) if self.span_ns else None
+
+    @property
+    def active(self) -> float | None:
+        """Return the mean number of sessions at work."""
+        return self.by_event.total() / self.wait_samples if self.wait_samples else None
+
+    @property
+    def wal_bytes_per_second(self) -> float | None:
+        """Return the rate of WAL."""
+        return self.wal_bytes / (self.wal_span_ns / 1e9) if self.wal_span_ns else None
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """Return the share of blocks found in shared_buffers."""
+        total = self.blocks_hit + self.blocks_read
+        return self.blocks_hit / total if total else None
+
+
+class Tally:
+    """Totals since the beginning, and those since somebody last looked.
+
+    Called from the observer's threads, and by whoever reads stored samples again.
+    """
+
+    def __init__(self, interval_ns: int) -> None:
+        self._lock = threading.Lock()
+        self._late_ns = _GAP_INTERVALS * max(interval_ns, 1_000_000_000)
+        self._database: dict[str, int] = {}
+        self._wal: Row = {}
+        self._own_queries = 0
+        self._recent = Sums()
+        self.total = Sums()
+        self.by_statement: dict[int, Counter[str]] = {}
+        self.gaps: list[Gap] = []
+        self.gap_count = 0
+        self.reset_count = 0
+        self.peak_sessions = 0
+        self.connections = 0
+        self.began_ns = 0
+        self.ended_ns = 0
+
+    def take(self, collector: str, rows: Sequence[Row]) -> None:
+        """Add the rows of one sample."""
+        if not rows:
+            return
+        with self._lock:
+            self._own_queries += collector in OWN_STATEMENTS
+            if collector == "database":
+                self._take_database(rows)
+            elif collector == "wal":
+                self._take_wal(rows[0])
+            elif collector == "waits":
+                self._take_waits(rows)
+
+    def look(self) -> Sums:
+        """Return what was added since the last look."""
+        with self._lock:
+            recent, self._recent = self._recent, Sums()
+            return recent
+
+    @property
+    def seen_ns(self) -> int:
+        """Return the time that was seen, gaps left out."""
+        return self.total.span_ns
+
+    def _take_database(self, rows: Sequence[Row]) -> None:
+        now = {name: sum(int(row[name]) for row in rows) for name in COUNTER_NAMES}
+        time_ns, interval_ns = int(rows[0]["time_ns"]), int(rows[0]["interval_ns"])
+        now |= {"time_ns": time_ns, "own": self._own_queries}
+        now["reset_ns"] = max(int(row["stats_reset_ns"]) for row in rows)
+        before, self._database = self._database, now
+        self.connections = sum(int(row["connections"]) for row in rows)
+        self.began_ns, self.ended_ns = self.began_ns or time_ns, time_ns
+        if not before:
+            return
+        elapsed_ns = time_ns - before["time_ns"]
+        if interval_ns == 0 or interval_ns > self._late_ns:
+            self.gap_count += 1
+            self.gaps = [*self.gaps[-_GAPS_KEPT:], Gap(time_ns, elapsed_ns)]
+            return
+        grown = {name: now[name] - before[name] for name in COUNTER_NAMES}
+        if now["reset_ns"] != before["reset_ns"] or min(grown.values()) < 0:
+            self.reset_count += 1
+            return
+        # Each of our own statements is a transaction, too.
+        own = now["own"] - before["own"]
+        for sums in (self.total, self._recent):
+            sums.span_ns += elapsed_ns
+            sums.transactions += max(0, grown["xact_commit"] - own)
+            sums.blocks_hit += grown["blks_hit"]
+            sums.blocks_read += grown["blks_read"]
+
+    def _take_wal(self, row: Row) -> None:
+        before, self._wal = self._wal, row
+        if not before or not row["interval_ns"]:
+            return
+        grown = int(row["position_bytes"]) - int(before["position_bytes"])
+        if grown < 0:
+            return  # Another timeline: a standby took over.
+        for sums in (self.total, self._recent):
+            sums.wal_bytes += grown
+            sums.wal_span_ns += int(row["time_ns"]) - int(before["time_ns"])
+
+    def _take_waits(self, rows: Sequence[Row]) -> None:
+        active = 0
+        for row in rows:
+            if row["backend_type"] != "client backend" or row["state"] != "active":
+                continue
+            count, event, statement = int(row["count"]), str(row["wait_event"]), row["query_id"]
+            active += count
+            for sums in (self.total, self._recent):
+                sums.by_event[event] += count
+            known = self.by_statement
+            place = statement if statement in known or len(known) < _STATEMENTS_MAX else 0
+            known.setdefault(place, Counter())[event] += count
+        for sums in (self.total, self._recent):
+            sums.wait_samples += 1
+        self.peak_sessions = max(self.peak_sessions, active)

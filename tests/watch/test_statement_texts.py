@@ -1,0 +1,40 @@
+"""Texts of statements as results keep them: no constants, no secrets, one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.run.watch_statements import Calls, grown, without_constants
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("UPDATE a SET b = b + $1\n WHERE c = $2", "UPDATE a SET b = b + $1 WHERE c = $2"),
+        ("select 'O''Hara', 'x' from t", "select '?', '?' from t"),
+        ("SELECT $q$secret$q$ || $$other$$", "SELECT '?' || '?'"),
+        ("SELECT 1 -- for 4711\n", "SELECT 1"),
+        ("/* user=bob */ SELECT 1", "SELECT 1"),
+        ("COMMIT", "COMMIT"),
+        ("ALTER ROLE bob PASSWORD 'secret'", "ALTER ROLE ..."),
+        ("CREATE USER'x'", "CREATE USER"),
+        ("COPY t FROM STDIN;", "COPY t ..."),
+    ],
+)
+def test_a_text_shows_nobodys_data(text: str, kept: str) -> None:
+    assert without_constants(text) == kept
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(without_constants("SELECT " + "a, " * 500)) == 300
+
+
+def test_calls_between_two_readings_are_counted_with_their_time() -> None:
+    before, after = Calls({1: (10, 50.0), 3: (5, 5.0)}), Calls({1: (30, 150.0), 2: (4, 8.0)})
+    assert grown(before, after, 1) == (20, 5.0)
+    assert grown(before, after, 2) == (4, 2.0)
+    assert grown(before, after, 3) is None
+
+
+def test_calls_that_were_reset_are_not_known() -> None:
+    assert grown(Calls({1: (10, 50.0)}), Calls({1: (3, 1.0)}), 1) is None

@@ -1,0 +1,120 @@
+"""What a watch adds up: transactions, waits, gaps and resets, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.watch.samples import SECOND_NS, database, nobody, wait, waits, wal
+
+from pgdyno.cli.watch import line_parts
+from pgdyno.run import watch_tally
+from pgdyno.run.watch_document import sentence
+from pgdyno.run.watch_tally import Gap, Tally
+
+
+def tally() -> Tally:
+    return Tally(SECOND_NS)
+
+
+def test_transactions_of_the_whole_server_are_counted_without_our_own() -> None:
+    seen = tally()
+    seen.take("database", database(1, 1000))
+    # Ten samples of waits and one of the databases: eleven transactions of ours.
+    for _ in range(10):
+        seen.take("waits", nobody())
+    seen.take("database", database(2, 1111))
+    assert seen.total.transactions == 100
+    assert seen.total.tps == 100.0
+    assert seen.connections == 12
+
+
+def test_a_gap_is_counted_as_a_gap_and_not_as_slowness() -> None:
+    seen = tally()
+    seen.take("database", database(1, 0))
+    seen.take("database", database(2, 101))
+    seen.take("database", database(11, 9000, interval=0))
+    seen.take("database", database(12, 9101))
+    assert seen.total.tps == 100.0
+    assert seen.gaps == [Gap(11 * SECOND_NS, 9 * SECOND_NS)]
+    assert seen.seen_ns == 2 * SECOND_NS
+
+
+def test_a_sample_that_comes_far_too_late_leaves_a_gap() -> None:
+    seen = tally()
+    seen.take("database", database(1, 0))
+    seen.take("database", database(9, 801, interval=8))
+    assert seen.gap_count == 1
+    assert seen.total.tps is None
+
+
+@pytest.mark.parametrize("after", [database(2, 5), database(2, 2000, stats_reset_ns=7)])
+def test_an_interval_with_a_reset_is_left_out_and_counted(after: list[dict[str, int]]) -> None:
+    seen = tally()
+    seen.take("database", database(1, 1000))
+    seen.take("database", after)
+    assert (seen.reset_count, seen.total.transactions, seen.gap_count) == (1, 0, 0)
+
+
+def test_sessions_at_work_are_a_mean_over_samples_with_nobody_counted() -> None:
+    seen = tally()
+    seen.take("waits", waits(("IO:WALSync", 1, 3), ("", 2, 1)))
+    seen.take("waits", nobody())
+    assert seen.total.wait_samples == 2
+    assert seen.total.active == 2.0
+    assert seen.peak_sessions == 4
+    assert seen.by_statement == {1: Counter({"IO:WALSync": 3}), 2: Counter({"": 1})}
+
+
+def test_sessions_that_are_not_at_work_are_left_out() -> None:
+    idle = wait("Client:ClientRead", 1, 9, state="idle in transaction")
+    other = wait("IO:DataFileRead", 0, 2, backend_type="autovacuum worker")
+    seen = tally()
+    seen.take("waits", [idle, other])
+    assert seen.total.active == 0.0
+
+
+def test_wal_is_counted_by_its_position_and_a_new_timeline_is_left_out() -> None:
+    seen = tally()
+    for second, position in ((1, 0), (2, 3_000_000), (3, 1_000), (4, 3_001_000)):
+        seen.take("wal", wal(second, position))
+    assert seen.total.wal_bytes == 6_000_000
+    assert seen.total.wal_bytes_per_second == 3_000_000.0
+
+
+def test_statements_and_gaps_are_kept_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_tally, "_STATEMENTS_MAX", 10)
+    monkeypatch.setattr(watch_tally, "_GAPS_KEPT", 5)
+    seen = tally()
+    for number in range(1, 200):
+        seen.take("waits", waits(("", number, 1)))
+        seen.take("database", database(number, 0, interval=0))
+    assert len(seen.by_statement) == 11
+    assert sum(one.total() for one in seen.by_statement.values()) == 199
+    assert (len(seen.gaps), seen.gap_count) == (6, 198)
+
+
+def test_a_look_shows_only_what_is_new() -> None:
+    seen = tally()
+    seen.take("database", database(1, 0))
+    seen.take("database", database(2, 11, blks_hit=9, blks_read=1))
+    seen.take("waits", waits(("", 1, 2), ("Lock:tuple", 1, 1), ("A:b", 1, 1), ("C:d", 1, 1)))
+    seen.take("wal", wal(1, 0))
+    seen.take("wal", wal(2, 2_000_000))
+    assert line_parts(seen.look(), 12) == [
+        "tps 10",
+        "active 5/12: CPU? 2, Lock:tuple 1, A:b 1, other 1",
+        "WAL 2.0 MB/s",
+        "hits 90.0%",
+    ]
+    assert line_parts(seen.look(), 12) == []
+
+
+def test_the_sentence_says_when_nothing_was_seen() -> None:
+    seen = tally()
+    assert sentence(seen) == "nothing was seen"
+    seen.take("database", database(1, 0))
+    seen.take("database", database(2, 1001))
+    seen.take("waits", waits(("", 1, 3)))
+    seen.take("database", database(9, 2000, interval=0))
+    assert sentence(seen) == "1,000 tps, 3 sessions at work on average, at most 3; 1 gap"
