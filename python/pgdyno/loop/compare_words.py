@@ -51,6 +51,9 @@ def _standing_words(experiment: Experiment, standing: Standing) -> str:
         return f"{change}, decided"
     if standing.left_ns is None:
         return f"{change}, cannot tell yet"
+    if not standing.is_within_budget:
+        needed = duration_text(standing.left_ns)
+        return f"{change}, would need {needed}, more than the budget leaves"
     return f"{change}, decided in about {duration_text(standing.left_ns)}"
 
 

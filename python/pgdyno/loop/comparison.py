@@ -326,7 +326,7 @@ def comparison_sentence(found: CompareFindings) -> str:
     if found.effects:
         words.append(_effects_sentence(found))
     words += [
-        f"Variant {one.name} cannot start: {one.cannot_start.rstrip('.')}."
+        f"Variant {one.name} cannot be measured: {one.cannot_start.rstrip('.')}."
         for one in found.variants
         if one.cannot_start
     ]

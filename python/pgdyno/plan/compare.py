@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,7 +40,8 @@ class Standing:
     """Where one variant stands against the reference.
 
     `ratios`: log(variant / reference) of each round that visited both. `left_ns`: how much longer
-    it will take if things stay as they are, None when that cannot be foreseen.
+    it will take if things stay as they are, None when that cannot be foreseen; `is_within_budget`:
+    whether the budget leaves that much.
     """
 
     variant: int
@@ -49,6 +50,7 @@ class Standing:
     comparison: Comparison | None
     is_settled: bool
     left_ns: int | None = None
+    is_within_budget: bool = True
 
 
 def next_run(
@@ -87,10 +89,17 @@ def standings(
     variants = usable(experiment, excluded)
     if len(variants) < 2:
         return ()
+    design = experiment.design
+    assert isinstance(design, CompareDesign)
     cost_ns = _round_ns(history)
-    return tuple(
+    room_ns = design.budget_ns - sum(measured.took_ns for measured in history)
+    found = [
         _standing(experiment, history, variants, variant, cost_ns=cost_ns)
         for variant in variants[1:]
+    ]
+    return tuple(
+        replace(one, is_within_budget=one.left_ns is None or one.left_ns <= room_ns)
+        for one in found
     )
 
 
@@ -102,12 +111,16 @@ def runs_expected(
     least = len(variants) * (SEQUENTIAL_PAIRS_MIN + int(experiment.workload.warmup_ns is None))
     if not rounds(history):
         return least
-    left = 0
-    for standing in standings(experiment, history, excluded):
-        if standing.comparison is not None and not standing.is_settled:
-            more = _pairs_left(experiment, standing.ratios, len(variants))
-            left = max(left, 1 if more is None else more)
-    return max(least, len(history) + 2 * left)
+    design = experiment.design
+    assert isinstance(design, CompareDesign)
+    found = [one for one in standings(experiment, history, excluded) if not one.is_settled]
+    if not found:
+        return len(history)
+    cost_ns = max(_round_ns(history), 1)
+    room_ns = design.budget_ns - sum(measured.took_ns for measured in history)
+    # What cannot be foreseen takes the whole budget.
+    left_ns = min(room_ns, max(room_ns if one.left_ns is None else one.left_ns for one in found))
+    return max(least, len(history) + (1 + len(found)) * (max(left_ns, 0) // cost_ns))
 
 
 def _taking_part(

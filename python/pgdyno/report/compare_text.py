@@ -49,7 +49,7 @@ def _verdicts(findings: ExperimentFindings, found: CompareFindings) -> Iterator[
         yield from row_lines("verdict", contrast.sentence)
     for variant in found.variants:
         if variant.cannot_start:
-            yield from row_lines("cannot start", f"{variant.name}: {variant.cannot_start}")
+            yield from row_lines("left out", f"{variant.name}: {variant.cannot_start}")
 
 
 def _variants(found: CompareFindings) -> Iterator[str]:
