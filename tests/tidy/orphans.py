@@ -13,7 +13,8 @@ from tests.tidy.source import Source
 # Where the outside world comes in.
 ENTRY_MODULES = {"pgdyno.cli.main", "pgdyno"}
 RUST_ROOTS = re.compile(
-    r"(.*/)?(src/(lib|main)|build|src/bin/\w+|(tests|benches|examples)/\w+)\.rs$"
+    r"(.*/)?(src/(lib|main)|build|src/bin/\w+"
+    r"|(tests|benches|examples|fuzz_targets)/(\w+/main|\w+))\.rs$"
 )
 
 

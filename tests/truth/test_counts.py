@@ -128,6 +128,18 @@ def test_without_retries_a_serialization_failure_is_a_failure(
     assert end.summary.counts.retries == 0
 
 
+def test_a_load_that_only_fails_ends_itself(null_server: StartNullServer, engine: Engine) -> None:
+    server = null_server("--error-every", "1:22012", "--service-us", "1000")
+    end = engine(load_job(server.target, ONE, clients=2, measure_s=30))
+    [failure] = end.failures
+    assert failure.kind == "too_many_failures"
+    assert failure.hint
+    assert end.exit_code == 2
+    assert end.summary.ending == "aborted"
+    assert end.summary.failures["22012"] == end.summary.counts.failed > 0
+    assert end.summary.transactions_committed_all_phases == 0
+
+
 def test_a_lost_connection_is_counted_and_made_again(
     null_server: StartNullServer, engine: Engine
 ) -> None:
