@@ -10,6 +10,7 @@ from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.engine_process import Engine, load_job
 from tests.postgres.test_money import await_no_backends
 
+from pgdyno.engine.records import Interval
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -26,8 +27,9 @@ def test_missing_tables_stop_the_run_before_any_load(
     assert "pgbench_" in failure.message
     assert "init" in failure.hint
     assert end.exit_code == 2
-    phases = {record.phase for record in end.records if record.record in ("interval", "phase")}
-    assert phases <= {"connect", "prepare"}
+    loaded = [r for r in end.records if isinstance(r, Interval) and r.phase in ("warm", "measure")]
+    assert loaded == []
+    assert end.summary.counts.scheduled == 0
     assert end.summary.ending == "aborted"
 
 

@@ -153,7 +153,7 @@ def check_job(job: Job) -> tuple[ScriptShape, ...]:
         records = [parse_record(line) for line in checker.stdout.read().splitlines()]
     for record in records:
         if isinstance(record, Failure):
-            raise SpecError(record.message, hint=record.hint)
+            raise SpecError(record.message, hint=record.hint or "correct that line of the script")
     for record in records:
         if isinstance(record, Hello):
             return record.scripts
