@@ -125,6 +125,7 @@ def facts(**changes: Any) -> Facts:
         wal=PLACE,
         ram_bytes=28 * GB,
         peak=PeakActive(0, "now"),
+        others_active=0,
         flush=FLUSH,
     )
     return replace(whole, **changes)

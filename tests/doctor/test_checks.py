@@ -283,7 +283,7 @@ CASES: list[tuple[str, Verdict, Facts, str]] = [
     ("random_page_cost", "warn", with_disk(is_rotational=True), "1.1 on a rotating disk"),
     ("random_page_cost", "unknown", with_disk(is_rotational=None), "not known"),
     ("other_load", "good", facts(), "nobody"),
-    ("other_load", "warn", facts(peak=PeakActive(5, "now")), "at most 5 sessions"),
+    ("other_load", "warn", facts(others_active=5), "5 sessions of others"),
     ("other_load", "unknown", UNSEEN, "without pg_monitor"),
     ("maintenance", "good", facts(), "no vacuum"),
     ("maintenance", "warn", with_answers(progress=(2, 0, 1)), "2 vacuum, 1 base backup"),

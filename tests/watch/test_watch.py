@@ -280,7 +280,13 @@ def test_the_time_that_was_asked_for_ends_it_with_0(
     assert re.search(
         r"^done        \d of 2 s seen; our cost .* of a server core; \d", said.out, re.M
     )
-    assert json.loads((tmp_path / "w.json").read_text())["is_complete"] is True
+    document = json.loads((tmp_path / "w.json").read_text())
+    assert document["is_complete"] is True
+    document["sessions_at_work"]["peak"] = 61
+    (kept,) = pgdyno.store.glob("*/analysis.json")
+    kept.write_text(json.dumps(document))
+    examined = pgdyno("doctor", *place(pg15.target), "--all").out
+    assert "61 active (watch #1) x 4.0 MB" in " ".join(examined.split())
 
 
 def test_watch_without_a_server_asks_for_one(pgdyno: Command) -> None:

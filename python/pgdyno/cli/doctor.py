@@ -14,8 +14,10 @@ from pgdyno.cli.asked import server_named
 from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.text import grants_text, text_of
+from pgdyno.run.watch_stored import peak_seen
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.spec.units import size_bytes
+from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
@@ -30,6 +32,7 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 @click.option("--grants", is_flag=True, help="Statements that give the role what it lacks.")
 @click.option("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
 @click.option("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
+@options.store_option
 @options.json_option
 def command(**given: Any) -> int:
     """Examine a server, its settings and its host; without a server this host alone.
@@ -49,6 +52,7 @@ def command(**given: Any) -> int:
             folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
             ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,
             flush_folder=given["flush"],
+            peak=peak_seen(Store.default(given["store"]), resolved.target) if resolved else None,
         )
     )
     if given["grants"]:

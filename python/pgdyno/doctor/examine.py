@@ -93,6 +93,7 @@ def examine(asked: Asked) -> Examination:
             server=seen,
             ram_bytes=asked.ram_bytes,
             peak=max(known, key=lambda peak: peak.sessions),
+            others_active=now.sessions,
         )
         pid = session.backend_pid
         if target.is_loopback and is_backend_here(pid, target):

@@ -27,7 +27,8 @@ class Facts:
     """One server and the host it runs on.
 
     `host`, `data` and `wal` are None unless this process runs on that host. `ram_bytes` is the
-    server's memory, as seen or as told by the person.
+    server's memory, as seen or as told by the person. `others_active` were at work just now, `peak`
+    may have been seen earlier.
     """
 
     host: HostFacts | None = None
@@ -36,6 +37,7 @@ class Facts:
     wal: Place | None = None
     ram_bytes: int | None = None
     peak: PeakActive | None = None
+    others_active: int | None = None
     flush: FlushTimes | None = None
     data_folder: Path | None = None
     postmaster_pid: int | None = None

@@ -100,7 +100,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             is_complete=error is None,
             is_local=examination.facts.host is not None,
             version=importlib.metadata.version("pgdyno"),
-            cost=_cost(observer.cost),
+            cost_ns=_cost(observer.cost),
         )
         dearest = watched.dearest(_STATEMENTS_SHOWN)
         after = read_calls(request.target, texts_of=dearest) if before.by_statement else Calls()

@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What was added up, and what it cost. `cost` is CPU ns here, and of our backends there."""
+    """What was added up. `cost_ns` is our CPU time here, and of our backends there."""
 
     tally: Tally
     asked_ns: int
@@ -30,7 +30,7 @@ class Watched:
     is_complete: bool
     is_local: bool
     version: str
-    cost: tuple[int, int] | None
+    cost_ns: tuple[int, int] | None
 
     def dearest(self, count: int) -> list[int]:
         """Return the query ids that took most time, known ones only."""
@@ -140,9 +140,9 @@ def _events(waits: Counter[str], samples: int, count: int) -> list[Document]:
 
 
 def _cost(watched: Watched) -> Document | None:
-    if watched.cost is None or not watched.lasted_ns:
+    if watched.cost_ns is None or not watched.lasted_ns:
         return None
-    lab_ns, backend_ns = watched.cost
+    lab_ns, backend_ns = watched.cost_ns
     return {
         "lab_cores": lab_ns / watched.lasted_ns,
         "server_cores": backend_ns / watched.lasted_ns if watched.is_local else None,

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import heapq
+import tomllib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from pgdyno.doctor.facts import PeakActive
 from pgdyno.run.watch_document import Document, Watched, document_of, utc
 from pgdyno.run.watch_statements import Calls
 from pgdyno.run.watch_tally import OWN_STATEMENTS, Row, Tally
+from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
+
+_SAME_SERVER = ("host", "port", "database")
 
 
 def document_again(folder: ExperimentFolder) -> Document:
@@ -35,7 +41,7 @@ def document_again(folder: ExperimentFolder) -> Document:
         is_complete=False,
         is_local=False,
         version="",
-        cost=None,
+        cost_ns=None,
     )
     return document_of(watched, folder, before=Calls(), after=Calls())
 
@@ -49,5 +55,23 @@ def _samples(run: StoredRun, collector: str) -> Iterator[tuple[int, str, list[Ro
     starts = np.flatnonzero(np.diff(arrays["time_ns"], prepend=-1))
     ends = [*starts[1:].tolist(), len(arrays["time_ns"])]
     for start, end in zip(starts.tolist(), ends, strict=True):
-        rows = [{name: values[row] for name, values in lists.items()} for row in range(start, end)]
+        rows: list[Row] = [
+            {name: values[row] for name, values in lists.items()} for row in range(start, end)
+        ]
         yield lists["time_ns"][start], collector, rows
+
+
+def peak_seen(store: Store, target: Target) -> PeakActive | None:
+    """Return the most sessions at work that the last watch of this server and database saw."""
+    wanted = target.as_document()
+    for listed in reversed(store.list()):
+        if listed.verb != "watch":
+            continue
+        folder = ExperimentFolder(listed.folder)
+        asked = tomllib.loads(folder.spec()).get("watch", {}).get("target", {})
+        analysis = folder.analysis()
+        if analysis is None or any(asked.get(key) != wanted[key] for key in _SAME_SERVER):
+            continue
+        peak = int(analysis["sessions_at_work"]["peak"])
+        return PeakActive(peak, f"watch #{listed.number}")
+    return None

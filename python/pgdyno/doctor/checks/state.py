@@ -15,11 +15,13 @@ _WRAP_XIDS = 1 << 31
 def other_load(facts: Facts) -> Judgement:
     """Sessions of others at work during the look."""
     facts.on_watched_server()
-    if facts.peak is None:
-        raise Unknown("how many sessions work at one time was not seen")
-    seen = f"at most {facts.peak.sessions} sessions of others at work ({facts.peak.source})"
-    if facts.peak.sessions:
-        return warn(seen, "measure when nobody works, or state it beside the result")
+    if facts.others_active is None:
+        raise Unknown("the sessions at work were not counted")
+    if facts.others_active:
+        return warn(
+            f"{facts.others_active} sessions of others at work",
+            "measure when nobody works, or state it beside the result",
+        )
     return good("nobody else at work")
 
 
