@@ -59,7 +59,7 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    /// Read the body of an ErrorResponse; what is missing stays empty, what is unknown is passed over.
+    /// Read the body of an ErrorResponse; what is missing stays empty, what is unknown is skipped.
     pub fn parse(body: &[u8]) -> ServerError {
         let mut error = ServerError {
             severity: String::new(),

@@ -39,8 +39,8 @@ impl Framer {
     /// The next whole message in `input`, which is shortened by what was taken; `None` = more bytes
     /// are needed, and all of `input` was taken.
     ///
-    /// A message for whose tag `skip` says true is returned, without its body, as soon as its header
-    /// is there, and walked over without being stored.
+    /// A message for whose tag `skip` says true is returned, without its body, as soon as its
+    /// header is there, and walked over without being stored.
     #[inline]
     pub fn next<'f, 'i: 'f>(
         &'f mut self,
@@ -195,17 +195,23 @@ mod tests {
         found
     }
 
+    fn any_tag() -> impl Strategy<Value = u8> {
+        prop::sample::select(b"DCZETS".to_vec())
+    }
+
+    fn any_body() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), 0..40)
+    }
+
     proptest! {
         #[test]
         fn messages_are_the_same_however_the_network_cuts_them(
-            bodies in prop::collection::vec(
-                (prop::sample::select(b"DCZETS".to_vec()), prop::collection::vec(any::<u8>(), 0..40)),
-                0..12,
-            ),
+            bodies in prop::collection::vec((any_tag(), any_body()), 0..12),
             sizes in prop::collection::vec(1_usize..20, 1..40),
             rows_skipped in any::<bool>(),
         ) {
-            let bytes: Vec<u8> = bodies.iter().flat_map(|(tag, body)| message(*tag, body)).collect();
+            let whole = bodies.iter().flat_map(|(tag, body)| message(*tag, body));
+            let bytes: Vec<u8> = whole.collect();
             let mut pieces = Vec::new();
             let mut rest = bytes.as_slice();
             for size in sizes.iter().cycle() {

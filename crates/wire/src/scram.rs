@@ -228,6 +228,8 @@ mod tests {
         assert!(answer.starts_with(&format!("c={header},r=")));
     }
 
-    const EXPECTED_ANSWER: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=qvT2SWdEH5Q06albL+hjSYuUhCG7VndFyzIb7CK4n9k=";
+    const EXPECTED_ANSWER: &str = "c=biws,\
+        r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+        p=qvT2SWdEH5Q06albL+hjSYuUhCG7VndFyzIb7CK4n9k=";
     const EXPECTED_LAST: &str = "v=3HO6Qt1M4MKJrmlKaoOqLAI0/0TV0HZe7J9H3MBtSOg=";
 }

@@ -83,6 +83,9 @@ pub enum PhaseEvent {
 }
 
 /// What happened in the `interval_ns` before `time_ns`, over all threads.
+///
+/// Counts are of the events of that time, whichever phase their transactions belong to: in an open
+/// loop, transactions of the measured phase also end in the drain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     pub time_ns: u64,
@@ -141,6 +144,9 @@ pub enum Measured {
 }
 
 /// A distribution over the `interval_ns` before `time_ns`; buckets by the formula of `bucket.rs`.
+///
+/// `phase` is the one the transactions belong to, so those of the measured phase add up to the
+/// summary's, bucket by bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Histogram {
     pub time_ns: u64,
@@ -153,7 +159,7 @@ pub struct Histogram {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
     pub measured: Measured,
-    /// Index into `hello.scripts`; absent = over all scripts.
+    /// Index into `hello.scripts`; absent = over all scripts, which is all there is of one script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<u32>,
     /// Index into the script's statements.
@@ -253,7 +259,8 @@ pub struct Summary {
     pub counts: Counts,
     pub transactions_committed_all_phases: u64,
     pub scripts: Vec<ScriptCounts>,
-    /// Failed transactions by SQLSTATE; `08000` when the connection was lost, `XX` + word otherwise.
+    /// Failed transactions by SQLSTATE: `08000` when the connection was lost and the server gave
+    /// no other reason, `XX` + word when the script was at fault.
     pub failures: BTreeMap<String, u64>,
     pub distributions: Vec<Distribution>,
     /// Age of each transaction that had not ended when the drain ended, at most 10,000.

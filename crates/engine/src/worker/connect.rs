@@ -368,7 +368,8 @@ fn refusal(fault: &Fault, address: &Address, plan: &crate::plan::Plan) -> Refusa
                 SqlState::TOO_MANY_CONNECTIONS => (
                     ErrorKind::TooManyConnections,
                     format!(
-                        "the load needs {} connections: raise max_connections, or use fewer clients",
+                        "the load needs {} connections: raise max_connections, or use fewer \
+                         clients",
                         plan.client_count()
                     ),
                 ),
