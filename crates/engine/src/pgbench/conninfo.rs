@@ -86,8 +86,11 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
     let password = get("password", "PGPASSWORD")
         .or_else(|| password_file(get("passfile", "PGPASSFILE"), &hosts[0], &database, &user));
     let application_name = get("application_name", "PGAPPNAME").unwrap_or("pgbench".into());
+    // As libpq: a Unix socket needs no TLS, whatever is asked for.
+    let is_local = hosts.iter().all(|host| host.host.starts_with('/'));
+    let asked = sslmode(get("sslmode", "PGSSLMODE"))?;
     Ok(Target {
-        sslmode: sslmode(get("sslmode", "PGSSLMODE"))?,
+        sslmode: if is_local { SslMode::Disable } else { asked },
         options: start_up(&get),
         hosts,
         user,

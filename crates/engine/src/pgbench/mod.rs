@@ -15,6 +15,7 @@ mod say;
 mod scripts;
 mod seed;
 mod stats;
+mod values;
 mod witness;
 
 use std::io::{self, Write};

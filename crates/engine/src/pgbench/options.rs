@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use super::getopt::{self, Code, LongOption};
 use super::say::{Fault, fault};
 use super::scripts::{Chosen, add_builtin, add_file};
+use super::values::{
+    bounded, init_steps, integer, leading_integer, partition_method, positive, protocol,
+};
 use crate::contract::job::{PartitionMethod, Protocol};
 
 const SHORT: &str = "b:c:Cd:D:f:F:h:iI:j:lL:M:nNp:P:qrR:s:St:T:U:v";
@@ -382,77 +385,5 @@ impl Options {
             "an unlimited number of transaction tries can only be used with --latency-limit or a \
              duration (-T)",
         )
-    }
-}
-
-fn integer(value: &str, option: &str, least: u32) -> Result<u32, Fault> {
-    bounded(value, option, least, i32::MAX as u32)
-}
-
-/// As `option_parse_int` of PostgreSQL's programs.
-fn bounded(value: &str, option: &str, least: u32, most: u32) -> Result<u32, Fault> {
-    let text = value.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
-    let text = text.trim_end_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(fault(format!("invalid value \"{value}\" for option {option}")));
-    }
-    match text.parse::<i64>() {
-        Ok(number) if (i64::from(least)..=i64::from(most)).contains(&number) => Ok(number as u32),
-        _ => Err(fault(format!("{option} must be in range {least}..{most}"))),
-    }
-}
-
-/// As C's `atof`, of which only values above 0 are accepted.
-fn positive(value: &str, complaint: &str) -> Result<f64, Fault> {
-    let text = value.trim_start();
-    let longest = (1..=text.len())
-        .rev()
-        .filter(|&end| text.is_char_boundary(end))
-        .find_map(|end| text[..end].parse::<f64>().ok());
-    match longest {
-        Some(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err(fault(format!("{complaint}: \"{value}\""))),
-    }
-}
-
-/// As C's `atoi`.
-fn leading_integer(value: &str) -> i64 {
-    let text = value.trim_start();
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let end = digits.bytes().take_while(u8::is_ascii_digit).count();
-    sign * digits[..end].parse::<i64>().unwrap_or(0)
-}
-
-fn init_steps(value: &str) -> Result<String, Fault> {
-    if value.is_empty() {
-        return Err(fault("no initialization steps specified"));
-    }
-    match value.chars().find(|step| !"dtgGvpf ".contains(*step)) {
-        None => Ok(value.into()),
-        Some(step) => Err(fault(format!("unrecognized initialization step \"{step}\""))
-            .detail("Allowed step characters are: \"dtgGvpf\".")),
-    }
-}
-
-fn protocol(value: &str) -> Result<Protocol, Fault> {
-    match value {
-        "simple" => Ok(Protocol::Simple),
-        "extended" => Ok(Protocol::Extended),
-        "prepared" => Ok(Protocol::Prepared),
-        _ => Err(fault(format!("invalid query mode (-M): \"{value}\""))),
-    }
-}
-
-fn partition_method(value: &str) -> Result<PartitionMethod, Fault> {
-    match value.to_ascii_lowercase().as_str() {
-        "range" => Ok(PartitionMethod::Range),
-        "hash" => Ok(PartitionMethod::Hash),
-        _ => Err(fault(format!(
-            "invalid partition method, expecting \"range\" or \"hash\", got: \"{value}\""
-        ))),
     }
 }

@@ -109,7 +109,11 @@ fn vacuum(session: &mut Session, options: &Options) {
     let mut round = |announcement: &str, statements: &[&str]| {
         eprint!("{announcement}");
         for sql in statements {
-            if let Err(error) = session.query(sql) {
+            let result = session.query(sql);
+            for notice in session.take_notices() {
+                eprintln!("{}", say::server_error(&notice, sql));
+            }
+            if let Err(error) = result {
                 say::error(session_error(&error, sql));
                 eprintln!("pgbench: detail: (ignoring this error and continuing anyway)");
             }
