@@ -18,7 +18,7 @@ from typing import ClassVar
 
 
 class PgdynoError(Exception):
-    """One paragraph for a person: a message that says what is wrong, and a hint with the next step."""
+    """One paragraph for a person: a message saying what is wrong, a hint with the next step."""
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 2
