@@ -53,7 +53,12 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
             f"#{folder.number} ({folder.name}) has no complete run: {incomplete} incomplete.",
             hint=f"its raw records are in {folder.folder / 'runs'}",
         )
-    numbers = {visit.planned.number: load_numbers(visit.stored) for visit in done}
+    numbers = {
+        visit.planned.number: load_numbers(
+            visit.stored, with_intervals=visit.planned.purpose == "detail"
+        )
+        for visit in done
+    }
     server = facts.get("server", {})
     details = [visit for visit in done if visit.planned.purpose == "detail"]
     run = None
@@ -84,6 +89,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         runs_valid=sum(valid.values())
         + sum(1 for _ in details if run is not None and run.is_valid),
         doubts=_rounds_doubts(rounds, numbers, facts),
+        notes=_notes(experiment, done),
         is_complete=folder.is_sealed or bool(details) or bool(stopped_by(folder)),
     )
 

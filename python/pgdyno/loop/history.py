@@ -17,7 +17,7 @@ def measured(
     planned: PlannedRun, stored: StoredRun, *, took_ns: int, numbers: LoadNumbers | None = None
 ) -> Measured:
     """Return what the planner learns of one run; `numbers` where they are known already."""
-    numbers = load_numbers(stored) if numbers is None else numbers
+    numbers = load_numbers(stored, with_intervals=False) if numbers is None else numbers
     settled_ns = None
     if planned.purpose == "pilot":
         try:

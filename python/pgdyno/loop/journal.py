@@ -51,16 +51,19 @@ def stopped_by(folder: ExperimentFolder) -> str:
 
 
 def visits(folder: ExperimentFolder) -> list[Visit]:
-    """Return every complete run with its plan, in order; failed runs of variants left out."""
+    """Return every complete run with its plan, in order.
+
+    Of a variant a run counts only once it is known to be done: one that was cut short or failed is
+    stored as far as it came, but it is no run of the comparison.
+    """
     decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
-    failed = {one.get("run") for one in decisions if one["decision"] == "excluded"}
     took_ns = {one["number"]: one["took_ns"] for one in decisions if one["decision"] == "done"}
     planned = [_planned(one) for one in decisions if one["decision"] == "run"]
     return [
         Visit(one, stored[one.number], took_ns.get(one.number, one.warm_ns + one.measure_ns))
         for one in planned
-        if one.number in stored and one.number not in failed
+        if one.number in stored and (one.cell.variant is None or one.number in took_ns)
     ]
 
 

@@ -13,6 +13,7 @@ from pgdyno.analysis.histogram import Histogram
 from pgdyno.analysis.within_run import latency as latency_estimates
 from pgdyno.analysis.within_run import throughput
 from pgdyno.engine.records import Counts, Distribution, ScriptShape, Summary
+from pgdyno.errors import AnalysisError
 from pgdyno.store.stored_run import StoredHistogram, StoredRun
 
 PERCENT_OF = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
@@ -51,9 +52,11 @@ class LoadNumbers:
         return self.summary.counts
 
 
-def load_numbers(stored: StoredRun) -> LoadNumbers:
+def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbers:
     """Return throughput and latency of a complete run.
 
+    Args: with_intervals False spares the bootstrap of the latencies: a run that is one of several
+    counts as one value, its interval comes from between the runs.
     Raises: AnalysisError if no transaction was completed; StoreError if the run never measured.
     """
     summary = Summary.model_validate(stored.summary)
@@ -67,7 +70,9 @@ def load_numbers(stored: StoredRun) -> LoadNumbers:
         counts_100ms=counts.sum(axis=1),
         interval_ns=interval_ns,
         tps=_tps(counts.sum(axis=1), interval_ns, summary.counts.completed, ended_ns - began_ns),
-        latency=_latency(seconds_of(stored, "latency"), summary.unfinished_ages_ns),
+        latency=_latency(seconds_of(stored, "latency"), summary.unfinished_ages_ns)
+        if with_intervals
+        else _plain_latency(summary),
     )
 
 
@@ -154,6 +159,25 @@ def _latency(seconds: list[Histogram], unfinished_ages_ns: tuple[int, ...]) -> L
             for name, percent in PERCENT_OF.items()
         },
         max_ms=found.max_ns / _NS_PER_MS,
+    )
+
+
+def _plain_latency(summary: Summary) -> Latency:
+    """Return latency from the whole phase's distribution, without intervals."""
+    found = summary.distribution("latency")
+    if found is None or found.count == 0:
+        raise AnalysisError("no transaction was completed, so there is no latency")
+    whole = of_distribution(found)
+    ages = np.asarray(summary.unfinished_ages_ns, dtype=np.int64)
+    percentiles = {}
+    for name, percent in PERCENT_OF.items():
+        value_ns, is_censored = whole.percentile_with_unfinished(percent, ages)
+        plain = Estimate(value_ns / _NS_PER_MS, None, None, 1, "ms", "none", is_censored)
+        percentiles[name] = plain
+    return Latency(
+        mean=without_interval(whole.mean_ns / _NS_PER_MS, "ms"),
+        percentiles=percentiles,
+        max_ms=max(whole.max_ns, int(ages.max(initial=0))) / _NS_PER_MS,
     )
 
 
