@@ -33,7 +33,9 @@ def half_width(deviation: float, count: int, level: float, looks: Looks) -> floa
         factor = t_quantile((1 + level) / 2, count - 1)
     else:
         factor = sequential_t(count, 1 - level)
-    return factor * deviation / math.sqrt(count) if deviation else 0.0
+    if math.isinf(factor):  # Even values that agree exactly are too few.
+        return math.inf
+    return factor * deviation / math.sqrt(count)
 
 
 def sequential_t(count: int, alpha: float) -> float:

@@ -82,7 +82,7 @@ def judged(gates: Sequence[Gate], findings: ExperimentFindings | None) -> bool:
             seen = "not measured"
             if one.estimate is not None:
                 seen = f"{value_text(one.estimate)}, {interval_text(one.estimate)}"
-            speak.note(f"CHECK FAILED{of} {gate.text} ({seen})")
+            speak.problem(f"CHECK FAILED{of} {gate.text} ({seen}).", hint="")
     return failed
 
 

@@ -118,9 +118,9 @@ def runs_expected(
         return len(history)
     cost_ns = max(_round_ns(history), 1)
     room_ns = design.budget_ns - sum(measured.took_ns for measured in history)
-    # What cannot be foreseen takes the whole budget.
-    left_ns = min(room_ns, max(room_ns if one.left_ns is None else one.left_ns for one in found))
-    return max(least, len(history) + (1 + len(found)) * (max(left_ns, 0) // cost_ns))
+    left_ns = min(room_ns, max(one.left_ns or 0 for one in found))
+    more = (1 + len(found)) * (max(left_ns, 0) // cost_ns)
+    return max(least, len(history) + more, len(history) + 1)
 
 
 def _taking_part(

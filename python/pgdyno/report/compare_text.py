@@ -110,7 +110,7 @@ def change_text(ratio: Estimate) -> str:
     decimals = max(0, min(decimals_of(change), 2))
     text = f"{signed(change.value, decimals)} %"
     if change.low is None or change.high is None:
-        return f"{text} (no interval: n = {ratio.n})"
+        return f"{text} (no interval yet)"
     low, high = signed(change.low, decimals), signed(change.high, decimals)
     return f"{text} ({low} to {high})"
 
