@@ -37,7 +37,8 @@ const STATE: [&str; 6] = [
     "select conrelid::regclass, conname, contype, pg_get_constraintdef(o.oid), convalidated,
             conislocal, coninhcount, conparentid <> 0
      from pg_constraint o join pg_class c on c.oid = conrelid
-     where relname like 'pgbench%' and conname not like '%not_null' order by conrelid::regclass::text, conname",
+     where relname like 'pgbench%' and conname not like '%not_null'
+     order by conrelid::regclass::text, conname",
     "select indexdef, pg_relation_size(indexname::regclass) from pg_indexes
      where tablename like 'pgbench%' order by 1",
     "select tablename, attname, null_frac, avg_width, correlation from pg_stats

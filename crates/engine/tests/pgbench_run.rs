@@ -317,7 +317,9 @@ fn a_server_that_dies_aborts_its_clients() {
     );
     let killer = std::thread::spawn(move || {
         let mut session = server.session("postgres");
-        while lines(&mut session, "select 1 from pg_stat_activity where query like '%pg_sleep%' and pid <> pg_backend_pid()").is_empty() {}
+        let sleeping = "select 1 from pg_stat_activity
+                        where query like '%pg_sleep%' and pid <> pg_backend_pid()";
+        while lines(&mut session, sleeping).is_empty() {}
         server.kill();
     });
     let output = stand.ours(&["-n", "-f", "die.sql", "-c", "2", "-T", "30"]);

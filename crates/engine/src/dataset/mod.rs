@@ -3,7 +3,8 @@
 //! The tables are created in one transaction. Then sessions take one table, or leaf, after another:
 //! TRUNCATE and COPY with FREEZE in one transaction (so that rows arrive frozen and visible),
 //! VACUUM ANALYZE, primary key. Foreign keys come last. The result is, page for page, what
-//! `pgbench -i` leaves; the leaves of a partitioned table are frozen here, which they are not there.
+//! `pgbench -i` leaves; the leaves of a partitioned table are frozen here, which they are not
+//! there.
 
 pub mod ddl;
 mod partition_hash;

@@ -1,4 +1,5 @@
-//! Where to connect: options, a connection string or URI, PG* variables, service and password files.
+//! Where to connect: options, a connection string or URI, PG* variables, service and password
+//! files.
 //!
 //! Source: manual, "Database Connection Control Functions", "Environment Variables", "The Password
 //! File", "The Connection Service File".

@@ -5,6 +5,11 @@ use pgdyno_wire::{HandshakeError, ServerError};
 use crate::contract::job::HostPort;
 use crate::session::SessionError;
 
+/// What libpq says when the connection ends in the middle.
+pub(super) const SERVER_GONE: &str = "server closed the connection unexpectedly\n\t\
+     This probably means the server terminated abnormally\n\t\
+     before or while processing the request.";
+
 /// Why the drop-in ends before or while it runs: lines for standard error, and the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
@@ -93,11 +98,7 @@ fn place(sql: &str, position: usize) -> String {
 pub(super) fn session_error(error: &SessionError, sql: &str) -> String {
     match error {
         SessionError::Server(error) => server_error(error, sql),
-        SessionError::Lost(_) => {
-            "server closed the connection unexpectedly\n\tThis probably means \
-             the server terminated abnormally\n\tbefore or while processing the request."
-                .into()
-        }
+        SessionError::Lost(_) => SERVER_GONE.into(),
         other => other.to_string(),
     }
 }

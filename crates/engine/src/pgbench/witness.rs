@@ -110,50 +110,44 @@ impl Witness {
         let client = self.client_id(failed.client);
         let about = &self.facts.commands[script].get(command);
         let (name, failure) = about.map_or(("SQL", ""), |about| (about.name, about.failure));
-        let aborted = |what: String| {
+        let by_meta_command = || {
             say::error(format!(
-                "client {client} script {script} aborted in command {command} query {query}: {what}"
+                "client {client} aborted in command {command} ({name}) of script {script}; \
+                 {failure}"
             ));
+        };
+        let by_query = |what: String| {
+            say::error(format!("client {client} script {script} {what}"));
+        };
+        let aborted =
+            |what: String| by_query(format!("aborted in command {command} query {query}: {what}"));
+        let at_end = |what: &str| {
+            say::error(format!("client {client} aborted: end of script reached {what}"));
         };
         match failed.cause {
             Cause::Server(error) => aborted(say::server_error(error, sql)),
             Cause::Lost(said) => {
-                let lost = "server closed the connection unexpectedly\n\tThis probably means the \
-                            server terminated abnormally\n\tbefore or while processing the request.";
                 let said = said.map(|error| say::server_error(error, sql) + "\n");
-                aborted(said.unwrap_or_default() + lost);
+                aborted(said.unwrap_or_default() + say::SERVER_GONE);
             }
             Cause::Evaluation(text) if name == "SQL" => {
                 say::error(text);
                 // The text names the variable in quotes.
                 let variable = text.split('"').nth(1).unwrap_or_default();
-                say::error(format!(
-                    "client {client} script {script} command {command} query {query}: error storing \
-                     into variable {variable}"
+                by_query(format!(
+                    "command {command} query {query}: error storing into variable {variable}"
                 ));
             }
             Cause::Evaluation(text) => {
                 say::error(text);
-                say::error(format!(
-                    "client {client} aborted in command {command} ({name}) of script {script}; \
-                     {failure}"
-                ));
+                by_meta_command();
             }
-            Cause::RowCount(rows) => say::error(format!(
-                "client {client} script {script} command {command} query {query}: expected one row, got \
-                 {rows}"
-            )),
-            Cause::MetaCommand => say::error(format!(
-                "client {client} aborted in command {command} ({name}) of script {script}; \
-                 {failure}"
-            )),
-            Cause::OpenBlock => say::error(format!(
-                "client {client} aborted: end of script reached without completing the last \
-                 transaction"
-            )),
-            Cause::OpenPipeline => say::error(format!(
-                "client {client} aborted: end of script reached with pipeline open"
-            )),
+            Cause::RowCount(rows) => {
+                by_query(format!("command {command} query {query}: expected one row, got {rows}"))
+            }
+            Cause::MetaCommand => by_meta_command(),
+            Cause::OpenBlock => at_end("without completing the last transaction"),
+            Cause::OpenPipeline => at_end("with pipeline open"),
         }
     }
 
