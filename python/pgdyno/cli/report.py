@@ -9,6 +9,8 @@ import click
 from pgdyno.cli import options, speak
 from pgdyno.cli.measure import page_of
 from pgdyno.loop.answer import answer_of
+from pgdyno.loop.watch_panels import watch_findings
+from pgdyno.report.watch_page import watch_page
 from pgdyno.store.experiment import Store
 
 
@@ -19,7 +21,10 @@ from pgdyno.store.experiment import Store
 def command(result: str, store: Path | None, output: Path | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`."""
     folder = Store.default(store).find(result)
-    page = page_of(answer_of(folder))
+    if folder.verb == "watch":
+        page = watch_page(watch_findings(folder))
+    else:
+        page = page_of(answer_of(folder))
     if output is None:
         path = folder.write_report(page)
         folder.seal()

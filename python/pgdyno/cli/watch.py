@@ -15,8 +15,10 @@ from pgdyno.cli.doctor import sql_text
 from pgdyno.cli.watch_text import text_of
 from pgdyno.doctor.examine import Examination
 from pgdyno.errors import SpecError
+from pgdyno.loop.watch_panels import watch_findings
 from pgdyno.observe.catalogue import statements as observed
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+from pgdyno.report.watch_page import watch_page
 from pgdyno.run.watch import WatchRequest, WatchShow, watch
 from pgdyno.run.watch_statements import statements
 from pgdyno.run.watch_tally import Gap, Sums, Tally
@@ -72,8 +74,11 @@ def command(**given: Any) -> int:
         Shown(),
     )
     speak.clear_live()
+    page = outcome.folder.write_report(watch_page(watch_findings(outcome.folder)))
+    outcome.folder.seal()
     document = json.dumps(outcome.document, indent=2, ensure_ascii=False)
-    options.write(text_of(outcome.document), document, given["json_to"])
+    text = f"{text_of(outcome.document)}\n{'report':12}{page}"
+    options.write(text, document, given["json_to"])
     if outcome.error is not None:
         speak.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
         return outcome.error.exit_code

@@ -16,7 +16,9 @@ Document = dict[str, Any]
 
 def text_of(document: Document) -> str:
     """Return the whole text."""
-    lines = [f"target      {document['target']}", *_seen(document)]
+    lines: list[str] = []
+    for line in (f"target      {document['target']}", *_seen(document)):
+        lines += textwrap.wrap(line, _WIDTH, subsequent_indent=" " * 12, break_on_hyphens=False)
     sessions = document["sessions_at_work"]
     if sessions["mean"]:
         lines.append(
@@ -26,7 +28,7 @@ def text_of(document: Document) -> str:
         lines += _statements(document) or _waits(document)
     number = document["number"]
     state = "" if document["is_complete"] else ", ended early: what was seen until then"
-    lines.append(f"saved       #{number}{state}   pgdyno show {number}")
+    lines.append(f"saved       #{number}{state}   pgdyno report {number}")
     return "\n".join(line.rstrip() for line in lines)
 
 

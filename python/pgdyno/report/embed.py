@@ -16,10 +16,16 @@ _DIGITS = 5
 
 
 def charts_json(findings: ExperimentFindings, charts: Iterable[Chart]) -> str:
-    """Return the JSON document of all charts; every "<" is escaped, so no tag can end early."""
+    """Return the JSON document of an experiment's charts."""
+    caption = f"pgdyno {findings.kind} #{findings.number} · {findings.facts.target}"
+    return captioned_json(f"pgdyno-{findings.number}", caption, charts)
+
+
+def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
+    """Return the JSON document of charts; every "<" is escaped, so no tag can end early."""
     document = {
-        "name": f"pgdyno-{findings.number}",
-        "caption": f"pgdyno {findings.kind} #{findings.number} · {findings.facts.target}",
+        "name": name,
+        "caption": caption,
         "charts": {chart.key: _chart(chart) for chart in charts},
     }
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 import numpy as np
 
 from pgdyno.analysis.curve import CurveLevel, LoadCurve
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Panel, RunFindings
+from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, Panel
 from pgdyno.report import palette
 from pgdyno.report.chart import Chart, Flag, Line, Scale
 from pgdyno.report.palette import SEQUENCE, Role
@@ -23,6 +24,25 @@ _SENTENCE_COLUMNS = 120
 _STRIP_HEIGHT_PX = 150
 _HERO_PANELS = ("tps", "latency")
 _CURVE_PERCENTILES = ("p50", "p95", "p99")
+
+
+class Timed(Protocol):
+    """What has panels over time: a run, or a watch."""
+
+    @property
+    def duration_s(self) -> float:
+        """How long it lasted."""
+        ...
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """Return what is drawn."""
+        ...
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """Return what happened meanwhile."""
+        ...
 
 
 def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
@@ -53,12 +73,12 @@ def curve_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     return tuple(chart for chart in charts if chart is not None)
 
 
-def time_charts(run: RunFindings) -> tuple[Chart, ...]:
+def time_charts(run: Timed) -> tuple[Chart, ...]:
     """Return every panel of the run as a strip on one shared time axis."""
     return tuple(over_time(panel, run) for panel in drawable(run))
 
 
-def drawable(run: RunFindings) -> tuple[Panel, ...]:
+def drawable(run: Timed) -> tuple[Panel, ...]:
     """Return the panels that hold at least one value at two moments or more."""
     return tuple(
         panel
@@ -142,7 +162,7 @@ def percentiles(one: CurveFindings, *, several: bool) -> Chart | None:
 
 
 def over_time(
-    panel: Panel, run: RunFindings, *, key: str = "", height_px: int = _STRIP_HEIGHT_PX
+    panel: Panel, run: Timed, *, key: str = "", height_px: int = _STRIP_HEIGHT_PX
 ) -> Chart:
     """Return one panel as a strip; all strips carry the marks of the run."""
     names = tuple(series.name for series in panel.series)

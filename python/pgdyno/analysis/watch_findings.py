@@ -1,0 +1,25 @@
+"""What a watch found: numbers in its document, panels over time, what the doctor said before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.analysis.findings import Mark, Panel
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFindings:
+    """A watch as its page shows it.
+
+    `document` is `pgdyno.watch/1`; `examined` the findings of the doctor, worst first.
+    """
+
+    document: Mapping[str, Any]
+    duration_s: float
+    panels: tuple[Panel, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    examined: tuple[Mapping[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()

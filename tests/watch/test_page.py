@@ -1,0 +1,195 @@
+"""The page of a watch, and the panels it is drawn from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.watch.samples import SECOND_NS, database, wait
+
+from pgdyno.analysis.findings import Mark, Panel, Series
+from pgdyno.analysis.watch_findings import WatchFindings
+from pgdyno.cli.watch_text import text_of
+from pgdyno.doctor.server_seen import Setting
+from pgdyno.loop.watch_panels import watch_findings
+from pgdyno.report.watch_page import watch_page
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+EVENTS = [{"wait_event": "Lock:transactionid", "sessions": 2.8, "share_ratio": 0.57}]
+DOCUMENT: dict[str, Any] = {
+    "number": 12,
+    "name": "watch core",
+    "pgdyno_version": "0.1",
+    "target": "db1:5432/core  PostgreSQL 15.14 primary",
+    "began_utc": "2026-11-20T14:00:00Z",
+    "seconds_asked": 3600.0,
+    "seconds": 3600.0,
+    "seconds_seen": 3591.0,
+    "is_complete": True,
+    "sentence": "1,902 tps, 22.7 sessions at work on average, at most 61; 1 gap",
+    "tps": 1902.0,
+    "wal_bytes_per_second": 11e6,
+    "hit_ratio": 0.991,
+    "sessions_at_work": {"mean": 22.7, "peak": 61, "samples": 35910},
+    "waits": EVENTS,
+    "statements": [
+        {
+            "query_id": "-1",
+            "text": "UPDATE account SET balance = balance + $1 WHERE <b>id</b> = $2",
+            "share_ratio": 0.41,
+            "sessions": 9.3,
+            "calls": 6_847_200,
+            "ms_per_call": 4.9,
+            "waits": EVENTS,
+        }
+    ],
+    "gaps": [{"ended_unix_ns": 9, "seconds": 9.0}],
+    "gap_count": 1,
+    "reset_count": 0,
+    "cost": {"lab_cores": 0.004, "server_cores": 0.006},
+    "bytes": 38 << 20,
+    "bytes_per_hour": float(38 << 20),
+    "doctor": {"bad": 1, "warn": 0, "good": 9, "unknown": 0},
+}
+EXAMINED = {
+    "id": "shared_buffers",
+    "verdict": "bad",
+    "seen": "128 MB",
+    "why": "too little is read again",
+    "mend": "ALTER SYSTEM SET shared_buffers = '7GB'",
+}
+WAITS = Panel(
+    "waits", "Sessions at work", "sessions", (0.5, 1.5), (Series("Lock:tuple", (1.0, None)),)
+)
+
+
+def findings(**changes: Any) -> WatchFindings:
+    whole = {
+        "document": DOCUMENT,
+        "duration_s": 3600.0,
+        "panels": (WAITS,),
+        "marks": (Mark(2000.0, "gap", "nothing was seen for 9.0 s"),),
+        "examined": (EXAMINED,),
+        "settings": (("work_mem", "4.0 MB"),),
+        "notes": ("CHG0048211",),
+    }
+    return WatchFindings(**(whole | changes))
+
+
+def test_the_text_reads_as_one_looks_for_it() -> None:
+    lines = text_of(DOCUMENT).splitlines()
+    assert lines[1:4] == [
+        "done        3,591 of 3,600 s seen; our cost 0.4% of a core here, 0.6% of a server core;"
+        " 38 MB, 38 MB",
+        "            an hour",
+        "gaps        1: 9 s",
+    ]
+    assert "top of DB time (22.7 sessions on average, at most 61; 35,910 samples)" in lines
+    row = next(line for line in lines if "UPDATE account" in line)
+    assert row.startswith("   41%  UPDATE account SET balance = balance + ...")
+    # 4.9 ms x 57 % of it.
+    assert row.endswith("4.9 ms a call, Lock:transactionid 2.8")
+    assert lines[-1] == "saved       #12   pgdyno report 12"
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_watch_that_saw_nothing_is_said_in_words() -> None:
+    empty = {
+        **DOCUMENT,
+        "tps": None,
+        "hit_ratio": None,
+        "wal_bytes_per_second": None,
+        "cost": None,
+        "waits": [],
+        "statements": [],
+        "sessions_at_work": {"mean": None, "peak": 0, "samples": 0},
+        "is_complete": False,
+    }
+    assert "counted" not in text_of(empty)
+    page = watch_page(findings(document=empty, panels=(), marks=(), examined=()))
+    assert page.count("not seen") == 4
+    assert "ended early" in page
+
+
+def test_statements_that_are_not_told_apart_leave_the_wait_events() -> None:
+    nameless = [{**DOCUMENT["statements"][0], "text": ""}]
+    assert "57%       2.8  Lock:transactionid" in text_of({**DOCUMENT, "statements": nameless})
+    assert "query id -1" in watch_page(findings(document={**DOCUMENT, "statements": nameless}))
+
+
+def test_the_page_holds_everything_and_escapes_statements() -> None:
+    page = watch_page(findings())
+    assert "<title>1,902 tps, 22.7 sessions at work" in page
+    for said in ("CHG0048211", "work_mem", "shared buffers: 128 MB", "9.0 s", "6,847,200"):
+        assert said in page, said
+    assert "&lt;b&gt;id&lt;/b&gt;" in page
+    assert "<b>id</b>" not in page
+    assert not re.search(r"""(?:src|href)=["']https?:""", page)
+
+
+@pytest.mark.parametrize(
+    ("setting", "shown"),
+    [
+        (Setting("4096", "8kB"), "32 MB"),
+        (Setting("-1", "kB"), "-1 kB"),
+        (Setting("200", "ms"), "200 ms"),
+        (Setting("on"), "on"),
+    ],
+)
+def test_a_setting_is_shown_with_its_unit(setting: Setting, shown: str) -> None:
+    assert setting.shown == shown
+
+
+def kept(
+    tmp_path: Path, segments: list[list[tuple[str, list[dict[str, Any]]]]]
+) -> ExperimentFolder:
+    """Return a watch whose segments hold these samples; the last was never closed."""
+    folder = Store(tmp_path).create("w", "watch")
+    for number, samples in enumerate(segments, 1):
+        with folder.begin_run(number, f"segment {number}", {"interval_ns": SECOND_NS}) as writer:
+            for collector, rows in samples:
+                writer.add_samples(collector, rows)
+            if number < len(segments):
+                writer.add_record({"record": "summary"})
+                writer.finish()
+    return folder
+
+
+def sample_of_waits(second: float, *groups: tuple[str, int]) -> tuple[str, list[dict[str, Any]]]:
+    stamp = {"time_ns": int(second * SECOND_NS), "interval_ns": SECOND_NS // 10}
+    return "waits", [wait(event, 1, count, **stamp) for event, count in groups]
+
+
+def test_panels_are_drawn_over_all_segments_and_break_at_gaps(tmp_path: Path) -> None:
+    first = [("database", database(s, 100 * s, interval=1 if s > 1 else 0)) for s in range(1, 6)]
+    second = [
+        ("database", database(s, 100 * s, interval=1 if s > 20 else 0)) for s in range(20, 25)
+    ]
+    first += [sample_of_waits(2.2, ("IO:WALSync", 3)), sample_of_waits(2.8, ("", 1))]
+    found = watch_findings(kept(tmp_path, [first, second]))
+    panels = {panel.key: panel for panel in found.panels}
+    assert {"tps", "waits", "connections"} <= panels.keys()
+    committed = panels["tps"].series[0]
+    assert committed.values == (*[100.0] * 4, None, *[100.0] * 4)
+    assert panels["tps"].time_s == (1.0, 2.0, 3.0, 4.0, 12.0, 20.0, 21.0, 22.0, 23.0)
+    waits = {series.name: series.values for series in panels["waits"].series}
+    # Two samples in the second second: three sessions in one, one in the other.
+    assert waits["IO:WALSync"][1] == 1.5
+    assert waits["CPU or not instrumented"][1] == 0.5
+    assert waits["IO:WALSync"][0] is None
+    assert [mark.kind for mark in found.marks] == ["gap"]
+    assert found.marks[0].time_s == 19.0
+    assert found.document["is_complete"] is False
+
+
+def test_a_line_breaks_at_a_gap_within_a_segment(tmp_path: Path) -> None:
+    rows = [
+        ("database", database(s, 100 * s, interval=0 if s in (1, 9) else 1))
+        for s in (1, 2, 3, 9, 10)
+    ]
+    found = watch_findings(kept(tmp_path, [rows, []]))
+    tps = next(panel for panel in found.panels if panel.key == "tps")
+    assert tps.series[0].values == (100.0, 100.0, None, 100.0)
