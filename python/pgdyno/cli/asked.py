@@ -51,6 +51,9 @@ def experiment_of(
             server=Server(
                 scratch=_scratch(options) if resolved is None else None,
                 dsn=dsn,
+                admin=options.get("admin"),
+                apply_command=options.get("apply_command"),
+                restart_command=options.get("restart_command"),
                 settings=_pairs(options.get("settings", ()), "--set"),
             ),
             dataset=_dataset(options, is_scratch=resolved is None),
@@ -74,7 +77,16 @@ def experiment_of(
     return Asked(
         experiment,
         resolved,
-        Permissions(allow_write=options["allow_write"], confirm=options["confirm"]),
+        permissions_of(options),
+    )
+
+
+def permissions_of(options: dict[str, Any]) -> Permissions:
+    """Return what the options allow on a server of the user's own."""
+    return Permissions(
+        allow_write=options["allow_write"],
+        confirm=options["confirm"],
+        allow_durability_risk="durability" in options.get("allow_risk", ()),
     )
 
 

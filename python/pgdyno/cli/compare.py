@@ -35,6 +35,7 @@ from pgdyno.spec.variant_text import variant_from
 @options.workload
 @options.dataset
 @options.scratch
+@options.changing
 @options.gates
 @options.output
 def command(**given: Any) -> int:

@@ -16,7 +16,6 @@ import click
 from pgdyno.cli import speak
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
-from pgdyno.process.child import become
 
 EXIT_USAGE = 1
 EXIT_FAILURES = 2
@@ -35,6 +34,8 @@ VERBS: dict[str, str] = {
     "show": "A result again, as text.",
     "report": "A result again, as an HTML page.",
     "list": "All results.",
+    "pgbench": "The drop-in for pgbench.",
+    "undo": "Put back what a killed experiment left changed.",
 }
 
 
@@ -83,8 +84,6 @@ def pgdyno(context: click.Context) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code; nothing it started is left behind."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["pgbench"]:
-        _hand_over(arguments)
     code = EXIT_INTERNAL
     with signals.handled(on_later=speak.still_cleaning):
         try:
@@ -121,18 +120,6 @@ def _run(arguments: list[str]) -> int:
             f"pgdyno has a defect: {type(error).__name__}: {error}.", f"please report {trace}"
         )
         return EXIT_INTERNAL
-
-
-def _hand_over(arguments: list[str]) -> None:
-    """Become the engine's drop-in for pgbench; only an error returns."""
-    from pgdyno.engine.stream import engine_path
-
-    try:
-        engine = engine_path()
-    except PgdynoError as error:
-        speak.problem(error.message, error.hint)
-        sys.exit(EXIT_USAGE)
-    become([engine, *arguments])
 
 
 if __name__ == "__main__":

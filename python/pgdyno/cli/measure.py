@@ -21,6 +21,7 @@ from pgdyno.report.compare_text import compare_text
 from pgdyno.report.html import render
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text import text_of
+from pgdyno.run.changes import outstanding
 from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -48,6 +49,8 @@ def measure(
         return 0
     for warning in asked.resolved.notes if asked.resolved else ():
         speak.note(f"warning: {warning.message} {warning.hint}")
+    if asked.resolved is not None:
+        _warn_of_changes_left(Store.default(options["store"]))
     every_s = options.get("progress")
     progress = Live(plain_every_ns=int(every_s * 1e9)) if every_s else Live()
     outcome = carry_out(
@@ -68,6 +71,16 @@ def measure(
         speak.problem(error.message, error.hint, sqlstate=error.sqlstate)
     failed = judged(gates, outcome.findings)
     return max(exit_code(outcome), EXIT_CHECK_FAILED if failed else 0)
+
+
+def _warn_of_changes_left(store: Store) -> None:
+    """Say what a killed experiment left changed on somebody's server."""
+    for listed in store.list():
+        if outstanding(ExperimentFolder(listed.folder)):
+            speak.note(
+                f"warning: #{listed.number} was killed and left settings changed on its server; "
+                f"pgdyno undo {listed.number} puts them back"
+            )
 
 
 def judged(gates: Sequence[Gate], findings: ExperimentFindings | None) -> bool:

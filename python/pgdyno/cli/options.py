@@ -85,6 +85,22 @@ def workload(command: Command) -> Command:
     )
 
 
+def changing(command: Command) -> Command:
+    """Add how settings of a server of the user's own may be changed."""
+    return _apply(
+        command,
+        click.option("--admin", metavar="CONNINFO", help="The role that may change settings."),
+        click.option("--apply-command", metavar="CMD", help="Gets settings as JSON on stdin."),
+        click.option("--restart-command", metavar="CMD", help="Restarts the server."),
+        click.option(
+            "--allow-risk",
+            multiple=True,
+            type=click.Choice(["durability"]),
+            help="What a variant may weaken on that server.",
+        ),
+    )
+
+
 def gates(command: Command) -> Command:
     """Add conditions on the answer, and what is asked without measuring."""
     return _apply(

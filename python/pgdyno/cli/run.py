@@ -10,11 +10,11 @@ import click
 from pydantic import ValidationError
 
 from pgdyno.cli import options, speak
-from pgdyno.cli.asked import Asked, refuse
+from pgdyno.cli.asked import Asked, permissions_of, refuse
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import resolve
-from pgdyno.spec.experiment import CompareDesign, Experiment, Permissions
+from pgdyno.spec.experiment import CompareDesign, Experiment
 from pgdyno.spec.file import read_spec
 from pgdyno.spec.script_files import read_text
 from pgdyno.store.experiment import Store
@@ -29,6 +29,7 @@ from pgdyno.store.folder import ExperimentFolder
 @click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
 @click.option("--allow-write", is_flag=True, help="The scripts may write on that server.")
 @click.option("--confirm", metavar="DB@HOST", help="Yes, other sessions work there.")
+@options.changing
 @options.gates
 @options.output
 def command(**given: Any) -> int:
@@ -53,9 +54,8 @@ def command(**given: Any) -> int:
     experiment = _changed(experiment, given)
     dsn = given["dsn"] or experiment.server.dsn
     resolved = resolve(conninfo=dsn) if experiment.server.scratch is None else None
-    permissions = Permissions(allow_write=given["allow_write"], confirm=given["confirm"])
     verb = folder.verb if folder is not None else experiment.design.kind
-    return measure(verb, Asked(experiment, resolved, permissions), given, folder)
+    return measure(verb, Asked(experiment, resolved, permissions_of(given)), given, folder)
 
 
 def _stored(folder: ExperimentFolder) -> Experiment:
@@ -73,6 +73,11 @@ def _scripts_in(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _changed(experiment: Experiment, given: dict[str, Any]) -> Experiment:
     """Return the experiment with what the command line says instead of the file."""
+    named = ("admin", "apply_command", "restart_command")
+    commands = {name: given[name] for name in named if given[name] is not None}
+    if commands:
+        server = experiment.server.model_copy(update=commands)
+        experiment = experiment.model_copy(update={"server": server})
     if given["name"]:
         experiment = experiment.model_copy(update={"name": given["name"]})
     if given["budget"] is None:

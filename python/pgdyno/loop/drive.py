@@ -18,9 +18,9 @@ from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import decided, exclude, excluded, finished, visits
 from pgdyno.plan.history import History
 from pgdyno.plan.next import next_run, runs_expected
-from pgdyno.run.beds import opened_beds
 from pgdyno.run.execute import Executed, Stage, execute
 from pgdyno.run.jobs import engine_target, load_job
+from pgdyno.run.opening import opened_beds
 from pgdyno.run.progress import Progress
 from pgdyno.run.under_test import Conditions
 from pgdyno.server.conninfo import Resolved
@@ -77,6 +77,7 @@ def carry_out(
             if folder is None:
                 folder = store.create(experiment.name, verb)
                 folder.write_spec(to_toml(experiment))
+            beds.journal = folder.add_audit
             read_only = experiment.server.scratch is None and all(s.reads_only for s in scripts)
             stage = Stage(experiment, beds, scripts, folder, clock, progress, read_only)
             if not experiment.all_variants():

@@ -216,15 +216,22 @@ def run(
     user: UserIds | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | str | None = None,
+    stdin: bytes = b"",
 ) -> Completed:
-    """Run a child to its end and return what it said.
+    """Run a child to its end and return what it said; it reads `stdin`.
 
     Raises: ProcessError if it cannot be started or runs longer than `timeout_s`; InterruptedByUser
     when a signal asks for the end. In both cases the child is ended first.
     """
     # Files, not pipes: a talkative child never blocks on us, and we wait for its end alone.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = start(argv, user=user, env=env, cwd=cwd, stdout=out, stderr=err)
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        given.write(stdin)
+        given.seek(0)
+        child = start(argv, user=user, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err)
         try:
             returncode = child.wait(timeout_s)
         finally:

@@ -60,12 +60,19 @@ class Scratch(Spec):
 
 
 class Server(Spec):
-    """The server under test: exactly one of `scratch` and `dsn`."""
+    """The server under test: exactly one of `scratch` and `dsn`.
+
+    On a server of the user's own, `admin` is the only role that changes settings. A command is run
+    instead of ALTER SYSTEM (`apply_command`, settings as JSON on its standard input) and where a
+    restart is needed (`restart_command`).
+    """
 
     scratch: Scratch | None = None
     dsn: str | None = None
     observe: str | None = None
     admin: str | None = None
+    apply_command: str | None = None
+    restart_command: str | None = None
     settings: Settings = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -211,3 +218,4 @@ class Permissions(Spec):
 
     allow_write: bool = False
     confirm: str | None = None
+    allow_durability_risk: bool = False

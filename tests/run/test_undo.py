@@ -1,0 +1,122 @@
+"""A server of the user's own has its settings back, however the experiment ends."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import Make, run_sql, scalar
+from tests.fixtures.command import Command, eventually
+
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
+
+NOT_VALID = 3
+ENTRIES = (
+    "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"
+    " ORDER BY seqno"
+)
+pytestmark = pytest.mark.pg
+
+
+@pytest.fixture
+def theirs(new_cluster: Make) -> ScratchCluster:
+    """A server that somebody tuned: one of the settings to change has an entry already."""
+    cluster = new_cluster("15")
+    run_sql(cluster.target, "ALTER SYSTEM SET checkpoint_timeout = '17min'")
+    run_sql(cluster.target, "SELECT pg_reload_conf()")
+    return cluster
+
+
+def options(target: Target, tmp_path: Path, *more: str) -> list[str | Path]:
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT 1;\n")
+    return [
+        *("-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database),
+        *("-f", script, "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),
+        *("--variant", "as it is"),
+        *("--variant", "new: checkpoint_timeout=7min; autovacuum_naptime=41s; work_mem=5MB"),
+        *more,
+    ]
+
+
+def admin(target: Target) -> str:
+    return f"host={target.host} port={target.ports} user={target.user} dbname={target.database}"
+
+
+def test_settings_are_changed_for_a_variant_and_put_back(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    before = run_sql(theirs.target, ENTRIES)
+    said = pgdyno(
+        "compare", *options(theirs.target, tmp_path, "--admin", admin(theirs.target), "--json")
+    )
+    assert said.code == NOT_VALID, said.err
+    assert [variant["runs"] for variant in said.document["variants"]] == [1, 1]
+    assert run_sql(theirs.target, ENTRIES) == before
+    assert scalar(theirs.target, "SHOW checkpoint_timeout") == "17min"
+    folder = Store(pgdyno.store).find("last")
+    facts = folder.facts() or {}
+    kept = [facts["variants"][i]["settings"]["checkpoint_timeout"] for i in ("0", "1")]
+    assert kept == ["17min", "7min"]
+    assert [entry["change"] for entry in folder.audit()] == ["settings", "undone"]
+    assert "nothing to undo" in pgdyno("undo").out
+
+
+def test_what_a_kill_leaves_is_announced_and_undone(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    before = run_sql(theirs.target, ENTRIES)
+    asked = options(theirs.target, tmp_path, "--admin", admin(theirs.target))
+    running = pgdyno.start("compare", *asked)
+
+    def is_changed() -> bool:
+        return scalar(theirs.target, "SHOW autovacuum_naptime") == "41s"
+
+    eventually(is_changed, unless=lambda: running.process.poll() is not None)
+    running.process.kill()
+    running.wait()
+    assert is_changed()
+    again = pgdyno("compare", *asked, "--dry-run")
+    assert again.code == 0
+    done = pgdyno("undo")
+    assert done.code == 0, done.err
+    assert "put back autovacuum_naptime, checkpoint_timeout" in done.out
+    assert run_sql(theirs.target, ENTRIES) == before
+    assert pgdyno("undo").out == "nothing to undo\n"
+
+
+def test_the_users_own_command_gets_the_settings_as_json(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    log, command = tmp_path / "log", tmp_path / "apply.sh"
+    psql = f"psql -X -q -d '{admin(theirs.target)}'"
+    command.write_text(
+        f"#!/bin/sh\ncat >> {log}; echo >> {log}\n"
+        f"tail -1 {log} | grep -q 41s && set='SET autovacuum_naptime = 41' || "
+        "set='RESET autovacuum_naptime'\n"
+        f'{psql} -c "ALTER SYSTEM $set" -c "SELECT pg_reload_conf()" > /dev/null\n'
+    )
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    asked = [
+        "new: autovacuum_naptime=41s" if str(option).startswith("new:") else option
+        for option in options(theirs.target, tmp_path, "--apply-command", str(command), "--json")
+    ]
+    said = pgdyno("compare", *asked)
+    assert said.code == NOT_VALID, said.err
+    given = [json.loads(line) for line in log.read_text().splitlines()]
+    assert given[0] == {"autovacuum_naptime": None}
+    assert {"autovacuum_naptime": "41s"} in given
+    assert given[-1] == {"autovacuum_naptime": None}
+    assert scalar(theirs.target, "SHOW autovacuum_naptime") == "1min"
+
+
+def test_a_command_that_fails_leaves_the_variant_out(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    said = pgdyno("compare", *options(theirs.target, tmp_path, "--apply-command", "false"))
+    assert said.code == 2
+    assert "false ended with 1" in said.err
