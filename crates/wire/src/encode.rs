@@ -39,8 +39,11 @@ pub fn terminate(out: &mut Vec<u8>) {
     out.extend_from_slice(b"X\0\0\0\x04");
 }
 
-/// `Bind` and `Execute` of one statement, all but the parameters encoded beforehand. Parameters and
-/// results are text.
+/// `Bind`, `Describe` and `Execute` of one statement, all but the parameters encoded beforehand.
+/// Parameters and results are text.
+///
+/// A load that looks at no column names asks for them all the same, as libpq and with it pgbench
+/// does: the server shall do the same work for both.
 #[derive(Clone, Debug)]
 pub struct Template {
     before_values: Vec<u8>,
@@ -48,9 +51,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Args: `name` of the prepared statement, empty for the unnamed one; `describes`: also ask for
-    /// the names of the result's columns.
-    pub fn new(name: &str, parameter_count: u16, describes: bool) -> Template {
+    /// Args: `name` of the prepared statement, empty for the unnamed one.
+    pub fn new(name: &str, parameter_count: u16) -> Template {
         // The length is filled in when the values are known.
         let mut before_values = b"B\0\0\0\0".to_vec();
         before_values.extend_from_slice(PORTAL);
@@ -59,9 +61,10 @@ impl Template {
         before_values.extend_from_slice(&[0, 0]);
         before_values.extend_from_slice(&parameter_count.to_be_bytes());
         let mut after_values = vec![0, 0];
-        if describes {
-            message(&mut after_values, b'D', |out| out.extend_from_slice(b"P\0"));
-        }
+        message(&mut after_values, b'D', |out| {
+            out.push(b'P');
+            out.extend_from_slice(PORTAL);
+        });
         message(&mut after_values, b'E', |out| {
             out.extend_from_slice(PORTAL);
             // All rows.
@@ -70,7 +73,7 @@ impl Template {
         Template { before_values, after_values }
     }
 
-    /// Write `Bind` and `Execute`; `values` calls `push_value` for each parameter.
+    /// Write `Bind`, `Describe` and `Execute`; `values` calls `push_value` for each parameter.
     #[inline]
     pub fn execute(&self, out: &mut Vec<u8>, values: impl FnOnce(&mut Vec<u8>)) {
         let begin = out.len();
@@ -128,7 +131,7 @@ mod tests {
         frontend::query("SELECT 1", &mut theirs).expect("valid");
         parse(&mut ours, "p", "SELECT $1, $2");
         frontend::parse("p", "SELECT $1, $2", [], &mut theirs).expect("valid");
-        Template::new("p", 2, true).execute(&mut ours, |out| {
+        Template::new("p", 2).execute(&mut ours, |out| {
             push_value(out, Some(b"42"));
             push_value(out, None);
         });

@@ -1,8 +1,8 @@
 //! `pgdyno-bare-loop SOCKET CLIENTS SECONDS`: what a client of prepared select-only cannot omit.
 //!
-//! One thread: epoll_wait, recv, send of the bytes an engine sends (Bind, Execute, Sync with a
-//! random account), until ReadyForQuery. No histogram, no clock per transaction, no script. It
-//! prints its transactions, CPU and time as one JSON line; the engine's CPU is held against it.
+//! One thread: epoll_wait, recv, send of the bytes an engine sends (Bind, Describe, Execute, Sync
+//! with a random account), until ReadyForQuery. No histogram, no clock per transaction, no script.
+//! It prints its transactions, CPU and time as one JSON line; the engine's CPU is held against it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use pgdyno_null_server::reply::message;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 const SQL: &str = "SELECT abalance FROM pgbench_accounts WHERE aid = $1;";
-const STATEMENT: &[u8] = b"P_0\0";
+const STATEMENT: &[u8] = b"P0_0\0";
 const ACCOUNTS: u64 = 1_000_000;
 const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
 
@@ -111,7 +111,7 @@ fn await_ready(stream: &mut UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Bind a random account as text, Execute, Sync.
+/// Bind a random account as text, Describe, Execute, Sync.
 fn request<'a>(out: &'a mut Vec<u8>, random: &mut u64) -> &'a [u8] {
     // xorshift64: as cheap as a generator can be.
     *random ^= *random << 13;
@@ -130,6 +130,7 @@ fn request<'a>(out: &'a mut Vec<u8>, random: &mut u64) -> &'a [u8] {
         out.extend_from_slice(&digits[..length]);
         out.extend_from_slice(&[0, 0]);
     });
+    message(out, b'D', |out| out.extend_from_slice(b"P\0"));
     message(out, b'E', |out| out.extend_from_slice(&[0; 5]));
     message(out, b'S', |_| {});
     out

@@ -155,7 +155,7 @@ async fn statement(
     Ok(ended_ns)
 }
 
-/// Write Parse if it is needed, Bind, and Execute.
+/// Write Parse if it is needed, Bind, Describe and Execute.
 #[inline]
 fn encode_extended(
     protocol: Protocol,

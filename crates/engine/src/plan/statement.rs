@@ -36,7 +36,7 @@ impl Statement {
         let parameter_count = command.parameters.len();
         let template = |name| {
             let count = u16::try_from(parameter_count).expect("checked when the script is read");
-            Template::new(name, count, command.gset.is_some())
+            Template::new(name, count)
         };
         let parse = |name| {
             let mut out = Vec::new();
