@@ -66,8 +66,8 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     # rule, path, refused, passed
     (everywhere.file_length, "python/pgdyno/x.py", "a = 1\n" * 601, "a = 1\n" * 600),
     (everywhere.file_length, "x.css", "a{}\n" * 601, "/* generated */\n" + "a{}\n" * 601),
-    (everywhere.line_length, "x.rs", "a" * 101, "a" * 100),
-    (everywhere.line_length, "crates/x/tests/a.rs", "a" * 101, f'"{"a" * 99}"'),
+    (everywhere.line_length, "x.rs", "a " * 51, "a " * 50 + "\n" + "a" * 101),
+    (everywhere.line_length, "crates/x/tests/a.rs", "a " * 51, f'"{"a " * 99}"'),
     (everywhere.left_behind, "x.py", "# FIX" + "ME later", "# FIX" + "MENT"),
     (everywhere.left_behind, "x.py", "# TO" + "DO later", "# TO" + "DO(#12): later"),
     (everywhere.left_behind, "x.rs", "dbg" + "!(x)", "debug!(x)"),
