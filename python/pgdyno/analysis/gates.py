@@ -12,7 +12,8 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.errors import SpecError
 
 _FORM = re.compile(
-    r"\s*(?P<name>[a-z0-9_]+)\s*(?P<sign>[<>])=?\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*"
+    r"\s*(?P<name>[a-z0-9_]+)\s*(?P<sign>[<>])=?\s*"
+    r"(?P<limit>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*"
 )
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999")
 _METRICS = ("tps", "cpu_per_tx", "wal_per_tx", "duration", *_LATENCIES)

@@ -48,6 +48,7 @@ def experiment_of(
     try:
         experiment = Experiment(
             name=options.get("name") or _default_name(verb, scripts),
+            reset=options.get("reset") or "vacuum",
             server=Server(
                 scratch=_scratch(options) if resolved is None else None,
                 dsn=dsn,

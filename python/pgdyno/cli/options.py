@@ -79,6 +79,12 @@ def workload(command: Command) -> Command:
         click.option("-j", "--threads", "--jobs", type=click.IntRange(1, 1024), help="Threads."),
         click.option("-D", "--define", multiple=True, metavar="VAR=VALUE", help="Script variable."),
         click.option("--warmup", default="auto", help="Load before measuring, or auto."),
+        click.option(
+            "--reset",
+            type=click.Choice(["none", "vacuum", "restore"]),
+            default="vacuum",
+            help="Before every run; restore copies the data anew.",
+        ),
         click.option("--seed", type=click.IntRange(min=0), default=1, help="Of all randomness."),
         click.option("--allow-write", is_flag=True, help="The scripts may write on that server."),
         click.option("--confirm", metavar="DB@HOST", help="Yes, other sessions work there."),

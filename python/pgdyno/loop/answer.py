@@ -66,7 +66,18 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         run = run_findings(details[-1], numbers[details[-1].planned.number], server)
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
     curves = () if experiment.all_variants() else _curves(experiment, rounds, numbers)
-    valid = {v.planned.number: _is_valid(v, numbers, _server_of(facts, v)) for v in rounds}
+    doubts = {
+        visit.planned.number: doubts_of(
+            visit.stored,
+            numbers[visit.planned.number],
+            visit.planned,
+            _server_of(facts, visit),
+            checkpoint_count=0,
+            change_seconds=(),
+        )
+        for visit in rounds
+    }
+    valid = {number: is_valid(found) for number, found in doubts.items()}
     kind = experiment.design.kind
     compare = None
     if experiment.all_variants():
@@ -88,7 +99,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         runs_total=len(rounds) + len(details),
         runs_valid=sum(valid.values())
         + sum(1 for _ in details if run is not None and run.is_valid),
-        doubts=_rounds_doubts(rounds, numbers, facts),
+        doubts=_rounds_doubts(doubts.values(), of_variants=compare is not None),
         notes=_notes(experiment, done),
         is_complete=folder.is_sealed or bool(details) or bool(stopped_by(folder)),
     )
@@ -131,28 +142,14 @@ def run_findings(visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]) 
     )
 
 
-def _is_valid(visit: Visit, numbers: Mapping[int, LoadNumbers], server: Mapping[str, Any]) -> bool:
-    return is_valid(_round_doubts(visit, numbers[visit.planned.number], server))
-
-
-def _round_doubts(
-    visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]
-) -> tuple[Doubt, ...]:
-    return doubts_of(
-        visit.stored, numbers, visit.planned, server, checkpoint_count=0, change_seconds=()
-    )
-
-
-def _rounds_doubts(
-    rounds: Iterable[Visit], numbers: Mapping[int, LoadNumbers], facts: Mapping[str, Any]
-) -> tuple[Doubt, ...]:
+def _rounds_doubts(by_run: Iterable[tuple[Doubt, ...]], *, of_variants: bool) -> tuple[Doubt, ...]:
     """Return what makes single runs not valid, each kind once; of variants what most runs share."""
     found: dict[str, Doubt] = {}
     counts: Counter[str] = Counter()
     total = 0
-    for visit in rounds:
-        total += visit.planned.cell.variant is not None
-        for doubt in _round_doubts(visit, numbers[visit.planned.number], _server_of(facts, visit)):
+    for doubts in by_run:
+        total += of_variants
+        for doubt in doubts:
             counts[doubt.kind] += 1
             if doubt.verdict == "not_valid" or doubt.kind in _OF_EVERY_RUN:
                 found.setdefault(doubt.kind, doubt)

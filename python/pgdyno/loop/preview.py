@@ -52,7 +52,8 @@ def _lines(experiment: Experiment) -> Iterator[str]:
         value = 1000.0 + 100 * (len(history) % 3)
         metrics: dict[str, float] = {"tps": value, experiment.metric(): value}
         history = (*history, Measured(decision, value, 2_000_000_000, metrics, 1))
-    yield f"order       {', '.join(shown)}{', ...' if len(shown) == _SHOWN_RUNS else ''}"
+    more = "; ..." if len(shown) == _SHOWN_RUNS else ""
+    yield f"order       {'; '.join(shown)}{more}"
     yield from _effort(experiment, run_ns)
     if experiment.server.scratch is not None:
         yield f"disk        about {_disk_bytes(experiment) / 1e9:.1f} GB"

@@ -13,7 +13,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import numbers, tiles, words
 from pgdyno.report.compare_text import METRIC_NAMES, RATIOS_SHOWN, change_text, signed
-from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
+from pgdyno.report.html import page_assets, page_environment
 from pgdyno.report.parts import words_of
 
 _WIDTH, _LEFT, _ROW = 640, 180, 30
@@ -38,7 +38,7 @@ def compare_page(findings: ExperimentFindings) -> str:
         .render(
             f=findings,
             c=found,
-            echarts_version=ECHARTS_VERSION,
+            echarts_version="",
             style=Markup(assets.style),
             csp=Markup(assets.policy),
             early_script=Markup(assets.early_script),
@@ -77,16 +77,17 @@ def forest_svg(contrasts: Sequence[ContrastFindings], metric: str) -> str:
 
 def pairs_svg(pairs: Sequence[Pair]) -> str:
     """Return each round's ratio in time order; hollow where the variant ran first."""
-    reach = max([0.02, *(abs(pair.ratio - 1) for pair in pairs)]) * 1.1
+    reach = max(1.02, *(max(pair.ratio, 1 / pair.ratio) for pair in pairs)) * 1.05
     height, middle = 150, 70
     step = (_WIDTH - _LEFT - 20) / max(len(pairs), 1)
     body = [_line(_LEFT, middle, _WIDTH, middle, "equal")]
-    for share in (reach, -reach):
-        y = middle - share / reach * 60
-        body.append(_text(_LEFT - 8, y + 5, f"{signed(share * 100, 0)} %", "end"))
+    for end in (reach, 1 / reach):
+        y = middle - math.log(end) / math.log(reach) * 60
+        body.append(_text(_LEFT - 8, y + 5, f"{signed((end - 1) * 100, 0)} %", "end"))
     body.append(_text(_LEFT - 8, middle + 5, "equal", "end"))
     for place, pair in enumerate(pairs):
-        x, y = _LEFT + step * (place + 0.5), middle - (pair.ratio - 1) / reach * 60
+        x = _LEFT + step * (place + 0.5)
+        y = middle - math.log(pair.ratio) / math.log(reach) * 60
         look = _HOLLOW if pair.is_reversed else _FILLED
         said = f"round {pair.round}: {signed((pair.ratio - 1) * 100, 1)} %"
         body.append(

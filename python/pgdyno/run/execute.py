@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psycopg
@@ -27,8 +27,8 @@ from pgdyno.run.watching import RunWatch
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of
 from pgdyno.server.facts import ServerFacts
-from pgdyno.server.reset import Reset, reset
-from pgdyno.spec.experiment import Experiment
+from pgdyno.server.reset import Reset, Step, no_reset, reset, restore_database
+from pgdyno.spec.experiment import Experiment, ResetMode
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.run_writer import RunWriter
@@ -67,7 +67,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     under_test, folder = stage.beds.ready(planned.cell.variant), stage.folder
     name = f"{folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
-    prepared, before = _prepare(under_test, name, application_name)
+    prepared, before = _prepare(stage.experiment.reset, under_test, name, application_name)
     plans = _plans(stage, planned, under_test, name)
     job = load_job(
         stage.experiment,
@@ -104,10 +104,20 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
 
 
 def _prepare(
-    under_test: UnderTest, name: str, application_name: str
+    mode: ResetMode, under_test: UnderTest, name: str, application_name: str
 ) -> tuple[Reset, Totals | None]:
+    """Bring the server to the state that every run of the experiment starts from."""
+    first: tuple[Step, ...] = ()
+    if mode == "restore" and under_test.cluster is not None:
+        with under_test.cluster.connect(verb=under_test.verb, run_name=name) as control:
+            first = (restore_database(control, under_test.target.database),)
     with under_test.control(name) as control:
-        done = reset(control, under_test.facts.dataset, is_scratch=under_test.is_scratch)
+        dataset = under_test.facts.dataset
+        if mode == "none":
+            done = no_reset(control, dataset)
+        else:
+            done = reset(control, dataset, is_scratch=under_test.is_scratch)
+    done = replace(done, steps=(*first, *done.steps))
     return done, _totals(under_test, name, application_name)
 
 

@@ -8,7 +8,7 @@ the telemetry. What rights or ownership forbid is left out, and said.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
@@ -43,6 +43,39 @@ class Reset:
     def as_document(self) -> dict[str, Any]:
         """Return what a result keeps of it."""
         return asdict(self)
+
+
+def no_reset(connection: Connection, dataset: Dataset) -> Reset:
+    """Change nothing; return how many dead rows the run begins with."""
+    dead_rows = _dead_rows(connection, dataset) if dataset.tables else None
+    return Reset((Step("reset", skipped="none was asked for"),), None, dead_rows)
+
+
+def restore_database(connection: Connection, database: str) -> Step:
+    """Make `database` what it was when this was called first: a copy of a template.
+
+    Args: connection, to another database of a server of our own. The template is made by the first
+    call; its files are copied, not logged, where the version can.
+    Limits: a session in `database` is ended.
+    """
+    started_ns = monotonic_ns()
+    template = sql.Identifier(f"{database}_template")
+    copied: LiteralString = "CREATE DATABASE {} TEMPLATE {}"
+    if connection.info.server_version >= 150000:
+        copied = "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy"
+    known = connection.execute(
+        "SELECT 1 FROM pg_database WHERE datname = %s", [f"{database}_template"]
+    ).fetchone()
+    own = sql.Identifier(database)
+    if known is None:
+        connection.execute(sql.SQL(copied).format(template, own))
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} IS_TEMPLATE true ALLOW_CONNECTIONS false").format(template)
+        )
+        return Step("make template", monotonic_ns() - started_ns)
+    connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(own))
+    connection.execute(sql.SQL(copied).format(own, template))
+    return Step("restore", monotonic_ns() - started_ns)
 
 
 def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Reset:

@@ -38,6 +38,7 @@ __all__ = [
     "PassesDesign",
     "Permissions",
     "Protocol",
+    "ResetMode",
     "Scratch",
     "Script",
     "Server",
@@ -94,13 +95,19 @@ class Dataset(Spec):
     partition_method: Literal["range", "hash"] = "range"
 
 
+ResetMode = Literal["none", "vacuum", "restore"]
 _UNCHANGED = Variant(name="unchanged")
 
 
 class Experiment(Spec):
-    """The whole question."""
+    """The whole question.
+
+    `reset` is done before every run: `none`; `vacuum` (history emptied, tables vacuumed, checkpoint
+    written); `restore` (the database is copied anew from a template, then as vacuum).
+    """
 
     name: str
+    reset: ResetMode = "vacuum"
     server: Server
     dataset: Dataset
     workload: Workload
@@ -129,6 +136,8 @@ class Experiment(Spec):
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise ValueError(f"two variants have the name {doubled[0]!r}")
+        if self.reset == "restore" and self.server.scratch is None:
+            raise ValueError('reset = "restore" drops a database: only on a scratch server')
         if self.server.scratch is None:
             self._refuse_what_needs_scratch()
         elif any(variant.dsn is not None for variant in self.all_variants()):

@@ -13,7 +13,8 @@ def to_toml(experiment: Experiment) -> str:
     A connection string is written without its password.
     """
     document = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
-    named = {"experiment": {"name": document.pop("name")}, **document}
+    experiment_table = {key: document.pop(key) for key in ("name", "reset")}
+    named = {"experiment": experiment_table, **document}
     variants = [_without_empty(variant) for variant in document.pop("variant")]
     if variants:
         named["variant"] = variants

@@ -1,0 +1,30 @@
+"""Every example is a spec without a mistake, and says what it would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.loop.preview import preview
+from pgdyno.spec.experiment import BUILTINS
+from pgdyno.spec.file import read_spec
+
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.toml"))
+
+
+def test_there_is_an_example_of_every_design() -> None:
+    kinds = {read_spec(path).experiment.design.kind for path in EXAMPLES}
+    assert {"compare", "matrix", "passes", "sweep"} <= kinds
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_can_be_planned(path: Path) -> None:
+    found = read_spec(path)
+    assert found.doubts == ()
+    plan = preview(found.experiment)
+    assert "order " in plan
+    assert "time " in plan
+    for script in found.experiment.all_scripts():
+        assert script.builtin in BUILTINS or script.text
