@@ -86,6 +86,16 @@ def test_when_one_variant_needs_a_restart_every_run_has_one(open_beds: Open) -> 
     assert again.facts.postmaster_pid != first.facts.postmaster_pid
 
 
+def test_what_only_one_variant_sets_is_taken_away_for_the_others(open_beds: Open) -> None:
+    own = "b: wal_level=minimal; max_wal_senders=0; archive_mode=off; work_mem=1MB"
+    beds = open_beds(asked("a", own))
+    assert beds.excluded == {}
+    assert show(beds.ready(1), "wal_level") == "minimal"
+    back = beds.ready(0)
+    assert (show(back, "wal_level"), show(back, "max_wal_senders")) == ("replica", "10")
+    assert show(back, "work_mem") == "4MB"
+
+
 def test_a_variant_that_cannot_start_is_named_with_the_servers_words(open_beds: Open) -> None:
     beds = open_beds(
         asked(

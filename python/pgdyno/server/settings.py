@@ -106,6 +106,8 @@ def first_refused(connection: Connection) -> tuple[str, str, str] | None:
         " LEFT JOIN pg_settings s ON lower(s.name) = lower(f.name)"
         " WHERE f.error IS NOT NULL"
         " AND (f.error <> 'setting could not be applied' OR s.context <> 'postmaster')"
+        # A line that is no longer there has no name; what it set holds until a restart.
+        " AND (f.name IS NOT NULL OR f.error NOT LIKE '%cannot be changed without restarting%')"
         " ORDER BY f.seqno LIMIT 1"
     ).fetchone()
     return None if row is None else (str(row[0]), str(row[1]), str(row[2]))
