@@ -22,6 +22,8 @@ AT_MOST_5 = (0.0, 0.05)
 AT_MOST_8 = (0.0, 0.08)
 CLOSED_COUNT = 10_000
 BOOTSTRAP_COUNT = 1_000
+# The peak reaches from 93.5 to 96.7 % over curves: 1,000 experiments are off by up to 1.5 %.
+PEAK_COUNT = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def curve_cases() -> Iterator[Case]:
             where = f"{curve}, noise {noise:.0%}"
             peak = partial(sim.peak_held, curve=curve, noise=noise)
             knee = partial(sim.knee_held, curve=curve, noise=noise)
-            yield Case(f"peak: {where}", BOOTSTRAP_COUNT, BOOTSTRAP, peak)
+            yield Case(f"peak: {where}", PEAK_COUNT, BOOTSTRAP, peak)
             yield Case(f"knee: {where}", BOOTSTRAP_COUNT, AT_LEAST_95, knee)
     for curve in ("one sharp peak", "two near the top"):
         run = partial(sim.loss_held, curve=curve, noise=0.03)
