@@ -180,6 +180,23 @@ def _kept(pgdyno: Command) -> bool:
     return bool(row["run_count"] + row["incomplete_count"])
 
 
+def test_a_file_that_writes_needs_a_word_even_beside_tables_of_pgdyno(
+    pgdyno: Command, bank15: Target, tmp_path: Path
+) -> None:
+    run_sql(bank15, "CREATE TABLE orders AS SELECT 1 AS state")
+    run_sql(bank15, "DROP TABLE pgbench_history, pgbench_tellers, pgbench_accounts")
+    run_sql(bank15, "DROP TABLE pgbench_branches")
+    assert pgdyno("init", *_where(bank15), "-s", "1").code == 0
+    script = tmp_path / "orders.sql"
+    script.write_text("UPDATE orders SET state = state + 1;\n")
+    said = pgdyno("bench", *_where(bank15), "-f", str(script), *QUICK)
+    assert said.code == 1
+    assert "--allow-write" in said.error
+    assert scalar(bank15, "SELECT state FROM orders") == 1
+    said = pgdyno("bench", *_where(bank15), "-N", "-T", "1s", "--warmup", "0s")
+    assert said.code in (0, 3)  # The built-in writes to those tables alone.
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_is_drained_kept_and_cleaned_up(
     number: signal.Signals, code: int, pgdyno: Command, bank15: Target

@@ -242,6 +242,24 @@ def test_sessions_of_pgdyno_are_not_others(cluster: ScratchCluster, connection: 
         assert facts.connection_room(connection).used_count == 3
 
 
+def test_sessions_of_other_roles_count_without_pg_monitor_too(
+    cluster: ScratchCluster, connection: Connection
+) -> None:
+    connection.execute("CREATE ROLE plain LOGIN")
+    try:
+        plain_target = replace(cluster.target, user="plain")
+        with (
+            connect(cluster.target, verb="test") as other,
+            connect(plain_target, verb="bench") as plain,
+        ):
+            other.execute("SET application_name = 'erp'")
+            seen = sum(others.count for others in facts.other_sessions(plain))
+            assert seen >= 1  # Parallel and other workers with a role may count as well.
+            assert facts.connection_room(plain).used_count >= 3
+    finally:
+        connection.execute("DROP ROLE plain")
+
+
 @pytest.mark.parametrize(
     ("name", "wanted", "is_seen"),
     [

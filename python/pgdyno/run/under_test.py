@@ -28,7 +28,7 @@ from pgdyno.server.find import find
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
 from pgdyno.server.placement import LAST_PLACE, needed_bytes
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
-from pgdyno.server.target import Target, refuse_tls_for_the_engine
+from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Dataset, Experiment, Permissions, Scratch
 
 # Two observing connections and one for control, beside the load's.
@@ -224,11 +224,17 @@ def _fits(present: datasets.Dataset, wanted: Dataset) -> bool:
 
 
 def _foreign(experiment: Experiment, conditions: Conditions, target: Target) -> UnderTest:
-    refuse_tls_for_the_engine(target)
+    refuse_what_the_engine_lacks(target)
     with connect(target, verb=conditions.verb) as connection:
         target = pinned(target, connection)
         facts = server_facts.collect(connection, target)
-    writing = tuple(script.name for script in conditions.scripts if not script.reads_only)
+    # A built-in script writes to the pgbench tables alone; where a file writes nobody knows.
+    asked = zip(experiment.all_scripts(), conditions.scripts, strict=True)
+    writing = tuple(
+        shape.name
+        for script, shape in asked
+        if not (shape.reads_only or (script.builtin and facts.dataset.is_marked))
+    )
     if any(script.name in _ON_PGBENCH_TABLES for script in conditions.scripts):
         datasets.require_complete(facts.dataset)
     safety.refuse_unsafe_load(
@@ -237,7 +243,6 @@ def _foreign(experiment: Experiment, conditions: Conditions, target: Target) -> 
             database=facts.database,
             host=facts.host,
             scripts_writing=writing,
-            is_marked=facts.dataset.is_marked,
             others=facts.others,
             allow_write=conditions.permissions.allow_write,
             confirmed=conditions.permissions.confirm,

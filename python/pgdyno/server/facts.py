@@ -189,13 +189,21 @@ def rights(connection: Connection) -> dict[str, bool]:
     }
 
 
+# Without pg_monitor the kind of another role's session is hidden: who has a role and a database
+# counts as a client then, which a worker may be too; better one too many than none.
+_IS_CLIENT: LiteralString = (
+    "(backend_type = 'client backend'"
+    " OR backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)"
+)
+
+
 def connection_room(connection: Connection) -> ConnectionRoom:
     """Return how many sessions the server still admits for this role; our own count as used."""
     row = connection.execute(
         "SELECT current_setting('max_connections')::int,"
         " current_setting('superuser_reserved_connections')::int"
         " + coalesce(current_setting('reserved_connections', true)::int, 0),"
-        " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
+        f" (SELECT count(*) FROM pg_stat_activity WHERE {_IS_CLIENT}),"
         " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)"
     ).fetchone()
     assert row is not None, "a SELECT without FROM returns one row"
@@ -205,11 +213,11 @@ def connection_room(connection: Connection) -> ConnectionRoom:
 def other_sessions(connection: Connection) -> tuple[OtherSessions, ...]:
     """Return the client sessions on this server that are not pgdyno's, by application.
 
-    Without pg_monitor the names of other roles' applications are hidden: they count as unnamed.
+    Without pg_monitor they are counted as well; a name that is hidden counts as unnamed.
     """
     rows = connection.execute(
         "SELECT coalesce(application_name, ''), count(*)::int FROM pg_stat_activity"
-        " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        f" WHERE {_IS_CLIENT} AND pid <> pg_backend_pid()"
         " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%%' GROUP BY 1 ORDER BY 2 DESC, 1",
         [],
     ).fetchall()
