@@ -7,7 +7,6 @@ Exit codes, highest wins: 0 done; 1 usage or refused; 2 ran with failures; 3 ran
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 
@@ -84,6 +83,7 @@ def pgdyno(context: click.Context) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code; nothing it started is left behind."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    speak.use_any_encoding()
     code = EXIT_INTERNAL
     with signals.handled(on_later=speak.still_cleaning):
         try:
@@ -98,7 +98,6 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     try:
         result = pgdyno.main(arguments, prog_name="pgdyno", standalone_mode=False)
-        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "pgdyno"
@@ -110,10 +109,6 @@ def _run(arguments: list[str]) -> int:
     except PgdynoError as error:
         speak.problem(error.message, error.hint, sqlstate=error.sqlstate)
         return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our output is gone; Python would complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:  # A defect of ours: one paragraph, and the trace where it helps.
         trace = speak.keep_trace(traceback.format_exc())
         speak.problem(

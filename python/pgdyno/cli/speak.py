@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
 import textwrap
+from typing import TextIO
+
+from pgdyno.errors import StoreError
 
 _is_quiet = False
 _live_width = 0
+
+
+def use_any_encoding() -> None:
+    """Let a terminal that lacks a character show `?` for it; JSON stays JSON."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
 
 
 def be_quiet() -> None:
@@ -23,16 +35,19 @@ def is_terminal() -> bool:
 
 
 def data(text: str) -> None:
-    """Write the result itself."""
+    """Write the result itself.
+
+    Raises: StoreError if standard output leads to a full disk.
+    """
     clear_live()
-    print(text, flush=True)
+    _write(sys.stdout, text + "\n")
 
 
 def note(text: str) -> None:
     """Write one line about what is going on."""
     if not _is_quiet:
         clear_live()
-        print(text, file=sys.stderr, flush=True)
+        _write(sys.stderr, text + "\n")
 
 
 def live(text: str) -> None:
@@ -42,7 +57,7 @@ def live(text: str) -> None:
         return
     columns = shutil.get_terminal_size().columns
     shown = text[: columns - 1]
-    print(f"\r{shown}\x1b[K", end="", file=sys.stderr, flush=True)
+    _write(sys.stderr, f"\r{shown}\x1b[K")
     _live_width = len(shown)
 
 
@@ -50,7 +65,7 @@ def clear_live() -> None:
     """Take the live line away, so that what follows begins at the margin."""
     global _live_width
     if _live_width:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        _write(sys.stderr, "\r\x1b[K")
         _live_width = 0
 
 
@@ -62,16 +77,15 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     width = max(60, min(100, shutil.get_terminal_size().columns))
     # A script error brings its own lines (the source and a caret), which must not be refilled.
     lines = [text] if "\n" in text else textwrap.wrap(text, width, break_long_words=False)
-    print("\n".join(lines), file=sys.stderr)
     if hint:
-        print(f"next: {hint}", file=sys.stderr)
-    sys.stderr.flush()
+        lines.append(f"next: {hint}")
+    _write(sys.stderr, "\n".join(lines) + "\n")
 
 
 def still_cleaning() -> None:
     """Answer a second Ctrl-C."""
     clear_live()
-    print("still cleaning up; a second signal skips nothing", file=sys.stderr, flush=True)
+    _write(sys.stderr, "still cleaning up; a second signal skips nothing\n")
 
 
 def keep_trace(trace: str) -> str:
@@ -81,3 +95,20 @@ def keep_trace(trace: str) -> str:
     ) as file:
         file.write(trace)
     return file.name
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write and flush. Who reads no more (`| head -1`) misses the rest: a run does not end by it.
+
+    Raises: StoreError if standard output cannot be written for another reason.
+    """
+    try:
+        print(text, end="", file=stream, flush=True)
+    except OSError as error:
+        # What is left in the buffer would be complained about once more at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            raise StoreError(
+                f"Standard output cannot be written: {error.strerror}.",
+                hint="make room where it leads; what was measured is kept: pgdyno show",
+            ) from None
