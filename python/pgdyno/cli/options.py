@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from pgdyno.cli import speak
+from pgdyno.errors import StoreError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -136,6 +138,7 @@ def json_option(command: Command) -> Command:
         is_flag=False,
         flag_value="-",
         metavar="[FILE]",
+        callback=_writable,
         help="JSON instead of text; with FILE, beside it.",
     )(command)
 
@@ -164,4 +167,27 @@ def write(text: str, document: str, json_to: str | None) -> None:
         return
     speak.data(text)
     if json_to is not None:
-        Path(json_to).write_text(document + "\n")
+        write_file(Path(json_to), document + "\n")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write what was asked for into the file that was named.
+
+    Raises: StoreError saying why it cannot be.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}.",
+            hint="name another file; what was measured is kept: pgdyno show",
+        ) from None
+
+
+def _writable(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Refuse a file that could not be written before anything is measured for it."""
+    if value is not None and value != "-":
+        path = Path(value)
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise click.BadParameter(f"{value} cannot be written.")
+    return value

@@ -30,6 +30,6 @@ def command(result: str, store: Path | None, output: Path | None) -> int:
         folder.seal()
     else:
         path = output
-        path.write_text(page)
+        options.write_file(path, page)
     speak.data(str(path.absolute()))
     return 0
