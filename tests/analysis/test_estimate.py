@@ -64,3 +64,17 @@ def test_numbers_that_are_no_estimate_are_refused(
 def test_a_gap_among_runs_is_refused() -> None:
     with pytest.raises(AnalysisError, match="not finite"):
         mean_between_runs([1.0, math.nan], "tps")
+
+
+def test_the_interval_of_rates_that_scatter_does_not_reach_below_zero() -> None:
+    # Two runs know little: t = 12.7 would reach from -84,000 to 180,000.
+    found = mean_between_runs([37_000.0, 58_000.0], "tps")
+    assert found.low == 0.0
+    assert found.high is not None
+    assert found.high > 150_000
+
+
+def test_the_interval_of_differences_may_lie_on_both_sides_of_zero() -> None:
+    found = mean_between_runs([-1.0, 2.0, 0.5], "ms")
+    assert found.low is not None
+    assert found.low < 0

@@ -97,4 +97,7 @@ def mean_between_runs(values: npt.ArrayLike, unit: str, *, level: float = 0.95) 
         return without_interval(mean, unit)
     half = t_quantile((1 + level) / 2, array.size - 1) * float(array.std(ddof=1))
     half /= math.sqrt(array.size)
-    return Estimate(mean, mean - half, mean + half, int(array.size), unit, "between_runs")
+    low = mean - half
+    if (array >= 0).all():
+        low = max(low, 0.0)  # Rates and durations are not below zero; the truth is not cut off.
+    return Estimate(mean, low, mean + half, int(array.size), unit, "between_runs")

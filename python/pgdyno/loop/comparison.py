@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from pgdyno.analysis.compare import (
     Better,
@@ -126,7 +125,7 @@ class Compared:
         runs = self._runs_of(variant)
         values = [m.metrics for m in self._history if m.run.cell.variant == variant]
         metrics: dict[str, Estimate] = {
-            name: _positive(mean_between_runs([one[name] for one in values], UNITS[name]))
+            name: mean_between_runs([one[name] for one in values], UNITS[name])
             for name in METRICS
             if values and all(name in one for one in values)
         }
@@ -307,11 +306,6 @@ class Compared:
             for change in between_rounds(self._runs_of(i), name=self._name(i))
         ]
         return tuple(found)
-
-
-def _positive(estimate: Estimate) -> Estimate:
-    """Return the estimate with its lower end at 0 or above: no metric is less."""
-    return estimate if estimate.low is None else replace(estimate, low=max(estimate.low, 0.0))
 
 
 _LAYOUT = (
