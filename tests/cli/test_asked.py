@@ -99,3 +99,20 @@ def test_a_script_file_is_read_once_and_keeps_its_name(tmp_path: Path) -> None:
     path.write_text("SELECT 1;\n")
     (script,) = asked(file=(f"{path}@2",)).experiment.workload.scripts
     assert (script.text, script.weight, script.name) == ("SELECT 1;\n", 2, str(path))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "a\nb"}, r"name: one line of 1 to 200 printable characters, got 'a\\nb'"),
+        ({"name": "\x1b[31mred"}, "name: one line"),
+        ({"name": "x" * 3000}, "name: one line"),
+        ({"duration": "0"}, "duration: Input should be greater than 0"),
+        ({"duration": "99999999999d"}, "duration: a duration of at most 366 d"),
+        ({"duration": "-5"}, r"duration: .* got '-5'\.$"),
+        ({"rate": 1e9}, "rate: Input should be less than or equal to 10000000"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_starts(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        asked(**given)

@@ -115,7 +115,7 @@ def refuse(error: ValidationError) -> NoReturn:
         place = ".".join(str(part) for part in item["loc"])
         message = item["msg"].removeprefix("Value error, ")
         found.append(f"{place}: {message}" if place else message)
-    raise SpecError("; ".join(found) + ".", hint="see --help") from None
+    raise SpecError("; ".join(one.rstrip(".") for one in found) + ".", hint="see --help") from None
 
 
 def _scripts(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:

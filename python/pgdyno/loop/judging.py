@@ -27,6 +27,8 @@ def changes_of(numbers: LoadNumbers) -> tuple[float, ...]:
     each = round(1_000_000_000 / numbers.interval_ns)
     whole = numbers.counts_100ms.size // each * each
     seconds = numbers.counts_100ms[:whole].reshape(-1, each).sum(axis=1)
+    if not seconds.size:
+        return ()  # A run of -t 1 is over before a second is.
     found = change_points(seconds, interval_ns=each * numbers.interval_ns, seed=_SEED)
     return tuple(point.time_ns / 1e9 for point in found)
 

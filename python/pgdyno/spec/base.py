@@ -5,21 +5,26 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.units import duration_ns
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
+_DURATION_NS_MAX = 366 * 24 * 60 * MINUTE_NS
+_NAME_LENGTH_MAX = 200
 
 
 def _duration(value: object) -> int:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         try:
-            return duration_ns(value)
+            nanoseconds = duration_ns(value)
         except SpecError as error:
             raise ValueError(error.message) from error
+        if nanoseconds > _DURATION_NS_MAX:
+            raise ValueError(f"a duration of at most 366 d, got {value!r}")
+        return nanoseconds
     raise ValueError(f'a duration such as "60s", got {value!r}')
 
 
@@ -31,6 +36,15 @@ def _ratio(value: object) -> float:
     raise ValueError(f'a share such as "3%" or 0.03, got {value!r}')
 
 
+def _name(value: str) -> str:
+    if not 0 < len(value) <= _NAME_LENGTH_MAX or not value.isprintable():
+        shown = value if len(value) < 40 else value[:40] + "..."
+        raise ValueError(f"one line of 1 to {_NAME_LENGTH_MAX} printable characters, got {shown!r}")
+    return value
+
+
+# What lists, titles and terminals can show as it is.
+Name = Annotated[str, AfterValidator(_name)]
 # Given as text or seconds under its alias, held as nanoseconds, written back as text.
 DurationNs = Annotated[
     int, BeforeValidator(_duration), Field(ge=0), PlainSerializer(lambda ns: f"{ns}ns")

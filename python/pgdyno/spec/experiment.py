@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
+from pgdyno.spec.base import SECOND_NS, DurationNs, Name, Spec
 from pgdyno.spec.designs import (
     BenchDesign,
     CompareDesign,
@@ -106,7 +106,7 @@ class Experiment(Spec):
     written); `restore` (the database is copied anew from a template, then as vacuum).
     """
 
-    name: str
+    name: Name
     reset: ResetMode = "vacuum"
     server: Server
     dataset: Dataset

@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 
 BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+# Each arrival is counted one by one: of more the load engine would do nothing else.
+RATE_TPS_MAX = 10_000_000
 Protocol = Literal["simple", "extended", "prepared"]
 
 
@@ -38,10 +40,14 @@ class Workload(Spec):
 
     scripts: tuple[Script, ...]
     clients: Annotated[int, Field(ge=1, le=100_000)] = 1
-    rate_tps: float | None = Field(default=None, gt=0, allow_inf_nan=False, alias="rate")
+    rate_tps: float | None = Field(
+        default=None, gt=0, le=RATE_TPS_MAX, allow_inf_nan=False, alias="rate"
+    )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     protocol: Protocol = "simple"
-    duration_ns: DurationNs = Field(default=60 * SECOND_NS, alias="duration")
+    duration_ns: Annotated[DurationNs, Field(gt=0)] = Field(
+        default=60 * SECOND_NS, alias="duration"
+    )
     transactions_per_client: Annotated[int, Field(ge=1)] | None = None
     warmup_ns: DurationNs | None = Field(default=None, alias="warmup")
     """None = auto: found by a pilot run."""
