@@ -88,6 +88,7 @@ def permissions_of(options: dict[str, Any]) -> Permissions:
         allow_write=options["allow_write"],
         confirm=options["confirm"],
         allow_durability_risk="durability" in options.get("allow_risk", ()),
+        abort_if=tuple(options.get("abort_if", ())),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.analysis.gates import Gate, gate_from, judge
+from pgdyno.analysis.gates import judge
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import speak
 from pgdyno.cli.asked import Asked
@@ -22,6 +22,7 @@ from pgdyno.report.html import render
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text import text_of
 from pgdyno.run.changes import outstanding
+from pgdyno.spec.condition import WATCHED, Condition, condition_from
 from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -40,7 +41,9 @@ def measure(
     """
     if options["quiet"]:
         speak.be_quiet()
-    gates = [gate_from(text) for text in options.get("check", ())]
+    for text in options.get("abort_if", ()):
+        condition_from(text, WATCHED)
+    gates = [condition_from(text) for text in options.get("check", ())]
     if options.get("print_spec"):
         speak.data(to_toml(asked.experiment).rstrip())
         return 0
@@ -83,7 +86,7 @@ def _warn_of_changes_left(store: Store) -> None:
             )
 
 
-def judged(gates: Sequence[Gate], findings: ExperimentFindings | None) -> bool:
+def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> bool:
     """Say which gates are not kept; return whether any is."""
     failed = False
     for gate in gates:

@@ -114,6 +114,7 @@ def gates(command: Command) -> Command:
     return _apply(
         command,
         click.option("--check", multiple=True, metavar="COND", help="Exit 4 unless, as p99<20ms."),
+        click.option("--abort-if", multiple=True, metavar="COND", help="A brake, as p99>2s."),
         click.option("--print-spec", is_flag=True, help="Print the spec file of this, and exit."),
         click.option("--dry-run", is_flag=True, help="Print the plan, and exit."),
     )

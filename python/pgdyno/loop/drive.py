@@ -26,6 +26,7 @@ from pgdyno.run.under_test import Conditions
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.facts import ServerFacts, format_bytes, target_line
 from pgdyno.server.target import Target
+from pgdyno.spec.condition import WATCHED, condition_from
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.planned import Cell, PlannedRun, Stop
 from pgdyno.spec.toml import to_toml
@@ -79,7 +80,10 @@ def carry_out(
                 folder.write_spec(to_toml(experiment))
             beds.journal = folder.add_audit
             read_only = experiment.server.scratch is None and all(s.reads_only for s in scripts)
-            stage = Stage(experiment, beds, scripts, folder, clock, progress, read_only)
+            stage = Stage(
+                *(experiment, beds, scripts, folder, clock, progress, read_only),
+                abort_if=tuple(condition_from(text, WATCHED) for text in permissions.abort_if),
+            )
             if not experiment.all_variants():
                 _Facts(stage).keep(None, beds.ready(None).facts)
             error = _loop(stage)
@@ -112,7 +116,8 @@ def _loop(stage: Stage) -> PgdynoError | None:
         done, ended = _executed(decision, stage, position)
         variant = decision.cell.variant
         if ended is not None:
-            if variant is None or isinstance(ended, InterruptedByUser):
+            is_braked = done is not None and bool(done.braked)
+            if variant is None or is_braked or isinstance(ended, InterruptedByUser):
                 return ended
             left_out = {**left_out, variant: ended.message}
             exclude(folder, variant, ended.message, run=decision.number)
@@ -188,6 +193,11 @@ class _Facts:
 def _why_ended(done: Executed) -> PgdynoError | None:
     """Return the error or interrupt that this run ended with; None when it was done."""
     outcome = done.outcome
+    if done.braked:
+        return ServerError(
+            f"Stopped by --abort-if {done.braked}.",
+            hint="what was measured until then is kept; offer less load, or raise the limit",
+        )
     if outcome.interrupted is not None:
         return outcome.interrupted
     if outcome.failures:

@@ -11,8 +11,9 @@ from markupsafe import Markup
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, Pair
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.loop.compare_words import change_text
 from pgdyno.report import numbers, tiles, words
-from pgdyno.report.compare_text import METRIC_NAMES, RATIOS_SHOWN, change_text, signed
+from pgdyno.report.compare_text import METRIC_NAMES, RATIOS_SHOWN, signed
 from pgdyno.report.html import page_assets, page_environment
 from pgdyno.report.parts import words_of
 

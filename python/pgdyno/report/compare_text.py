@@ -9,7 +9,8 @@ from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, 
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.analysis.rounding import decimals_of, fixed
+from pgdyno.analysis.rounding import fixed
+from pgdyno.loop.compare_words import change_text
 from pgdyno.report import numbers
 from pgdyno.report.parts import words_of
 from pgdyno.report.text import WIDTH, row_lines, tail_lines
@@ -102,17 +103,6 @@ def _contrast(contrast: ContrastFindings, found: CompareFindings) -> Iterator[st
         yield from row_lines(
             "  plan", f"{change.script}:{change.line}: {change.was} -> {change.became}"
         )
-
-
-def change_text(ratio: Estimate) -> str:
-    """Return a ratio as "+37.1 % (+35.0 to +39.4)"."""
-    change = ratio.mapped(lambda value: (value - 1) * 100, "%")
-    decimals = max(0, min(decimals_of(change), 2))
-    text = f"{signed(change.value, decimals)} %"
-    if change.low is None or change.high is None:
-        return f"{text} (no interval yet)"
-    low, high = signed(change.low, decimals), signed(change.high, decimals)
-    return f"{text} ({low} to {high})"
 
 
 def signed(value: float, decimals: int) -> str:

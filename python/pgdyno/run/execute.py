@@ -6,7 +6,6 @@ reset -> totals -> observe -> engine (connect, prepare, warm, measure, drain) ->
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals, read_totals, totals_between
 from pgdyno.run.beds import Beds
+from pgdyno.run.brake import Brake
 from pgdyno.run.jobs import engine_target, load_job
 from pgdyno.run.progress import Progress
 from pgdyno.run.under_test import UnderTest
@@ -28,6 +28,7 @@ from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.reset import Reset, Step, no_reset, reset, restore_database
+from pgdyno.spec.condition import Condition
 from pgdyno.spec.experiment import Experiment, ResetMode
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.folder import ExperimentFolder
@@ -46,15 +47,20 @@ class Stage:
     clock: ClockPair
     progress: Progress
     read_only: bool
+    abort_if: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A run carried out; `stored` is None when the engine was lost before its summary."""
+    """A run carried out; `stored` is None when the engine was lost before its summary.
+
+    `braked` says which condition ended it, "" if none did.
+    """
 
     stored: StoredRun | None
     outcome: EngineOutcome
     facts: ServerFacts
+    braked: str
 
 
 def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
@@ -82,11 +88,12 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         [variant.name for variant in stage.experiment.all_variants()],
     )
     watch = RunWatch(planned, label, stage.progress, position=position)
+    brake = Brake(stage.abort_if)
     with folder.begin_run(planned.number, label, job.without_secrets()) as writer:
         observer = _observer(stage, under_test, writer, name, application_name)
         observer.start()
         try:
-            outcome = _drive(job, writer, observer, watch)
+            outcome = _drive(job, writer, observer, watch, brake)
         finally:
             observer.stop()
             stage.progress.ended()
@@ -100,7 +107,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
             },
         )
         stored = writer.finish() if outcome.summary is not None else None
-    return Executed(stored, outcome, under_test.facts)
+    return Executed(stored, outcome, under_test.facts, brake.why)
 
 
 def _prepare(
@@ -174,19 +181,20 @@ def _observer(
     )
 
 
-def _drive(job: Job, writer: RunWriter, observer: Observer, watch: RunWatch) -> EngineOutcome:
+def _drive(
+    job: Job, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
+) -> EngineOutcome:
     with tempfile.NamedTemporaryFile(prefix="pgdyno-engine-", suffix=".log") as log:
         try:
             with EngineRun(job, log=log.file) as engine:
                 observer.watch_engine(engine.pid)
-                return engine.run(_keeping(writer, watch))
+
+                def keep(line: bytes, record: Record) -> None:
+                    writer.add_record(raw_record(line))
+                    watch.see(record)
+                    if brake.see(record):
+                        engine.stop()
+
+                return engine.run(keep)
         finally:
             writer.add_engine_log(Path(log.name).read_text(errors="replace"))
-
-
-def _keeping(writer: RunWriter, watch: RunWatch) -> Callable[[bytes, Record], None]:
-    def keep(line: bytes, record: Record) -> None:
-        writer.add_record(raw_record(line))
-        watch.see(record)
-
-    return keep

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from pgdyno.engine.records import Distribution, HistogramRecord, Interval, Phase, Record, Summary
@@ -50,7 +51,7 @@ class RunWatch:
                 self._failed_count = 0
         elif isinstance(record, HistogramRecord):
             if record.measured == "latency" and record.script is None:
-                self._p99_ms = _p99_ms(record)
+                self._p99_ms = percentile_ms(record, 99.0)
         elif isinstance(record, Interval):
             self._recent.append(record)
             self._failed_count += record.counts.failed
@@ -83,7 +84,7 @@ class RunWatch:
             elapsed_ns=round(seconds * 1e9),
             total_ns=self._lengths_ns["measure"],
             tps=summary.counts.completed / seconds if seconds else None,
-            p99_ms=None if latency is None or latency.count == 0 else _p99_ms(latency),
+            p99_ms=None if latency is None or latency.count == 0 else percentile_ms(latency, 99.0),
             failed_count=summary.counts.failed,
             position=self._position,
         )
@@ -121,9 +122,9 @@ class LoadWatch:
         )
 
 
-def _p99_ms(record: Distribution) -> float:
-    """Return the upper edge of the bucket that holds p99, in ms."""
-    rank = -(-record.count * 99 // 100)
+def percentile_ms(record: Distribution, percent: float) -> float:
+    """Return the upper edge of the bucket that holds a percentile, in ms."""
+    rank = math.ceil(record.count * percent / 100)
     seen = 0
     for bucket, count in record.buckets:
         seen += count

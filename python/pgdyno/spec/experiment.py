@@ -228,3 +228,4 @@ class Permissions(Spec):
     allow_write: bool = False
     confirm: str | None = None
     allow_durability_risk: bool = False
+    abort_if: tuple[str, ...] = ()

@@ -1,0 +1,60 @@
+"""Conditions as a person writes them: `p99<20ms`, `tps_ratio>0.97`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdyno.errors import SpecError
+
+_FORM = re.compile(
+    r"\s*(?P<name>[a-z0-9_]+)\s*(?P<sign>[<>])=?\s*"
+    r"(?P<limit>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*"
+)
+LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999")
+METRICS = ("tps", "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
+CHECKED = (*METRICS, *(f"{name}_ratio" for name in METRICS))
+WATCHED = ("tps", *LATENCIES)
+"""What is known every second while a run lasts."""
+# What a unit is in the metric's own: latencies and CPU are ms, durations s, WAL bytes.
+_IN_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4}
+_UNITS = {
+    "duration": {unit: size / 1e3 for unit, size in _IN_MS.items()} | {"": 1.0},
+    "wal_per_tx": {"": 1.0, "B": 1.0, "kB": 1024.0, "MB": 1048576.0},
+    "tps": {"": 1.0, "tps": 1.0},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; `limit_ratio` is in the metric's own unit, a ratio for ratios."""
+
+    text: str
+    name: str
+    sign: Literal["<", ">"]
+    limit_ratio: float
+
+    def is_met(self, value: float) -> bool:
+        """Return whether a value, in the metric's own unit, meets the condition."""
+        return value < self.limit_ratio if self.sign == "<" else value > self.limit_ratio
+
+
+def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
+    """Return the condition that a text means.
+
+    Raises: SpecError with the names and units there are.
+    """
+    found = _FORM.fullmatch(text)
+    name = found["name"] if found else ""
+    if found is None or name not in names:
+        raise SpecError(
+            f"{text!r} is no condition: NAME<NUMBER or NAME>NUMBER is needed.",
+            hint=f"such as 'p99<20ms'; NAME is one of {', '.join(names)}",
+        )
+    units = {"": 1.0} if name.endswith("_ratio") else _UNITS.get(name, {"": 1.0, **_IN_MS})
+    if found["unit"] not in units:
+        known = ", ".join(unit for unit in units if unit) or "none"
+        raise SpecError(f"{text!r}: {found['unit']} is no unit of {name}.", hint=f"units: {known}")
+    sign: Literal["<", ">"] = "<" if found["sign"] == "<" else ">"
+    return Condition(text.strip(), name, sign, float(found["limit"]) * units[found["unit"]])

@@ -1,0 +1,57 @@
+"""Conditions, read and judged on the unfavourable end."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.gates import is_kept
+from pgdyno.errors import SpecError
+from pgdyno.spec.condition import WATCHED, condition_from
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("p99<20ms", 20),
+        ("p99 > 2s", 2000),
+        ("p999<800us", 0.8),
+        ("tps>1000", 1000),
+        ("tps_ratio>0.97", 0.97),
+        ("wal_per_tx<8kB", 8192),
+        ("duration<2min", 120),
+    ],
+)
+def test_a_limit_is_held_in_the_metrics_own_unit(text: str, limit: float) -> None:
+    assert condition_from(text).limit_ratio == pytest.approx(limit)
+
+
+@pytest.mark.parametrize(
+    "text", ["p98<1ms", "p99=1", "tps_ratio>0.9s", "p99<", "tps<3ms", "p99<20 parsecs"]
+)
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="is no"):
+        condition_from(text)
+
+
+def test_a_brake_takes_only_what_is_known_every_second() -> None:
+    with pytest.raises(SpecError, match="tps_ratio"):
+        condition_from("tps_ratio<1", WATCHED)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("p99<22ms", True), ("p99<20ms", False), ("p99>17ms", True), ("p99>19", False)],
+)
+def test_the_unfavourable_end_of_the_interval_decides(text: str, kept: bool) -> None:
+    estimate = Estimate(19.5, 18, 21, 5, "ms", "between_runs")
+    assert is_kept(condition_from(text), estimate) == kept
+
+
+def test_a_number_without_an_interval_keeps_no_gate() -> None:
+    assert not is_kept(condition_from("p99<20ms"), without_interval(1.0, "ms"))
+
+
+def test_a_percentile_among_unfinished_transactions_keeps_no_upper_gate() -> None:
+    censored = Estimate(5, 4, 6, 5, "ms", "within_run", censored=True)
+    assert not is_kept(condition_from("p99<20ms"), censored)
