@@ -20,10 +20,10 @@ def tally() -> Tally:
 def test_transactions_of_the_whole_server_are_counted_without_our_own() -> None:
     seen = tally()
     seen.take("database", database(1, 1000))
-    # Ten samples of waits and one of the databases: eleven transactions of ours.
+    # Ten samples of waits, one of the databases and one of replication: twelve of ours.
     for _ in range(10):
         seen.take("waits", nobody())
-    seen.take("database", database(2, 1111))
+    seen.take("database", database(2, 1112))
     assert seen.total.transactions == 100
     assert seen.total.tps == 100.0
     assert seen.connections == 12
@@ -32,9 +32,9 @@ def test_transactions_of_the_whole_server_are_counted_without_our_own() -> None:
 def test_a_gap_is_counted_as_a_gap_and_not_as_slowness() -> None:
     seen = tally()
     seen.take("database", database(1, 0))
-    seen.take("database", database(2, 101))
+    seen.take("database", database(2, 102))
     seen.take("database", database(11, 9000, interval=0))
-    seen.take("database", database(12, 9101))
+    seen.take("database", database(12, 9102))
     assert seen.total.tps == 100.0
     assert seen.gaps == [Gap(11 * SECOND_NS, 9 * SECOND_NS)]
     assert seen.seen_ns == 2 * SECOND_NS
@@ -97,7 +97,7 @@ def test_statements_and_gaps_are_kept_in_bounded_memory(monkeypatch: pytest.Monk
 def test_a_look_shows_only_what_is_new() -> None:
     seen = tally()
     seen.take("database", database(1, 0))
-    seen.take("database", database(2, 11, blks_hit=9, blks_read=1))
+    seen.take("database", database(2, 12, blks_hit=9, blks_read=1))
     seen.take("waits", waits(("", 1, 2), ("Lock:tuple", 1, 1), ("A:b", 1, 1), ("C:d", 1, 1)))
     seen.take("wal", wal(1, 0))
     seen.take("wal", wal(2, 2_000_000))
@@ -114,7 +114,15 @@ def test_the_sentence_says_when_nothing_was_seen() -> None:
     seen = tally()
     assert sentence(seen) == "nothing was seen"
     seen.take("database", database(1, 0))
-    seen.take("database", database(2, 1001))
+    seen.take("database", database(2, 1002))
     seen.take("waits", waits(("", 1, 3)))
     seen.take("database", database(9, 2000, interval=0))
     assert sentence(seen) == "1,000 tps, 3 sessions at work on average, at most 3; 1 gap"
+
+
+def test_the_lag_of_the_slowest_standby_is_known_and_none_without_standbys() -> None:
+    seen = tally()
+    assert seen.replay_lag_ns is None
+    lags = (200_000_000, None, float("nan"))
+    seen.take("replication", [{"replay_lag_ns": lag} for lag in lags])
+    assert seen.replay_lag_ns == 200_000_000

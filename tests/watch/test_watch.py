@@ -99,7 +99,10 @@ def watched(target: Target, store: Store, show: Steps, **changes: Any) -> WatchO
 def test_a_server_at_work_is_added_up_and_kept(
     any_server: ScratchCluster, store: Store, busy: None
 ) -> None:
-    outcome = watched(any_server.target, store, Steps(seen_for(2)), note="CHG0048211")
+    # What we did in the second before the first sample is reported after it, and counts: little of
+    # it, at the usual interval.
+    asked = {"interval_ns": 1_000_000_000, "note": "CHG0048211"}
+    outcome = watched(any_server.target, store, Steps(seen_for(3)), **asked)
     document = outcome.document
     assert document["format"] == "pgdyno.watch/1"
     # One session sleeps all the time.

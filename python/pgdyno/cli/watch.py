@@ -119,6 +119,8 @@ class Shown(WatchShow):
         parts = line_parts(tally.look(), tally.connections)
         if not parts:
             return
+        if tally.replay_lag_ns is not None:
+            parts.append(f"lag {tally.replay_lag_ns / 1e9:.1f} s")
         self._last_ns = time_ns
         line = f"{_clock(time_ns)} {'  '.join(parts)}"
         if speak.is_terminal():

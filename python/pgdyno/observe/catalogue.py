@@ -17,9 +17,18 @@ from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
 from pgdyno.observe.processes.programs import ProgramsCollector
 from pgdyno.observe.session import PID_SQL, SESSION_SQL
+from pgdyno.observe.sql.archiver import ArchiverCollector
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector
 from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.io import IoCollector
+from pgdyno.observe.sql.locks import LocksCollector
+from pgdyno.observe.sql.progress import ProgressCollector
+from pgdyno.observe.sql.replication import ReplicationCollector
+from pgdyno.observe.sql.slots import SlotsCollector
+from pgdyno.observe.sql.slru import SlruCollector
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
+from pgdyno.observe.sql.statements import SCHEMA_SQL, StatementsCollector
+from pgdyno.observe.sql.tables import TablesCollector
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.observe.sql.wal import WalCollector
 
@@ -27,6 +36,15 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     DatabaseCollector,
     WalCollector,
     CheckpointerCollector,
+    ReplicationCollector,
+    IoCollector,
+    LocksCollector,
+    ProgressCollector,
+    SlotsCollector,
+    SlruCollector,
+    ArchiverCollector,
+    StatementsCollector,
+    TablesCollector,
     WaitSampler,
 )
 COLLECTORS: tuple[type[Collector], ...] = (
@@ -53,6 +71,8 @@ def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
     found = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
+    found["pg_stat_statements"] = SCHEMA_SQL
     for collector in SQL_COLLECTORS:
-        found[collector.name] = pick(collector.name, collector.sql, version)
+        if version >= min(collector.sql):
+            found[collector.name] = pick(collector.name, collector.sql, version)
     return found

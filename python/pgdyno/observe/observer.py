@@ -23,8 +23,17 @@ from pgdyno.observe.processes.backends import BackendsCollector
 from pgdyno.observe.processes.programs import ENGINE, ProgramsCollector
 from pgdyno.observe.schedule import Scheduled
 from pgdyno.observe.session import Connect, ServerSession
+from pgdyno.observe.sql.archiver import ArchiverCollector
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector
 from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.io import IoCollector
+from pgdyno.observe.sql.locks import LocksCollector
+from pgdyno.observe.sql.progress import ProgressCollector
+from pgdyno.observe.sql.replication import ReplicationCollector
+from pgdyno.observe.sql.slots import SlotsCollector
+from pgdyno.observe.sql.slru import SlruCollector
+from pgdyno.observe.sql.statements import StatementsCollector
+from pgdyno.observe.sql.tables import TablesCollector
 from pgdyno.observe.sql.waits import OWN_PREFIX, WaitSampler
 from pgdyno.observe.sql.wal import WalCollector
 from pgdyno.observe.worker import Worker
@@ -134,6 +143,15 @@ class Observer:
             DatabaseCollector(regular, server.database),
             WalCollector(regular),
             CheckpointerCollector(regular),
+            ReplicationCollector(regular),
+            IoCollector(regular),
+            LocksCollector(regular),
+            ProgressCollector(regular),
+            SlotsCollector(regular),
+            SlruCollector(regular),
+            ArchiverCollector(regular),
+            StatementsCollector(regular),
+            TablesCollector(regular, server.database),
         ]
         if server.is_local:
             collectors.append(BackendsCollector(regular, server.load_application_name))

@@ -14,13 +14,9 @@ import psycopg
 
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import PgdynoError
+from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.target import Target
 
-SCHEMA_SQL = (
-    "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
-    " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
-    " WHERE e.extname = 'pg_stat_statements'"
-)
 # Without the texts, which lie in a file of their own.
 CALLS_SQL = (
     "SELECT queryid, sum(calls)::int8, sum(total_exec_time)::float8"

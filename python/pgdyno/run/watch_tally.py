@@ -15,8 +15,10 @@ _STATEMENTS_MAX = 2000
 _GAPS_KEPT = 500
 # A sample this many intervals late leaves a gap, whatever the reason.
 _GAP_INTERVALS = 3
-# Collectors whose every sample is one statement of ours.
-OWN_STATEMENTS = ("database", "wal", "checkpointer", "waits")
+# How many statements of ours a sample of these stands for: its own, and those of collectors on the
+# same grid whose samples may have no rows (with `database`: replication; with `slru`: all slower
+# ones).
+OWN_STATEMENTS = {"database": 2, "wal": 1, "checkpointer": 1, "waits": 1, "io": 1, "slru": 10}
 
 Row = Mapping[str, Any]
 
@@ -84,6 +86,7 @@ class Tally:
         self.reset_count = 0
         self.peak_sessions = 0
         self.connections = 0
+        self.replay_lag_ns: int | None = None
         self.began_ns = 0
         self.ended_ns = 0
 
@@ -92,13 +95,17 @@ class Tally:
         if not rows:
             return
         with self._lock:
-            self._own_queries += collector in OWN_STATEMENTS
+            self._own_queries += OWN_STATEMENTS.get(collector, 0)
             if collector == "database":
                 self._take_database(rows)
             elif collector == "wal":
                 self._take_wal(rows[0])
             elif collector == "waits":
                 self._take_waits(rows)
+            elif collector == "replication":
+                lags = [row["replay_lag_ns"] for row in rows if row["replay_lag_ns"] is not None]
+                # NaN: read back from the store.
+                self.replay_lag_ns = max((int(lag) for lag in lags if lag == lag), default=0)
 
     def look(self) -> Sums:
         """Return what was added since the last look."""
