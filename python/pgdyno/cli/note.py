@@ -1,0 +1,29 @@
+"""`pgdyno note`: a person's words kept with a result."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from pgdyno.cli import options, speak
+from pgdyno.clock import read_pair
+from pgdyno.store.experiment import Store
+
+
+@click.command("note", short_help="Words of your own, kept with a result.")
+@click.argument("result")
+@click.argument("text", required=False)
+@options.store_option
+def command(result: str, text: str | None, store: Path | None) -> int:
+    """Keep TEXT with a result, such as the number of a change; without TEXT, print its notes."""
+    folder = Store.default(store).find(result)
+    if text:
+        folder.add_note(read_pair().unix_ns, text)
+        if folder.is_sealed:
+            folder.seal()
+    for note in folder.notes():
+        moment = datetime.fromtimestamp(note["time_ns"] / 1e9, tz=UTC)
+        speak.data(f"{moment:%Y-%m-%d %H:%M} UTC  {note['text']}")
+    return 0
