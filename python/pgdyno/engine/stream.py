@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from pgdyno.clock import monotonic_ns
 from pgdyno.engine.job import Job
 from pgdyno.engine.records import Failure, Hello, Record, ScriptShape, Summary, parse_record
 from pgdyno.errors import EngineError, InterruptedByUser, SpecError
@@ -95,7 +96,7 @@ class EngineRun:
                 interrupted = signal_seen
                 self.stop()
                 # A generator that raised is finished: go on reading with a new one.
-                lines = self._lines(timeout_s=_STOP_GRACE_S)
+                lines = self._lines(until_ns=monotonic_ns() + int(_STOP_GRACE_S * 1e9))
                 continue
             if line is None:
                 break
@@ -108,10 +109,14 @@ class EngineRun:
         exit_code = self._child.terminate(grace_s=_STOP_GRACE_S)
         return EngineOutcome(summary, tuple(failures), exit_code, interrupted, self._log_tail())
 
-    def _lines(self, timeout_s: float | None = None) -> Iterator[bytes]:
+    def _lines(self, until_ns: int | None = None) -> Iterator[bytes]:
+        """Yield the records as they come; until `until_ns` at most, even if more would come."""
         stdout = self._child.stdout
         assert stdout is not None
-        while signals.wait_readable([stdout.fileno()], timeout_s):
+        while until_ns is None or monotonic_ns() < until_ns:
+            rest_s = None if until_ns is None else (until_ns - monotonic_ns()) / 1e9
+            if not signals.wait_readable([stdout.fileno()], rest_s):
+                return
             chunk = os.read(stdout.fileno(), _READ_BYTES)
             if not chunk:
                 return
