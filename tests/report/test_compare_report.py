@@ -1,0 +1,84 @@
+"""The verdict as text and as a page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+from tests.report.compare_examples import CHANGE, compared
+
+from pgdyno.report.compare_page import compare_page
+from pgdyno.report.compare_text import compare_text
+
+
+def test_the_verdict_comes_first_and_every_ratio_has_its_interval() -> None:
+    lines = compare_text(compared()).splitlines()
+    assert lines[1] == "verdict     4GB is faster than 128MB: tps +37.1 %."
+    [tps] = [line for line in lines if line.endswith("decides")]
+    assert "+37.1 % (+35.0 to +39.4)" in tps
+    assert any("p99" in line and "-28.0 % (-33.0 to -22.0)" in line for line in lines)
+
+
+def test_what_could_not_start_is_named_with_the_servers_words() -> None:
+    assert "left out    bad: FATAL: no memory" in compare_text(compared())
+
+
+def test_weakened_durability_stands_beside_the_gain() -> None:
+    text = " ".join(compare_text(compared()).split())
+    assert "acknowledged commits may be lost: synchronous_commit off" in text
+
+
+def test_the_parts_and_the_rest_are_the_difference() -> None:
+    lines = compare_text(compared()).splitlines()
+    start = next(i for i, line in enumerate(lines) if "where the difference of -1.000 ms" in line)
+    parts = [float(line.split()[0]) for line in lines[start + 1 : start + 5]]
+    assert sum(parts) == -1.0
+
+
+def test_a_changed_plan_is_shown_with_both_plans() -> None:
+    text = " ".join(compare_text(compared(plans=(CHANGE,))).split())
+    assert "tx4.sql:2: Index Scan i -> Seq Scan t" in text
+
+
+def test_no_line_is_wider_than_a_terminal() -> None:
+    assert max(map(len, compare_text(compared()).splitlines())) <= 100
+
+
+def test_the_page_is_whole_and_asks_nothing_of_a_network() -> None:
+    page = compare_page(compared(plans=(CHANGE,)))
+    for said in ("4GB is faster than 128MB", "no memory", "Seq Scan t", "one layout", "hollow"):
+        assert said in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert " style=" not in page  # The policy would refuse it.
+
+
+def test_every_tag_of_the_page_is_closed() -> None:
+    class Balance(HTMLParser):
+        open_tags: list[str]
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.open_tags = []
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag not in ("meta", "br", "circle", "line", "path", "rect"):
+                self.open_tags.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            if tag not in ("circle", "line", "path", "rect"):
+                assert self.open_tags.pop() == tag
+
+    balance = Balance()
+    balance.feed(compare_page(compared()))
+    assert balance.open_tags == []
+
+
+def test_names_that_look_like_markup_are_shown_as_text() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    [contrast] = findings.compare.contrasts
+    hostile = replace(contrast, variant="<script>alert(1)</script>")
+    page = compare_page(replace(findings, compare=replace(findings.compare, contrasts=(hostile,))))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
