@@ -96,6 +96,12 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
     assert max(map(len, lines)) <= 100
 
 
+def test_very_short_and_very_long_statements_keep_the_line_short() -> None:
+    for ms, said in ((0.0006, "<0.01 ms a call, Lock:transactionid <0.01"), (1234.5, "1,234 ms")):
+        timed = [{**DOCUMENT["statements"][0], "ms_per_call": ms}]
+        assert said in text_of({**DOCUMENT, "statements": timed})
+
+
 def test_a_watch_that_saw_nothing_is_said_in_words() -> None:
     empty = {
         **DOCUMENT,

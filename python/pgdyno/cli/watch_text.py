@@ -86,7 +86,12 @@ def _why(statement: Document) -> str:
     if statement["ms_per_call"] is None:
         return str(worst["wait_event"])
     ms = statement["ms_per_call"]
-    return f"{ms:.3g} ms a call, {worst['wait_event']} {ms * worst['share_ratio']:.2g}"
+    return f"{_ms(ms)} ms a call, {worst['wait_event']} {_ms(ms * worst['share_ratio'])}"
+
+
+def _ms(value: float) -> str:
+    """Return milliseconds as short as they mean something."""
+    return f"{value:.2g}" if 0.01 <= value < 100 else f"{value:,.0f}" if value >= 100 else "<0.01"
 
 
 def _waits(document: Document) -> list[str]:
