@@ -62,11 +62,32 @@ def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> fl
     rollbacks = grown(rows, "xact_rollback", *numbers.span_ns)
     if not active_ns or commits is None or rollbacks is None or commits + rollbacks <= 0:
         return None
-    server_transactions = commits + rollbacks
-    each = server_transactions / ended
+    totals = (stored.document("server.json") or {}).get("totals") or {}
+    is_exact = totals.get("is_exact") and not numbers.counts.failed
+    reported = totals.get("database.xact_commit") if is_exact else None
+    each = server_transactions_each(
+        seen=commits + rollbacks,
+        ended=ended,
+        reported=reported,
+        committed=numbers.summary.transactions_committed_all_phases,
+    )
+    return active_ns / (commits + rollbacks) * each * ended / 1e6
+
+
+def server_transactions_each(
+    *, seen: float, ended: int, reported: int | None, committed: int
+) -> float:
+    """Return how many of the server's transactions one transaction of the scripts is.
+
+    Args: seen, what the server reported within the window, and ended, the scripts' transactions
+    of it; reported, what it had reported after its sessions were closed (None: not known), and
+    committed, the scripts' transactions of the whole load. Of a short window a good part is
+    reported after it, so the whole load tells better.
+    """
+    each = reported / committed if reported and committed else seen / ended
     if abs(each - round(each)) <= _WHOLE_NUMBER_RATIO * each and round(each) > 0:
-        each = round(each)
-    return active_ns / server_transactions * each * ended / 1e6
+        return round(each)
+    return each
 
 
 def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
