@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "report": "A result again, as an HTML page.",
     "list": "All results.",
     "pgbench": "The drop-in for pgbench.",
+    "diff": "Two results side by side.",
     "export": "The runs of a result as CSV or JSON.",
     "note": "Words of your own, kept with a result.",
     "undo": "Put back what a killed experiment left changed.",

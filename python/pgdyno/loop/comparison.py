@@ -129,10 +129,11 @@ class Compared:
             for name in METRICS
             if values and all(name in one for one in values)
         }
-        rate_tps = self._experiment.workload.rate_tps
         holds = None
-        if rate_tps is not None and "tps" in metrics:
-            holds = metrics["tps"].value >= _HOLDS_RATE_RATIO * rate_tps
+        if self._experiment.workload.rate_tps is not None and runs:
+            counts = [self._numbers[visit.planned.number].counts for visit in runs]
+            offered = sum(one.scheduled for one in counts)
+            holds = sum(one.completed for one in counts) >= _HOLDS_RATE_RATIO * offered
         return VariantFindings(
             name=self._name(variant),
             changes=tuple(self._experiment.variant(variant).changes().items()),
