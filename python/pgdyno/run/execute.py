@@ -5,7 +5,6 @@ reset -> totals -> observe -> engine (connect, prepare, warm, measure, drain) ->
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -184,17 +183,19 @@ def _observer(
 def _drive(
     job: Job, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
 ) -> EngineOutcome:
-    with tempfile.NamedTemporaryFile(prefix="pgdyno-engine-", suffix=".log") as log:
-        try:
-            with EngineRun(job, log=log.file) as engine:
-                observer.watch_engine(engine.pid)
+    # Beside the run's other files: whatever kills us leaves it where it is looked for.
+    said = writer.folder / "engine.stderr"
+    try:
+        with said.open("wb") as log, EngineRun(job, log=log) as engine:
+            observer.watch_engine(engine.pid)
 
-                def keep(line: bytes, record: Record) -> None:
-                    writer.add_record(raw_record(line))
-                    watch.see(record)
-                    if brake.see(record):
-                        engine.stop()
+            def keep(line: bytes, record: Record) -> None:
+                writer.add_record(raw_record(line))
+                watch.see(record)
+                if brake.see(record):
+                    engine.stop()
 
-                return engine.run(keep)
-        finally:
-            writer.add_engine_log(Path(log.name).read_text(errors="replace"))
+            return engine.run(keep)
+    finally:
+        writer.add_engine_log(said.read_text(errors="replace"))
+        said.unlink()
