@@ -14,7 +14,7 @@ from pgdyno.doctor.examine import Asked, Examination, checks, examine
 from pgdyno.doctor.finding import NO_SERVER, NO_SHELL
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.text import grants_text, text_of
-from pgdyno.errors import ServerError
+from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -73,6 +73,9 @@ def test_a_role_without_rights_is_told_what_it_lacks_and_the_statements_work(
     with connection(cluster.target) as owner:
         for line in grants_text(before).splitlines():
             owner.execute(line.partition("  -- ")[0])  # type: ignore[arg-type]
+    lacking = before.as_document()["rights"]
+    assert len(lacking["grants"]) == 5
+    assert "any checkpoint phase" in lacking["verbs"]["bench"]["text"]
     after = of(poor)
     assert after.facts.server is not None
     rights = after.facts.server.rights
@@ -103,6 +106,8 @@ def test_a_server_elsewhere_leaves_the_host_out(
     assert "memory 28 GB" in by_id["memory_rule"].seen
     text = text_of(found, verbs=VERBS, show_all=False)
     assert "shell on host NO" in text
+    with pytest.raises(SpecError, match="the server is on another host"):
+        of(any_server.target, flush_folder=NOWHERE)
     assert NO_SHELL in text
 
 
@@ -146,6 +151,9 @@ def test_the_command_prints_json_and_fails_a_check(pgdyno: Command, pg15: Scratc
     assert document["format"] == "pgdyno.doctor/1"
     assert document["verdict"] == "bad"
     assert document["counts"]["bad"] >= 2
+    assert document["rights"]["role"] == pg15.target.user
+    assert document["rights"]["verbs"]["bench"] == {"is_complete": True, "text": "runs"}
+    assert document["rights"]["grants"] == []
     assert {"id", "group", "verdict", "seen", "why", "mend"} == document["findings"][0].keys()
     assert document["findings"][0]["verdict"] == "bad"
 

@@ -166,6 +166,20 @@ def test_reset_statistics_are_left_out_and_said(any_server: ScratchCluster, stor
     assert "resets" in text_of(document)
 
 
+def test_a_setting_changed_meanwhile_is_said(new_cluster: Make, store: Store) -> None:
+    cluster = new_cluster("15")
+
+    def change() -> None:
+        run_sql(cluster.target, "ALTER SYSTEM SET work_mem = '8MB'")
+        run_sql(cluster.target, "SELECT pg_reload_conf()")
+
+    document = watched(cluster.target, store, Steps(once(change), seen_for(0.5))).document
+    assert document["settings_changed"] == [
+        {"name": "work_mem", "before": "4.0 MB", "after": "8.0 MB"}
+    ]
+    assert "changed     work_mem: 4.0 MB -> 8.0 MB" in text_of(document)
+
+
 def test_a_server_that_goes_for_good_ends_nothing(new_cluster: Make, store: Store) -> None:
     cluster = new_cluster("15")
     show = Steps(seen_for(0.5), once(cluster.stop))

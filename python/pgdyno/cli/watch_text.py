@@ -55,6 +55,8 @@ def _seen(document: Document) -> Iterator[str]:
             f"counted     {document['tps']:,.1f} tps on the whole server, WAL {wal / 1e6:.2f} MB/s"
             f"{cached}"
         )
+    for one in document.get("settings_changed", ()):
+        yield f"changed     {one['name']}: {one['before']} -> {one['after']}"
     doctor = document["doctor"]
     if doctor.get("bad"):
         yield f"doctor      {doctor['bad']} bad, {doctor['warn']} doubtful: pgdyno doctor"

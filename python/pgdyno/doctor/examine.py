@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.doctor import flush
+from pgdyno.doctor import flush, rights
 from pgdyno.doctor.checks import durability, host, memory, settings, state, storage
 from pgdyno.doctor.facts import Facts, PeakActive
 from pgdyno.doctor.finding import VERDICTS, Check, Finding, Verdict
@@ -15,6 +15,7 @@ from pgdyno.doctor.host_facts import Glance, glance, own_pid, parent_pid, read_h
 from pgdyno.doctor.server_seen import ServerSeen, peak_active, read_server
 from pgdyno.doctor.session import read_only
 from pgdyno.doctor.storage_facts import read_place
+from pgdyno.errors import SpecError
 from pgdyno.process import signals
 from pgdyno.server.facts import format_bytes, is_backend_here
 from pgdyno.server.target import Target
@@ -69,8 +70,26 @@ class Examination:
             "format": "pgdyno.doctor/1",
             "target": self.target,
             "verdict": self.worst,
+            "rights": self._rights(),
             "counts": {verdict: len(self.of(verdict)) for verdict in VERDICTS},
             "findings": ordered,
+        }
+
+    def _rights(self) -> dict[str, Any] | None:
+        """Return what the role may do, what each verb can do with it, and what would give more."""
+        server = self.facts.server
+        if server is None or "role" not in server.answers:
+            return None
+        found, has_shell = server.rights, self.facts.host is not None
+        database = str(server.answer("identity")[2])
+        return {
+            **asdict(found),
+            "shell_on_host": has_shell,
+            "verbs": {
+                one.verb: {"is_complete": one.is_complete, "text": one.text}
+                for one in rights.verb_rights(found, has_shell=has_shell)
+            },
+            "grants": rights.grants(found, major=server.major, database=database),
         }
 
 
@@ -100,6 +119,11 @@ def examine(asked: Asked) -> Examination:
             facts = replace(facts, data_folder=_data_folder(seen, pid))
             facts = replace(facts, postmaster_pid=parent_pid(pid))
             facts = _on_host(asked, facts, first, pid=pid, folder=facts.data_folder)
+        elif asked.flush_folder is not None:
+            raise SpecError(
+                f"--flush {asked.flush_folder} is here, but the server is on another host.",
+                hint="leave --flush out, or run the doctor on the server's host",
+            )
     return _judged(target_line(target, seen), facts)
 
 

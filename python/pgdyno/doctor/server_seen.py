@@ -100,11 +100,7 @@ def read_server(session: ServerSession) -> ServerSeen:
 
     Raises: psycopg.Error if even the settings cannot be read, or the connection is lost.
     """
-    rows = session.fetch(pick("settings", SQL["settings"], session.version))
-    settings = {
-        str(name): Setting(str(text), str(unit or ""), bool(is_pending))
-        for name, text, unit, is_pending in rows
-    }
+    settings = read_settings(session)
     answers: dict[str, tuple[Any, ...]] = {}
     failures: dict[str, str] = {}
     for name in SQL:
@@ -117,6 +113,15 @@ def read_server(session: ServerSession) -> ServerSeen:
                 raise
             failures[name] = " ".join(str(error).split())
     return ServerSeen(session.version, settings, answers, failures)
+
+
+def read_settings(session: ServerSession) -> dict[str, Setting]:
+    """Return the settings the checks look at, and those that wait for a restart."""
+    rows = session.fetch(pick("settings", SQL["settings"], session.version))
+    return {
+        str(name): Setting(str(text), str(unit or ""), bool(is_pending))
+        for name, text, unit, is_pending in rows
+    }
 
 
 def ask(session: ServerSession, name: str) -> tuple[Any, ...]:

@@ -16,6 +16,8 @@ import tomli_w
 
 from pgdyno.clock import ClockPair, read_pair
 from pgdyno.doctor.examine import Asked, Examination, examine
+from pgdyno.doctor.server_seen import read_settings
+from pgdyno.doctor.session import read_only
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.observer import ObservedServer, Observer
@@ -105,6 +107,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         dearest = watched.dearest(_STATEMENTS_SHOWN)
         after = read_calls(request.target, texts_of=dearest) if before.by_statement else Calls()
         document = document_of(watched, folder, before=before, after=after)
+        document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)
         folder.seal()
     return WatchOutcome(folder, document, error)
@@ -186,6 +189,22 @@ def _keep_what_was_asked(
     if request.note:
         folder.add_note(clock.now_ns(), request.note)
     return job
+
+
+def _settings_changed(target: Target, examination: Examination) -> list[dict[str, str]]:
+    """Return which of the settings the doctor read have another value now; empty if not known."""
+    server = examination.facts.server
+    try:
+        with read_only(target, "watch") as (session, _):
+            now = read_settings(session)
+    except PgdynoError:
+        return []
+    before = server.settings if server is not None else {}
+    return [
+        {"name": name, "before": before[name].shown, "after": setting.shown}
+        for name, setting in sorted(now.items())
+        if name in before and before[name].shown != setting.shown
+    ]
 
 
 def _cost(cost: OwnCost) -> tuple[int, int]:
