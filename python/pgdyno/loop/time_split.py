@@ -20,6 +20,8 @@ from pgdyno.store.stored_run import StoredRun
 _SEED = 20_260_102
 # Server transactions a script transaction: a whole number unless autocommitted statements vary.
 _WHOLE_NUMBER_RATIO = 0.03
+# Statements a second of our own sessions, where they watch the load's own database.
+_OWN_TRANSACTIONS_S = 20
 
 
 def time_split(stored: StoredRun, numbers: LoadNumbers) -> WhereTheTimeGoes | None:
@@ -70,24 +72,35 @@ def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> fl
         ended=ended,
         reported=reported,
         committed=numbers.summary.transactions_committed_all_phases,
+        own_max=round(_OWN_TRANSACTIONS_S * (numbers.seconds + 2)),
     )
     return active_ns / (commits + rollbacks) * each * ended / 1e6
 
 
 def server_transactions_each(
-    *, seen: float, ended: int, reported: int | None, committed: int
+    *, seen: float, ended: int, reported: int | None, committed: int, own_max: int
 ) -> float:
     """Return how many of the server's transactions one transaction of the scripts is.
 
     Args: seen, what the server reported within the window, and ended, the scripts' transactions
     of it; reported, what it had reported after its sessions were closed (None: not known), and
-    committed, the scripts' transactions of the whole load. Of a short window a good part is
-    reported after it, so the whole load tells better.
+    committed, the scripts' transactions of the whole load; own_max, how many of them our own
+    sessions can be. Of a short window a good part is reported after it, so the whole load tells
+    better: unless others worked there, which shows in a number that is not whole.
     """
-    each = reported / committed if reported and committed else seen / ended
-    if abs(each - round(each)) <= _WHOLE_NUMBER_RATIO * each and round(each) > 0:
-        return round(each)
-    return each
+    if reported and committed:
+        each = reported / committed
+        excess = reported - int(each) * committed
+        if _is_whole(each):
+            return round(each)
+        if int(each) and excess <= own_max:
+            return each
+    each = seen / ended
+    return round(each) if _is_whole(each) else each
+
+
+def _is_whole(each: float) -> bool:
+    return round(each) > 0 and abs(each - round(each)) <= _WHOLE_NUMBER_RATIO * each
 
 
 def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
