@@ -15,7 +15,7 @@ use crate::contract::record::{Counts, Ending, ErrorKind, Hello, Record, ScriptSh
 use crate::contract::{FORMAT, corpus};
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
-use crate::poller::Poller;
+use crate::poller::Kind;
 use crate::{control, dataset, load, pgbench};
 
 const USAGE: &str = "usage: pgdyno-engine VERB
@@ -259,7 +259,7 @@ fn hello<W: Write>(output: &mut Output<W>, scripts: Vec<ScriptShape>) {
         build_profile: env!("PGDYNO_PROFILE").to_owned(),
         commit: env!("PGDYNO_COMMIT").to_owned(),
         pid: std::process::id(),
-        poller: Poller::best_name().to_owned(),
+        poller: Kind::choose().map_or("none", Kind::name).to_owned(),
         scripts,
     }));
 }

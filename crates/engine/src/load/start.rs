@@ -13,7 +13,7 @@ use crate::client::{ClientState, Clients};
 use crate::contract::job::{Arrivals, HostPort, Measure};
 use crate::contract::record::ErrorKind;
 use crate::plan::{Plan, Refusal};
-use crate::poller::{Address, Waker, resolve};
+use crate::poller::{Address, Kind, VARIABLE, Waker, resolve};
 use crate::recorder::{Recorder, RecorderSetup};
 use crate::tally::HistogramSet;
 use crate::timeline::{Shared, Timeline};
@@ -31,6 +31,10 @@ pub(super) fn threads(
 ) -> Result<Spares, Refusal> {
     let addresses = addresses(&plan.target.hosts)?;
     raise_file_limit();
+    let poller = Kind::choose().map_err(|error| {
+        let hint = format!("unset {VARIABLE}: what is best here is chosen then");
+        Refusal::new(ErrorKind::System, error.to_string(), hint)
+    })?;
     let is_default_seed_given = plan.work.variables.contains_key("default_seed");
     let streams = RandomStreams::new(
         plan.work.seed,
@@ -61,6 +65,7 @@ pub(super) fn threads(
             addresses: Arc::clone(&addresses),
             shared: Arc::clone(shared),
             timeline,
+            poller,
             waker,
             recorder: Recorder::new(setup, timeline),
             clients: clients(plan, thread, &streams),

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Address, Event, Poller, Waker};
+use super::{Address, Event, Kind, Poller, Waker};
 use crate::clock::now_ns;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -51,12 +51,13 @@ enum Seen {
 
 fn events(poller: &mut Poller, until_ns: u64) -> Vec<Seen> {
     let mut seen = Vec::new();
-    let before_ns = now_ns();
+    let mut last_ns = 0;
     let mut on_event = |event: Event<'_>| {
         seen.push(match event {
             Event::Connected(token) => Seen::Connected(token),
             Event::Received { token, bytes, at_ns } => {
-                assert!((before_ns..=now_ns()).contains(&at_ns));
+                assert!((last_ns..=now_ns()).contains(&at_ns));
+                last_ns = at_ns;
                 Seen::Received(token, bytes.to_vec())
             }
             Event::Closed { token, error } => Seen::Closed(token, error.is_some()),
@@ -77,8 +78,18 @@ fn wait_for(poller: &mut Poller, is_wanted: impl Fn(Seen) -> bool) {
     panic!("the event did not come");
 }
 
+/// One of each kind that this host offers.
 fn pollers() -> Vec<Poller> {
-    vec![Poller::new(Waker::new().expect("an eventfd")).expect("a poller")]
+    pollers_with(&Waker::new().expect("an eventfd"))
+}
+
+fn pollers_with(waker: &Waker) -> Vec<Poller> {
+    let offered = super::uring::probe().is_ok().then_some(Kind::Uring);
+    [Kind::Epoll]
+        .into_iter()
+        .chain(offered)
+        .map(|kind| Poller::new(kind, waker.clone()).expect("a poller"))
+        .collect()
 }
 
 #[test]
@@ -88,6 +99,7 @@ fn bytes_go_both_ways_under_their_token() {
         let mut servers: Vec<_> = (0..3).map(|token| listening.pair(&mut poller, token)).collect();
         for (token, server) in servers.iter_mut().enumerate() {
             poller.send(token as u32, &[token as u8; 3]);
+            assert_eq!(events(&mut poller, 0), []);
             let mut received = [9; 3];
             server.read_exact(&mut received).expect("bytes");
             assert_eq!(received, [token as u8; 3]);
@@ -192,7 +204,7 @@ fn a_full_backlog_is_said_at_once_and_takes_more_later() {
 #[test]
 fn a_wait_ends_at_its_time_or_when_it_is_woken() {
     let waker = Waker::new().expect("an eventfd");
-    for mut poller in [Poller::new(waker.clone()).expect("a poller")] {
+    for mut poller in pollers_with(&waker) {
         for wait_ns in [1_000_000, 300_000, 0, 2_000_000] {
             let until_ns = now_ns() + wait_ns;
             while now_ns() < until_ns {
@@ -207,5 +219,85 @@ fn a_wait_ends_at_its_time_or_when_it_is_woken() {
         let begun_ns = now_ns();
         events(&mut poller, begun_ns + 100 * SECOND_NS);
         assert!(now_ns() < begun_ns + 50 * SECOND_NS);
+    }
+}
+
+#[test]
+fn sends_of_one_turn_keep_their_order_whatever_their_number_and_size() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        let count = 300;
+        let mut servers: Vec<_> =
+            (0..count).map(|token| listening.pair(&mut poller, token)).collect();
+        let large = vec![7; 100_000];
+        for part in [&b"first "[..], b"second ", &large, b" last"] {
+            (0..count).for_each(|token| {
+                if part.len() < 100 || token < 2 {
+                    poller.send(token, part);
+                }
+            });
+        }
+        assert_eq!(events(&mut poller, 0), []);
+        for (token, server) in servers.iter_mut().enumerate() {
+            let middle = if token < 2 { large.as_slice() } else { &[] };
+            let expected = [b"first second ", middle, b" last"].concat();
+            let mut received = vec![0; expected.len()];
+            server.read_exact(&mut received).expect("bytes");
+            assert!(received == expected, "token {token}");
+        }
+    }
+}
+
+#[test]
+fn a_flood_from_many_servers_is_received_whole() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        let mut servers: Vec<_> = (0..20).map(|token| listening.pair(&mut poller, token)).collect();
+        let expected: Vec<u8> = (0..100_000_u32).map(|number| (number % 251) as u8).collect();
+        servers.iter_mut().for_each(|server| server.write_all(&expected).expect("room"));
+        let mut received = vec![Vec::new(); 20];
+        while received.iter().any(|bytes| bytes.len() < expected.len()) {
+            for event in events(&mut poller, now_ns() + 10 * SECOND_NS) {
+                let Seen::Received(token, bytes) = event else { panic!("{event:?}") };
+                received[token as usize].extend(bytes);
+            }
+        }
+        assert!(received.iter().all(|bytes| *bytes == expected));
+    }
+}
+
+#[test]
+fn a_token_used_again_hears_nothing_of_its_former_connection() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        for round in 0..20_u8 {
+            let mut server = listening.pair(&mut poller, 0);
+            server.write_all(b"old").expect("write");
+            if round % 2 == 0 {
+                poller.send(0, b"a farewell");
+            }
+            poller.close(0);
+            let mut server = listening.pair(&mut poller, 0);
+            server.write_all(&[round]).expect("write");
+            let mut seen = Vec::new();
+            while seen.is_empty() {
+                seen = events(&mut poller, now_ns() + 10 * SECOND_NS);
+            }
+            assert_eq!(seen, [Seen::Received(0, vec![round])]);
+            poller.close(0);
+        }
+    }
+}
+
+#[test]
+fn what_was_sent_before_a_close_arrives() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        let mut server = listening.pair(&mut poller, 0);
+        poller.send(0, b"farewell");
+        poller.close(0);
+        let mut received = Vec::new();
+        server.read_to_end(&mut received).expect("bytes and the end");
+        assert_eq!(received, b"farewell");
     }
 }

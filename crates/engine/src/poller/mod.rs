@@ -8,15 +8,20 @@ mod address;
 #[cfg(test)]
 mod contract_tests;
 mod epoll;
+mod uring;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
 pub use address::{Address, resolve};
 use epoll::Epoll;
+use uring::Uring;
+
+/// Names a poller (`epoll` or `io_uring`) in place of the one that would be chosen.
+pub const VARIABLE: &str = "PGDYNO_POLLER";
 
 /// Names a connection of one poller: an index, so choose small numbers.
 pub type Token = u32;
@@ -53,28 +58,63 @@ impl Waker {
     }
 }
 
+/// How a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Epoll,
+    Uring,
+}
+
+impl Kind {
+    /// As in `hello.poller`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Epoll => "epoll",
+            Kind::Uring => "io_uring",
+        }
+    }
+
+    /// The kind that the environment asks for; else the best that this host offers.
+    ///
+    /// Errors: the environment asks for what does not exist, or what this host does not offer.
+    pub fn choose() -> io::Result<Kind> {
+        static OFFER: OnceLock<Result<(), io::ErrorKind>> = OnceLock::new();
+        let asked = std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned());
+        let probe = || *OFFER.get_or_init(|| uring::probe().map_err(|error| error.kind()));
+        Kind::chosen(asked.as_deref(), || Ok(probe()?))
+    }
+
+    fn chosen(asked: Option<&str>, probe: impl FnOnce() -> io::Result<()>) -> io::Result<Kind> {
+        match asked {
+            None | Some("") => Ok(if probe().is_ok() { Kind::Uring } else { Kind::Epoll }),
+            Some("epoll") => Ok(Kind::Epoll),
+            Some("io_uring") => probe().map(|()| Kind::Uring).map_err(|error| {
+                let message =
+                    format!("{VARIABLE}=io_uring, but this host does not offer it: {error}");
+                io::Error::new(error.kind(), message)
+            }),
+            Some(other) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{VARIABLE} must be epoll or io_uring, got \"{other}\""),
+            )),
+        }
+    }
+}
+
 /// One thread's sockets, timer and waker.
 #[derive(Debug)]
 pub enum Poller {
     Epoll(Box<Epoll>),
+    Uring(Box<Uring>),
 }
 
 impl Poller {
-    /// The best poller that this host offers; `waker` ends its waits.
-    pub fn new(waker: Waker) -> io::Result<Poller> {
-        Ok(Poller::Epoll(Box::new(Epoll::new(waker)?)))
-    }
-
-    /// Name of what `new` would choose.
-    pub fn best_name() -> &'static str {
-        "epoll"
-    }
-
-    /// As in `hello.poller`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Poller::Epoll(_) => "epoll",
-        }
+    /// A poller of a kind; `waker` ends its waits. It is used by the thread that made it.
+    pub fn new(kind: Kind, waker: Waker) -> io::Result<Poller> {
+        Ok(match kind {
+            Kind::Epoll => Poller::Epoll(Box::new(Epoll::new(waker)?)),
+            Kind::Uring => Poller::Uring(Box::new(Uring::new(waker)?)),
+        })
     }
 
     /// Begin to connect; true = connected at once, else `Connected` or `Closed` follows.
@@ -84,16 +124,19 @@ impl Poller {
     pub fn connect(&mut self, token: Token, address: &Address) -> io::Result<bool> {
         match self {
             Poller::Epoll(epoll) => epoll.connect(token, address),
+            Poller::Uring(uring) => uring.connect(token, address),
         }
     }
 
-    /// Send bytes, at once as far as the kernel takes them; the rest is kept and sent later.
+    /// Send bytes, at the latest when the thread next waits; what the kernel does not take then is
+    /// kept and sent later.
     ///
     /// A connection that turns out to be broken is reported by `Closed`, after what it had sent.
     #[inline]
     pub fn send(&mut self, token: Token, bytes: &[u8]) {
         match self {
             Poller::Epoll(epoll) => epoll.send(token, bytes),
+            Poller::Uring(uring) => uring.send(token, bytes),
         }
     }
 
@@ -101,6 +144,7 @@ impl Poller {
     pub fn close(&mut self, token: Token) {
         match self {
             Poller::Epoll(epoll) => epoll.close(token),
+            Poller::Uring(uring) => uring.close(token),
         }
     }
 
@@ -108,6 +152,7 @@ impl Poller {
     pub fn is_sending(&self, token: Token) -> bool {
         match self {
             Poller::Epoll(epoll) => epoll.is_sending(token),
+            Poller::Uring(uring) => uring.is_sending(token),
         }
     }
 
@@ -116,6 +161,38 @@ impl Poller {
     pub fn wait(&mut self, until_ns: u64, on_event: &mut impl FnMut(Event<'_>)) -> io::Result<()> {
         match self {
             Poller::Epoll(epoll) => epoll.wait(until_ns, on_event),
+            Poller::Uring(uring) => uring.wait(until_ns, on_event),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OFFERED: fn() -> io::Result<()> = || Ok(());
+    const REFUSED: fn() -> io::Result<()> = || Err(io::ErrorKind::PermissionDenied.into());
+
+    fn chosen(asked: Option<&str>, probe: fn() -> io::Result<()>) -> Result<Kind, String> {
+        Kind::chosen(asked, probe).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_a_wish_the_host_decides_and_nothing_is_said() {
+        assert_eq!(chosen(None, OFFERED), Ok(Kind::Uring));
+        assert_eq!(chosen(Some(""), REFUSED), Ok(Kind::Epoll));
+    }
+
+    #[test]
+    fn a_wish_is_granted_or_refused_by_name() {
+        assert_eq!(chosen(Some("epoll"), OFFERED), Ok(Kind::Epoll));
+        assert_eq!(chosen(Some("io_uring"), OFFERED), Ok(Kind::Uring));
+        let error = chosen(Some("io_uring"), REFUSED).expect_err("it is not offered");
+        assert_eq!(
+            error,
+            "PGDYNO_POLLER=io_uring, but this host does not offer it: permission denied"
+        );
+        let error = chosen(Some("kqueue"), OFFERED).expect_err("no such poller");
+        assert_eq!(error, "PGDYNO_POLLER must be epoll or io_uring, got \"kqueue\"");
     }
 }

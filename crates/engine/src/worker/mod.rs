@@ -34,7 +34,7 @@ use crate::histogram::Histogram;
 use crate::load::{Finished, Message};
 use crate::observer::Observer;
 use crate::plan::{Plan, Refusal};
-use crate::poller::{Address, Poller, Waker};
+use crate::poller::{self, Address, Poller, Waker};
 use crate::recorder::{Levels, Recorder};
 use crate::timeline::{Shared, Timeline};
 use crate::timers::{Timers, Wake};
@@ -46,6 +46,7 @@ pub struct Setup {
     pub addresses: Arc<[Address]>,
     pub shared: Arc<Shared>,
     pub timeline: Timeline,
+    pub poller: poller::Kind,
     pub waker: Waker,
     pub recorder: Recorder,
     pub clients: Clients,
@@ -93,7 +94,7 @@ async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
 /// Run a thread to its end; what it has to say goes to the coordinator.
 pub fn run(setup: Setup) {
     let plan = Arc::clone(&setup.plan);
-    let poller = match Poller::new(setup.waker.clone()) {
+    let poller = match Poller::new(setup.poller, setup.waker.clone()) {
         Ok(poller) => poller,
         Err(error) => return refuse(&setup, &error),
     };
