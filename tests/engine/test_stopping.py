@@ -1,4 +1,4 @@
-"""An engine that does not do as it is told is ended all the same."""
+"""How an engine ends: though it does not do as it is told, and with which words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from tests.fixtures.engine_process import load_job
 
 from pgdyno.engine import stream
-from pgdyno.engine.stream import EngineRun
+from pgdyno.engine.records import Failure
+from pgdyno.engine.stream import EngineRun, engine_error
 from pgdyno.process import signals
 from pgdyno.server.target import Target
 
@@ -47,3 +48,17 @@ def test_an_engine_that_goes_on_talking_after_a_stop_is_ended_in_time(
     assert outcome.interrupted is not None
     assert outcome.summary is None
     assert not Path(f"/proc/{engine.pid}").exists()
+
+
+def test_a_failure_is_a_sentence_with_a_next_step_and_file_names_stay_as_they_are() -> None:
+    failure = Failure(
+        time_ns=1,
+        kind="prepare",
+        message='orders.sql, line 1: ERROR: relation "x" does not exist',
+        hint="",
+        sqlstate="42P01",
+    )
+    error = engine_error(failure)
+    assert error.message.startswith("orders.sql, line 1")
+    assert "correct the script" in error.hint
+    assert engine_error(failure.model_copy(update={"message": "it ended"})).message == "It ended."

@@ -167,7 +167,10 @@ def check_job(job: Job) -> tuple[ScriptShape, ...]:
 
 def engine_error(failure: Failure) -> EngineError:
     """Return the engine's own error as one of ours, its SQLSTATE and hint untouched."""
-    return EngineError(_sentence(failure.message), hint=failure.hint, sqlstate=failure.sqlstate)
+    hint = failure.hint
+    if not hint and (failure.sqlstate or "").startswith("42"):  # Syntax, names, rights.
+        hint = "correct the script, or name the server and database that it was written for"
+    return EngineError(_sentence(failure.message), hint=hint, sqlstate=failure.sqlstate)
 
 
 def engine_path() -> Path:
@@ -189,8 +192,9 @@ def engine_path() -> Path:
 
 
 def _sentence(text: str) -> str:
-    """Return Rust's lower-case error text as a sentence."""
-    text = text[:1].upper() + text[1:]
+    """Return Rust's lower-case error text as a sentence; a name at its begin stays as it is."""
+    if text.split(" ", 1)[0].isalpha():
+        text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "^")) else text + "."
 
 

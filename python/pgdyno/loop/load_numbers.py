@@ -60,6 +60,7 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
     Raises: AnalysisError if no transaction was completed; StoreError if the run never measured.
     """
     summary = Summary.model_validate(stored.summary)
+    require_completed(summary)
     began_ns, ended_ns = stored.measured_span_ns()
     counts, interval_ns = _whole_counts(stored)
     return LoadNumbers(
@@ -73,6 +74,26 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
         latency=_latency(seconds_of(stored, "latency"), summary.unfinished_ages_ns)
         if with_intervals
         else _plain_latency(summary),
+    )
+
+
+def require_completed(summary: Summary) -> None:
+    """Raise AnalysisError, with what failed instead, if no transaction was completed."""
+    if summary.counts.completed:
+        return
+    if not summary.failures:
+        raise AnalysisError(
+            "No transaction was completed while it was measured.",
+            hint="measure longer than one transaction takes",
+        )
+    ranked = sorted(summary.failures.items(), key=lambda item: -item[1])
+    codes = ", ".join(f"{code}: {count:,}" for code, count in ranked)
+    left_open = "close what BEGIN opens with END or COMMIT"
+    raise AnalysisError(
+        f"No transaction was completed: {summary.counts.failed:,} failed ({codes}).",
+        hint=left_open
+        if ranked[0][0] == "XXopen_block"
+        else "run the script once in psql to see what the server says to it",
     )
 
 
