@@ -53,8 +53,11 @@ def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
     assert "CHECK FAILED by fast tps_ratio>3000" in compared.err
     document = compared.document
     assert document["format"] == "pgdyno.compare/1"
-    assert (document["reference"], document["metric"], document["rounds"]) == ("slow", "tps", 5)
-    assert (document["runs"], document["stopped_by"]) == (10, "decided after 5 rounds")
+    assert (document["reference"], document["metric"]) == ("slow", "tps")
+    rounds = document["rounds"]
+    assert rounds >= 5
+    assert document["runs"] == 2 * rounds
+    assert document["stopped_by"] == f"decided after {rounds} rounds"
     fast = document["variants"][1]
     assert (fast["name"], fast["verdict"]) == ("fast", "faster")
     assert fast["tps_ratio"]["low"] > 2
@@ -64,7 +67,7 @@ def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
     parts = fast["where_the_difference_lies"]
     total = sum(part["ms"] for part in parts["parts"]) + parts["residual_ms"]
     assert total == pytest.approx(parts["latency_ms"])
-    assert "round 5: fast tps" in compared.err
+    assert f"round {rounds}: fast tps" in compared.err
     shown = pgdyno("show", "last")
     assert "fast is faster than slow: tps +" in " ".join(shown.out.split())
     assert "fast against slow" in Store(pgdyno.store).find("last").report_path.read_text()
@@ -81,15 +84,17 @@ def test_a_killed_comparison_goes_on_and_loses_at_most_the_run_in_flight(
     said = pgdyno("run", "--resume", "last", "--json")
     assert said.code == NOT_VALID, said.err
     document = said.document
-    assert (document["rounds"], document["variants"][1]["verdict"]) == (5, "faster")
+    rounds = document["rounds"]
+    assert (rounds >= 5, document["variants"][1]["verdict"]) == (True, "faster")
     runs = [decision for decision in folder.decisions() if decision["decision"] == "run"]
-    assert len(runs) <= 10 + 1
+    assert len(runs) <= 2 * rounds + 1
     experiment = folder.spec()
     assert experiment.count("[[variant]]") == 2
-    assert len(history_of(folder)) == 10
+    assert len(history_of(folder)) == 2 * rounds
     again = answer_of(folder)
     assert again.compare is not None
-    assert again.compare.contrasts[0].deciding.pair_count == 5
+    assert again.compare.contrasts[0].deciding.pair_count == rounds
+    assert any("data loaded anew" in confound for confound in again.compare.confounds)
 
 
 def test_an_interrupted_comparison_keeps_its_whole_rounds(pgdyno: Command, scripts: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.fixtures.clusters import run_sql, scalar
 
 from pgdyno.clock import read_pair
+from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.run.beds import Beds
 from pgdyno.run.opening import opened_beds
@@ -54,7 +55,7 @@ def open_beds(house: Path, tmp_path: Path) -> Iterator[Open]:
                 verb="test",
                 target=target,
                 permissions=Permissions(),
-                scripts=(),
+                scripts=(ScriptShape(name="x.sql", weight=1, reads_only=True, statements=()),),
                 clock=read_pair(),
                 store_dir=tmp_path,
             )

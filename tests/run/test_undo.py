@@ -120,3 +120,11 @@ def test_a_command_that_fails_leaves_the_variant_out(
     said = pgdyno("compare", *options(theirs.target, tmp_path, "--apply-command", "false"))
     assert said.code == 2
     assert "false ended with 1" in said.err
+
+
+def test_an_admin_of_another_server_is_refused(
+    theirs: ScratchCluster, pg15: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    said = pgdyno("compare", *options(theirs.target, tmp_path, "--admin", admin(pg15.target)))
+    assert said.code == 1
+    assert "another server" in said.err

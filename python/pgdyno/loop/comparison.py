@@ -24,7 +24,7 @@ from pgdyno.analysis.where import Difference, WhereTheTimeGoes, difference, mean
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.compare_words import because_words, verdict_sentence
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import Visit, excluded, stopped_by
+from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.metrics import UNITS
 from pgdyno.loop.plan_changes import between_rounds, between_variants
@@ -65,6 +65,7 @@ class Compared:
         self._excluded = excluded(folder)
         self._facts = folder.facts() or {}
         self._stopped_by = stopped_by(folder)
+        self._resumed_count = resumed_count(folder)
         self._metric = experiment.metric()
         self._history: History = tuple(
             measured(
@@ -296,6 +297,9 @@ class Compared:
         }
         if len(layouts) > 1:
             found.append("one layout of the data each: the interval excludes layout")
+        if self._resumed_count and self._experiment.server.scratch is not None:
+            times = "once" if self._resumed_count == 1 else f"{self._resumed_count} times"
+            found.append(f"interrupted {times}: the rounds after it are on data loaded anew")
         if isinstance(self._experiment.design, PassesDesign):
             for own in self._experiment.variants:
                 if len(own.changes()) > 1:

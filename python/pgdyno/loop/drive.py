@@ -15,7 +15,7 @@ from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, ServerErr
 from pgdyno.loop.answer import answer_of
 from pgdyno.loop.compare_words import outlook_words
 from pgdyno.loop.history import history_of, measured
-from pgdyno.loop.journal import decided, exclude, excluded, finished, visits
+from pgdyno.loop.journal import decided, exclude, excluded, finished, resume, visits
 from pgdyno.plan.history import History
 from pgdyno.plan.next import next_run, runs_expected
 from pgdyno.run.execute import Executed, Stage, execute
@@ -78,6 +78,8 @@ def carry_out(
             if folder is None:
                 folder = store.create(experiment.name, verb)
                 folder.write_spec(to_toml(experiment))
+            else:
+                resume(folder)
             beds.journal = folder.add_audit
             read_only = experiment.server.scratch is None and all(s.reads_only for s in scripts)
             stage = Stage(

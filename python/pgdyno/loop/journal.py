@@ -44,6 +44,16 @@ def excluded(folder: ExperimentFolder) -> dict[int, str]:
     }
 
 
+def resume(folder: ExperimentFolder) -> None:
+    """Append that the experiment goes on from here, on servers opened afresh."""
+    folder.add_decision({"decision": "resumed"})
+
+
+def resumed_count(folder: ExperimentFolder) -> int:
+    """Return how often the experiment was interrupted and went on."""
+    return sum(one["decision"] == "resumed" for one in folder.decisions())
+
+
 def stopped_by(folder: ExperimentFolder) -> str:
     """Return why the last plan ended; "" while it did not."""
     reasons = [one["reason"] for one in folder.decisions() if one["decision"] == "stop"]

@@ -87,10 +87,24 @@ class ForeignBeds(Beds):
         admin = self._under_test.target
         if server.admin is not None:
             admin = resolve(conninfo=server.admin).target
+            self._require_same_server(admin)
         system = SystemSettings(
             admin, self._under_test.verb, server.apply_command, server.restart_command
         )
         return SystemChanges(system, self._system_names, restarts)
+
+    def _require_same_server(self, admin: Target) -> None:
+        """Raise RefusedError unless `admin` leads to the server under test, not to another."""
+        with self._under_test.control() as connection:
+            ours = connection.execute(_STARTED).fetchone()
+        with connect(admin, verb=self._under_test.verb) as connection:
+            theirs = connection.execute(_STARTED).fetchone()
+        if ours != theirs:
+            raise RefusedError(
+                f"--admin leads to {admin.place}, which is another server than"
+                f" {self._under_test.target.place}: they were not started at the same time.",
+                hint="name the server under test in --admin",
+            )
 
     def _refuse_what_cannot_be(
         self, wanted: set[str], contexts: Mapping[str, str], conditions: Conditions
@@ -118,6 +132,8 @@ class ForeignBeds(Beds):
                 )
 
 
+# To the microsecond: no two servers share it, and every role may ask.
+_STARTED = "SELECT extract(epoch FROM pg_postmaster_start_time())"
 WEAKENING = ("fsync", "full_page_writes", "synchronous_commit")
 
 
