@@ -17,9 +17,17 @@ from pgdyno.observe.catalogue import statements
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.processes.backends import BackendsCollector
 from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.archiver import ArchiverCollector
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector
 from pgdyno.observe.sql.database import DatabaseCollector
-from pgdyno.observe.sql.sql_collector import pick
+from pgdyno.observe.sql.io import IoCollector
+from pgdyno.observe.sql.locks import LocksCollector
+from pgdyno.observe.sql.progress import ProgressCollector
+from pgdyno.observe.sql.replication import ReplicationCollector
+from pgdyno.observe.sql.slots import SlotsCollector
+from pgdyno.observe.sql.slru import SlruCollector
+from pgdyno.observe.sql.sql_collector import SqlCollector, pick
+from pgdyno.observe.sql.tables import TablesCollector
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.observe.sql.wal import WalCollector
 from pgdyno.server.connect import connect
@@ -27,6 +35,14 @@ from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
 LOAD = "pgdyno/bench/1"
+WITHOUT_PARAMETERS: tuple[type[SqlCollector], ...] = (
+    ReplicationCollector,
+    LocksCollector,
+    ProgressCollector,
+    SlotsCollector,
+    SlruCollector,
+    ArchiverCollector,
+)
 PATIENCE_NS = 20_000_000_000
 
 
@@ -206,9 +222,13 @@ def test_every_statement_runs_on_this_version_too(version: str, house: Path) -> 
             CheckpointerCollector(session),
             WaitSampler(session, LOAD),
             BackendsCollector(session, LOAD),
+            *(collector(session) for collector in WITHOUT_PARAMETERS),
+            TablesCollector(session, "postgres"),
         ):
             for row in collector.sample(0):
                 assert row.keys() == {column.name for column in collector.columns}
+        if int(version) >= 16:
+            assert IoCollector(session).sample(0)
         session.close()
 
 
