@@ -30,6 +30,7 @@ from pgdyno.engine.job import (
     RateStep,
     ScriptSource,
     TextScript,
+    TlsSettings,
 )
 
 BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
@@ -49,7 +50,13 @@ targets = st.builds(
     database=NAME,
     password=st.none() | TEXT.map(SecretStr),
     application_name=TEXT,
-    sslmode=st.sampled_from(("disable", "allow", "prefer")),
+    sslmode=st.sampled_from(("disable", "allow", "prefer", "require")),
+    tls=st.builds(
+        TlsSettings,
+        sslsni=st.none() | st.booleans(),
+        channel_binding=st.sampled_from(("disable", "prefer")),
+        ssl_min_protocol_version=st.sampled_from((None, "TLSv1.2", "TLSv1.3")),
+    ),
     options=st.dictionaries(PARAMETER, TEXT, max_size=3),
 )
 scripts = st.builds(
@@ -202,7 +209,6 @@ def test_an_unknown_field_of_a_job_is_refused_by_both_sides(path: str, engine: E
 IMPOSSIBLE = [
     ("format", "pgdyno.contract/999"),
     ("target/hosts", []),
-    ("target/sslmode", "require"),
     ("work/threads", 0),
     ("work/scripts", []),
     ("work/scripts/0/weight", 0),

@@ -97,12 +97,3 @@ def test_more_clients_than_connections_are_refused_with_the_servers_words(
     assert "max_connections" in failure.hint
     assert end.exit_code == 2
     await_no_backends(cluster.target)
-
-
-@pytest.mark.parametrize("sslmode", ["require", "verify-ca", "verify-full"])
-def test_tls_is_refused_by_name(sslmode: str, pg15: ScratchCluster, engine: Engine) -> None:
-    job = load_job(pg15.target, "SELECT 1;")
-    refused = job.model_copy(update={"target": job.target.model_copy(update={"sslmode": sslmode})})
-    end = engine(refused)
-    assert sslmode in end.failures[0].message
-    assert end.exit_code != 0

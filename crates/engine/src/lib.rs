@@ -25,4 +25,5 @@ pub mod session;
 pub mod tally;
 pub mod timeline;
 pub mod timers;
+pub mod tls;
 pub mod worker;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgdyno_wire::{
-    Advance, BytesMut, Framer, Handshake, HandshakeError, Login, NEVER_SKIP, ProtocolError,
-    SaltedPasswords, ServerError, Session as BackendKey, cancel_request, frontend, values,
+    BytesMut, Framer, HandshakeError, Login, NEVER_SKIP, ProtocolError, SaltedPasswords,
+    ServerError, Session as BackendKey, cancel_request, frontend, values,
 };
 
 mod error;
@@ -19,7 +19,9 @@ mod socket;
 
 pub use self::error::SessionError;
 use self::socket::{Place, Socket, is_slice_over};
-use crate::contract::job::{HostPort, SslMode, Target};
+use crate::contract::job::{HostPort, Target};
+use crate::plan::channel_binding;
+use crate::tls::{Attempt, Negotiation, Opening, Security, TlsStream};
 
 /// Longest wait for one host to take the connection and let the user in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -41,9 +43,13 @@ pub type Row = Vec<Option<String>>;
 pub struct Session {
     socket: Socket,
     place: Place,
+    security: Security,
+    tls: Option<Box<TlsStream>>,
     key: BackendKey,
     framer: Framer,
     received: Vec<u8>,
+    /// What `received` held for the protocol, under TLS.
+    plain: Vec<u8>,
     outgoing: BytesMut,
     stop: StopFlag,
     /// When the CancelRequest of the running statement went out.
@@ -64,9 +70,6 @@ struct Answer {
 impl Session {
     /// Open a session on the first host of `target` that can be reached.
     pub fn connect(target: &Target, stop: &StopFlag) -> Result<Session, SessionError> {
-        if !matches!(target.sslmode, SslMode::Disable | SslMode::Allow | SslMode::Prefer) {
-            return Err(SessionError::Tls(target.sslmode));
-        }
         let mut last = SessionError::Connect {
             place: "any host".into(),
             error: io::Error::new(ErrorKind::InvalidInput, "the list of hosts is empty"),
@@ -91,46 +94,72 @@ impl Session {
         let unreachable = |place: String, error| SessionError::Connect { place, error };
         let name = || format!("{}:{}", host.host, host.port);
         let places = Place::of(host).map_err(|error| unreachable(name(), error))?;
+        let security = Security::new(target, host).map_err(SessionError::Tls)?;
         let mut last = unreachable(name(), ErrorKind::NotFound.into());
         for place in places {
-            match place.open(CONNECT_TIMEOUT) {
-                Ok(socket) => return Session::log_in(socket, place, target, stop),
-                Err(error) => last = unreachable(place.to_string(), error),
+            let mut number = 0;
+            while let Some(attempt) = security.attempt(number) {
+                number += 1;
+                let socket = match place.open(CONNECT_TIMEOUT) {
+                    Ok(socket) => socket,
+                    Err(error) => {
+                        last = unreachable(place.to_string(), error);
+                        break;
+                    }
+                };
+                let mut session = Session::new(socket, place.clone(), security.clone(), stop);
+                match session.log_in(attempt, target) {
+                    Ok(()) => return Ok(session),
+                    Err(error) if security.attempt(number).is_none() => return Err(error),
+                    Err(error) if error.may_be_the_encryption(attempt) => last = error,
+                    Err(error) => return Err(error),
+                }
             }
         }
         Err(last)
     }
 
-    fn log_in(
-        socket: Socket,
-        place: Place,
-        target: &Target,
-        stop: &StopFlag,
-    ) -> Result<Session, SessionError> {
-        let login = login_of(target);
-        let mut session = Session {
+    fn new(socket: Socket, place: Place, security: Security, stop: &StopFlag) -> Session {
+        Session {
             socket,
             place,
+            security,
+            tls: None,
             key: BackendKey::default(),
             framer: Framer::default(),
             received: vec![0; 16 << 10],
+            plain: Vec::new(),
             outgoing: BytesMut::new(),
             stop: stop.clone(),
             cancelled_at: None,
             notices: Vec::new(),
-        };
+        }
+    }
+
+    fn log_in(&mut self, attempt: Attempt, target: &Target) -> Result<(), SessionError> {
+        let login = login_of(target);
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         let mut salted = SaltedPasswords::default();
-        let mut handshake = Handshake::start(&login, &mut session.outgoing)?;
+        let mut out = Vec::new();
+        let mut opening = Opening::start(&self.security, attempt, &login, &mut out)?;
         loop {
-            let out = std::mem::take(&mut session.outgoing);
-            session.send(&out)?;
-            let count = session.receive_until(Some(deadline))?;
-            let mut input = &session.received[..count];
-            let out = &mut session.outgoing;
-            if let Advance::Ready(key) = handshake.advance(&login, &mut salted, &mut input, out)? {
-                session.key = key;
-                return Ok(session);
+            self.send_raw(&out)?;
+            out.clear();
+            let count = self.receive_until(Some(deadline))?;
+            let received = &self.received[..count];
+            match opening.advance(received, &login, &mut salted, &mut out) {
+                Ok(None) => {}
+                Ok(Some(opened)) => {
+                    (self.key, self.tls) = (opened.session, opened.tls);
+                    // Subtle: notices that came with ReadyForQuery are the framer's to begin with.
+                    let mut answer = Answer::default();
+                    return self.read_input(&opened.rest, &mut answer);
+                }
+                Err(error) => {
+                    // The alert that tells the server why; nothing depends on it.
+                    let _ = self.send_raw(&out);
+                    return Err(error.into());
+                }
             }
         }
     }
@@ -240,7 +269,17 @@ impl Session {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn send(&mut self, mut bytes: &[u8]) -> Result<(), SessionError> {
+    fn send(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
+        match &mut self.tls {
+            None => self.send_raw(bytes),
+            Some(tls) => {
+                let sealed = tls.encrypt(bytes).to_vec();
+                self.send_raw(&sealed)
+            }
+        }
+    }
+
+    fn send_raw(&mut self, mut bytes: &[u8]) -> Result<(), SessionError> {
         while !bytes.is_empty() {
             match self.socket.write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
@@ -298,7 +337,25 @@ impl Session {
     }
 
     fn read_messages(&mut self, count: usize, answer: &mut Answer) -> Result<(), SessionError> {
-        let mut input = &self.received[..count];
+        let Some(tls) = &mut self.tls else {
+            let received = std::mem::take(&mut self.received);
+            let result = self.read_input(&received[..count], answer);
+            self.received = received;
+            return result;
+        };
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let decrypted = tls.receive(&self.received[..count], &mut plain);
+        let to_send = tls.to_send().to_vec();
+        let result = self.read_input(&plain, answer);
+        self.plain = plain;
+        self.send_raw(&to_send)?;
+        decrypted.map_err(SessionError::Tls)?;
+        result
+    }
+
+    /// Take bytes of the protocol.
+    fn read_input(&mut self, mut input: &[u8], answer: &mut Answer) -> Result<(), SessionError> {
         while let Some(message) = self.framer.next(&mut input, NEVER_SKIP)? {
             match message.tag {
                 b'D' => answer.rows.push(row(message.body)?),
@@ -337,12 +394,33 @@ impl Session {
 
     /// Ask the server, on a connection of its own, to cancel what this session is doing.
     fn cancel(&self) -> io::Result<()> {
-        let mut out = BytesMut::new();
-        cancel_request(&self.key, &mut out);
+        let mut request = BytesMut::new();
+        cancel_request(&self.key, &mut request);
         let mut socket = self.place.open(CANCEL_GRACE)?;
+        let attempt = if self.tls.is_some() { Attempt::Tls } else { Attempt::Plain };
+        let (mut plain, mut out, mut received) = (Vec::new(), Vec::new(), [0; 4096]);
+        let mut negotiation =
+            Negotiation::start(&self.security, attempt, &mut out).map_err(io::Error::other)?;
+        let deadline = Instant::now() + CANCEL_GRACE;
+        while !negotiation.is_done() {
+            socket.write_all(&out)?;
+            out.clear();
+            match socket.read(&mut received) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => negotiation
+                    .advance(&received[..count], &mut plain, &mut out)
+                    .map_err(io::Error::other)?,
+                Err(error) if is_slice_over(&error) && Instant::now() < deadline => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match &mut negotiation {
+            Negotiation::Done(Some(tls)) => out.extend_from_slice(tls.encrypt(&request)),
+            _ => out.extend_from_slice(&request),
+        }
         socket.write_all(&out)?;
         // The server closes when the signal is sent.
-        let _ = socket.read(&mut [0]);
+        let _ = socket.read(&mut received);
         Ok(())
     }
 }
@@ -353,7 +431,10 @@ impl Drop for Session {
         frontend::terminate(&mut self.outgoing);
         // Best effort: without it the server logs a lost client.
         let _ = self.socket.set_nonblocking(true);
-        let _ = self.socket.write(&self.outgoing);
+        let _ = match &mut self.tls {
+            None => self.socket.write(&self.outgoing),
+            Some(tls) => self.socket.write(tls.close(&self.outgoing)),
+        };
     }
 }
 
@@ -370,7 +451,7 @@ fn login_of(target: &Target) -> Login {
         user: target.user.clone(),
         password: target.password.clone(),
         parameters: own.chain(options).collect(),
-        tls_server_end_point: None,
+        channel_binding: channel_binding(target),
     }
 }
 

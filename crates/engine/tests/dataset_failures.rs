@@ -209,6 +209,7 @@ fn nobody_listening_is_a_connect_error() {
     let target = Target {
         hosts: vec![pgdyno_engine::contract::job::HostPort {
             host: "/nonexistent".into(),
+            hostaddr: None,
             port: 5432,
         }],
         user: "nobody".into(),
@@ -216,6 +217,7 @@ fn nobody_listening_is_a_connect_error() {
         password: None,
         application_name: "pgdyno/test".into(),
         sslmode: Default::default(),
+        tls: Default::default(),
         options: Default::default(),
     };
     let (outcome, records) = run(target, &init(1), &never(), |_| {});

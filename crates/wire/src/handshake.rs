@@ -20,8 +20,17 @@ pub struct Login {
     pub password: Option<String>,
     /// Everything else of the start-up message: `database`, `application_name`, settings.
     pub parameters: Vec<(String, String)>,
-    /// Under TLS, the hash of the server's certificate for channel binding.
-    pub tls_server_end_point: Option<Vec<u8>>,
+    pub channel_binding: ChannelBinding,
+}
+
+/// Whether SCRAM is bound to the TLS channel, so that nobody in the middle can pass it on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChannelBinding {
+    Disable,
+    #[default]
+    Prefer,
+    /// A server that lets the user in without it is refused.
+    Require,
 }
 
 impl fmt::Debug for Login {
@@ -59,6 +68,8 @@ pub enum HandshakeError {
     Unsupported(String),
     /// The server could not prove that it knows the password.
     ServerNotAuthentic,
+    /// `ChannelBinding::Require`, and the server asks for something that is not bound.
+    NotBound,
     /// A start-up parameter or the password has a zero byte.
     ZeroByte,
 }
@@ -79,6 +90,10 @@ impl fmt::Display for HandshakeError {
             HandshakeError::ServerNotAuthentic => {
                 f.write_str("the server could not prove that it knows the password")
             }
+            HandshakeError::NotBound => f.write_str(
+                "channel_binding=require, and the server offers no authentication that is bound \
+                 to the TLS channel",
+            ),
             HandshakeError::ZeroByte => {
                 f.write_str("user, password or a start-up parameter has a zero byte")
             }
@@ -118,6 +133,8 @@ pub struct Handshake {
     framer: Framer,
     session: Session,
     stage: Stage,
+    /// Under TLS, the hash of the server's certificate (`tls-server-end-point`).
+    end_point: Option<Vec<u8>>,
 }
 
 enum Stage {
@@ -145,7 +162,13 @@ impl Handshake {
             framer: Framer::default(),
             session: Session::default(),
             stage: Stage::Authenticate,
+            end_point: None,
         })
+    }
+
+    /// What SCRAM can be bound to: the hash of the server's certificate (RFC 5929, section 4).
+    pub fn bind_to(&mut self, tls_server_end_point: Vec<u8>) {
+        self.end_point = Some(tls_server_end_point);
     }
 
     /// Take received bytes off `input`; what must be sent in answer is added to `out`.
@@ -162,7 +185,12 @@ impl Handshake {
             match (message.tag, &self.stage) {
                 (b'E', _) => return Err(HandshakeError::Server(ServerError::parse(message.body))),
                 (b'R', Stage::Authenticated) => return Err(ProtocolError::Unexpected(b'R').into()),
-                (b'R', _) => authenticate(&mut self.stage, message.body, login, salted, out)?,
+                (b'R', stage) => {
+                    may_ask(message.body, stage, login)?;
+                    let end_point = self.end_point.as_deref();
+                    let own = (&mut self.stage, end_point);
+                    authenticate(own, message.body, login, salted, out)?;
+                }
                 // Notices, and a server that speaks an older minor version, say nothing we need.
                 (b'N' | b'v', _) => {}
                 (b'S', Stage::Authenticated) => {
@@ -187,9 +215,21 @@ impl Handshake {
     }
 }
 
+/// With `ChannelBinding::Require` nothing but SCRAM will do: it alone can be bound.
+fn may_ask(body: &[u8], stage: &Stage, login: &Login) -> Result<(), HandshakeError> {
+    let is_unbound = matches!(
+        (body.first_chunk::<4>().map(|code| u32::from_be_bytes(*code)), stage),
+        (Some(0 | 3 | 5), Stage::Authenticate)
+    );
+    match login.channel_binding {
+        ChannelBinding::Require if is_unbound => Err(HandshakeError::NotBound),
+        _ => Ok(()),
+    }
+}
+
 /// Answer one Authentication message.
 fn authenticate(
-    stage: &mut Stage,
+    (stage, end_point): (&mut Stage, Option<&[u8]>),
     body: &[u8],
     login: &Login,
     salted: &mut SaltedPasswords,
@@ -208,7 +248,7 @@ fn authenticate(
         }
         (10, Stage::Authenticate) => {
             password()?;
-            let (mechanism, binding) = choose_mechanism(rest, login)?;
+            let (mechanism, binding) = choose_mechanism(rest, login, end_point)?;
             let scram = Scram::new(binding);
             frontend::sasl_initial_response(mechanism, scram.first().as_bytes(), out)?;
             *stage = Stage::Scram(scram);
@@ -234,6 +274,7 @@ fn authenticate(
 fn choose_mechanism(
     offered: &[u8],
     login: &Login,
+    end_point: Option<&[u8]>,
 ) -> Result<(&'static str, Binding), HandshakeError> {
     let offered: Vec<_> = offered
         .split(|&byte| byte == 0)
@@ -241,12 +282,17 @@ fn choose_mechanism(
         .map(String::from_utf8_lossy)
         .collect();
     let offers = |name: &str| offered.iter().any(|offer| offer == name);
-    match &login.tls_server_end_point {
-        Some(hash) if offers(SCRAM_SHA_256_PLUS) => {
-            Ok((SCRAM_SHA_256_PLUS, Binding::EndPoint(hash.clone())))
+    match (login.channel_binding, end_point) {
+        (ChannelBinding::Prefer | ChannelBinding::Require, Some(hash))
+            if offers(SCRAM_SHA_256_PLUS) =>
+        {
+            Ok((SCRAM_SHA_256_PLUS, Binding::EndPoint(hash.to_vec())))
         }
-        Some(_) if offers(SCRAM_SHA_256) => Ok((SCRAM_SHA_256, Binding::NotOffered)),
-        None if offers(SCRAM_SHA_256) => Ok((SCRAM_SHA_256, Binding::None)),
+        (ChannelBinding::Require, _) => Err(HandshakeError::NotBound),
+        (ChannelBinding::Prefer, Some(_)) if offers(SCRAM_SHA_256) => {
+            Ok((SCRAM_SHA_256, Binding::NotOffered))
+        }
+        _ if offers(SCRAM_SHA_256) => Ok((SCRAM_SHA_256, Binding::None)),
         _ => Err(HandshakeError::Unsupported(format!("SASL {}", offered.join(", ")))),
     }
 }

@@ -18,7 +18,7 @@ mod scram;
 pub use bytes::BytesMut;
 pub use error::{ProtocolError, ServerError, SqlState};
 pub use frame::{Framer, Message, NEVER_SKIP};
-pub use handshake::{Advance, Handshake, HandshakeError, Login, Session};
+pub use handshake::{Advance, ChannelBinding, Handshake, HandshakeError, Login, Session};
 pub use postgres_protocol::message::frontend;
 pub use reply::{Reply, ReplyScanner, TransactionStatus};
 pub use rows::{RowError, columns, messages, values};

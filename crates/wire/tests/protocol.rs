@@ -1,8 +1,9 @@
 //! Handshakes and replies from byte arrays, as a server would send them.
 
 use pgdyno_wire::{
-    Advance, BytesMut, Handshake, HandshakeError, Login, ProtocolError, Reply, ReplyScanner,
-    SaltedPasswords, Session, TransactionStatus, cancel_request, columns, messages, values,
+    Advance, BytesMut, ChannelBinding, Handshake, HandshakeError, Login, ProtocolError, Reply,
+    ReplyScanner, SaltedPasswords, Session, TransactionStatus, cancel_request, columns, messages,
+    values,
 };
 use proptest::prelude::*;
 
@@ -18,7 +19,7 @@ fn login(password: Option<&str>) -> Login {
         user: "ann".into(),
         password: password.map(Into::into),
         parameters: vec![("database".into(), "bank".into())],
-        tls_server_end_point: None,
+        channel_binding: ChannelBinding::Prefer,
     }
 }
 
@@ -211,5 +212,49 @@ proptest! {
         let _ = handshake.advance(
             &login, &mut SaltedPasswords::default(), &mut framed.as_slice(), &mut out,
         );
+    }
+}
+
+/// Feed `server` to a handshake under TLS with `channel_binding`.
+fn bound(
+    server: &[u8],
+    channel_binding: ChannelBinding,
+) -> (Vec<u8>, Result<Advance, HandshakeError>) {
+    let login = Login { channel_binding, ..login(Some("pass")) };
+    let mut out = BytesMut::new();
+    let mut handshake = Handshake::start(&login, &mut out).expect("no zero byte");
+    handshake.bind_to(vec![1, 2, 3]);
+    out.clear();
+    let mut input = server;
+    let end = handshake.advance(&login, &mut SaltedPasswords::default(), &mut input, &mut out);
+    (out.to_vec(), end)
+}
+
+#[test]
+fn the_mechanism_follows_channel_binding_and_what_the_server_offers() {
+    let both = message(b'R', b"\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
+    let plain = message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0");
+    let contains = |sent: &[u8], text: &[u8]| sent.windows(text.len()).any(|part| part == text);
+    for (server, binding, begins) in [
+        (&both, ChannelBinding::Prefer, &b"SCRAM-SHA-256-PLUS\0"[..]),
+        (&both, ChannelBinding::Prefer, b"p=tls-server-end-point,,n=,r="),
+        (&both, ChannelBinding::Require, b"p=tls-server-end-point,,n=,r="),
+        (&both, ChannelBinding::Disable, b"n,,n=,r="),
+        // "y": could have bound; a server that did offer it knows that somebody took it away.
+        (&plain, ChannelBinding::Prefer, b"y,,n=,r="),
+    ] {
+        let (sent, end) = bound(server, binding);
+        assert_eq!(end, Ok(Advance::Continue));
+        assert!(contains(&sent, begins), "{}", sent.escape_ascii());
+    }
+}
+
+#[test]
+fn required_channel_binding_refuses_everything_that_is_not_bound() {
+    for request in
+        [&b"\0\0\0\0"[..], b"\0\0\0\x03", b"\0\0\0\x05abcd", b"\0\0\0\x0aSCRAM-SHA-256\0\0"]
+    {
+        let (sent, end) = bound(&message(b'R', request), ChannelBinding::Require);
+        assert_eq!((sent.as_slice(), end), (&b""[..], Err(HandshakeError::NotBound)));
     }
 }

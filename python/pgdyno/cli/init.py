@@ -17,7 +17,7 @@ from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety
 from pgdyno.server.connect import connect, pinned
-from pgdyno.server.target import refuse_tls_for_the_engine
+from pgdyno.server.target import refuse_what_the_engine_lacks
 from pgdyno.spec.units import duration_text
 
 
@@ -44,7 +44,7 @@ def command(**given: Any) -> int:
         )
     for warning in resolved.notes:
         speak.note(f"warning: {warning.message} {warning.hint}")
-    refuse_tls_for_the_engine(resolved.target)
+    refuse_what_the_engine_lacks(resolved.target)
     dataset = dataset_of(given, default_scale=1)
     with connect(resolved.target, verb="init") as connection:
         target = pinned(resolved.target, connection)

@@ -20,6 +20,8 @@ U16 = Annotated[int, Field(ge=0, le=U16_MAX)]
 U32 = Annotated[int, Field(ge=0, le=U32_MAX)]
 U64 = Annotated[int, Field(ge=0, le=U64_MAX)]
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+ChannelBinding = Literal["disable", "prefer", "require"]
+TlsVersion = Literal["TLSv1.2", "TLSv1.3"]
 Protocol = Literal["simple", "extended", "prepared"]
 
 
@@ -37,10 +39,23 @@ class ClockPairModel(Strict):
 
 
 class HostPort(Strict):
-    """A host name, address or socket directory, and its port."""
+    """A host name, address or socket directory, and its port; `hostaddr` spares the lookup."""
 
     host: str
+    hostaddr: str | None = None
     port: U16
+
+
+class TlsSettings(Strict):
+    """libpq's TLS parameters beside `sslmode`; files are named, and read by the engine."""
+
+    sslrootcert: str | None = None
+    sslcert: str | None = None
+    sslkey: str | None = None
+    sslsni: bool | None = None
+    channel_binding: ChannelBinding = "prefer"
+    ssl_min_protocol_version: TlsVersion | None = None
+    ssl_max_protocol_version: TlsVersion | None = None
 
 
 class EngineTarget(Strict):
@@ -52,6 +67,7 @@ class EngineTarget(Strict):
     password: SecretStr | None = None
     application_name: str
     sslmode: SslMode = "prefer"
+    tls: TlsSettings = TlsSettings()
     options: dict[str, str] = Field(default_factory=dict)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from pgdyno.clock import ClockPair
 from pgdyno.engine.job import (
@@ -21,6 +22,7 @@ from pgdyno.engine.job import (
     RateStep,
     ScriptSource,
     TextScript,
+    TlsSettings,
 )
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Dataset, Experiment, Script
@@ -31,21 +33,36 @@ CONNECT_TIMEOUT_NS = 60_000_000_000
 
 def engine_target(target: Target, application_name: str) -> EngineTarget:
     """Return the target in the engine's terms: one host a port, start-up parameters by name."""
-    hosts = (target.hostaddr or target.host).split(",")
+    hosts = (target.host or target.hostaddr).split(",")
+    addresses = target.hostaddr.split(",") if target.hostaddr else [""] * len(hosts)
     ports = target.ports.split(",")
     if len(ports) == 1:
         ports *= len(hosts)
     return EngineTarget(
         hosts=tuple(
-            HostPort(host=host, port=int(port)) for host, port in zip(hosts, ports, strict=True)
+            HostPort(host=host, hostaddr=address or None, port=int(port))
+            for host, address, port in zip(hosts, addresses, ports, strict=True)
         ),
         user=target.user,
         database=target.database,
         password=target.password,
         application_name=application_name,
         sslmode=target.sslmode,
+        tls=tls_settings(target.parameters),
         options={"options": target.options} if target.options else {},
     )
+
+
+def tls_settings(parameters: Mapping[str, str]) -> TlsSettings:
+    """Return the part of libpq's parameters that says how to encrypt.
+
+    What the engine lacks is refused before (`refuse_what_the_engine_lacks`). A least version below
+    TLS 1.2 is left out: the engine speaks nothing older.
+    """
+    known = {name: parameters[name] for name in TlsSettings.model_fields if parameters.get(name)}
+    if known.get("ssl_min_protocol_version") not in (None, "TLSv1.2", "TLSv1.3"):
+        del known["ssl_min_protocol_version"]
+    return TlsSettings.model_validate(known)
 
 
 def load_job(

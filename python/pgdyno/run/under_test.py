@@ -121,6 +121,7 @@ def load_dataset(
         outcome = engine.run(lambda _line, record: watch.see(record))
     progress.ended()
     if outcome.interrupted is not None:
+        outcome.interrupted.hint = "the tables are not there: load them again"
         raise outcome.interrupted
     summary = outcome.raise_if_nothing_was_measured()
     if outcome.failures or summary.ending != "completed":

@@ -10,7 +10,17 @@ from pydantic import SecretStr
 from pgdyno.errors import SpecError
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-PLAIN_SSLMODES = frozenset({"disable", "allow", "prefer"})
+# Parameters of libpq whose other values would be ignored, and the next step instead.
+ENGINE_LACKS = {
+    "gssencmode": (("disable", "prefer"), "give gssencmode=disable, and sslmode=require for TLS"),
+    "sslnegotiation": (("postgres",), "give sslnegotiation=postgres"),
+    "sslcertmode": (("allow",), "leave it out: a certificate is sent if there is one"),
+    "sslcrl": ((), "certificate revocation lists are not read: leave it out to go on without"),
+    "sslcrldir": ((), "certificate revocation lists are not read: leave it out to go on without"),
+    "sslpassword": ((), "give an sslkey without a password: openssl pkey -in KEY -out COPY"),
+    "require_auth": ((), "leave it out; channel_binding=require insists on SCRAM under TLS"),
+    "ssl_max_protocol_version": (("TLSv1.2", "TLSv1.3"), "the engine speaks TLS 1.2 and 1.3"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +96,10 @@ class Target:
         return {name: value for name, value in given.items() if value}
 
 
-def refuse_tls_for_the_engine(target: Target) -> None:
-    """Raise SpecError if the target insists on encryption, which the engine does not speak yet."""
-    demanded = {
-        "sslmode": target.sslmode not in PLAIN_SSLMODES,
-        "gssencmode": target.parameters.get("gssencmode") == "require",
-        "channel_binding": target.parameters.get("channel_binding") == "require",
-    }
-    values = {**target.parameters, "sslmode": target.sslmode}
-    for name, is_demanded in demanded.items():
-        if is_demanded:
-            raise SpecError(
-                f"{name}={values[name]} demands encryption, which the load engine does not speak.",
-                hint=f"give {name}=prefer if the server also accepts plain connections",
-            )
+def refuse_what_the_engine_lacks(target: Target) -> None:
+    """Raise SpecError for a way to secure connections that the engine does not have."""
+    for name, (served, next_step) in ENGINE_LACKS.items():
+        value = target.parameters.get(name)
+        if value and value not in served:
+            shown = name if name == "sslpassword" else f"{name}={value}"
+            raise SpecError(f"The load engine does not support {shown}.", hint=next_step)

@@ -80,8 +80,12 @@ impl<'s> Client<'s> {
         client.ready_wanted = encode(client, &mut shard.out, &mut shard.scratch);
         assert!(client.ready_wanted > 0, "an exchange ends with a Sync or a Query");
         shard.recorder.traffic.round_trips += 1;
-        shard.recorder.traffic.bytes_sent += shard.out.len() as u64;
-        shard.poller.send(self.index, &shard.out);
+        let bytes = match &mut client.tls {
+            None => shard.out.as_slice(),
+            Some(tls) => tls.encrypt(&shard.out),
+        };
+        shard.recorder.traffic.bytes_sent += bytes.len() as u64;
+        shard.poller.send(self.index, bytes);
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::io;
 
 use pgdyno_script::{ClientVariables, Prng};
 use pgdyno_wire::{
-    Handshake, ProtocolError, Reply, ReplyScanner, ServerError, Session, TransactionStatus,
+    ProtocolError, Reply, ReplyScanner, ServerError, Session, TransactionStatus, encode,
 };
 
 use crate::clock::NEVER_NS;
@@ -15,6 +15,7 @@ use crate::poller::{Event, Poller};
 use crate::recorder::{Recorder, Traffic};
 use crate::tally::Owner;
 use crate::timers::Timers;
+use crate::tls::{Opening, TlsError, TlsStream};
 
 /// A client's connection.
 #[derive(Debug)]
@@ -24,9 +25,9 @@ pub enum Link {
     Connecting {
         began_ns: u64,
     },
-    Handshake {
+    Opening {
         began_ns: u64,
-        handshake: Box<Handshake>,
+        opening: Box<Opening>,
     },
     Up,
 }
@@ -46,6 +47,12 @@ pub struct Current {
 #[derive(Debug)]
 pub struct ClientState {
     pub link: Link,
+    /// Encrypts and decrypts, while the link is up.
+    pub tls: Option<Box<TlsStream>>,
+    /// Number of the attempt at this address: with TLS and without, as sslmode says.
+    pub attempt: usize,
+    /// Why the attempt before failed.
+    pub first_fault: Option<String>,
     /// The address it connects to, of the list of all.
     pub address: usize,
     /// Failed attempts in a row to connect again.
@@ -82,6 +89,9 @@ impl ClientState {
     pub fn new(variables: ClientVariables, random: Prng, transactions_left: u64) -> ClientState {
         ClientState {
             link: Link::Down,
+            tls: None,
+            attempt: 0,
+            first_fault: None,
             address: 0,
             failed_connects: 0,
             backend: Session::default(),
@@ -127,6 +137,7 @@ impl ClientState {
     /// Forget everything that belonged to the connection.
     pub fn disconnected(&mut self) {
         self.link = Link::Down;
+        self.tls = None;
         self.scanner = ReplyScanner::default();
         self.prepared.clear();
         self.reply.status = TransactionStatus::Idle;
@@ -137,10 +148,12 @@ impl ClientState {
 #[derive(Debug)]
 pub enum News {
     Connected(u32),
-    /// Bytes of a handshake.
-    Handshake(u32, Vec<u8>),
+    /// Bytes of an opening, or for a request to cancel.
+    Opening(u32, Vec<u8>),
     Closed(u32, Option<io::Error>),
     Broken(u32, ProtocolError),
+    /// The TLS session has something to say, or failed.
+    Tls(u32, Option<TlsError>),
     /// The server waits for COPY data.
     CopyIn(u32),
 }
@@ -154,11 +167,19 @@ pub struct Clients {
     pub news: Vec<News>,
     /// For what comes between replies.
     between: Reply,
+    /// What a TLS session decrypted.
+    plain: Vec<u8>,
 }
 
 impl Clients {
     pub fn new(states: Vec<ClientState>) -> Clients {
-        Clients { states, ready: VecDeque::new(), news: Vec::new(), between: Reply::default() }
+        Clients {
+            states,
+            ready: VecDeque::new(),
+            news: Vec::new(),
+            between: Reply::default(),
+            plain: Vec::new(),
+        }
     }
 
     /// Take what the poller brings. Only the reply to a statement is dealt with at once.
@@ -175,12 +196,36 @@ impl Clients {
     }
 
     #[inline]
-    fn on_received(&mut self, token: u32, mut bytes: &[u8], at_ns: u64) {
-        let Some(client) = self.states.get_mut(token as usize) else { return };
-        if !client.is_up() {
-            self.news.push(News::Handshake(token, bytes.to_vec()));
-            return;
+    fn on_received(&mut self, token: u32, bytes: &[u8], at_ns: u64) {
+        match self.states.get_mut(token as usize) {
+            Some(client) if client.is_up() => match client.tls {
+                None => self.on_plain(token, bytes, at_ns),
+                Some(_) => self.on_sealed(token, bytes, at_ns),
+            },
+            _ => self.news.push(News::Opening(token, bytes.to_vec())),
         }
+    }
+
+    /// Decrypt all that the bytes hold: nothing stays behind in the session.
+    #[inline(never)]
+    fn on_sealed(&mut self, token: u32, bytes: &[u8], at_ns: u64) {
+        let Some(tls) = &mut self.states[token as usize].tls else { return };
+        let mut plain = std::mem::take(&mut self.plain);
+        let result = tls.receive(bytes, &mut plain);
+        if tls.has_to_send() || result.is_err() {
+            self.news.push(News::Tls(token, result.err()));
+        }
+        if !plain.is_empty() {
+            self.on_plain(token, &plain, at_ns);
+        }
+        plain.clear();
+        self.plain = plain;
+    }
+
+    /// Bytes of the protocol for a client that is up.
+    #[inline]
+    pub fn on_plain(&mut self, token: u32, mut bytes: &[u8], at_ns: u64) {
+        let client = &mut self.states[token as usize];
         if client.ready_wanted > 0 {
             match client.scanner.feed(&mut bytes, client.ready_wanted, &mut client.reply) {
                 Ok(true) => {
@@ -242,4 +287,28 @@ pub struct Shard {
     pub fault: Option<Box<Refusal>>,
     /// The drop-in's.
     pub observer: Option<Box<dyn Observer>>,
+}
+
+impl Shard {
+    /// Send bytes of the protocol, encrypted if the connection is.
+    pub fn send(&mut self, index: u32, bytes: &[u8]) {
+        match &mut self.clients.states[index as usize].tls {
+            None => self.poller.send(index, bytes),
+            Some(tls) => self.poller.send(index, tls.encrypt(bytes)),
+        }
+    }
+
+    /// Say goodbye to the server, if the client is connected, and close.
+    pub fn hang_up(&mut self, index: u32) {
+        let client = &mut self.clients.states[index as usize];
+        if client.is_up() {
+            let mut terminate = Vec::new();
+            encode::terminate(&mut terminate);
+            match &mut client.tls {
+                None => self.poller.send(index, &terminate),
+                Some(tls) => self.poller.send(index, tls.close(&terminate)),
+            }
+        }
+        self.poller.close(index);
+    }
 }

@@ -232,14 +232,30 @@ pub fn jobs() -> Vec<Job> {
 fn target(sslmode: SslMode) -> Target {
     Target {
         hosts: vec![
-            HostPort { host: "/run/postgresql".into(), port: u16::MAX },
-            HostPort { host: "db.example".into(), port: 1 },
+            HostPort { host: "/run/postgresql".into(), hostaddr: None, port: u16::MAX },
+            HostPort { host: "db.example".into(), hostaddr: Some("::1".into()), port: 1 },
         ],
         user: "größe".into(),
         database: "bank".into(),
         password: (sslmode != SslMode::Disable).then(|| "p\"w\\".into()),
         application_name: "pgdyno/bench/1".into(),
         sslmode,
+        tls: match sslmode {
+            SslMode::Disable => TlsSettings::default(),
+            _ => TlsSettings {
+                sslrootcert: Some("system".into()),
+                sslcert: Some("/home/größe/client.crt".into()),
+                sslkey: Some("client.key".into()),
+                sslsni: Some(sslmode == SslMode::VerifyFull),
+                channel_binding: match sslmode {
+                    SslMode::Allow => ChannelBinding::Disable,
+                    SslMode::Prefer => ChannelBinding::Prefer,
+                    _ => ChannelBinding::Require,
+                },
+                ssl_min_protocol_version: Some(TlsVersion::V12),
+                ssl_max_protocol_version: Some(TlsVersion::V13),
+            },
+        },
         options: BTreeMap::from([("search_path".into(), "a, b".into())]),
     }
 }

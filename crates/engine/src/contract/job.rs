@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::tls::{ChannelBinding, SslMode, TlsSettings, TlsVersion};
+
 /// One order to the engine. Secrets travel here only, never in argv or on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +41,8 @@ pub struct Target {
     pub application_name: String,
     #[serde(default)]
     pub sslmode: SslMode,
+    #[serde(default)]
+    pub tls: TlsSettings,
     /// Start-up parameters sent to the server, such as `search_path`.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
@@ -47,21 +51,12 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostPort {
+    /// A name, an address or a socket directory; certificates are held against it.
     pub host: String,
+    /// Connect to this address instead of looking up `host`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostaddr: Option<String>,
     pub port: u16,
-}
-
-/// libpq's sslmode. Above `prefer` the engine refuses until it speaks TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SslMode {
-    Disable,
-    Allow,
-    #[default]
-    Prefer,
-    Require,
-    VerifyCa,
-    VerifyFull,
 }
 
 /// What to do: generate load, or load a dataset.

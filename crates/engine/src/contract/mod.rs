@@ -7,6 +7,7 @@ pub mod bucket;
 pub mod corpus;
 pub mod job;
 pub mod record;
+pub mod tls;
 
 /// Version of the contract; the lab refuses an engine that speaks another one.
 pub const FORMAT: &str = "pgdyno.contract/1";

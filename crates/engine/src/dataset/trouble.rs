@@ -96,7 +96,7 @@ fn kind_of_refusal(error: &ServerError) -> ErrorKind {
     }
 }
 
-fn kind_of(error: &SessionError) -> (ErrorKind, &'static str) {
+fn kind_of(error: &SessionError) -> (ErrorKind, &str) {
     match error {
         SessionError::Connect { .. } => {
             (ErrorKind::Connect, "check host and port, and that the server runs and listens there")
@@ -108,9 +108,7 @@ fn kind_of(error: &SessionError) -> (ErrorKind, &'static str) {
         SessionError::Protocol(_) => {
             (ErrorKind::Protocol, "check that a PostgreSQL server listens there")
         }
-        SessionError::Tls(_) => {
-            (ErrorKind::Connect, "use sslmode disable, allow or prefer; TLS is not supported yet")
-        }
+        SessionError::Tls(error) => (ErrorKind::Connect, &error.hint),
         SessionError::Handshake(_) => {
             (ErrorKind::Authentication, "check the password and pg_hba.conf of the server")
         }

@@ -10,13 +10,14 @@ use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value, clients_of_thre
 use super::Message;
 use crate::arrivals::Schedule;
 use crate::client::{ClientState, Clients};
-use crate::contract::job::{Arrivals, HostPort, Measure};
+use crate::contract::job::{Arrivals, Measure, Target};
 use crate::contract::record::ErrorKind;
 use crate::plan::{Plan, Refusal};
-use crate::poller::{Address, Kind, VARIABLE, Waker, resolve};
+use crate::poller::{Kind, VARIABLE, Waker, resolve};
 use crate::recorder::{Recorder, RecorderSetup};
 use crate::tally::HistogramSet;
 use crate::timeline::{Shared, Timeline};
+use crate::tls::{Endpoint, Security};
 use crate::worker::{self, Setup};
 
 /// Give back emptied histograms to a thread.
@@ -29,7 +30,7 @@ pub(super) fn threads(
     sender: &Sender<Message>,
     connect_ns: u64,
 ) -> Result<Spares, Refusal> {
-    let addresses = addresses(&plan.target.hosts)?;
+    let endpoints = endpoints(&plan.target)?;
     raise_file_limit();
     let poller = Kind::choose().map_err(|error| {
         let hint = format!("unset {VARIABLE}: what is best here is chosen then");
@@ -62,7 +63,7 @@ pub(super) fn threads(
         let gap_ns = connect_gap_ns(plan);
         setups.push(Setup {
             plan: Arc::clone(plan),
-            addresses: Arc::clone(&addresses),
+            endpoints: Arc::clone(&endpoints),
             shared: Arc::clone(shared),
             timeline,
             poller,
@@ -97,13 +98,17 @@ pub(super) fn threads(
     Ok(spares)
 }
 
-fn addresses(hosts: &[HostPort]) -> Result<Arc<[Address]>, Refusal> {
+fn endpoints(target: &Target) -> Result<Arc<[Endpoint]>, Refusal> {
     let mut found = Vec::new();
-    for host in hosts {
-        found.extend(resolve(host).map_err(|error| {
+    for host in &target.hosts {
+        let security = Security::new(target, host)
+            .map_err(|error| Refusal::new(ErrorKind::Connect, error.message, error.hint))?;
+        let addresses = resolve(host).map_err(|error| {
             let message = format!("could not find host \"{}\": {error}", host.host);
             Refusal::new(ErrorKind::Connect, message, "check the name of the host")
-        })?);
+        })?;
+        let endpoint = |address| Endpoint { address, security: security.clone() };
+        found.extend(addresses.into_iter().map(endpoint));
     }
     Ok(found.into())
 }

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 
 use super::options::Options;
 use super::say::{Fault, fault};
+use super::security;
 use crate::contract::job::{HostPort, SslMode, Target};
 
 /// Parameters that are sent to the server, or that decide where to connect.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 11] = [
     "host",
     "hostaddr",
     "port",
@@ -24,14 +25,13 @@ const KNOWN: [&str; 12] = [
     "password",
     "passfile",
     "service",
-    "sslmode",
     "application_name",
     "options",
     "client_encoding",
 ];
 
 /// Parameters that change nothing here and are accepted.
-const IGNORED: [&str; 8] = [
+const IGNORED: [&str; 7] = [
     "connect_timeout",
     "fallback_application_name",
     "keepalives",
@@ -39,7 +39,6 @@ const IGNORED: [&str; 8] = [
     "keepalives_interval",
     "keepalives_count",
     "tcp_user_timeout",
-    "gssencmode",
 ];
 
 type Parameters = BTreeMap<String, String>;
@@ -65,11 +64,13 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
     } else {
         given.insert("dbname".into(), database);
     }
-    let unknown = |name: &&String| !KNOWN.contains(&&***name) && !IGNORED.contains(&&***name);
+    let known = || KNOWN.iter().chain(&IGNORED).chain(&security::KNOWN);
+    let unknown = |name: &&String| !known().any(|known| known == name);
     if let Some(name) = given.keys().find(unknown) {
         return Err(fault(format!("invalid connection option \"{name}\"")).hint(
             "supported are host, hostaddr, port, dbname, user, password, passfile, service, \
-                   sslmode, application_name, options, client_encoding",
+                   application_name, options, client_encoding, and those of TLS (sslmode, \
+                   sslrootcert, sslcert, sslkey, channel_binding)",
         ));
     }
     let service = given.get("service").cloned().or_else(|| variable("PGSERVICE"));
@@ -80,18 +81,16 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
     };
     let user = get("user", "PGUSER").map_or_else(os_user, Ok)?;
     let database = get("dbname", "PGDATABASE").unwrap_or_else(|| user.clone());
-    let hosts = hosts(
-        get("hostaddr", "PGHOSTADDR").or_else(|| get("host", "PGHOST")),
-        get("port", "PGPORT"),
-    )?;
+    let hosts = hosts(get("host", "PGHOST"), get("hostaddr", "PGHOSTADDR"), get("port", "PGPORT"))?;
     let password = get("password", "PGPASSWORD")
         .or_else(|| password_file(get("passfile", "PGPASSFILE"), &hosts[0], &database, &user));
     let application_name = get("application_name", "PGAPPNAME").unwrap_or("pgbench".into());
     // As libpq: a Unix socket needs no TLS, whatever is asked for.
     let is_local = hosts.iter().all(|host| host.host.starts_with('/'));
-    let asked = sslmode(get("sslmode", "PGSSLMODE"))?;
+    let (asked, tls) = security::settings(&get)?;
     Ok(Target {
         sslmode: if is_local { SslMode::Disable } else { asked },
+        tls,
         options: start_up(&get),
         hosts,
         user,
@@ -133,8 +132,12 @@ fn os_user() -> Result<String, Fault> {
     })
 }
 
-/// Hosts and ports, both lists separated by commas; one port may serve for all hosts.
-fn hosts(hosts: Option<String>, ports: Option<String>) -> Result<Vec<HostPort>, Fault> {
+/// Hosts, their addresses and ports, lists separated by commas; one port may serve for all hosts.
+fn hosts(
+    hosts: Option<String>,
+    addresses: Option<String>,
+    ports: Option<String>,
+) -> Result<Vec<HostPort>, Fault> {
     let ports = ports.unwrap_or_else(|| "5432".into());
     let ports: Vec<u16> = ports
         .split(',')
@@ -147,8 +150,21 @@ fn hosts(hosts: Option<String>, ports: Option<String>) -> Result<Vec<HostPort>, 
                 .ok_or_else(|| fault(format!("invalid port number: \"{text}\""))),
         })
         .collect::<Result<_, _>>()?;
-    let hosts = hosts.unwrap_or_else(|| socket_folder(ports[0]));
+    let addresses: Option<Vec<String>> =
+        addresses.map(|list| list.split(',').map(str::to_owned).collect());
+    let hosts = match (hosts, &addresses) {
+        (Some(hosts), _) => hosts,
+        (None, Some(addresses)) => addresses.join(","),
+        (None, None) => socket_folder(ports[0]),
+    };
     let hosts: Vec<&str> = hosts.split(',').collect();
+    if let Some(addresses) = addresses.as_ref().filter(|list| list.len() != hosts.len()) {
+        return Err(fault(format!(
+            "could not match {} host names to {} hostaddr values",
+            hosts.len(),
+            addresses.len()
+        )));
+    }
     if ports.len() != 1 && ports.len() != hosts.len() {
         return Err(fault(format!(
             "could not match {} port numbers to {} hosts",
@@ -158,6 +174,10 @@ fn hosts(hosts: Option<String>, ports: Option<String>) -> Result<Vec<HostPort>, 
     }
     let host = |(index, name): (usize, &&str)| HostPort {
         host: name.to_string(),
+        hostaddr: addresses
+            .as_ref()
+            .map(|addresses| addresses[index].clone())
+            .filter(|address| !address.is_empty() && address != name),
         port: ports[index.min(ports.len() - 1)],
     };
     Ok(hosts.iter().enumerate().map(host).collect())
@@ -170,18 +190,6 @@ fn socket_folder(port: u16) -> String {
         true => distribution.into(),
         false => "/tmp".into(),
     }
-}
-
-fn sslmode(word: Option<String>) -> Result<SslMode, Fault> {
-    Ok(match word.as_deref() {
-        None | Some("prefer") => SslMode::Prefer,
-        Some("disable") => SslMode::Disable,
-        Some("allow") => SslMode::Allow,
-        Some("require") => SslMode::Require,
-        Some("verify-ca") => SslMode::VerifyCa,
-        Some("verify-full") => SslMode::VerifyFull,
-        Some(other) => return Err(fault(format!("invalid sslmode value: \"{other}\""))),
-    })
 }
 
 /// `name = value` pairs; values may be quoted with `'`, and `\` takes the next character as it is.
@@ -383,11 +391,11 @@ mod tests {
 
     #[test]
     fn one_port_serves_all_hosts() {
-        let found = hosts(Some("a,b".into()), Some("7".into())).expect("valid");
-        let place = |host: &str| HostPort { host: host.into(), port: 7 };
+        let found = hosts(Some("a,b".into()), None, Some("7".into())).expect("valid");
+        let place = |host: &str| HostPort { host: host.into(), hostaddr: None, port: 7 };
         assert_eq!(found, [place("a"), place("b")]);
-        assert!(hosts(Some("a,b".into()), Some("1,2,3".into())).is_err());
-        assert!(hosts(None, Some("x".into())).is_err());
+        assert!(hosts(Some("a,b".into()), None, Some("1,2,3".into())).is_err());
+        assert!(hosts(None, None, Some("x".into())).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod report;
 mod run;
 mod say;
 mod scripts;
+mod security;
 mod seed;
 mod stats;
 mod values;

@@ -53,6 +53,11 @@ impl Fault {
         self
     }
 
+    #[cfg(test)]
+    pub(super) fn text(&self) -> String {
+        self.lines.join("\n")
+    }
+
     pub(super) fn print(&self) {
         self.lines.iter().for_each(|line| eprintln!("{line}"));
     }

@@ -4,7 +4,7 @@ use pgdyno_script::is_valid_name;
 
 use super::Refusal;
 use crate::contract::FORMAT;
-use crate::contract::job::{Arrivals, Job, LoadWork, Measure, OpenLoop, SslMode, Target, Work};
+use crate::contract::job::{Arrivals, Job, LoadWork, Measure, OpenLoop, Target, Work};
 use crate::contract::record::ErrorKind;
 
 const MAX_THREADS: u16 = 1024;
@@ -35,13 +35,6 @@ pub fn init(job_: &Job) -> Result<(), Vec<Refusal>> {
 
 fn target(target: &Target, found: &mut Found) {
     found.rule(!target.hosts.is_empty(), || "target.hosts must name at least one host".into());
-    let needs_tls =
-        matches!(target.sslmode, SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull);
-    found.rule_with_hint(
-        !needs_tls,
-        || format!("sslmode {} is not supported: the engine does not speak TLS", mode(target)),
-        "use sslmode=prefer, allow or disable",
-    );
     let mut texts = vec![&target.user, &target.database, &target.application_name];
     texts.extend(&target.password);
     texts.extend(target.options.iter().flat_map(|(name, value)| [name, value]));
@@ -49,11 +42,6 @@ fn target(target: &Target, found: &mut Found) {
         "user, database, password and options must not contain zero bytes".into()
     });
     found.rule(!target.user.is_empty(), || "target.user must not be empty".into());
-}
-
-fn mode(target: &Target) -> String {
-    let name = serde_json::to_value(target.sslmode).expect("a unit variant");
-    name.as_str().expect("a unit variant is a string").to_owned()
 }
 
 /// Rules for generating load.

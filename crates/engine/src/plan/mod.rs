@@ -11,7 +11,9 @@ use pgdyno_wire::Login;
 
 pub use self::check::init as check_init;
 pub use self::statement::{Statement, StatementKind};
-use crate::contract::job::{Arrivals, Job, LoadWork, Protocol, ScriptSource, ScriptText, Target};
+use crate::contract::job::{
+    Arrivals, ChannelBinding, Job, LoadWork, Protocol, ScriptSource, ScriptText, Target,
+};
 use crate::contract::record::{ErrorKind, Failure, ScriptShape, StatementShape};
 use crate::observer::Rules;
 use crate::tally::Layout;
@@ -190,6 +192,15 @@ impl Plan {
     }
 }
 
+/// The job's word in the protocol's terms.
+pub(crate) fn channel_binding(target: &Target) -> pgdyno_wire::ChannelBinding {
+    match target.tls.channel_binding {
+        ChannelBinding::Disable => pgdyno_wire::ChannelBinding::Disable,
+        ChannelBinding::Prefer => pgdyno_wire::ChannelBinding::Prefer,
+        ChannelBinding::Require => pgdyno_wire::ChannelBinding::Require,
+    }
+}
+
 fn login(target: &Target, read_only: bool) -> Login {
     let mut parameters = vec![
         ("database".to_owned(), target.database.clone()),
@@ -203,7 +214,7 @@ fn login(target: &Target, read_only: bool) -> Login {
         user: target.user.clone(),
         password: target.password.clone(),
         parameters,
-        tls_server_end_point: None,
+        channel_binding: channel_binding(target),
     }
 }
 

@@ -29,11 +29,12 @@ impl fmt::Display for Address {
 
 /// Addresses of `host`, in the order of the resolver. A name that begins with `/` is a directory.
 pub fn resolve(host: &HostPort) -> io::Result<Vec<Address>> {
-    if host.host.starts_with('/') {
-        let name = format!(".s.PGSQL.{}", host.port);
-        return Ok(vec![Address::Unix(PathBuf::from(&host.host).join(name))]);
+    let name = host.hostaddr.as_ref().unwrap_or(&host.host);
+    if name.starts_with('/') {
+        let socket = format!(".s.PGSQL.{}", host.port);
+        return Ok(vec![Address::Unix(PathBuf::from(name).join(socket))]);
     }
-    Ok((host.host.as_str(), host.port).to_socket_addrs()?.map(Address::Tcp).collect())
+    Ok((name.as_str(), host.port).to_socket_addrs()?.map(Address::Tcp).collect())
 }
 
 impl Address {
@@ -71,15 +72,18 @@ mod tests {
 
     #[test]
     fn a_directory_becomes_the_socket_in_it() {
-        let host = HostPort { host: "/run/postgresql".into(), port: 5433 };
+        let host = HostPort { host: "/run/postgresql".into(), hostaddr: None, port: 5433 };
         let expected = Address::Unix("/run/postgresql/.s.PGSQL.5433".into());
         assert_eq!(resolve(&host).expect("no lookup"), vec![expected]);
     }
 
     #[test]
-    fn a_number_needs_no_lookup() {
-        let host = HostPort { host: "127.0.0.1".into(), port: 5432 };
+    fn a_number_needs_no_lookup_and_is_taken_before_the_name() {
         let expected = Address::Tcp("127.0.0.1:5432".parse().expect("valid"));
-        assert_eq!(resolve(&host).expect("a number"), vec![expected]);
+        for (name, number) in [("127.0.0.1", None), ("no.such.name", Some("127.0.0.1"))] {
+            let hostaddr = number.map(Into::into);
+            let host = HostPort { host: name.into(), hostaddr, port: 5432 };
+            assert_eq!(resolve(&host).expect("a number"), vec![expected.clone()]);
+        }
     }
 }

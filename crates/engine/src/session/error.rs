@@ -5,7 +5,7 @@ use std::io;
 
 use pgdyno_wire::{HandshakeError, ProtocolError, ServerError};
 
-use crate::contract::job::SslMode;
+use crate::tls::{Attempt, OpeningError, TlsError};
 
 #[derive(Debug)]
 pub enum SessionError {
@@ -21,8 +21,8 @@ pub enum SessionError {
     /// The connection ended in the middle.
     Lost(io::Error),
     Protocol(ProtocolError),
-    /// `sslmode` asks for TLS.
-    Tls(SslMode),
+    /// TLS was asked for and cannot be had.
+    Tls(TlsError),
     Stopped,
 }
 
@@ -33,6 +33,19 @@ impl SessionError {
         match self {
             SessionError::Connect { .. } | SessionError::Lost(_) => true,
             error => error.refusal().is_some_and(|refusal| refusal.sqlstate.as_str() == "57P03"),
+        }
+    }
+
+    /// True when the other attempt of sslmode `allow` or `prefer` may do better.
+    pub(super) fn may_be_the_encryption(&self, attempt: Attempt) -> bool {
+        match self {
+            SessionError::Tls(error) => OpeningError::from(error.clone()).may_be_the_encryption(),
+            SessionError::Handshake(error) => {
+                OpeningError::from((**error).clone()).may_be_the_encryption()
+            }
+            // Some servers close at a request for TLS.
+            SessionError::Lost(_) => attempt == Attempt::Tls,
+            _ => false,
         }
     }
 
@@ -60,7 +73,7 @@ impl fmt::Display for SessionError {
                 write!(f, "the connection to the server was lost: {error}")
             }
             SessionError::Protocol(error) => error.fmt(f),
-            SessionError::Tls(mode) => write!(f, "sslmode {mode:?} needs TLS"),
+            SessionError::Tls(error) => error.fmt(f),
             SessionError::Stopped => f.write_str("told to stop"),
         }
     }
@@ -77,5 +90,14 @@ impl From<ProtocolError> for SessionError {
 impl From<HandshakeError> for SessionError {
     fn from(error: HandshakeError) -> Self {
         SessionError::Handshake(Box::new(error))
+    }
+}
+
+impl From<OpeningError> for SessionError {
+    fn from(error: OpeningError) -> Self {
+        match error {
+            OpeningError::Handshake(error) => error.into(),
+            OpeningError::Tls(error) => SessionError::Tls(error),
+        }
     }
 }

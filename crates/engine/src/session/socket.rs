@@ -22,11 +22,12 @@ pub(super) enum Place {
 impl Place {
     /// Every address of `host`; a name beginning with `/` is a socket directory.
     pub(super) fn of(host: &HostPort) -> io::Result<Vec<Place>> {
-        if host.host.starts_with('/') {
-            let name = format!(".s.PGSQL.{}", host.port);
-            return Ok(vec![Place::Unix(PathBuf::from(&host.host).join(name))]);
+        let name = host.hostaddr.as_ref().unwrap_or(&host.host);
+        if name.starts_with('/') {
+            let socket = format!(".s.PGSQL.{}", host.port);
+            return Ok(vec![Place::Unix(PathBuf::from(name).join(socket))]);
         }
-        let addresses: Vec<_> = (host.host.as_str(), host.port).to_socket_addrs()?.collect();
+        let addresses: Vec<_> = (name.as_str(), host.port).to_socket_addrs()?.collect();
         if addresses.is_empty() {
             return Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
         }

@@ -1,4 +1,4 @@
-//! CancelRequest for every transaction that the drain did not see end.
+//! CancelRequest for every transaction that the drain did not see end, encrypted as its connection.
 
 use std::collections::VecDeque;
 
@@ -7,6 +7,7 @@ use pgdyno_wire::{BytesMut, Session, cancel_request};
 use super::{Task, TaskEnd, Worker};
 use crate::client::Client;
 use crate::clock::NEVER_NS;
+use crate::tls::{Attempt, Negotiation};
 
 /// How long the replies of cancelled statements are waited for.
 const GRACE_NS: u64 = 5_000_000_000;
@@ -15,10 +16,21 @@ const MAX_IN_FLIGHT: usize = 128;
 /// Cancel requests of one thread: each is a connection, with a token above those of the clients.
 #[derive(Debug)]
 pub(super) struct Cancels {
-    waiting: VecDeque<(u32, Session)>,
-    in_flight: Vec<(u32, Session)>,
+    waiting: VecDeque<Request>,
+    in_flight: Vec<(u32, Request)>,
     first_token: u32,
     pub(super) give_up_ns: u64,
+}
+
+/// What one connection has to say.
+#[derive(Debug)]
+struct Request {
+    client: u32,
+    backend: Session,
+    attempt: Attempt,
+    /// Absent until the connection is made.
+    negotiation: Option<Negotiation>,
+    is_sent: bool,
 }
 
 impl Cancels {
@@ -31,8 +43,9 @@ impl Cancels {
         }
     }
 
-    pub(super) fn add(&mut self, client: u32, backend: Session) {
-        self.waiting.push_back((client, backend));
+    pub(super) fn add(&mut self, client: u32, backend: Session, attempt: Attempt) {
+        let (negotiation, is_sent) = (None, false);
+        self.waiting.push_back(Request { client, backend, attempt, negotiation, is_sent });
     }
 
     pub(super) fn begin(&mut self, now_ns: u64) {
@@ -56,14 +69,16 @@ where
     /// Open connections for waiting requests.
     pub(super) fn cancel_more(&mut self) {
         while self.cancels.in_flight.len() < MAX_IN_FLIGHT {
-            let Some((client, backend)) = self.cancels.waiting.pop_front() else { return };
-            let token = self.cancels.first_token + client;
-            let address = self.shard.borrow().clients.states[client as usize].address;
-            let address = self.connector.addresses[address].clone();
-            let connected = self.shard.borrow_mut().poller.connect(token, &address);
+            let Some(request) = self.cancels.waiting.pop_front() else { return };
+            let token = self.cancels.first_token + request.client;
+            let connected = {
+                let shard = &mut *self.shard.borrow_mut();
+                let address = shard.clients.states[request.client as usize].address;
+                shard.poller.connect(token, &self.connector.endpoints[address].address)
+            };
             // A request that cannot be sent is given up: the end of the connection remains.
             if let Ok(is_connected) = connected {
-                self.cancels.in_flight.push((token, backend));
+                self.cancels.in_flight.push((token, request));
                 if is_connected {
                     self.on_cancel_connected(token);
                 }
@@ -72,12 +87,46 @@ where
     }
 
     pub(super) fn on_cancel_connected(&mut self, token: u32) {
-        let Some((_, backend)) = self.cancels.in_flight.iter().find(|(t, _)| *t == token) else {
+        let mut out = Vec::new();
+        let Some((_, request)) = self.cancels.in_flight.iter_mut().find(|(t, _)| *t == token)
+        else {
             return;
         };
-        let mut request = BytesMut::new();
-        cancel_request(backend, &mut request);
-        self.shard.borrow_mut().poller.send(token, &request);
+        let address = self.shard.borrow().clients.states[request.client as usize].address;
+        let security = &self.connector.endpoints[address].security;
+        request.negotiation = Negotiation::start(security, request.attempt, &mut out).ok();
+        self.shard.borrow_mut().poller.send(token, &out);
+        self.on_cancel_received(token, &[]);
+    }
+
+    /// The encryption is being agreed on, or just was: then the request goes out.
+    pub(super) fn on_cancel_received(&mut self, token: u32, bytes: &[u8]) {
+        let (mut plain, mut out) = (Vec::new(), Vec::new());
+        let Some((_, request)) = self.cancels.in_flight.iter_mut().find(|(t, _)| *t == token)
+        else {
+            return;
+        };
+        let advance = match &mut request.negotiation {
+            Some(negotiation) => negotiation.advance(bytes, &mut plain, &mut out).is_ok(),
+            None => false,
+        };
+        if let Some(Negotiation::Done(tls)) = &mut request.negotiation
+            && advance
+            && !request.is_sent
+        {
+            request.is_sent = true;
+            let mut message = BytesMut::new();
+            cancel_request(&request.backend, &mut message);
+            match tls {
+                None => out.extend_from_slice(&message),
+                Some(tls) => out.extend_from_slice(tls.encrypt(&message)),
+            }
+        }
+        self.shard.borrow_mut().poller.send(token, &out);
+        if !advance {
+            self.shard.borrow_mut().poller.close(token);
+            self.on_cancel_closed(token);
+        }
     }
 
     /// The server closes the connection when it has done what it could.

@@ -1,24 +1,22 @@
 //! Connections of one thread: made, lost, made again.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use pgdyno_wire::{
-    Advance, BytesMut, Handshake, HandshakeError, ProtocolError, SaltedPasswords, Session,
-    SqlState, encode,
-};
+use pgdyno_wire::{HandshakeError, ProtocolError, SaltedPasswords, SqlState, encode};
 
 use super::{Stage, Task, TaskEnd, Worker};
-use crate::client::{Client, Link, News};
+use crate::client::{Client, ClientState, Link, News};
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
 use crate::histogram::Histogram;
 use crate::load::Message;
 use crate::plan::Refusal;
-use crate::poller::Address;
 use crate::timers::Wake;
+use crate::tls::{Attempt, Endpoint, Opened, Opening, OpeningError, TlsError};
 
 const MAX_IN_FLIGHT: u32 = 128;
 /// Pause when a Unix socket's backlog is full.
@@ -30,7 +28,7 @@ const MAX_BACKOFF_NS: u64 = 1_000_000_000;
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Connector {
-    pub(super) addresses: Arc<[Address]>,
+    pub(super) endpoints: Arc<[Endpoint]>,
     /// Clients that shall connect.
     pub(super) waiting: VecDeque<u32>,
     in_flight: u32,
@@ -49,20 +47,20 @@ pub(super) struct Connector {
 /// Why a connection was not made.
 enum Fault {
     Io(io::Error),
-    Handshake(HandshakeError),
-    /// The server hung up during the handshake.
+    Opening(OpeningError),
+    /// The server hung up before the session was open.
     HungUp,
 }
 
 impl Connector {
     pub(super) fn new(
-        addresses: Arc<[Address]>,
+        endpoints: Arc<[Endpoint]>,
         client_count: usize,
         first_ns: u64,
         gap_ns: u64,
     ) -> Connector {
         Connector {
-            addresses,
+            endpoints,
             waiting: VecDeque::with_capacity(client_count),
             in_flight: 0,
             not_before_ns: first_ns,
@@ -120,13 +118,13 @@ where
             let shard = &mut *self.shard.borrow_mut();
             let client = &mut shard.clients.states[index as usize];
             client.link = Link::Connecting { began_ns };
-            shard.poller.connect(index, &self.connector.addresses[client.address])
+            shard.poller.connect(index, &self.connector.endpoints[client.address].address)
         };
         match connected {
             Ok(is_connected) => {
                 self.connector.in_flight += 1;
                 if is_connected {
-                    self.begin_handshake(index);
+                    self.begin_opening(index);
                 }
                 true
             }
@@ -142,20 +140,24 @@ where
         }
     }
 
-    fn begin_handshake(&mut self, index: u32) {
-        let mut out = BytesMut::new();
-        let begun = Handshake::start(&self.plan.login, &mut out);
-        match begun {
-            Err(error) => self.connect_failed(index, &Fault::Handshake(error)),
-            Ok(handshake) => {
-                let shard = &mut *self.shard.borrow_mut();
-                let client = &mut shard.clients.states[index as usize];
-                let Link::Connecting { began_ns } = client.link else {
-                    unreachable!("a handshake follows connecting")
-                };
-                client.link = Link::Handshake { began_ns, handshake: Box::new(handshake) };
+    fn begin_opening(&mut self, index: u32) {
+        let mut out = Vec::new();
+        let begun = {
+            let shard = &mut *self.shard.borrow_mut();
+            let client = &mut shard.clients.states[index as usize];
+            let Link::Connecting { began_ns } = client.link else {
+                unreachable!("an opening follows connecting")
+            };
+            let security = &self.connector.endpoints[client.address].security;
+            let attempt = security.attempt(client.attempt).expect("there is one more");
+            let begun = Opening::start(security, attempt, &self.plan.login, &mut out);
+            begun.map(|opening| {
+                client.link = Link::Opening { began_ns, opening: Box::new(opening) };
                 shard.poller.send(index, &out);
-            }
+            })
+        };
+        if let Err(error) = begun {
+            self.connect_failed(index, &Fault::Opening(error));
         }
     }
 
@@ -170,8 +172,12 @@ where
                 News::Closed(token, _) if self.cancels.is_token(token) => {
                     self.on_cancel_closed(token);
                 }
-                News::Connected(index) => self.begin_handshake(index),
-                News::Handshake(index, bytes) => self.advance_handshake(index, &bytes),
+                News::Opening(token, bytes) if self.cancels.is_token(token) => {
+                    self.on_cancel_received(token, &bytes);
+                }
+                News::Connected(index) => self.begin_opening(index),
+                News::Opening(index, bytes) => self.advance_opening(index, &bytes),
+                News::Tls(index, error) => self.on_tls(index, error),
                 News::Closed(index, error) => self.on_closed(index, error),
                 News::Broken(index, error) => {
                     self.on_broken(index, &error);
@@ -195,40 +201,66 @@ where
         self.on_closed(index, None);
     }
 
-    fn advance_handshake(&mut self, index: u32, bytes: &[u8]) {
-        let mut input = bytes;
-        let mut out = BytesMut::new();
+    fn advance_opening(&mut self, index: u32, bytes: &[u8]) {
+        let mut out = Vec::new();
         let advance = {
             let shard = &mut *self.shard.borrow_mut();
             let client = &mut shard.clients.states[index as usize];
-            let Link::Handshake { handshake, .. } = &mut client.link else { return };
+            let Link::Opening { opening, .. } = &mut client.link else { return };
             let salted = &mut self.connector.salted;
-            let advance = handshake.advance(&self.plan.login, salted, &mut input, &mut out);
+            let advance = opening.advance(bytes, &self.plan.login, salted, &mut out);
             if !out.is_empty() {
                 shard.poller.send(index, &out);
             }
             advance
         };
         match advance {
-            Ok(Advance::Continue) => {}
-            Ok(Advance::Ready(session)) => self.on_up(index, session),
-            Err(error) => self.connect_failed(index, &Fault::Handshake(error)),
+            Ok(None) => {}
+            Ok(Some(opened)) => self.on_up(index, opened),
+            Err(error) => self.connect_failed(index, &Fault::Opening(error)),
         }
     }
 
-    fn on_up(&mut self, index: u32, session: Session) {
+    /// The TLS session of a client that is up has something to say to the server; with an error it
+    /// is over.
+    fn on_tls(&mut self, index: u32, error: Option<TlsError>) {
+        {
+            let shard = &mut *self.shard.borrow_mut();
+            let Some(tls) = &mut shard.clients.states[index as usize].tls else { return };
+            shard.poller.send(index, tls.to_send());
+        }
+        if let Some(error) = error {
+            self.tell(Message::Fatal(Box::new(Refusal::new(
+                ErrorKind::Protocol,
+                error.message,
+                error.hint,
+            ))));
+            self.shard.borrow_mut().poller.close(index);
+            self.on_closed(index, None);
+        }
+    }
+
+    fn on_up(&mut self, index: u32, opened: Opened) {
         self.connector.in_flight -= 1;
         self.connector.up_count += 1;
         {
             let shard = &mut *self.shard.borrow_mut();
             let client = &mut shard.clients.states[index as usize];
-            if let Link::Handshake { began_ns, .. } = client.link {
+            if let Link::Opening { began_ns, .. } = client.link {
                 self.connector.durations.record(now_ns() - began_ns);
             }
             client.link = Link::Up;
             client.failed_connects = 0;
-            // The parameters are the same for all clients: eight thousand copies would be data.
-            client.backend = Session { parameters: Default::default(), ..session };
+            client.attempt = 0;
+            client.first_fault = None;
+            client.tls = opened.tls;
+            client.backend = opened.session;
+            // They are the same for all clients: eight thousand copies would be data.
+            client.backend.parameters.clear();
+            if !opened.rest.is_empty() {
+                let at_ns = shard.now_ns;
+                shard.clients.on_plain(index, &opened.rest, at_ns);
+            }
         }
         match self.stage {
             Stage::Connect => {
@@ -249,13 +281,9 @@ where
     /// Close the client's connection, if there is one.
     pub(super) fn disconnect(&mut self, index: u32) {
         let shard = &mut *self.shard.borrow_mut();
-        let client = &mut shard.clients.states[index as usize];
-        if client.is_up() {
-            let mut terminate = Vec::new();
-            encode::terminate(&mut terminate);
-            shard.poller.send(index, &terminate);
-            shard.poller.close(index);
-            client.disconnected();
+        if shard.clients.states[index as usize].is_up() {
+            shard.hang_up(index);
+            shard.clients.states[index as usize].disconnected();
             self.connector.up_count -= 1;
         }
     }
@@ -304,16 +332,28 @@ where
         if self.stage >= Stage::Drain {
             return;
         }
-        let address_count = self.connector.addresses.len();
+        if self.has_other_attempt(client, fault) {
+            client.attempt += 1;
+            client.first_fault = Some(fault.to_string());
+            self.connector.waiting.push_front(index);
+            return;
+        }
+        let before = client.first_fault.take();
+        client.attempt = 0;
+        let address_count = self.connector.endpoints.len();
         let is_initial = self.stage < Stage::Load;
-        let was_last = client.address + 1 == address_count;
-        let is_elsewhere_better = !matches!(fault, Fault::Handshake(_)) || !is_initial;
+        let address = client.address;
+        let was_last = address + 1 == address_count;
+        let is_elsewhere_better = !matches!(fault, Fault::Opening(_)) || !is_initial;
         if is_elsewhere_better {
             client.address = (client.address + 1) % address_count;
         }
         let is_the_end = was_last || !is_elsewhere_better;
         if is_initial && is_the_end && !is_starting_up(fault) {
-            let refusal = refusal(fault, &self.connector.addresses[address_count - 1], self.plan);
+            let address = &self.connector.endpoints[address].address;
+            let mut refusal = refusal(fault, self.plan);
+            let before = before.map_or(String::new(), |before| format!(" (before that: {before})"));
+            refusal.message = format!("could not connect to {address}: {fault}{before}");
             self.tell(Message::Fatal(Box::new(refusal)));
             return;
         }
@@ -321,6 +361,18 @@ where
             if is_initial && !was_last { 0 } else { backoff_ns(index, client.failed_connects) };
         client.failed_connects += 1;
         shard.timers.set(shard.now_ns + pause_ns, Wake::Connect(index));
+    }
+
+    /// True when sslmode has another way to try, and the fault may lie in this one.
+    fn has_other_attempt(&self, client: &ClientState, fault: &Fault) -> bool {
+        let security = &self.connector.endpoints[client.address].security;
+        let may_help = match fault {
+            Fault::Opening(error) => error.may_be_the_encryption(),
+            // Some servers close at a request for TLS.
+            Fault::HungUp => security.attempt(client.attempt) == Some(Attempt::Tls),
+            Fault::Io(_) => false,
+        };
+        may_help && security.attempt(client.attempt + 1).is_some()
     }
 
     /// Nobody feeds a COPY FROM STDIN: its error ends it.
@@ -331,13 +383,13 @@ where
             // During COPY the server ignores a Sync, so the one that was sent is lost.
             encode::sync(&mut out);
         }
-        self.shard.borrow_mut().poller.send(index, &out);
+        self.shard.borrow_mut().send(index, &out);
     }
 }
 
 /// The server is there and will soon let us in.
 fn is_starting_up(fault: &Fault) -> bool {
-    matches!(fault, Fault::Handshake(HandshakeError::Server(error))
+    matches!(fault, Fault::Opening(OpeningError::Handshake(HandshakeError::Server(error)))
         if error.sqlstate == SqlState::new(b"57P03"))
 }
 
@@ -352,17 +404,30 @@ fn or(hint: String, ours: &str) -> String {
     if hint.is_empty() { ours.to_owned() } else { hint }
 }
 
-fn refusal(fault: &Fault, address: &Address, plan: &crate::plan::Plan) -> Refusal {
-    let said = match fault {
-        Fault::Io(error) => error.to_string(),
-        Fault::HungUp => "the server closed the connection during the handshake".to_owned(),
-        Fault::Handshake(error) => error.to_string(),
-    };
-    let (kind, hint) = match fault {
-        Fault::Io(_) | Fault::HungUp => {
-            (ErrorKind::Connect, "check host and port, and that the server runs".to_owned())
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Io(error) => error.fmt(f),
+            Fault::HungUp => f.write_str("the server closed the connection during the handshake"),
+            Fault::Opening(error) => error.fmt(f),
         }
-        Fault::Handshake(HandshakeError::Server(error)) => {
+    }
+}
+
+/// Kind, hint and SQLSTATE of what ends the run; the message is the caller's.
+fn refusal(fault: &Fault, plan: &crate::plan::Plan) -> Refusal {
+    let handshake = match fault {
+        Fault::Opening(OpeningError::Tls(error)) => {
+            return Refusal::new(ErrorKind::Connect, "", error.hint.clone());
+        }
+        Fault::Opening(OpeningError::Handshake(error)) => error,
+        Fault::Io(_) | Fault::HungUp => {
+            let hint = "check host and port, and that the server runs";
+            return Refusal::new(ErrorKind::Connect, "", hint);
+        }
+    };
+    let (kind, hint) = match handshake {
+        HandshakeError::Server(error) => {
             let hint = error.hint.clone().unwrap_or_default();
             match error.sqlstate {
                 SqlState::TOO_MANY_CONNECTIONS => (
@@ -382,17 +447,18 @@ fn refusal(fault: &Fault, address: &Address, plan: &crate::plan::Plan) -> Refusa
                 _ => (ErrorKind::Connect, or(hint, "the server's log may say more")),
             }
         }
-        Fault::Handshake(HandshakeError::Protocol(_)) => {
+        HandshakeError::Protocol(_) => {
             (ErrorKind::Protocol, "something else than PostgreSQL may listen there".to_owned())
         }
-        Fault::Handshake(_) => (ErrorKind::Authentication, "check user and password".to_owned()),
+        HandshakeError::NotBound => (
+            ErrorKind::Authentication,
+            "connect by TCP with TLS and scram-sha-256, or give channel_binding=prefer".to_owned(),
+        ),
+        _ => (ErrorKind::Authentication, "check user and password".to_owned()),
     };
-    let sqlstate = match fault {
-        Fault::Handshake(HandshakeError::Server(error)) => Some(error.sqlstate.as_str().to_owned()),
+    let sqlstate = match handshake {
+        HandshakeError::Server(error) => Some(error.sqlstate.as_str().to_owned()),
         _ => None,
     };
-    Refusal {
-        sqlstate,
-        ..Refusal::new(kind, format!("could not connect to {address}: {said}"), hint)
-    }
+    Refusal { sqlstate, ..Refusal::new(kind, "", hint) }
 }

@@ -7,6 +7,7 @@ use crate::contract::job::Measure;
 use crate::load::Message;
 use crate::recorder::owner_at;
 use crate::tally::{Ended, Owner};
+use crate::tls::Attempt;
 
 /// Ages that are kept of transactions without an end; of more, evenly chosen ones.
 const MAX_AGES: usize = 10_000;
@@ -239,7 +240,8 @@ where
                 ages_ns.push(end_ns.saturating_sub(since));
                 let client = &shard.clients.states[index];
                 if client.is_up() && client.ready_wanted > 0 {
-                    self.cancels.add(index as u32, client.backend.clone());
+                    let attempt = if client.tls.is_some() { Attempt::Tls } else { Attempt::Plain };
+                    self.cancels.add(index as u32, client.backend.clone(), attempt);
                 }
             }
             if let Some(arrivals) = &mut self.arrivals {

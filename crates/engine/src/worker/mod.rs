@@ -34,16 +34,17 @@ use crate::histogram::Histogram;
 use crate::load::{Finished, Message};
 use crate::observer::Observer;
 use crate::plan::{Plan, Refusal};
-use crate::poller::{self, Address, Poller, Waker};
+use crate::poller::{self, Poller, Waker};
 use crate::recorder::{Levels, Recorder};
 use crate::timeline::{Shared, Timeline};
 use crate::timers::{Timers, Wake};
+use crate::tls::Endpoint;
 
 /// What a thread is given.
 #[derive(Debug)]
 pub struct Setup {
     pub plan: Arc<Plan>,
-    pub addresses: Arc<[Address]>,
+    pub endpoints: Arc<[Endpoint]>,
     pub shared: Arc<Shared>,
     pub timeline: Timeline,
     pub poller: poller::Kind,
@@ -114,7 +115,7 @@ pub fn run(setup: Setup) {
     let client_count = shard.borrow().clients.states.len();
     let mut worker = Worker {
         connector: Connector::new(
-            setup.addresses,
+            setup.endpoints,
             client_count,
             setup.first_connect_ns,
             setup.connect_gap_ns,
@@ -339,14 +340,7 @@ where
     fn finish(&mut self) -> Finished {
         let in_doubt_now = self.count_in_doubt();
         let shard = &mut *self.shard.borrow_mut();
-        let mut terminate = Vec::new();
-        pgdyno_wire::encode::terminate(&mut terminate);
-        for (index, client) in shard.clients.states.iter().enumerate() {
-            if client.is_up() {
-                shard.poller.send(index as u32, &terminate);
-            }
-            shard.poller.close(index as u32);
-        }
+        (0..shard.clients.states.len()).for_each(|index| shard.hang_up(index as u32));
         shard.recorder.finish(now_ns());
         Finished {
             thread: self.thread,

@@ -133,12 +133,13 @@ impl Server {
 
     pub fn target(&self, database: &str) -> Target {
         Target {
-            hosts: vec![HostPort { host: self.socket_dir(), port: 5432 }],
+            hosts: vec![HostPort { host: self.socket_dir(), hostaddr: None, port: 5432 }],
             user: "postgres".into(),
             database: database.into(),
             password: None,
             application_name: "pgdyno/test".into(),
             sslmode: SslMode::Disable,
+            tls: Default::default(),
             options: BTreeMap::new(),
         }
     }

@@ -66,7 +66,8 @@ pub(crate) fn load_with(
     work: LoadWork,
     with: impl FnOnce(Sender<Message>),
 ) -> Run {
-    let host = HostPort { host: server.folder.to_str().unwrap().into(), port: 5432 };
+    let host =
+        HostPort { host: server.folder.to_str().unwrap().into(), hostaddr: None, port: 5432 };
     let clock = ClockPair::now();
     let job = Job {
         format: FORMAT.into(),
@@ -78,6 +79,7 @@ pub(crate) fn load_with(
             password: None,
             application_name: "test".into(),
             sslmode: SslMode::Disable,
+            tls: Default::default(),
             options: BTreeMap::new(),
         },
         work: Work::Load(work.clone()),

@@ -1,0 +1,53 @@
+//! Why there is no TLS, and what to do about it.
+
+use std::fmt;
+
+use rustls::{CertificateError, Error};
+
+use super::verifier::Distrust;
+
+/// What was asked, what was seen, and the next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsError {
+    pub message: String,
+    pub hint: String,
+}
+
+impl TlsError {
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> TlsError {
+        TlsError { message: message.into(), hint: hint.into() }
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+impl From<Error> for TlsError {
+    fn from(error: Error) -> TlsError {
+        match &error {
+            Error::InvalidCertificate(CertificateError::Other(other)) => {
+                match other.0.downcast_ref::<Distrust>() {
+                    Some(distrust) => TlsError::new(&distrust.message, distrust.hint),
+                    None => TlsError::new(error.to_string(), ""),
+                }
+            }
+            Error::AlertReceived(alert) => TlsError::new(
+                format!("the server ended the TLS connection: {alert:?}"),
+                "the server's log may say more; it may not accept the client certificate (sslcert)",
+            ),
+            Error::InvalidMessage(_) => TlsError::new(
+                format!("what the server sent is not TLS: {error}"),
+                "something between engine and server may have changed what they said",
+            ),
+            _ => TlsError::new(
+                format!("TLS with the server failed: {error}"),
+                "the engine speaks TLS 1.2 and 1.3",
+            ),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! From a connected socket to ReadyForQuery, encrypted or not. No I/O: bytes in, bytes out.
+
+use std::fmt;
+
+use pgdyno_wire::{Advance, BytesMut, Handshake, HandshakeError, Login, SaltedPasswords, Session};
+
+use super::{Attempt, Security, TlsError, TlsStream};
+
+/// Length 8 and the number that stands in place of a protocol version.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// Why there is no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpeningError {
+    Handshake(HandshakeError),
+    Tls(TlsError),
+}
+
+impl OpeningError {
+    /// True when the other attempt of sslmode `allow` or `prefer` may do better: TLS does not work,
+    /// or the server refuses the user as they are.
+    pub fn may_be_the_encryption(&self) -> bool {
+        match self {
+            OpeningError::Tls(_) => true,
+            OpeningError::Handshake(HandshakeError::Server(error)) => {
+                let state = error.sqlstate;
+                // Starting up, full, no such database: the same either way.
+                !matches!(state.as_str(), "57P03" | "53300") && state.class() != "3D"
+            }
+            OpeningError::Handshake(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for OpeningError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpeningError::Handshake(error) => error.fmt(f),
+            OpeningError::Tls(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpeningError {}
+
+impl From<HandshakeError> for OpeningError {
+    fn from(error: HandshakeError) -> Self {
+        OpeningError::Handshake(error)
+    }
+}
+
+impl From<TlsError> for OpeningError {
+    fn from(error: TlsError) -> Self {
+        OpeningError::Tls(error)
+    }
+}
+
+/// Agrees with a server on the encryption that an attempt asks for.
+#[derive(Debug)]
+pub enum Negotiation {
+    /// SSLRequest was sent; the server answers with one byte.
+    Asked {
+        stream: Box<TlsStream>,
+        or_plain: bool,
+    },
+    Shaking(Box<TlsStream>),
+    /// Absent = the connection is plain.
+    Done(Option<Box<TlsStream>>),
+}
+
+impl Negotiation {
+    /// Begin; what must be sent is added to `out`.
+    pub fn start(
+        security: &Security,
+        attempt: Attempt,
+        out: &mut Vec<u8>,
+    ) -> Result<Negotiation, TlsError> {
+        match attempt {
+            Attempt::Plain => Ok(Negotiation::Done(None)),
+            Attempt::Tls => {
+                let stream = security.stream()?;
+                out.extend_from_slice(&SSL_REQUEST);
+                Ok(Negotiation::Asked {
+                    stream: Box::new(stream),
+                    or_plain: security.prefers_tls(),
+                })
+            }
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        matches!(self, Negotiation::Done(_))
+    }
+
+    /// Take received bytes; what they hold for the protocol is added to `plain`.
+    ///
+    /// Errors: what is in `out` is still to be sent, before the connection is closed.
+    pub fn advance(
+        &mut self,
+        mut bytes: &[u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TlsError> {
+        if let Negotiation::Asked { .. } = self
+            && let Some((&answer, rest)) = bytes.split_first()
+        {
+            bytes = rest;
+            self.answered(answer, !rest.is_empty())?;
+        }
+        match self {
+            Negotiation::Asked { .. } => {}
+            Negotiation::Done(None) => plain.extend_from_slice(bytes),
+            Negotiation::Done(Some(stream)) | Negotiation::Shaking(stream) => {
+                let result = stream.receive(bytes, plain);
+                out.extend_from_slice(stream.to_send());
+                result?;
+            }
+        }
+        if let Negotiation::Shaking(stream) = self
+            && !stream.is_handshaking()
+        {
+            let Negotiation::Shaking(stream) = std::mem::replace(self, Negotiation::Done(None))
+            else {
+                unreachable!("just seen")
+            };
+            *self = Negotiation::Done(Some(stream));
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, answer: u8, is_more: bool) -> Result<(), TlsError> {
+        let asked = std::mem::replace(self, Negotiation::Done(None));
+        let Negotiation::Asked { stream, or_plain } = asked else {
+            unreachable!("only an asked server answers")
+        };
+        match answer {
+            b'S' if is_more => Err(TlsError::new(
+                "the server sent data that is not encrypted before TLS began",
+                "something between engine and server may have changed what they said",
+            )),
+            b'S' => {
+                *self = Negotiation::Shaking(stream);
+                Ok(())
+            }
+            b'N' if or_plain => Ok(()),
+            b'N' => Err(TlsError::new(
+                "the server does not speak TLS",
+                "set ssl = on there, or give sslmode=prefer if a plain connection will do",
+            )),
+            // Subtle: it may be an error message, but anybody on the way could have written it.
+            b'E' => Err(TlsError::new(
+                "the server answered the request for TLS with an error",
+                "the server's log has it",
+            )),
+            _ => Err(TlsError::new(
+                "the answer to the request for TLS is not PostgreSQL's",
+                "something else than PostgreSQL may listen there",
+            )),
+        }
+    }
+}
+
+/// One connection's way to its session.
+#[derive(Debug)]
+pub struct Opening {
+    negotiation: Negotiation,
+    /// Absent until the encryption is agreed on.
+    handshake: Option<Handshake>,
+}
+
+/// An open session.
+#[derive(Debug)]
+pub struct Opened {
+    pub session: Session,
+    pub tls: Option<Box<TlsStream>>,
+    /// What came after ReadyForQuery, decrypted.
+    pub rest: Vec<u8>,
+}
+
+impl Opening {
+    /// Begin; what must be sent is added to `out`.
+    pub fn start(
+        security: &Security,
+        attempt: Attempt,
+        login: &Login,
+        out: &mut Vec<u8>,
+    ) -> Result<Opening, OpeningError> {
+        let negotiation = Negotiation::start(security, attempt, out)?;
+        let mut opening = Opening { negotiation, handshake: None };
+        opening.log_in(login, out)?;
+        Ok(opening)
+    }
+
+    /// Take received bytes; what must be sent in answer is added to `out`.
+    ///
+    /// Returns: the session once it is open. Errors: what is in `out` is still to be sent, before
+    /// the connection is closed.
+    pub fn advance(
+        &mut self,
+        bytes: &[u8],
+        login: &Login,
+        salted: &mut SaltedPasswords,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Opened>, OpeningError> {
+        let mut plain = Vec::new();
+        self.negotiation.advance(bytes, &mut plain, out)?;
+        self.log_in(login, out)?;
+        let Some(handshake) = &mut self.handshake else { return Ok(None) };
+        let (mut input, mut answer) = (plain.as_slice(), BytesMut::new());
+        let advance = handshake.advance(login, salted, &mut input, &mut answer);
+        self.send(&answer, out);
+        let Advance::Ready(session) = advance? else { return Ok(None) };
+        let Negotiation::Done(tls) = &mut self.negotiation else {
+            unreachable!("the handshake begins when the encryption is agreed on")
+        };
+        Ok(Some(Opened { session, tls: tls.take(), rest: input.to_vec() }))
+    }
+
+    /// Send the start-up message as soon as it may be sent.
+    fn log_in(&mut self, login: &Login, out: &mut Vec<u8>) -> Result<(), OpeningError> {
+        if self.handshake.is_some() {
+            return Ok(());
+        }
+        let Negotiation::Done(tls) = &self.negotiation else { return Ok(()) };
+        let mut start_up = BytesMut::new();
+        let mut handshake = Handshake::start(login, &mut start_up)?;
+        if let Some(hash) = tls.as_ref().and_then(|stream| stream.end_point()) {
+            handshake.bind_to(hash);
+        }
+        self.handshake = Some(handshake);
+        self.send(&start_up, out);
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        match &mut self.negotiation {
+            _ if bytes.is_empty() => {}
+            Negotiation::Done(Some(stream)) => out.extend_from_slice(stream.encrypt(bytes)),
+            _ => out.extend_from_slice(bytes),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! One TLS session between the bytes of a socket and those of the protocol.
+//!
+//! It does no I/O. Whatever comes out of `receive` is everything that the bytes so far held:
+//! nothing waits inside the session for the next event of the socket.
+
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+use super::TlsError;
+use super::binding::end_point;
+
+/// See the module's text.
+pub struct TlsStream {
+    connection: Box<ClientConnection>,
+    /// What `encrypt` handed out last.
+    sealed: Vec<u8>,
+}
+
+impl fmt::Debug for TlsStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsStream").finish_non_exhaustive()
+    }
+}
+
+impl TlsStream {
+    pub(super) fn new(
+        config: &Arc<ClientConfig>,
+        name: &ServerName<'static>,
+    ) -> Result<TlsStream, TlsError> {
+        let mut connection = ClientConnection::new(Arc::clone(config), name.clone())?;
+        // What is written is taken out at once; a limit would cut long statements.
+        connection.set_buffer_limit(None);
+        Ok(TlsStream { connection: Box::new(connection), sealed: Vec::new() })
+    }
+
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Take bytes of the socket; what they hold for the protocol is added to `plain`.
+    ///
+    /// Errors: the session is over; `to_send` still has the alert that tells the server so.
+    pub fn receive(&mut self, mut bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsError> {
+        while !bytes.is_empty() {
+            match self.connection.read_tls(&mut bytes) {
+                // After close_notify nothing counts any more.
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) => return Err(TlsError::new(format!("TLS failed: {error}"), "")),
+            }
+            let state = self.connection.process_new_packets()?;
+            let length = plain.len();
+            plain.resize(length + state.plaintext_bytes_to_read(), 0);
+            let mut taken = length;
+            while taken < plain.len() {
+                match self.connection.reader().read(&mut plain[taken..]) {
+                    Ok(count) => taken += count,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(TlsError::new(format!("TLS failed: {error}"), "")),
+                }
+            }
+            assert_eq!(taken, plain.len(), "rustls hands out what it says it has");
+        }
+        Ok(())
+    }
+
+    /// True when the session itself has something to say to the server.
+    pub fn has_to_send(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    /// What the session itself has to say to the server: of the handshake, and alerts.
+    pub fn to_send(&mut self) -> &[u8] {
+        self.sealed.clear();
+        self.seal()
+    }
+
+    /// `plain` as it goes to the socket.
+    #[inline]
+    pub fn encrypt(&mut self, plain: &[u8]) -> &[u8] {
+        self.sealed.clear();
+        self.connection.writer().write_all(plain).expect("there is no limit");
+        self.seal()
+    }
+
+    /// What says goodbye to the server after `plain`.
+    pub fn close(&mut self, plain: &[u8]) -> &[u8] {
+        self.sealed.clear();
+        // It fails only when the session is over already.
+        let _ = self.connection.writer().write_all(plain);
+        self.connection.send_close_notify();
+        self.seal()
+    }
+
+    fn seal(&mut self) -> &[u8] {
+        while self.connection.wants_write() {
+            self.connection.write_tls(&mut self.sealed).expect("memory takes every byte");
+        }
+        &self.sealed
+    }
+
+    /// What SCRAM can be bound to.
+    pub fn end_point(&self) -> Option<Vec<u8>> {
+        end_point(self.connection.peer_certificates()?.first()?)
+    }
+}
