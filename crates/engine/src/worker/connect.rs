@@ -290,6 +290,10 @@ where
 
     /// The connection is gone, whatever state it was in.
     fn on_closed(&mut self, index: u32, error: Option<io::Error>) {
+        if matches!(self.shard.borrow().clients.states[index as usize].link, Link::Down) {
+            // Subtle: what ended the connection came with the same events, and was dealt with.
+            return;
+        }
         let was_up = self.shard.borrow().clients.states[index as usize].is_up();
         if !was_up {
             let fault = error.map_or(Fault::HungUp, Fault::Io);
