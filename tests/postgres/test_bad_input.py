@@ -193,8 +193,24 @@ def test_a_file_that_writes_needs_a_word_even_beside_tables_of_pgdyno(
     assert said.code == 1
     assert "--allow-write" in said.error
     assert scalar(bank15, "SELECT state FROM orders") == 1
-    said = pgdyno("bench", *_where(bank15), "-N", "-T", "1s", "--warmup", "0s")
+    said = pgdyno("bench", *_where(bank15), "-N", "-t", "5", "--warmup", "0s")
     assert said.code in (0, 3)  # The built-in writes to those tables alone.
+
+
+def test_an_interrupted_load_leaves_no_half_dataset_and_says_so(
+    pgdyno: Command, bank15: Target
+) -> None:
+    run_sql(bank15, "DROP TABLE pgbench_history, pgbench_tellers, pgbench_accounts")
+    run_sql(bank15, "DROP TABLE pgbench_branches")
+    running = pgdyno.start("init", *_where(bank15), "-s", "100")
+    loading = "SELECT count(*) FROM pg_stat_progress_copy"
+    eventually(lambda: scalar(bank15, loading) != 0)
+    running.signal(signal.SIGINT)
+    said = running.wait()
+    assert said.code == 130
+    assert "load them again" in said.err
+    left = "SELECT count(*) FROM pg_class WHERE relname LIKE 'pgbench%'"
+    assert scalar(bank15, left) == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
