@@ -17,6 +17,7 @@ from tests.fixtures.command import Command
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 
 from pgdyno.engine.job import HostPort, Job, TlsSettings
+from pgdyno.engine.stream import engine_path
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -358,3 +359,28 @@ def test_init_and_bench_over_verified_tls_from_the_command_line(
     after = money(secure.target.with_database("postgres"))
     assert after.is_conserved, after
     assert after.movements > 0
+
+
+def test_the_drop_in_loads_and_runs_over_verified_tls(
+    secure: ScratchCluster, made: Certificates
+) -> None:
+    present(secure, made, "by_both")
+    run_sql(secure.target, "CREATE DATABASE drop_in")
+    conninfo = (
+        f"host=localhost hostaddr=127.0.0.1 port={secure.tcp_target.port} user=bound"
+        " dbname=drop_in sslmode=verify-full channel_binding=require sslrootcert="
+    )
+    for root, options in (("root", ("-i",)), ("root", ("-c", "2", "-t", "20")), ("own", ("-i",))):
+        said = subprocess.run(
+            [engine_path(), "pgbench", *options, conninfo + made.path(f"{root}.crt")],
+            env={**os.environ, "PGPASSWORD": PASSWORD.get_secret_value()},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (said.returncode == 0) == (root == "root"), said
+    assert "certificate is not trusted" in said.stderr
+    after = money(secure.target.with_database("drop_in"))
+    assert after.is_conserved, after
+    assert after.movements == 40
