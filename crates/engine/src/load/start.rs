@@ -82,20 +82,25 @@ pub(super) fn threads(
         });
     }
     for setup in setups {
-        let (thread, sender) = (setup.thread, sender.clone());
-        let body = move || {
-            // As good as the clock: the default would let timers fire 50 us late.
-            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-            if catch_unwind(AssertUnwindSafe(|| worker::run(setup))).is_err() {
-                let _ = sender.send(Message::Died(thread));
-            }
-        };
-        thread::Builder::new()
-            .name(format!("load-{thread}"))
-            .spawn(body)
-            .map_err(|error| system("starting a thread", &error))?;
+        spawn(setup)?;
     }
     Ok(spares)
+}
+
+fn spawn(setup: Setup) -> Result<(), Refusal> {
+    let (thread, sender) = (setup.thread, setup.sender.clone());
+    let body = move || {
+        // As good as the clock: the default would let timers fire 50 us late.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        if catch_unwind(AssertUnwindSafe(|| worker::run(setup))).is_err() {
+            let _ = sender.send(Message::Died(thread));
+        }
+    };
+    thread::Builder::new()
+        .name(format!("load-{thread}"))
+        .spawn(body)
+        .map_err(|error| system("starting a thread", &error))
+        .map(|_| ())
 }
 
 fn endpoints(target: &Target) -> Result<Arc<[Endpoint]>, Refusal> {
