@@ -77,11 +77,25 @@ pub(crate) fn is_name_byte(byte: u8) -> bool {
 }
 
 /// The variables of one client.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ClientVariables {
     slots: Box<[Slot]>,
     table: Arc<VariableTable>,
     debug_lines: Vec<DebugLine>,
+}
+
+impl Clone for ClientVariables {
+    fn clone(&self) -> Self {
+        let Self { slots, table, debug_lines } = self;
+        Self { slots: slots.clone(), table: Arc::clone(table), debug_lines: debug_lines.clone() }
+    }
+
+    /// Uses the memory again: clients save their variables before every transaction.
+    fn clone_from(&mut self, source: &Self) {
+        self.slots.clone_from(&source.slots);
+        self.table.clone_from(&source.table);
+        self.debug_lines.clone_from(&source.debug_lines);
+    }
 }
 
 #[derive(Clone, Debug, Default)]

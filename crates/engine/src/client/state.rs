@@ -74,6 +74,8 @@ pub struct ClientState {
     pub last_words: Option<Box<ServerError>>,
     pub variables: ClientVariables,
     pub random: Prng,
+    /// Both of these as the transaction found them, where it may be tried again.
+    saved: Option<Box<(ClientVariables, Prng)>>,
     pub current: Option<Current>,
     /// Index of the command that runs, or that failed.
     pub place: usize,
@@ -105,6 +107,7 @@ impl ClientState {
             last_words: None,
             variables,
             random,
+            saved: None,
             current: None,
             place: 0,
             complaint: None,
@@ -132,6 +135,25 @@ impl ClientState {
             self.prepared.resize(word + 1, 0);
         }
         self.prepared[word] |= 1 << (statement % 64);
+    }
+
+    /// Keep variables and random numbers for another try; each client has memory for it.
+    pub fn save(&mut self) {
+        match &mut self.saved {
+            Some(saved) => {
+                saved.0.clone_from(&self.variables);
+                saved.1 = self.random;
+            }
+            None => self.saved = Some(Box::new((self.variables.clone(), self.random))),
+        }
+    }
+
+    /// Set variables and random numbers to what was saved.
+    pub fn restore(&mut self) {
+        if let Some(saved) = &self.saved {
+            self.variables.clone_from(&saved.0);
+            self.random = saved.1;
+        }
     }
 
     /// Forget everything that belonged to the connection.

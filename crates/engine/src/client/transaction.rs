@@ -4,7 +4,7 @@ use pgdyno_wire::{SqlState, encode};
 
 use super::judge::judge;
 use super::script::{self, Stopped};
-use super::{Client, Lost};
+use super::{Client, ClientState, Lost};
 use crate::clock::now_ns;
 use crate::observer::Verdict;
 use crate::tally::{FailureCode, Outcome, Owner};
@@ -29,7 +29,9 @@ pub enum End {
 /// Run a transaction of the script; failures that another try may cure are tried again.
 pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u64) -> End {
     let max_tries = client.plan.work.max_tries;
-    let saved = (max_tries > 1).then(|| client.state(|c| (c.variables.clone(), c.random)));
+    if max_tries > 1 {
+        client.state(ClientState::save);
+    }
     let mut tried_ns = started_ns;
     let mut tries = 1;
     loop {
@@ -74,10 +76,7 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
         tries = tries.saturating_add(1);
         tried_ns = now_ns();
         client.state(|c| {
-            if let Some((variables, random)) = &saved {
-                c.variables.clone_from(variables);
-                c.random = *random;
-            }
+            c.restore();
             if let Some(current) = &mut c.current {
                 current.retries += 1;
             }

@@ -33,7 +33,7 @@ pub(super) fn threads(
     let endpoints = endpoints(&plan.target)?;
     raise_file_limit();
     let poller = Kind::choose().map_err(|error| {
-        let hint = format!("unset {VARIABLE}: what is best here is chosen then");
+        let hint = format!("unset {VARIABLE}: epoll is used then, which every Linux offers");
         Refusal::new(ErrorKind::System, error.to_string(), hint)
     })?;
     let is_default_seed_given = plan.work.variables.contains_key("default_seed");

@@ -152,6 +152,20 @@ fn last_words_are_received_before_the_end_is_told_and_the_token_is_free_then() {
 }
 
 #[test]
+fn who_closes_after_last_words_does_not_hear_of_the_end_any_more() {
+    for mut poller in pollers() {
+        let listening = Listening::new();
+        let mut server = listening.pair(&mut poller, 0);
+        server.write_all(b"goodbye").expect("write");
+        drop(server);
+        let seen = events(&mut poller, now_ns() + 10 * SECOND_NS);
+        assert_eq!(seen, [Seen::Received(0, b"goodbye".to_vec())]);
+        poller.close(0);
+        assert_eq!(events(&mut poller, now_ns() + 20_000_000), []);
+    }
+}
+
+#[test]
 fn a_closed_token_is_silent() {
     for mut poller in pollers() {
         let listening = Listening::new();

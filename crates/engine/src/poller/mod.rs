@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// The kind that the environment asks for; else the best that this host offers.
+    /// The kind that the environment asks for; else epoll, which every host offers.
     ///
     /// Errors: the environment asks for what does not exist, or what this host does not offer.
     pub fn choose() -> io::Result<Kind> {
@@ -86,8 +86,7 @@ impl Kind {
 
     fn chosen(asked: Option<&str>, probe: impl FnOnce() -> io::Result<()>) -> io::Result<Kind> {
         match asked {
-            None | Some("") => Ok(if probe().is_ok() { Kind::Uring } else { Kind::Epoll }),
-            Some("epoll") => Ok(Kind::Epoll),
+            None | Some("" | "epoll") => Ok(Kind::Epoll),
             Some("io_uring") => probe().map(|()| Kind::Uring).map_err(|error| {
                 let message =
                     format!("{VARIABLE}=io_uring, but this host does not offer it: {error}");
@@ -156,7 +155,8 @@ impl Poller {
         }
     }
 
-    /// Wait for events until `until_ns` (monotonic; 0 = do not wait) and hand them out.
+    /// Wait for events until `until_ns` (monotonic; 0 = do not wait) and hand them out, at most one
+    /// of each token.
     #[inline]
     pub fn wait(&mut self, until_ns: u64, on_event: &mut impl FnMut(Event<'_>)) -> io::Result<()> {
         match self {
@@ -178,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_the_host_decides_and_nothing_is_said() {
-        assert_eq!(chosen(None, OFFERED), Ok(Kind::Uring));
+    fn without_a_wish_it_is_what_every_host_offers() {
+        assert_eq!(chosen(None, OFFERED), Ok(Kind::Epoll));
         assert_eq!(chosen(Some(""), REFUSED), Ok(Kind::Epoll));
     }
 

@@ -97,6 +97,8 @@ struct Socket {
 #[derive(Default)]
 struct Place {
     generation: u32,
+    /// Number of the wait that last had something for this token.
+    heard: u64,
     socket: Option<Socket>,
 }
 
@@ -109,6 +111,7 @@ pub struct Uring {
     staged_bytes: usize,
     /// Number of the batch of entries that is being filled.
     batch: u64,
+    wait_count: u64,
     places: Vec<Place>,
     /// Taken from the ring and not handed out yet.
     completions: VecDeque<Completion>,
@@ -153,6 +156,7 @@ impl Uring {
             staging: vec![0; STAGING_BYTES].into_boxed_slice(),
             staged_bytes: 0,
             batch: 1,
+            wait_count: 0,
             places: Vec::new(),
             completions: VecDeque::with_capacity(2 * BATCH),
             waker,
@@ -255,8 +259,19 @@ impl Uring {
         let until_ns = if self.completions.is_empty() { until_ns } else { 0 };
         self.enter(until_ns)?;
         self.harvest();
+        self.wait_count += 1;
         for _ in 0..BATCH {
-            let Some(completion) = self.completions.pop_front() else { break };
+            let Some(&completion) = self.completions.front() else { break };
+            let Name { operation, token, .. } = completion.name;
+            if operation != Operation::Wake {
+                let place = &mut self.places[token as usize];
+                if place.heard == self.wait_count {
+                    // The caller may want to close it, after what it just heard.
+                    break;
+                }
+                place.heard = self.wait_count;
+            }
+            self.completions.pop_front();
             self.on_completion(completion, on_event);
         }
         Ok(())

@@ -87,7 +87,7 @@ impl Uring {
         if self.ring.submission().is_full() {
             self.flush();
         }
-        let Place { generation, socket } = &mut self.places[token as usize];
+        let Place { generation, socket, .. } = &mut self.places[token as usize];
         if let Some(socket) = socket {
             socket.batch = self.batch;
         }
