@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
+from pgdyno.server.scratch import SPARE_CONNECTIONS
 from pgdyno.spec.experiment import (
     BUILTINS,
     Dataset,
@@ -22,6 +23,8 @@ from pgdyno.spec.experiment import (
     Variant,
     Workload,
 )
+from pgdyno.spec.script_files import read_text
+from pgdyno.spec.setting_rules import object_to
 
 _SCRATCH_ONLY = ("pg_version", "pg_bin", "data_dir", "wal_dir", "allow_tmpfs", "keep", "settings")
 
@@ -55,7 +58,7 @@ def experiment_of(
                 admin=options.get("admin"),
                 apply_command=options.get("apply_command"),
                 restart_command=options.get("restart_command"),
-                settings=_pairs(options.get("settings", ()), "--set"),
+                settings=_settings(options.get("settings", ())),
             ),
             dataset=_dataset(options, is_scratch=resolved is None),
             workload=Workload(
@@ -75,6 +78,7 @@ def experiment_of(
         )
     except ValidationError as error:
         refuse(error)
+    _refuse_too_few_connections(experiment)
     return Asked(
         experiment,
         resolved,
@@ -145,14 +149,7 @@ def _builtin(text: str) -> Script:
 def _file(text: str) -> Script:
     name, weight = _weighted(text, "-f")
     path = Path(name)
-    try:
-        content = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SpecError(
-            f"-f {name}: the script cannot be read: {reason}.", hint="check the path"
-        ) from None
-    return Script(file=path, text=content, weight=weight)
+    return Script(file=path, text=read_text(path), weight=weight)
 
 
 def _weighted(text: str, option: str) -> tuple[str, int]:
@@ -175,6 +172,29 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
             raise SpecError(f"{option} {text}: NAME=VALUE is needed.", hint=f"{option} name=value")
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def _settings(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings of --set. Raises: SpecError for one that no PostgreSQL would take."""
+    settings = _pairs(texts, "--set")
+    for name, value in settings.items():
+        objection = object_to(name, value, None)
+        if objection is not None and objection.verdict == "error":
+            raise SpecError(
+                f"--set {name}={value}: {objection.rule}.", hint="see SELECT * FROM pg_settings"
+            )
+    return settings
+
+
+def _refuse_too_few_connections(experiment: Experiment) -> None:
+    asked = experiment.server.settings.get("max_connections", "")
+    needed = experiment.clients_max() + SPARE_CONNECTIONS
+    if asked.isdecimal() and int(asked) < needed:
+        raise SpecError(
+            f"--set max_connections={asked} is too small: {experiment.clients_max()} clients and "
+            f"pgdyno's own sessions need {needed}.",
+            hint=f"leave it out, or give at least {needed}",
+        )
 
 
 def _scratch(options: dict[str, Any]) -> Scratch:

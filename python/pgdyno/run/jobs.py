@@ -151,7 +151,7 @@ def _script_source(script: Script) -> ScriptSource:
         source: BuiltinScript | TextScript = BuiltinScript(builtin=script.builtin)
     else:
         assert script.file is not None
-        text = script.text if script.text is not None else script.file.read_text()
+        text = script.text if script.text is not None else script.file.read_text(encoding="utf-8")
         source = TextScript(text=text)
     return ScriptSource(name=script.name, weight=script.weight, source=source)
 
