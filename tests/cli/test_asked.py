@@ -21,6 +21,7 @@ DEFAULTS: dict[str, Any] = {
     "warmup": "auto",
     "seed": 1,
     "allow_write": False,
+    "allow_shell": False,
     "confirm": None,
     "pg_version": None,
     "pg_bin": None,

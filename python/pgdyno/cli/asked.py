@@ -72,6 +72,7 @@ def experiment_of(
                 warmup=None if options["warmup"] == "auto" else options["warmup"],
                 variables=_pairs(options["define"], "-D"),
                 seed=options["seed"],
+                allow_shell=options["allow_shell"],
             ),
             variant=variants,
             design=design,

@@ -88,6 +88,7 @@ def workload(command: Command) -> Command:
             help="Before every run; restore copies the data anew.",
         ),
         click.option("--seed", type=click.IntRange(min=0), default=1, help="Of all randomness."),
+        click.option("--allow-shell", is_flag=True, help="The scripts may run \\shell commands."),
         click.option("--allow-write", is_flag=True, help="The scripts may write on that server."),
         click.option("--confirm", metavar="DB@HOST", help="Yes, other sessions work there."),
     )

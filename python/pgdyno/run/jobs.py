@@ -97,6 +97,7 @@ def load_job(
         warm_ns=planned.warm_ns,
         measure=measure,
         read_only=read_only,
+        allow_shell=workload.allow_shell,
     )
     return Job(clock=_clock(clock), target=target, work=work)
 

@@ -53,6 +53,8 @@ class Workload(Spec):
     """None = auto: found by a pilot run."""
     variables: dict[str, str] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    allow_shell: bool = False
+    """Scripts may run commands on the load host: \\shell and \\setshell."""
 
     @model_validator(mode="after")
     def _has_something_to_run(self) -> Workload:
