@@ -64,15 +64,16 @@ def visits(folder: ExperimentFolder) -> list[Visit]:
     """Return every complete run with its plan, in order.
 
     Of a variant a run counts only once it is known to be done: one that was cut short or failed is
-    stored as far as it came, but it is no run of the comparison.
+    stored as far as it came, but it is no run of the comparison. A lab killed between its decision
+    and the run leaves a decision that is made again under the same number: the last one counts.
     """
     decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
     took_ns = {one["number"]: one["took_ns"] for one in decisions if one["decision"] == "done"}
-    planned = [_planned(one) for one in decisions if one["decision"] == "run"]
+    planned = {one["number"]: _planned(one) for one in decisions if one["decision"] == "run"}
     return [
         Visit(one, stored[one.number], took_ns.get(one.number, one.warm_ns + one.measure_ns))
-        for one in planned
+        for _, one in sorted(planned.items())
         if one.number in stored and (one.cell.variant is None or one.number in took_ns)
     ]
 
