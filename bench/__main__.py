@@ -53,7 +53,7 @@ def main() -> int:
         for name in options.rows or ROWS:
             try:
                 for contest in ROWS[name](bench):
-                    pairs_max = 4 if options.quick else PAIRS_MAX
+                    pairs_max = 4 if options.quick else options.pairs
                     for answer in hold(contest, pairs_max=pairs_max, say=_say):
                         answers.append(answer)
                         print(_line(answer), flush=True)
@@ -89,6 +89,9 @@ def _options() -> argparse.Namespace:
         "rows", nargs="*", choices=[*ROWS, []], metavar="ROW", help="which rows (default: all)"
     )
     parser.add_argument("--quick", action="store_true", help="4 short pairs a row; keeps nothing")
+    parser.add_argument(
+        "--pairs", type=int, default=PAIRS_MAX, help=f"at most so many a row (default {PAIRS_MAX})"
+    )
     parser.add_argument("--scale", type=int, default=10, help="of the pgbench tables (default 10)")
     parser.add_argument("--pg-version", help="major version of server and pgbench")
     return parser.parse_args()
