@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from pgdyno.run.under_test import (
 )
 
 
-class Beds:
+class Beds(ABC):
     """Every server of one experiment; `excluded` says which variants cannot be measured, why.
 
     `journal` keeps what is changed on a server that is not ours, before it is changed.
@@ -21,12 +22,12 @@ class Beds:
         self.excluded: dict[int, str] = {}
         self.journal: Journal = _no_journal
 
+    @abstractmethod
     def ready(self, variant: int | None) -> UnderTest:
         """Return the server in the state that a run of the variant starts from.
 
         Raises: ServerError when it cannot be brought there.
         """
-        raise NotImplementedError
 
 
 def _no_journal(_entry: Mapping[str, Any]) -> None:
