@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
+from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
-from pgdyno.server.scratch import SPARE_CONNECTIONS
 from pgdyno.spec.experiment import (
     BUILTINS,
     Dataset,

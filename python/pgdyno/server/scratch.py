@@ -1,8 +1,7 @@
 """A PostgreSQL of our own: made, started, changed, stopped and removed without a trace.
 
-Every setting is PostgreSQL's default but the few that measuring needs (`_own_settings`); what the
-user sets lies on top. Root never writes inside the data directory, which belongs to another user:
-the configuration stands beside it and includes the one that initdb made.
+Root never writes inside the data directory, which belongs to another user: the configuration
+(`cluster_conf`) stands beside it.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from typing import Self
 from psycopg import sql
 from pydantic import SecretStr
 
-from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.process import cleanup, signals
 from pgdyno.process.child import Child, UserIds
 from pgdyno.process.host import ProcessIdentity
 from pgdyno.server import placement
 from pgdyno.server import settings as server_settings
+from pgdyno.server.cluster_conf import ClusterConf
 from pgdyno.server.cluster_record import (
     SOCKET_PREFIX,
     WAL_PREFIX,
@@ -47,10 +46,8 @@ from pgdyno.server.postmaster import (
 from pgdyno.server.target import Target
 
 DATABASE = "postgres"
-SPARE_CONNECTIONS = 20
 SOCKET_PATH_BYTES_MAX = 100
 _PORT_TRIES = 5
-_RELOAD_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +89,7 @@ class ScratchCluster:
         self.start_timeout_s = START_TIMEOUT_S
         self._folder = folder
         self._child: Child | None = None
-        self._clients = 80
-        self._listens_tcp = False
-        self._port = 0
+        self._conf = ClusterConf(folder)
         self._password: SecretStr | None = None
         self._token = cleanup.register(f"scratch cluster {folder.path}", self.close)
 
@@ -225,7 +220,7 @@ class ScratchCluster:
         """Return where to connect, through the Unix socket."""
         return Target(
             host=self._folder.record.socket_dir or "",
-            ports=str(self._port),
+            ports=str(self._conf.port),
             user=SUPERUSER,
             database=DATABASE,
             sslmode="disable",
@@ -235,10 +230,10 @@ class ScratchCluster:
     @property
     def tcp_target(self) -> Target:
         """Return where to connect through TCP, with a password; needs `listens_tcp`."""
-        assert self._listens_tcp, "this cluster listens on its Unix socket only"
+        assert self._conf.listens_tcp, "this cluster listens on its Unix socket only"
         return Target(
             host="127.0.0.1",
-            ports=str(self._port),
+            ports=str(self._conf.port),
             user=SUPERUSER,
             database=DATABASE,
             password=self._password,
@@ -257,8 +252,8 @@ class ScratchCluster:
         """
         assert self.pid is None, "it runs already"
         for attempt in range(1, _PORT_TRIES + 1):
-            self._port = _free_port() if self._listens_tcp else 5432
-            self._write_configuration(self.settings)
+            self._conf.port = _free_port() if self._conf.listens_tcp else 5432
+            self._conf.write(self.settings)
             try:
                 self._child = start_postmaster(
                     self.binaries, self._place, timeout_s=self.start_timeout_s
@@ -266,12 +261,12 @@ class ScratchCluster:
                 break
             except ServerError as error:
                 is_taken = "TCP/IP socket" in error.message or "could not bind" in error.message
-                if not (self._listens_tcp and is_taken and attempt < _PORT_TRIES):
+                if not (self._conf.listens_tcp and is_taken and attempt < _PORT_TRIES):
                     raise
         identity = ProcessIdentity.of(self._child.pid) if self._child else None
         if identity is not None:
             self._folder.update(postmaster_pid=identity.pid, postmaster_started=identity.started)
-        if self._listens_tcp:
+        if self._conf.listens_tcp:
             self._set_password()
 
     def stop(self, *, is_immediate: bool = False) -> None:
@@ -303,7 +298,7 @@ class ScratchCluster:
             return False
         with self.connect() as connection:
             context = server_settings.contexts(connection, changed)
-            self._require_acceptable(connection, chosen)
+            self._conf.require_acceptable(connection, chosen, previous)
         needs_restart = any(context.get(name, "postmaster") == "postmaster" for name in changed)
         if needs_restart:
             try:
@@ -312,7 +307,9 @@ class ScratchCluster:
                 self.restart(previous)
                 raise
         else:
-            self._reload(chosen)
+            assert self._child is not None, "only a running server can be reloaded"
+            self._folder.update(settings=dict(chosen))
+            self._conf.reload(self._child, self.connect)
         with self.connect() as connection:
             server_settings.require(connection, chosen)
         return needs_restart
@@ -346,7 +343,7 @@ class ScratchCluster:
     def _place(self) -> Place:
         return Place(
             data_dir=self.data_dir,
-            config_path=self.path / "postgresql.conf",
+            config_path=self._conf.path,
             log_path=self.log_path,
             user=self.user,
         )
@@ -370,7 +367,7 @@ class ScratchCluster:
 
     def _open(self, clients: int, *, listens_tcp: bool) -> None:
         """Prepare what every start needs: the socket's folder and who may connect."""
-        self._clients, self._listens_tcp = clients, listens_tcp
+        self._conf.clients, self._conf.listens_tcp = clients, listens_tcp
         self._folder.remove_socket_folder()  # A killed owner may have left one.
         base = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
         socket_dir = Path(tempfile.mkdtemp(prefix=SOCKET_PREFIX, dir=base))
@@ -381,62 +378,7 @@ class ScratchCluster:
                 f"The path of a socket in {socket_dir} would be too long for the kernel.",
                 hint="set TMPDIR to a short path",
             )
-        # Trust holds inside a folder that only the server's user (and root) may enter.
-        hba = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
-        self._write(self.path / "pg_hba.conf", hba)
-
-    def _write_configuration(self, settings: Mapping[str, str]) -> None:
-        include = f"include '{_quoted(self.data_dir / 'postgresql.conf')}'\n"
-        own = server_settings.as_configuration(self._own_settings())
-        self._write(
-            self.path / "postgresql.conf",
-            include + own + server_settings.as_configuration(settings),
-        )
-
-    def _own_settings(self) -> dict[str, str]:
-        return {
-            "hba_file": str(self.path / "pg_hba.conf"),
-            "listen_addresses": "127.0.0.1" if self._listens_tcp else "",
-            "port": str(self._port),
-            "unix_socket_directories": self._folder.record.socket_dir or "",
-            "unix_socket_permissions": "0700",
-            "cluster_name": self.path.name,
-            "max_connections": str(self._clients + SPARE_CONNECTIONS),
-            "compute_query_id": "on",
-            "track_io_timing": "on",
-            "log_checkpoints": "on",
-        }
-
-    def _require_acceptable(self, connection: Connection, chosen: Mapping[str, str]) -> None:
-        """Raise ServerError if the running server says that it would refuse `chosen`."""
-        self._write_configuration(chosen)
-        refused = server_settings.first_refused(connection)
-        if refused is None:
-            return
-        self._write_configuration(self.settings)
-        name, value, error = refused
-        raise ServerError(
-            f"PostgreSQL {self.binaries.version} refuses {name} = {value!r}: {error}.",
-            hint="the previous settings still hold",
-        )
-
-    def _reload(self, chosen: Mapping[str, str]) -> None:
-        assert self._child is not None, "only a running server can be reloaded"
-        with self.connect() as connection:
-            before = _configuration_time(connection)
-        self._write_configuration(chosen)
-        self._child.send_signal(signal.SIGHUP)
-        self._folder.update(settings=dict(chosen))
-        deadline_ns = monotonic_ns() + int(_RELOAD_TIMEOUT_S * 1e9)
-        while monotonic_ns() < deadline_ns:
-            with self.connect() as connection:  # A new session starts with what was reloaded.
-                if _configuration_time(connection) != before:
-                    return
-            signals.sleep(0.01)
-        raise ServerError(
-            f"The server did not reload its settings within {_RELOAD_TIMEOUT_S:g} s.",
-            hint=f"see {self.log_path}",
-        )
+        self._conf.write_access()
 
     def _set_password(self) -> None:
         self._password = SecretStr(secrets.token_urlsafe(24))
@@ -455,10 +397,6 @@ class ScratchCluster:
         folder.mkdir(mode=0o700)
         os.chown(folder, self.user.uid, self.user.gid)
 
-    def _write(self, path: Path, text: str) -> None:
-        path.write_text(text)
-        path.chmod(0o644)
-
 
 def end_orphan(record: ClusterRecord) -> bool:
     """End the postmaster of a cluster whose owner died; True if one was still running."""
@@ -470,12 +408,3 @@ def _free_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _configuration_time(connection: Connection) -> object:
-    row = connection.execute("SELECT pg_conf_load_time()").fetchone()
-    return None if row is None else row[0]
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace("'", "''")
