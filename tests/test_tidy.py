@@ -75,7 +75,7 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     (
         python_rules.import_order,
         "python/pgdyno/spec/a.py",
-        "from pgdyno.run import x",
+        "from pgdyno.measure import x",
         "from pgdyno.errors import x",
     ),
     (
@@ -129,13 +129,13 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     ),
     (
         python_rules.printing_in_one_place,
-        "python/pgdyno/run/a.py",
+        "python/pgdyno/measure/a.py",
         "import sys\nsys.stderr.write('x')",
         "import sys\nsys.stdout.flush()\nsys.exit(1)",
     ),
     (
         python_rules.one_clock,
-        "python/pgdyno/run/a.py",
+        "python/pgdyno/measure/a.py",
         "from time import time\ntime()",
         "import time\ntime.sleep(1)",
     ),
@@ -153,19 +153,19 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     ),
     (
         python_rules.seeded_randomness,
-        "python/pgdyno/run/a.py",
+        "python/pgdyno/measure/a.py",
         "import random\nrandom.random()",
         "import random\nrandom.Random(7).random()",
     ),
     (
         units.units_in_names,
-        "python/pgdyno/run/a.py",
+        "python/pgdyno/measure/a.py",
         "@dataclass\nclass A:\n    duration: float",
         "@dataclass\nclass A:\n    duration_s: float\n    clients: int\n    latency_ns_p99: int",
     ),
     (
         units.units_in_names,
-        "python/pgdyno/run/a.py",
+        "python/pgdyno/measure/a.py",
         "class A(BaseModel):\n    busy: float | None = None",
         "class A(BaseModel):\n    busy_ratio: float\n    tps: Estimate\n    _busy: float",
     ),
@@ -216,13 +216,13 @@ def test_every_source_file_is_used() -> None:
 
 
 def test_a_python_file_nobody_imports_is_refused() -> None:
-    used = Source("python/pgdyno/run/a.py", "from . import b")
-    verbs = "VERBS = {'d': 'pgdyno.run.a:main'}\nload(f'pgdyno.run.{name}')"
+    used = Source("python/pgdyno/measure/a.py", "from . import b")
+    verbs = "VERBS = {'d': 'pgdyno.measure.a:main'}\nload(f'pgdyno.measure.{name}')"
     importer = Source("python/pgdyno/cli/main.py", verbs)
-    late = Source("python/pgdyno/run/d.py", "")
-    program = Source("python/pgdyno/run/e.py", 'if __name__ == "__main__":\n    pass')
-    lonely = Source("python/pgdyno/run/c.py", "import pgdyno.run.c")
-    sources = [used, importer, Source("python/pgdyno/run/b.py", ""), lonely, late, program]
+    late = Source("python/pgdyno/measure/d.py", "")
+    program = Source("python/pgdyno/measure/e.py", 'if __name__ == "__main__":\n    pass')
+    lonely = Source("python/pgdyno/measure/c.py", "import pgdyno.measure.c")
+    sources = [used, importer, Source("python/pgdyno/measure/b.py", ""), lonely, late, program]
     assert [p.split(":")[0] for p in orphans.unused_python(sources)] == [lonely.path]
 
 

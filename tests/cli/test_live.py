@@ -6,7 +6,7 @@ import pytest
 
 from pgdyno.cli import live as live_module
 from pgdyno.cli.live import Live, line
-from pgdyno.run.progress import Moment
+from pgdyno.measure.progress import Moment
 
 MEASURING = Moment(
     label="tpcb-like, 16 clients",

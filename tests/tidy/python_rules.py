@@ -19,7 +19,7 @@ ARROW = (
     ("observe",),
     ("doctor",),
     ("store",),
-    ("run",),
+    ("measure",),
     ("analysis",),
     ("plan",),
     ("loop",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.run.watch_statements import Calls, grown, without_constants
+from pgdyno.measure.watch_statements import Calls, grown, without_constants
 
 
 @pytest.mark.parametrize(

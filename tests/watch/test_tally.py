@@ -8,9 +8,9 @@ import pytest
 from tests.watch.samples import SECOND_NS, database, nobody, wait, waits, wal
 
 from pgdyno.cli.watch import line_parts
-from pgdyno.run import watch_tally
-from pgdyno.run.watch_document import sentence
-from pgdyno.run.watch_tally import Gap, Tally
+from pgdyno.measure import watch_tally
+from pgdyno.measure.watch_document import sentence
+from pgdyno.measure.watch_tally import Gap, Tally
 
 
 def tally() -> Tally:

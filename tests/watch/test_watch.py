@@ -16,9 +16,9 @@ from tests.fixtures.command import Command, eventually
 
 from pgdyno.cli.watch_text import text_of
 from pgdyno.errors import InterruptedByUser, ServerError
-from pgdyno.run.watch import WatchOutcome, WatchRequest, WatchShow, watch
-from pgdyno.run.watch_stored import document_again
-from pgdyno.run.watch_tally import Tally
+from pgdyno.measure.watch import WatchOutcome, WatchRequest, WatchShow, watch
+from pgdyno.measure.watch_stored import document_again
+from pgdyno.measure.watch_tally import Tally
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store

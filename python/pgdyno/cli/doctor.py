@@ -14,7 +14,7 @@ from pgdyno.cli.asked import server_named
 from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.text import grants_text, text_of
-from pgdyno.run.watch_stored import peak_seen
+from pgdyno.measure.watch_stored import peak_seen
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.spec.units import size_bytes
 from pgdyno.store.experiment import Store

@@ -12,7 +12,7 @@ from pgdyno.cli.asked import dataset_of, server_named
 from pgdyno.cli.live import Live
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
-from pgdyno.run.under_test import load_dataset
+from pgdyno.measure.under_test import load_dataset
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pgdyno.cli import speak
 from pgdyno.clock import monotonic_ns
-from pgdyno.run.progress import Moment, Progress
+from pgdyno.measure.progress import Moment, Progress
 from pgdyno.spec.units import duration_text
 
 _LIVE_EVERY_NS = 250_000_000

@@ -16,12 +16,12 @@ from pgdyno.cli.documents import document_of
 from pgdyno.cli.live import Live
 from pgdyno.loop.drive import Outcome, carry_out
 from pgdyno.loop.preview import preview
+from pgdyno.measure.changes import outstanding
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.html import render
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text import text_of
-from pgdyno.run.changes import outstanding
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
 from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store

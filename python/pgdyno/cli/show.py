@@ -10,7 +10,7 @@ import click
 from pgdyno.cli import options, watch_text
 from pgdyno.cli.measure import show
 from pgdyno.loop.answer import answer_of
-from pgdyno.run.watch_stored import document_again
+from pgdyno.measure.watch_stored import document_again
 from pgdyno.store.experiment import Store
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pgdyno.cli import options, speak
-from pgdyno.run.changes import outstanding, reached_again, undo_outstanding
+from pgdyno.measure.changes import outstanding, reached_again, undo_outstanding
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store

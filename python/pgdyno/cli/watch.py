@@ -16,12 +16,12 @@ from pgdyno.cli.watch_text import text_of
 from pgdyno.doctor.examine import Examination
 from pgdyno.errors import SpecError
 from pgdyno.loop.watch_panels import watch_findings
+from pgdyno.measure.watch import WatchRequest, WatchShow, watch
+from pgdyno.measure.watch_statements import statements
+from pgdyno.measure.watch_tally import Gap, Sums, Tally
 from pgdyno.observe.catalogue import statements as observed
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
 from pgdyno.report.watch_page import watch_page
-from pgdyno.run.watch import WatchRequest, WatchShow, watch
-from pgdyno.run.watch_statements import statements
-from pgdyno.run.watch_tally import Gap, Sums, Tally
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder

@@ -16,13 +16,13 @@ from pgdyno.loop.answer import answer_of
 from pgdyno.loop.compare_words import outlook_words
 from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import decided, exclude, excluded, finished, resume, visits
+from pgdyno.measure.execute import Executed, Stage, execute
+from pgdyno.measure.jobs import engine_target, load_job
+from pgdyno.measure.opening import opened_beds
+from pgdyno.measure.progress import Progress
+from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.history import History
 from pgdyno.plan.next import next_run, runs_expected
-from pgdyno.run.execute import Executed, Stage, execute
-from pgdyno.run.jobs import engine_target, load_job
-from pgdyno.run.opening import opened_beds
-from pgdyno.run.progress import Progress
-from pgdyno.run.under_test import Conditions
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.facts import ServerFacts, format_bytes, target_line
 from pgdyno.server.target import Target

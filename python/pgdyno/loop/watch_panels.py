@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.analysis.watch_findings import WatchFindings
+from pgdyno.measure.watch_stored import document_again
 from pgdyno.observe.catalogue import COLLECTORS
 from pgdyno.observe.rates import Deltas, deltas
-from pgdyno.run.watch_stored import document_again
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
 

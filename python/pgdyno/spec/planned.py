@@ -1,4 +1,4 @@
-"""The type of one planned run: what the planner decides and `run/` carries out."""
+"""The type of one planned run: what the planner decides and `measure/` carries out."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.run.beds import Beds
-from pgdyno.run.changes import SystemChanges
-from pgdyno.run.under_test import (
+from pgdyno.measure.beds import Beds
+from pgdyno.measure.changes import SystemChanges
+from pgdyno.measure.under_test import (
     Conditions,
     UnderTest,
 )

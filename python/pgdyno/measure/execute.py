@@ -15,14 +15,14 @@ from pgdyno.engine.job import Job
 from pgdyno.engine.records import Record, ScriptShape, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import PgdynoError
+from pgdyno.measure.beds import Beds
+from pgdyno.measure.brake import Brake
+from pgdyno.measure.jobs import engine_target, load_job
+from pgdyno.measure.progress import Progress
+from pgdyno.measure.under_test import UnderTest
+from pgdyno.measure.watching import RunWatch
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals, read_totals, totals_between
-from pgdyno.run.beds import Beds
-from pgdyno.run.brake import Brake
-from pgdyno.run.jobs import engine_target, load_job
-from pgdyno.run.progress import Progress
-from pgdyno.run.under_test import UnderTest
-from pgdyno.run.watching import RunWatch
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of
 from pgdyno.server.facts import ServerFacts

@@ -15,9 +15,9 @@ from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import EngineRun
 from pgdyno.errors import ServerError
-from pgdyno.run.jobs import engine_target, init_job
-from pgdyno.run.progress import Progress
-from pgdyno.run.watching import LoadWatch
+from pgdyno.measure.jobs import engine_target, init_job
+from pgdyno.measure.progress import Progress
+from pgdyno.measure.watching import LoadWatch
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety

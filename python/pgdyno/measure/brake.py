@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.engine.records import HistogramRecord, Interval, Record
-from pgdyno.run.watching import percentile_ms
+from pgdyno.measure.watching import percentile_ms
 from pgdyno.spec.condition import Condition
 
 _PERCENTS = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from pgdyno.run.beds import Beds, OneBed
-from pgdyno.run.foreign_beds import ForeignBeds
-from pgdyno.run.progress import Progress
-from pgdyno.run.scratch_beds import ScratchBeds
-from pgdyno.run.under_test import (
+from pgdyno.measure.beds import Beds, OneBed
+from pgdyno.measure.foreign_beds import ForeignBeds
+from pgdyno.measure.progress import Progress
+from pgdyno.measure.scratch_beds import ScratchBeds
+from pgdyno.measure.under_test import (
     Conditions,
     opened,
 )

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from pgdyno.run.changes import Journal
-from pgdyno.run.under_test import (
+from pgdyno.measure.changes import Journal
+from pgdyno.measure.under_test import (
     UnderTest,
 )
 

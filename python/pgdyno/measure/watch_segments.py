@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pgdyno.clock import ClockPair
-from pgdyno.run.watch_tally import Tally
+from pgdyno.measure.watch_tally import Tally
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.run_writer import RunWriter
 

@@ -7,7 +7,7 @@ from collections import deque
 
 from pgdyno.engine.records import Distribution, HistogramRecord, Interval, Phase, Record, Summary
 from pgdyno.engine.records import Progress as LoadProgress
-from pgdyno.run.progress import Moment, Progress
+from pgdyno.measure.progress import Moment, Progress
 from pgdyno.spec.planned import PlannedRun
 
 _WINDOW_INTERVALS = 10

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import ServerError, SpecError
-from pgdyno.run.beds import Beds
-from pgdyno.run.progress import Progress
-from pgdyno.run.under_test import (
+from pgdyno.measure.beds import Beds
+from pgdyno.measure.progress import Progress
+from pgdyno.measure.under_test import (
     LOAD_DATABASE,
     Conditions,
     UnderTest,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pgdyno.doctor.facts import PeakActive
-from pgdyno.run.watch_document import Document, Watched, document_of, utc
-from pgdyno.run.watch_statements import Calls
-from pgdyno.run.watch_tally import OWN_STATEMENTS, Row, Tally
+from pgdyno.measure.watch_document import Document, Watched, document_of, utc
+from pgdyno.measure.watch_statements import Calls
+from pgdyno.measure.watch_tally import OWN_STATEMENTS, Row, Tally
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder

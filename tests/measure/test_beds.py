@@ -12,10 +12,10 @@ from tests.fixtures.clusters import run_sql, scalar
 from pgdyno.clock import read_pair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.run.beds import Beds
-from pgdyno.run.opening import opened_beds
-from pgdyno.run.progress import Progress
-from pgdyno.run.under_test import Conditions, UnderTest
+from pgdyno.measure.beds import Beds
+from pgdyno.measure.opening import opened_beds
+from pgdyno.measure.progress import Progress
+from pgdyno.measure.under_test import Conditions, UnderTest
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import (

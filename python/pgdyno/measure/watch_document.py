@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pgdyno.run.watch_statements import Calls, grown
-from pgdyno.run.watch_tally import Tally
+from pgdyno.measure.watch_statements import Calls, grown
+from pgdyno.measure.watch_tally import Tally
 from pgdyno.store.folder import ExperimentFolder
 
 _EVENTS_SHOWN = 12

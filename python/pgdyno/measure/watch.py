@@ -19,13 +19,13 @@ from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_seen import read_settings
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import InterruptedByUser, PgdynoError
+from pgdyno.measure.watch_document import Watched, document_of, utc
+from pgdyno.measure.watch_segments import SEGMENT_NS, Segments
+from pgdyno.measure.watch_statements import Calls, read_calls
+from pgdyno.measure.watch_tally import Tally
 from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.process import signals
-from pgdyno.run.watch_document import Watched, document_of, utc
-from pgdyno.run.watch_segments import SEGMENT_NS, Segments
-from pgdyno.run.watch_statements import Calls, read_calls
-from pgdyno.run.watch_tally import Tally
 from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
