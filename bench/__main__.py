@@ -1,7 +1,7 @@
 """make bench: the engine against pgbench and the yardsticks, in ratios with intervals.
 
-Prints `row, ratio, interval, reach, verdict`; keeps every run in bench/results/<date>.json and the
-table in <date>.md. A row passes when its whole 95 % interval lies on the right side, and is open
+Prints `row, ratio, interval, reach, verdict`; keeps every run in bench/results/<date>-<time>.json and
+the table in the .md beside it, row by row. A row passes when its whole 95 % interval lies on the right side, and is open
 when the interval straddles.
 """
 
@@ -37,6 +37,7 @@ def main() -> int:
     started = datetime.fromtimestamp(read_pair().unix_ns / 1e9, UTC)
     answers: list[Answer] = []
     missing: dict[str, str] = {}
+    path = None if options.quick else RESULTS / f"{started:%Y-%m-%d-%H%M}"
     with signals.handled(), ExitStack() as stack:
         server = stack.enter_context(_server(binaries))
         bench = Bench(
@@ -57,11 +58,13 @@ def main() -> int:
                     for answer in hold(contest, pairs_max=pairs_max, say=_say):
                         answers.append(answer)
                         print(_line(answer), flush=True)
+                    if path is not None:  # After each row: an interrupted bench keeps what it has.
+                        _keep(path, started, facts, answers, missing)
             except RuntimeError as error:
                 missing[name] = str(error)
                 print(f"{name:<58} not measured: {error}", flush=True)
-    if not options.quick:
-        _keep(started, facts, answers, missing)
+    if path is not None:
+        _keep(path, started, facts, answers, missing)
     return 1 if missing or any(a.verdict == "falls short" for a in answers) else 0
 
 
@@ -108,10 +111,13 @@ def _line(answer: Answer) -> str:
 
 
 def _keep(
-    started: datetime, facts: dict[str, str], answers: list[Answer], missing: dict[str, str]
+    path: Path,
+    started: datetime,
+    facts: dict[str, str],
+    answers: list[Answer],
+    missing: dict[str, str],
 ) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    name = f"{started:%Y-%m-%d}"
+    path.parent.mkdir(exist_ok=True)
     document = {
         "format": "pgdyno.bench-ratios/1",
         "started_utc": started.isoformat(timespec="seconds"),
@@ -119,8 +125,8 @@ def _keep(
         "rows": [answer.as_document() for answer in answers],
         "not_measured": missing,
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
-    lines = [f"# Ratios of {name}", ""]
+    path.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    lines = [f"# Ratios of {started:%Y-%m-%d %H:%M} UTC", ""]
     lines += [f"- {label}: {value}" for label, value in facts.items()]
     lines += [
         "",
@@ -131,7 +137,7 @@ def _keep(
         cells = (answer.row, shown(answer.ratio), len(answer.pairs), answer.reach, answer.verdict)
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     lines += [f"| {name} | not measured: {why} | | | |" for name, why in missing.items()]
-    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")
+    path.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
 def _say(text: str) -> None:
