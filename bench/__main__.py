@@ -1,8 +1,8 @@
 """make bench: the engine against pgbench and the yardsticks, in ratios with intervals.
 
-Prints `row, ratio, interval, reach, verdict`; keeps every run in bench/results/<date>-<time>.json and
-the table in the .md beside it, row by row. A row passes when its whole 95 % interval lies on the right side, and is open
-when the interval straddles.
+Prints `row, ratio, interval, reach, verdict`; keeps every run in bench/results/<date>-<time>.json
+and the table in the .md beside it, row by row. A row passes when its whole 95 % interval lies on
+the right side, and is open when the interval straddles.
 """
 
 from __future__ import annotations
