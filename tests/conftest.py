@@ -11,11 +11,12 @@ pytest_plugins = (
     "tests.fixtures.engine_process",
     "tests.fixtures.command",
     "tests.fixtures.null_server",
+    "tests.fixtures.poolers",
 )
 
 # What `make check` leaves to `make test`: real servers, and the fake one, which takes time.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
-SERVER_FIXTURES |= {"bank", "bank15", "null_server"}
+SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,6 +13,8 @@ from pgdyno.observe.host.pressure import PressureCollector
 from pgdyno.observe.host.scheduler import SchedulerCollector
 from pgdyno.observe.host.space import SpaceCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
+from pgdyno.observe.pooler.pools import PoolerCollector
+from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
 from pgdyno.observe.processes.programs import ProgramsCollector
@@ -49,6 +51,8 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
 )
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
+    PoolerCollector,
+    PoolerTrafficCollector,
     BackendsCollector,
     ProgramsCollector,
     CpuCollector,

@@ -1,4 +1,4 @@
-"""Watches one run: at most two connections and three threads, never a cause of its failure."""
+"""Watches one run: at most two connections to its server, never a cause of its failure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from pgdyno.observe.host.scheduler import SchedulerCollector
 from pgdyno.observe.host.space import SpaceCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
 from pgdyno.observe.notices import Notices
+from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
+from pgdyno.observe.pooler.pools import PoolerCollector
+from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import BackendsCollector
-from pgdyno.observe.processes.programs import ENGINE, ProgramsCollector
+from pgdyno.observe.processes.programs import ENGINE, POOLER, ProgramsCollector
 from pgdyno.observe.schedule import Scheduled
-from pgdyno.observe.session import Connect, ServerSession
+from pgdyno.observe.session import Connect, ServerSession, Session
 from pgdyno.observe.sql.archiver import ArchiverCollector
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector
 from pgdyno.observe.sql.database import DatabaseCollector
@@ -40,6 +43,19 @@ from pgdyno.observe.worker import Worker
 
 BEGIN_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPooler:
+    """The console of a PgBouncer in the load's path, and the port it serves.
+
+    `connect` gives an autocommit connection to its database `pgbouncer`. `is_local`: its process
+    is on this host.
+    """
+
+    connect: Connect
+    port: int
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +84,7 @@ class Observer:
         sink: Sink,
         run: str,
         server: ObservedServer | None,
+        pooler: ObservedPooler | None = None,
         folders: Mapping[str, Path] | None = None,
         seed: int = 0,
         interval_ns: int = SECOND_NS,
@@ -102,6 +119,8 @@ class Observer:
         self._workers = [self._worker("host", host if has_host else [self._programs, self.cost])]
         if server is not None:
             self._workers += self._server_workers(server, f"{OWN_PREFIX}{run}", seed)
+        if pooler is not None:
+            self._workers.append(self._pooler_worker(pooler))
 
     def start(self) -> None:
         """Begin, and return when every collector had its first try, or after 5 s."""
@@ -161,12 +180,20 @@ class Observer:
             self._worker("waits", [sampler], session=waits, gaps=random.Random(seed)),
         ]
 
+    def _pooler_worker(self, pooler: ObservedPooler) -> Worker:
+        if pooler.is_local:
+            for place, pid in enumerate(pooler_pids(pooler.port)):
+                self._programs.watch(POOLER if not place else f"{POOLER} {place + 1}", pid)
+        session = ConsoleSession(pooler.connect)
+        collectors: list[Collector] = [PoolerCollector(session), PoolerTrafficCollector(session)]
+        return self._worker("pooler", collectors, session=session)
+
     def _worker(
         self,
         name: str,
         collectors: Sequence[Collector],
         *,
-        session: ServerSession | None = None,
+        session: Session | None = None,
         gaps: random.Random | None = None,
     ) -> Worker:
         # One grid for all threads, so that rows of one second lie beside each other.

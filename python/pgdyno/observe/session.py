@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 
@@ -35,12 +35,46 @@ class PoolerInThePath(Exception):
     """The connection ends at a pooler: settings made there would reach other people's sessions."""
 
 
+class Session(Protocol):
+    """The connection of one thread of the observer, whatever is at its other end.
+
+    `what` names it for a person. `sees_everybody`: else `user` lacks the right to.
+    """
+
+    what: str
+    user: str
+    sees_everybody: bool
+
+    def open(self) -> None:
+        """Connect. Raises: NotMeasurable where trying again is no use; anything else passes."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """True until the connection is seen to be lost, or closed."""
+        ...
+
+    def backend_cpu_ns(self) -> int:
+        """Return the CPU time spent for us at the other end, or 0 where it cannot be seen."""
+        ...
+
+    def cancel(self) -> None:
+        """End what runs there now; from another thread. Never raises."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection. Never raises."""
+        ...
+
+
 class ServerSession:
     """The connection of one thread of the observer.
 
     `connect` must give an autocommit connection straight to the server, best to a database other
     than the load's: what the observer does would otherwise count as the load's activity.
     """
+
+    what = "server"
 
     def __init__(self, connect: Connect, application_name: str, *, is_local: bool) -> None:
         self._connect = connect

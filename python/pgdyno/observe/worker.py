@@ -14,12 +14,10 @@ from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row, Sink
 from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import Scheduled
-from pgdyno.observe.session import PoolerInThePath, ServerSession
+from pgdyno.observe.session import PoolerInThePath, Session
 
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
-
-_LOST = "server"
 
 
 class Worker(threading.Thread):
@@ -34,7 +32,7 @@ class Worker(threading.Thread):
         sink: Sink,
         notices: Notices,
         cost: OwnCost,
-        session: ServerSession | None = None,
+        session: Session | None = None,
     ) -> None:
         super().__init__(name=f"observe-{name}", daemon=True)
         self._scheduled = list(scheduled)
@@ -77,7 +75,7 @@ class Worker(threading.Thread):
         if self._session is not None:
             self._session.cancel()
 
-    def _connected(self, session: ServerSession) -> bool:
+    def _connected(self, session: Session) -> bool:
         """Connect, trying again until it works; return False when told to stop or hopeless."""
         wait_s = RECONNECT_FIRST_S
         while True:
@@ -91,11 +89,14 @@ class Worker(threading.Thread):
                     "give `observe` a connection string that leads straight to the server",
                 )
                 return False
+            except NotMeasurable as error:
+                self._notices.say(session.what, "not_measurable", str(error), "")
+                return False
             except Exception as error:  # Whatever it is, the run goes on without us.
                 self._notices.say(
-                    _LOST,
-                    "observer_lost_server",
-                    f"The server cannot be observed: {_one_line(error)}.",
+                    session.what,
+                    f"observer_lost_{_kind(session)}",
+                    f"The {session.what} cannot be observed: {_one_line(error)}.",
                     "nothing is recorded until it answers; it is tried again every few seconds",
                 )
                 self.has_begun.set()
@@ -104,7 +105,11 @@ class Worker(threading.Thread):
                 wait_s = min(wait_s * 2, RECONNECT_SLOWEST_S)
                 continue
             self._backend_cpu_ns = session.backend_cpu_ns()
-            self._notices.over(_LOST, "observer_found_server", "The server is observed again.")
+            self._notices.over(
+                session.what,
+                f"observer_found_{_kind(session)}",
+                f"The {session.what} is observed again.",
+            )
             if not session.sees_everybody:
                 self._notices.say(
                     "rights",
@@ -147,16 +152,18 @@ class Worker(threading.Thread):
     def _failed(self, item: Scheduled, error: Exception) -> None:
         name = item.collector.name
         item.failed(monotonic_ns())
-        if self._session is not None and not self._session.is_open:
+        session = self._session
+        if session is not None and not session.is_open:
             # The server went away: a gap for every collector of this thread, retried on return.
             now_ns = monotonic_ns()
             for other in self._scheduled:
                 other.last_sample_ns, other.failure_count, other.due_ns = 0, 0, now_ns
             self._notices.say(
-                _LOST,
-                "observer_lost_server",
+                session.what,
+                f"observer_lost_{_kind(session)}",
                 f"The observing connection was lost: {_one_line(error)}.",
-                "nothing is recorded until the server answers; it is tried again every few seconds",
+                f"nothing is recorded until the {session.what} answers; it is tried again every"
+                " few seconds",
             )
             return
         sqlstate = error.sqlstate if isinstance(error, psycopg.Error) else None
@@ -195,6 +202,11 @@ class Worker(threading.Thread):
                 close()
         if self._session is not None:
             self._session.close()
+
+
+def _kind(session: Session) -> str:
+    """Return the other end in one word: "server", "pooler"."""
+    return session.what.partition("'")[0]
 
 
 def _one_line(error: Exception) -> str:

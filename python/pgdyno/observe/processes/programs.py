@@ -13,16 +13,17 @@ from pgdyno.observe.processes.proc_files import parse_schedstat, parse_stat
 
 LAB = "lab"
 ENGINE = "engine"
+POOLER = "pooler"
 
 
 class ProgramsCollector:
     """Samples whole programs, all threads. `watch` adds one while the collector runs."""
 
     name: ClassVar[str] = "programs"
-    meaning: ClassVar[str] = "CPU time and memory of the load engine and of the lab"
+    meaning: ClassVar[str] = "CPU time and memory of the load engine, the lab and a pooler"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
-        key("program", "'engine' = the load engine, 'lab' = this program"),
+        key("program", "'engine' = the load engine, 'lab' = this program, 'pooler' in the path"),
         gauge("threads", "threads", "how many threads"),
         counter("cpu_user_ns", "ns", "CPU time in user mode; in steps of a clock tick"),
         counter("cpu_system_ns", "ns", "CPU time in the kernel; in steps of a clock tick"),

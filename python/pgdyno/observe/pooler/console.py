@@ -1,0 +1,127 @@
+"""The console of a PgBouncer: what it is, how it is asked, and which processes it is.
+
+The console speaks the simple protocol only, and knows no settings, so nothing of an observing
+session of the server applies here.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.observe.collector import NotMeasurable
+from pgdyno.observe.session import Connect, Connection
+
+_LISTENING = "0A"
+_VERSION = re.compile(r"\d+\.\d+\S*/bouncer")
+
+
+class ConsoleSession:
+    """One connection to a pooler's console, made again when it is lost."""
+
+    what = "pooler's console"
+    sees_everybody = True
+    user = ""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._connection: Connection | None = None
+
+    def open(self) -> None:
+        """Connect.
+
+        Raises: what `connect` raises; NotMeasurable where something else than PgBouncer answers.
+        """
+        connection = self._connect()
+        said = connection.info.parameter_status("server_version") or ""
+        if _VERSION.match(said) is None:
+            connection.close()
+            raise NotMeasurable(
+                f"The pooler's console is none: what answers there is version {said or 'unknown'}."
+            )
+        self._connection = connection
+
+    @property
+    def is_open(self) -> bool:
+        """True until the connection is seen to be lost, or closed."""
+        return self._connection is not None and not self._connection.closed
+
+    def show(self, what: str) -> list[dict[str, Any]]:
+        """Return the rows of SHOW `what`, by column: their number differs from version to version.
+
+        Raises: psycopg.Error.
+        """
+        if self._connection is None:
+            raise psycopg.OperationalError("the pooler's console is closed")
+        cursor = self._connection.execute(f"SHOW {what}".encode())
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def backend_cpu_ns(self) -> int:
+        """Return 0: what the console costs the pooler cannot be told from its other work."""
+        return 0
+
+    def cancel(self) -> None:
+        """Do nothing: the console answers at once or not at all."""
+
+    def close(self) -> None:
+        """Close the connection. Never raises."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def pooler_pids(port: int, root: Path = Path("/")) -> list[int]:
+    """Return the PgBouncer processes of this host that listen on `port`, TCP or Unix socket.
+
+    Several share a port with so_reuseport. Empty where they are elsewhere, or not ours to see.
+    """
+    proc = root / "proc"
+    inodes = listening_inodes(
+        port,
+        tcp=_text(proc / "net/tcp") + _text(proc / "net/tcp6"),
+        unix=_text(proc / "net/unix"),
+    )
+    if not inodes:
+        return []
+    found: list[int] = []
+    for entry in proc.glob("[0-9]*"):
+        if _text(entry / "comm").strip() == "pgbouncer" and inodes & _socket_inodes(entry / "fd"):
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def listening_inodes(port: int, *, tcp: str, unix: str) -> set[str]:
+    """Return the socket inodes that listen on a port, of the texts of /proc/net/tcp* and unix."""
+    found: set[str] = set()
+    for line in tcp.splitlines():
+        words = line.split()
+        if len(words) > 9 and words[3] == _LISTENING and words[1].endswith(f":{port:04X}"):
+            found.add(words[9])
+    for line in unix.splitlines():
+        words = line.split()
+        if len(words) > 7 and words[7].endswith(f"/.s.PGSQL.{port}"):
+            found.add(words[6])
+    return found
+
+
+def _socket_inodes(folder: Path) -> set[str]:
+    found: set[str] = set()
+    try:
+        for entry in folder.iterdir():
+            target = str(entry.readlink())
+            if target.startswith("socket:["):
+                found.add(target[len("socket:[") : -1])
+    except OSError:
+        return found  # It ended, or belongs to somebody else.
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
