@@ -11,12 +11,14 @@ from tests.fixtures.clusters import run_sql, scalar
 
 from pgdyno.clock import read_pair
 from pgdyno.engine.records import ScriptShape
-from pgdyno.errors import RefusedError, SpecError
+from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.measure.beds import Beds
 from pgdyno.measure.opening import opened_beds
 from pgdyno.measure.progress import Progress
 from pgdyno.measure.under_test import Conditions, UnderTest
+from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
+from pgdyno.server.pgbouncer import PoolerProgram
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import (
     CompareDesign,
@@ -156,6 +158,31 @@ def test_the_load_may_connect_by_tcp(open_beds: Open) -> None:
     assert beds.ready(0).target.is_socket
     assert beds.ready(1).target.host == "127.0.0.1"
     assert scalar(beds.ready(1).target, "SELECT inet_client_addr()::text") == "127.0.0.1/32"
+
+
+def test_a_pooler_stands_between_the_load_and_the_server(open_beds: Open) -> None:
+    beds = open_beds(asked("direct", "pooled: pooler=transaction:3"))
+    direct, pooled = beds.ready(0), beds.ready(1)
+    assert pooled.pooler is not None
+    assert pooled.target.ports != direct.target.ports
+    assert pooled.direct == direct.target
+    one = "SELECT setting FROM pg_settings WHERE name = 'port'"
+    assert scalar(pooled.target, one) == scalar(direct.target, one)
+    with connect(pooled.pooler, verb="test") as console:
+        [mode] = [row for row in console.execute(b"SHOW CONFIG") if row[0] == "pool_mode"]
+    assert mode[1] == "transaction"
+    beds.ready(0)
+    with pytest.raises(ServerError):
+        connect(pooled.target, verb="test")
+
+
+def test_prepared_statements_through_an_old_pooler_are_refused_by_name(
+    open_beds: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = PoolerProgram(Path("/usr/sbin/pgbouncer"), "1.20.1")
+    monkeypatch.setattr("pgdyno.measure.scratch_beds.find_pgbouncer", lambda: old)
+    with pytest.raises(SpecError, match=r"'pooled'.*1\.20\.1.*prepared statements"):
+        open_beds(asked("direct", "pooled: pooler=transaction:3; protocol=prepared"))
 
 
 def test_a_server_that_died_between_runs_is_started_again(open_beds: Open) -> None:

@@ -233,3 +233,19 @@ def test_a_conf_line_the_server_would_not_read_is_refused(
     (tmp_path / "x.conf").write_text(f"# fine\n{line}\n")
     with pytest.raises(SpecError, match=f"x.conf:2: .*{rule}"):
         read_conf(tmp_path / "x.conf")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "size"),
+    [("transaction:20", "transaction", 20), ("7", "transaction", 7), ("session", "session", 20)],
+)
+def test_a_pooler_is_a_mode_and_a_size(text: str, mode: str, size: int) -> None:
+    pooler = variant_from(f"pooled: pooler={text}").pooler
+    assert pooler is not None
+    assert (pooler.mode, pooler.session_count) == (mode, size)
+
+
+@pytest.mark.parametrize("text", ["sometimes:3", "transaction:x", "transaction:1:2", ":"])
+def test_a_pooler_that_cannot_be_is_named(text: str) -> None:
+    with pytest.raises(SpecError, match="pooler"):
+        variant_from(f"pooled: pooler={text}")

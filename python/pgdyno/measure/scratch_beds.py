@@ -8,7 +8,7 @@ every variant has been started once on its empty cluster.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import ServerError, SpecError
@@ -25,11 +25,13 @@ from pgdyno.server import facts as server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.find import Binaries, find
 from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
 from pgdyno.server.placement import needed_bytes
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.sql_script import run_script
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Variant
+from pgdyno.spec.pooler import Pooler
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class ScratchBeds(Beds):
         self._progress = progress
         self._clusters: dict[_Place, _Cluster] = {}
         self._restarts_each_run = False
+        self._program: PoolerProgram | None = None
+        self._pooler: PgBouncer | None = None
 
     def open(self, stack: ExitStack) -> None:
         """Make every cluster, start every variant once, load what the others need."""
@@ -78,6 +82,7 @@ class ScratchBeds(Beds):
                 "--keep keeps one loaded cluster, but variants may need several.",
                 hint="leave it out",
             )
+        self._find_pooler()
         for leftover in sweep_leftovers(scratch_places(self._asked, self._conditions.store_dir)):
             self._progress.said(f"removed what a killed command left: {leftover.path}")
         places = [self._place_of(variant) for variant in self._variants]
@@ -87,6 +92,7 @@ class ScratchBeds(Beds):
             for note in cluster.notes:
                 self._progress.said(note)
             self._clusters[place] = _Cluster(cluster, members)
+        stack.callback(self._end_pooler)
         for one in self._clusters.values():
             self._try_every_variant(one)
         for one in self._clusters.values():
@@ -95,6 +101,7 @@ class ScratchBeds(Beds):
     def ready(self, variant: int | None) -> UnderTest:
         """Return the variant's server with its settings, restarted if any variant needs that."""
         assert variant is not None, "every run of such an experiment is of a variant"
+        self._end_pooler()  # Each run begins with one of its own, whose pool is empty.
         one = self._cluster_of(variant)
         if one.cluster.pid is None:
             self._progress.said(f"{self._variants[variant].name}: the server is started again")
@@ -106,7 +113,42 @@ class ScratchBeds(Beds):
         target = self._target_of(variant, one)
         with connect(target, verb=self._conditions.verb) as connection:
             facts = server_facts.collect(connection, target)
-        return UnderTest(target, one.cluster.target, one.cluster, facts, self._conditions.verb)
+        ready = UnderTest(target, one.cluster.target, one.cluster, facts, self._conditions.verb)
+        asked = self._variants[variant].pooler
+        return ready if asked is None else self._pooled(ready, asked, one.cluster)
+
+    def _pooled(self, ready: UnderTest, asked: Pooler, cluster: ScratchCluster) -> UnderTest:
+        """Return the server as it is reached through a pooler, started now."""
+        assert self._program is not None, "it was looked for before anything was made"
+        clients = self._experiment.clients_max()
+        self._pooler = PgBouncer(
+            *(cluster, self._program),
+            mode=asked.mode,
+            pool_size=asked.session_count,
+            clients=clients,
+        )
+        target = self._pooler.target.with_database(ready.target.database)
+        return replace(ready, target=target, direct=ready.target, pooler=self._pooler.admin)
+
+    def _end_pooler(self) -> None:
+        if self._pooler is not None:
+            self._pooler.close()
+            self._pooler = None
+
+    def _find_pooler(self) -> None:
+        """Find PgBouncer where a variant needs it. Raises: SpecError for what it cannot do."""
+        for variant in self._variants:
+            if variant.pooler is None:
+                continue
+            self._program = self._program or find_pgbouncer()
+            protocol = variant.protocol or self._experiment.workload.protocol
+            knows = self._program.knows_prepared_statements
+            if protocol == "prepared" and variant.pooler.mode != "session" and not knows:
+                raise SpecError(
+                    f"Variant {variant.name!r}: PgBouncer {self._program.version} does not know "
+                    f"prepared statements in {variant.pooler.mode} mode; 1.21 and newer do.",
+                    hint='protocol = "extended", pooler mode "session", or a newer PgBouncer',
+                )
 
     def _place_of(self, variant: Variant) -> _Place:
         asked = self._asked

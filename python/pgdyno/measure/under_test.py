@@ -41,7 +41,8 @@ class UnderTest:
     """A server that is ready to be measured.
 
     `observe` is where collectors connect: on a scratch server another database than the load's,
-    so that their own work is not in its statistics.
+    so that their own work is not in its statistics. `direct` leads to the load's database past the
+    pooler that `target` goes through; `pooler` is the console of one of ours.
     """
 
     target: Target
@@ -49,6 +50,8 @@ class UnderTest:
     cluster: ScratchCluster | None
     facts: ServerFacts
     verb: str
+    direct: Target | None = None
+    pooler: Target | None = None
 
     @property
     def is_scratch(self) -> bool:
@@ -57,7 +60,7 @@ class UnderTest:
 
     def control(self, run: str = "control") -> Connection:
         """Open a control connection to the load's database."""
-        return connect(self.target, verb=self.verb, run=run)
+        return connect(self.direct or self.target, verb=self.verb, run=run)
 
     def log_path(self) -> Path | None:
         """Return the server's log, where it can be read."""

@@ -205,11 +205,16 @@ class Experiment(Spec):
 
     def _refuse_what_needs_scratch(self) -> None:
         for variant in self.all_variants():
-            for field in ("version", "bin_dir", "data_dir", "wal_dir", "checksums", "path"):
+            for field in _SCRATCH_ONLY:
                 if getattr(variant, field) is not None:
                     raise ValueError(
                         f"variant {variant.name!r} changes {field}, which only a scratch server can"
                     )
+
+
+_SCRATCH_ONLY = (
+    *("version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment", "path", "pooler"),
+)
 
 
 def _combinations(design: FactorialDesign) -> list[tuple[Variant, ...]]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from pgdyno.spec.base import Spec
+from pgdyno.spec.pooler import Pooler
 from pgdyno.spec.workload import Protocol, Script
 
 
@@ -47,7 +48,8 @@ class Variant(Spec):
     """One of the things compared: only what it changes is given.
 
     `sql` is run once on the loaded data, before the first run (indexes, schema). `path` is how the
-    load connects to a scratch server. `checksums` and `wal_segment` are initdb's.
+    load connects to a scratch server, `pooler` what it connects through. `checksums` and
+    `wal_segment` are initdb's.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=60)]
@@ -62,6 +64,7 @@ class Variant(Spec):
     wal_segment: WalSegment | None = None
     dsn: str | None = None
     path: Literal["unix", "tcp"] | None = None
+    pooler: Pooler | None = None
     scripts: tuple[Script, ...] = ()
     clients: Annotated[int, Field(ge=1, le=100_000)] | None = None
     protocol: Protocol | None = None
@@ -89,6 +92,7 @@ _PLAIN = (
     "wal_segment",
     "dsn",
     "path",
+    "pooler",
     "clients",
     "protocol",
 )

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.conf_file import read_conf
+from pgdyno.spec.pooler import pooler_from
 from pgdyno.spec.script_files import read_text, script_named
 from pgdyno.spec.setting_rules import nearest
 from pgdyno.spec.variant import Variant
@@ -23,7 +24,7 @@ _PLACES = {
 }
 _PLAIN = ("version", "dsn", "path", "clients", "protocol", "checksums")
 _DATASET = ("scale", "fillfactor", "unlogged", "foreign_keys", "partitions", "partition_method")
-KEYS = (*_PLACES, *_PLAIN, *_DATASET, "sql", "script")
+KEYS = (*_PLACES, *_PLAIN, *_DATASET, "pooler", "sql", "script")
 # Cut at semicolons, but not inside quotes.
 _PARTS = re.compile(r"""((?:[^;'"]|'[^']*'|"[^"]*")*)(?:;|$)""")
 
@@ -65,6 +66,8 @@ def _take(part: str, fields: dict[str, Any], text: str) -> None:
         fields[key] = value
     elif plain in _DATASET:
         fields["dataset"][plain] = value
+    elif key == "pooler":
+        fields["pooler"] = pooler_from(value)
     elif key == "sql":
         fields["sql"] = read_text(Path(value[1:])) if value.startswith("@") else value
     elif key == "script":
