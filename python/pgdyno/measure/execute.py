@@ -21,7 +21,7 @@ from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.progress import Progress
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.measure.watching import RunWatch
-from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.observer import ObservedPooler, ObservedServer, Observer
 from pgdyno.observe.totals import Totals, read_totals, totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of
@@ -175,8 +175,20 @@ def _observer(
             is_local=facts.is_local,
             postmaster_pid=facts.postmaster_pid,
         ),
+        pooler=_observed_pooler(under_test, name),
         folders=folders,
         seed=stage.experiment.workload.seed,
+    )
+
+
+def _observed_pooler(under_test: UnderTest, name: str) -> ObservedPooler | None:
+    console = under_test.pooler
+    if console is None:
+        return None
+    return ObservedPooler(
+        connect=lambda: connect(console, verb="observe", run=name),
+        port=console.port,
+        is_local=True,
     )
 
 
