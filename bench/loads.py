@@ -39,7 +39,8 @@ _SLACK_S = 120.0
 class Measured:
     """One run of one program. `tps` counts no time for connecting; `cpu_ns` is all of it.
 
-    `steady_cpu_ratio` is the share of a core used while every client was connected.
+    `steady_cpu_ratio` is the share of a core used while every client was connected; `connect_s`
+    is how long it took to connect them all.
     """
 
     program: str
@@ -49,6 +50,7 @@ class Measured:
     wall_ns: int
     resident_bytes_max: int
     steady_cpu_ratio: float = 0.0
+    connect_s: float = 0.0
 
     @property
     def steady_cpu_ns_per_transaction(self) -> float:
@@ -89,14 +91,21 @@ def engine(load: Load) -> Measured:
         measure=MeasureDuration(duration_ns=int(load.seconds * SECOND_NS)),
     )
     measured, summary, ended = _run_engine(load.target, work, load.seconds)
-    span = summary.span("measure")
+    span, connecting = summary.span("measure"), summary.span("connect")
     assert span is not None, "the engine measured nothing"
+    assert connecting is not None, "the engine never connected"
     return replace(
         measured,
         transactions=summary.transactions_committed_all_phases,
         tps=summary.counts.completed / ((span.ended_ns - span.began_ns) / 1e9),
         steady_cpu_ratio=_steady_cpu_ratio(ended, load),
+        connect_s=(connecting.ended_ns - connecting.began_ns) / 1e9,
     )
+
+
+def limit(seconds: float) -> Measured:
+    """Return a run that did everything in so many seconds: what an absolute reach is held to."""
+    return Measured("limit", 1, 1 / seconds, 0, round(seconds * 1e9), 0, connect_s=seconds)
 
 
 def engine_init(target: Target, scale: int, jobs: int) -> Measured:

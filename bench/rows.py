@@ -53,6 +53,11 @@ def peak_memory(run: Measured) -> float:
     return float(run.resident_bytes_max)
 
 
+def connecting(run: Measured) -> float:
+    """Return how long all clients took to connect, s."""
+    return run.connect_s
+
+
 def duration(run: Measured) -> float:
     """Return how long the program ran, ns."""
     return float(run.wall_ns)
@@ -99,6 +104,13 @@ def many_connections(bench: Bench) -> Iterator[Contest]:
             # pgbench needs 107 MiB for these; 64 MiB is 0.6 of that.
             Question("resident memory", peak_memory, 64 / 107, "at most"),
         ),
+    )
+    short = Load(null.target, 8000, 1, bench.threads, rate_tps=2000)
+    yield Contest(
+        "8,000 connections opened, vs one second",
+        partial(loads.limit, 1.0),
+        partial(loads.engine, short),
+        (Question("", connecting, 1.0, "at most"),),
     )
 
 
