@@ -8,6 +8,7 @@
 
 pub mod app;
 pub mod arrivals;
+pub mod caret;
 pub mod client;
 pub mod clock;
 pub mod contract;

@@ -61,11 +61,17 @@ pub struct FailedTry<'a> {
 
 /// Sees the transactions of one thread.
 pub trait Observer: Send + Debug {
+    /// The load begins.
+    fn began(&mut self, at_ns: u64);
+
+    /// A command of a script was carried out; told only where each is timed.
+    fn command(&mut self, script: usize, command: usize, duration_ns: u64);
+
     /// A transaction completed, or failed and is not tried again.
     fn ended(&mut self, client: u32, script: usize, ended: &Ended);
 
-    /// An arrival came too late to keep its latency limit.
-    fn skipped(&mut self, client: u32);
+    /// An arrival came too late to keep its latency limit; `script` would have run.
+    fn skipped(&mut self, client: u32, script: usize);
 
     /// Decide what becomes of a transaction whose try failed.
     fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict;

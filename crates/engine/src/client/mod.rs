@@ -4,6 +4,7 @@
 //! timer fired. A `Client` is only an index: sockets, buffers and variables lie in the `Shard`,
 //! which is borrowed between two waits and never across one.
 
+mod check;
 mod judge;
 mod meta;
 mod prepare;

@@ -3,18 +3,16 @@
 use pgdyno_script::Value;
 use pgdyno_wire::{ServerError, encode, messages, values};
 
+use super::check::check;
 use super::{Client, Lost};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
 use crate::histogram::Histogram;
-use crate::plan::{PlannedScript, Refusal, Statement};
+use crate::plan::{PlannedScript, Refusal};
 
 /// Messages without work by which the round trip is known.
 const ROUND_TRIPS: usize = 20;
-
-/// Codes that a statement of the simple protocol may get only because its values are missing.
-const TYPELESS: [&str; 6] = ["42P18", "42P08", "42804", "42883", "42601", "42725"];
 
 /// What a client found out.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,50 +57,14 @@ async fn try_prepare(client: Client<'_>, is_first: bool) -> Result<Option<i64>, 
             continue;
         }
         if is_first || script.makes_objects {
-            for (index, statement) in script.statements.iter().enumerate() {
-                let number = plan.layout.statement_index(script_index, index);
-                check(client, script, statement, number).await?;
+            if let Some(refusal) = check(client, script_index).await? {
+                return Err(Fault::Refused(refusal));
             }
         } else if !script.statements.is_empty() {
             prepare_at_once(client, script_index, script).await?;
         }
     }
     Ok(scale)
-}
-
-/// Parse one statement; a refusal that the load would meet too stops the run.
-async fn check(
-    client: Client<'_>,
-    script: &PlannedScript,
-    statement: &Statement,
-    number: usize,
-) -> Result<(), Fault> {
-    let protocol = client.plan.work.protocol;
-    if protocol == Protocol::Simple && has_several_commands(&statement.text) {
-        return Ok(());
-    }
-    client
-        .exchange(false, |_, out, _| {
-            let is_named = protocol == Protocol::Prepared;
-            out.extend_from_slice(if is_named {
-                &statement.parse
-            } else {
-                &statement.parse_unnamed
-            });
-            encode::sync(out);
-            1
-        })
-        .await?;
-    client.state(|c| match c.reply.error.take() {
-        None => {
-            c.set_prepared(number);
-            Ok(())
-        }
-        Some(error) if stops_the_run(&error, script, statement, protocol) => {
-            Err(Fault::Refused(Box::new(refusal(&error, Some((script, statement))))))
-        }
-        Some(_) => Ok(()),
-    })
 }
 
 /// Parse all statements of a script with one message to the server.
@@ -125,43 +87,21 @@ async fn prepare_at_once(
             }
             Ok(())
         }
-        Some(error) => Err(Fault::Refused(Box::new(refusal(&error, None)))),
+        Some(error) => Err(Fault::Refused(Box::new(refusal(&error)))),
     })
 }
 
-fn stops_the_run(
-    error: &ServerError,
-    script: &PlannedScript,
-    statement: &Statement,
-    protocol: Protocol,
-) -> bool {
-    if script.makes_objects || !["28", "3D", "42"].contains(&error.sqlstate.class()) {
-        return false;
-    }
-    let is_typeless = protocol == Protocol::Simple && statement.parameter_count > 0;
-    !(is_typeless && TYPELESS.contains(&error.sqlstate.as_str()))
-}
-
-/// Several commands in one message are for the simple protocol only. A semicolon in a string looks
-/// like them; then the statement goes unchecked.
-fn has_several_commands(text: &str) -> bool {
-    text.trim_end().trim_end_matches(';').contains(';')
-}
-
-fn refusal(error: &ServerError, place: Option<(&PlannedScript, &Statement)>) -> Refusal {
-    let mut message = error.to_string();
-    let mut hint = error.hint.clone().unwrap_or_default();
-    if let Some((script, statement)) = place {
-        message = format!("{}, line {}: {message}", script.name, statement.line);
-    }
-    if error.sqlstate.as_str() == "42P01" && error.message.contains("pgbench_") {
-        hint = "the pgbench tables are missing in this database: load them with init".into();
-    }
+/// A refusal without a place in a script.
+fn refusal(error: &ServerError) -> Refusal {
+    let hint = match error.sqlstate.as_str() {
+        "42P01" if error.message.contains("pgbench_") => {
+            "the pgbench tables are missing in this database: load them with init".into()
+        }
+        _ => error.hint.clone().unwrap_or_default(),
+    };
     Refusal {
         sqlstate: Some(error.sqlstate.as_str().to_owned()),
-        script: place.map(|(script, _)| script.name.clone()),
-        line: place.map(|(_, statement)| statement.line),
-        ..Refusal::new(ErrorKind::Prepare, message, hint)
+        ..Refusal::new(ErrorKind::Prepare, error.to_string(), hint)
     }
 }
 
@@ -177,7 +117,7 @@ async fn scale(client: Client<'_>) -> Result<i64, Fault> {
         .await?;
     client.state(|c| {
         if let Some(error) = c.reply.error.take() {
-            return Err(Fault::Refused(Box::new(refusal(&error, None))));
+            return Err(Fault::Refused(Box::new(refusal(&error))));
         }
         let row = messages(&c.reply.captured).find(|message| message.tag == b'D');
         let count = row.and_then(|row| {

@@ -9,7 +9,8 @@ use super::{Client, Lost};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::plan::{PlannedScript, Statement};
-use crate::tally::FailureCode;
+use crate::recorder::Recorder;
+use crate::tally::{FailureCode, Owner};
 
 /// Why a try did not succeed.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ impl From<Lost> for Stopped {
 struct Pipeline {
     messages: Vec<u8>,
     sync_count: u32,
+    /// Those of the script, in order.
+    statements: Vec<usize>,
     /// Statements that are prepared when the pipeline has succeeded.
     newly_prepared: Vec<usize>,
 }
@@ -47,33 +50,29 @@ pub(super) async fn run(
     started_ns: u64,
 ) -> Result<u64, Stopped> {
     let planned = &client.plan.scripts[script_index];
+    let has_rules = client.plan.rules.is_some();
+    let times_commands = has_rules && client.plan.work.statement_latency;
     let mut position = 0;
     let mut pipeline: Option<Pipeline> = None;
     let mut ended_ns = started_ns;
     // A reading of the clock that is still good: nothing was waited for since.
     let mut fresh_ns = Some(started_ns);
     loop {
-        let step = client
-            .state(|c| {
-                let step = planned.script.step(&mut position, &mut c.variables, &mut c.random);
-                c.place = position.saturating_sub(usize::from(step.is_ok()));
-                step
-            })
-            .map_err(|error| not_evaluated(client, planned, position, &error))?;
+        let begins = times_commands.then(|| (position, now_ns()));
+        let step = next_step(client, planned, &mut position, times_commands)?;
         // The command of this step, for messages about it.
         let place = position.saturating_sub(1);
         match step {
-            Step::Sql(command) => {
-                if let Some(pipeline) = &mut pipeline {
-                    queue(client, script_index, command, pipeline)?;
-                    continue;
+            Step::Sql(command) => match &mut pipeline {
+                Some(pipeline) => queue(client, script_index, command, pipeline)?,
+                None => {
+                    ended_ns = statement(client, script_index, command, fresh_ns.take()).await?;
+                    if let Some(gset) = &command.gset {
+                        let assigned = client.state(|c| assign(c, gset));
+                        assigned.map_err(|error| not_assigned(client, planned, place, error))?;
+                    }
                 }
-                ended_ns = statement(client, script_index, command, fresh_ns.take()).await?;
-                if let Some(gset) = &command.gset {
-                    let assigned = client.state(|c| assign(c, gset));
-                    assigned.map_err(|error| not_assigned(client, planned, place, error))?;
-                }
-            }
+            },
             Step::Sleep { duration_ns } => ended_ns = client.sleep(duration_ns).await?,
             Step::Shell(command) => {
                 let done = client.state(|c| shell(c, command));
@@ -87,7 +86,8 @@ pub(super) async fn run(
                 pipeline.sync_count += 1;
             }
             Step::EndPipeline if pipeline.is_some() => {
-                ended_ns = flush(client, pipeline.take().expect("just seen")).await?;
+                let pipeline = pipeline.take().expect("just seen");
+                ended_ns = flush(client, script_index, pipeline).await?;
             }
             Step::StartPipeline | Step::SyncPipeline | Step::EndPipeline => {
                 return Err(Stopped::Failed(FailureCode::MetaCommand));
@@ -96,6 +96,9 @@ pub(super) async fn run(
             Step::Done => break,
         }
         fresh_ns = None;
+        if let Some((command, began_ns)) = begins {
+            tell_command(client, script_index, command, began_ns);
+        }
     }
     print_debug_lines(client, planned);
     let is_open = client.state(|c| {
@@ -106,6 +109,25 @@ pub(super) async fn run(
         return Err(Stopped::Failed(FailureCode::OpenBlock));
     }
     Ok(ended_ns)
+}
+
+/// Carry out the commands up to the next that needs more than evaluation, or only one command.
+#[inline]
+fn next_step<'p>(
+    client: Client<'p>,
+    planned: &'p PlannedScript,
+    position: &mut usize,
+    only_one: bool,
+) -> Result<Step<'p>, Stopped> {
+    let step = client.state(|c| {
+        let step = match only_one {
+            false => planned.script.step(position, &mut c.variables, &mut c.random),
+            true => planned.script.step_command(position, &mut c.variables, &mut c.random),
+        };
+        c.place = position.saturating_sub(usize::from(step.is_ok()));
+        step
+    });
+    step.map_err(|error| not_evaluated(client, planned, *position, &error))
 }
 
 /// Send one statement and wait for its result.
@@ -146,13 +168,19 @@ async fn statement(
         return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
     }
     if is_timed {
-        let owner = match state.current {
-            Some(current) if shard.recorder.layout.is_open_loop() => current.owner,
-            _ => shard.recorder.owner(),
-        };
+        let owner = owner_of(state, &shard.recorder);
         shard.recorder.statement(owner, script_index, command.statement, ended_ns - sent_ns);
     }
     Ok(ended_ns)
+}
+
+/// The phase that what ends now belongs to.
+#[inline]
+fn owner_of(client: &ClientState, recorder: &Recorder) -> Owner {
+    match client.current {
+        Some(current) if recorder.layout.is_open_loop() => current.owner,
+        _ => recorder.owner(),
+    }
 }
 
 /// Write Parse if it is needed, Bind, Describe and Execute.
@@ -194,6 +222,7 @@ fn queue(
     }
     let number = plan.layout.statement_index(script_index, command.statement);
     let protocol = plan.work.protocol;
+    pipeline.statements.push(command.statement);
     let shard = &mut *client.shard();
     let state = &mut shard.clients.states[client.index as usize];
     let (out, scratch) = (&mut pipeline.messages, &mut shard.scratch);
@@ -213,25 +242,48 @@ fn queue(
 }
 
 /// Send the pipeline and wait for all of it.
-async fn flush(client: Client<'_>, pipeline: Pipeline) -> Result<u64, Stopped> {
+///
+/// Each of its statements is timed from this sending to the arrival of its own result: those that
+/// come later have waited for those before them.
+async fn flush(
+    client: Client<'_>,
+    script_index: usize,
+    pipeline: Pipeline,
+) -> Result<u64, Stopped> {
     if client.shard().is_cancelling {
         return Err(Stopped::Cancelled);
     }
+    let is_timed = client.plan.work.statement_latency;
+    let sent_ns = now_ns();
     let ended_ns = client
         .exchange(false, |c, out, _| {
             c.may_commit = true;
+            c.results_ns = is_timed.then(Vec::new);
             out.extend_from_slice(&pipeline.messages);
             encode::sync(out);
             pipeline.sync_count + 1
         })
         .await?;
-    client.state(|c| {
-        if let Some(error) = &c.reply.error {
-            return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
-        }
-        pipeline.newly_prepared.iter().for_each(|&number| c.set_prepared(number));
-        Ok(ended_ns)
-    })
+    let shard = &mut *client.shard();
+    let state = &mut shard.clients.states[client.index as usize];
+    let results_ns = state.results_ns.take().unwrap_or_default();
+    if let Some(error) = &state.reply.error {
+        return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
+    }
+    pipeline.newly_prepared.iter().for_each(|&number| state.set_prepared(number));
+    let owner = owner_of(state, &shard.recorder);
+    for (&statement, result_ns) in pipeline.statements.iter().zip(results_ns) {
+        let duration_ns = result_ns.saturating_sub(sent_ns);
+        shard.recorder.statement(owner, script_index, statement, duration_ns);
+    }
+    Ok(ended_ns)
+}
+
+#[cold]
+fn tell_command(client: Client<'_>, script: usize, command: usize, began_ns: u64) {
+    if let Some(observer) = &mut client.shard().observer {
+        observer.command(script, command, now_ns() - began_ns);
+    }
 }
 
 fn print_debug_lines(client: Client<'_>, script: &PlannedScript) {

@@ -64,6 +64,8 @@ pub struct ClientState {
     pub ready_wanted: u32,
     /// When the last reply was complete.
     pub replied_ns: u64,
+    /// When the result of each statement of a pipeline came; none where it is not asked for.
+    pub results_ns: Option<Vec<u64>>,
     /// When a sleeping transaction goes on.
     pub sleeps_until_ns: u64,
     /// Statements prepared on this connection, one bit each.
@@ -101,6 +103,7 @@ impl ClientState {
             reply: Reply::default(),
             ready_wanted: 0,
             replied_ns: 0,
+            results_ns: None,
             sleeps_until_ns: NEVER_NS,
             prepared: Vec::new(),
             may_commit: false,
@@ -162,6 +165,7 @@ impl ClientState {
         self.tls = None;
         self.scanner = ReplyScanner::default();
         self.prepared.clear();
+        self.results_ns = None;
         self.reply.status = TransactionStatus::Idle;
     }
 }
@@ -249,7 +253,11 @@ impl Clients {
     pub fn on_plain(&mut self, token: u32, mut bytes: &[u8], at_ns: u64) {
         let client = &mut self.states[token as usize];
         if client.ready_wanted > 0 {
-            match client.scanner.feed(&mut bytes, client.ready_wanted, &mut client.reply) {
+            let fed = client.scanner.feed(&mut bytes, client.ready_wanted, &mut client.reply);
+            if let Some(results_ns) = &mut client.results_ns {
+                results_ns.resize(client.reply.command_count as usize, at_ns);
+            }
+            match fed {
                 Ok(true) => {
                     client.ready_wanted = 0;
                     client.replied_ns = at_ns;

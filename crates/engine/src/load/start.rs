@@ -175,6 +175,8 @@ fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> 
     let schedule = Schedule::new(open.process, &open.steps, thread, count, random);
     let measured_limit = match plan.work.measure {
         Measure::DurationNs(_) => None,
+        // The clients count themselves.
+        Measure::TransactionsPerClient(_) if plan.rules.is_some() => None,
         Measure::TransactionsPerClient(per_client) => {
             let clients = client_ids(plan, thread).len();
             Some(per_client.saturating_mul(clients as u64))

@@ -56,6 +56,7 @@ pub(super) struct Log<W: Write = File> {
     form: Form,
     sample: Prng,
     interval: Stats,
+    /// The largest number before the load.
     interval_began_us: u64,
 }
 
@@ -66,7 +67,6 @@ impl Log {
         thread: u32,
         form: Form,
         sample: Prng,
-        now_us: u64,
     ) -> Result<Log, Fault> {
         let path = path(prefix, thread);
         let file = File::create(&path).map_err(|error| {
@@ -74,7 +74,7 @@ impl Log {
             let reason = said.split(" (os error").next().unwrap_or_default();
             fault(format!("could not open logfile \"{}\": {reason}", path.display()))
         })?;
-        Ok(Log::new(file, form, sample, now_us))
+        Ok(Log::new(file, form, sample))
     }
 }
 
@@ -89,9 +89,14 @@ fn path(prefix: Option<&Path>, thread: u32) -> PathBuf {
 }
 
 impl<W: Write> Log<W> {
-    fn new(out: W, form: Form, sample: Prng, now_us: u64) -> Log<W> {
+    fn new(out: W, form: Form, sample: Prng) -> Log<W> {
         let out = BufWriter::with_capacity(1 << 16, out);
-        Log { out, form, sample, interval: Stats::default(), interval_began_us: now_us }
+        Log { out, form, sample, interval: Stats::default(), interval_began_us: u64::MAX }
+    }
+
+    /// The load begins: the first interval is that of the whole second, as in pgbench.
+    pub(super) fn begin(&mut self, now_us: u64) {
+        self.interval_began_us = now_us / 1_000_000 * 1_000_000;
     }
 
     /// Note a transaction.
@@ -148,7 +153,7 @@ impl<W: Write> Log<W> {
 
     fn close_intervals(&mut self, now_us: u64) -> std::io::Result<()> {
         let length_us = self.form.aggregate_s * 1_000_000;
-        while length_us > 0 && self.interval_began_us + length_us <= now_us {
+        while length_us > 0 && self.interval_began_us.saturating_add(length_us) <= now_us {
             self.interval_line()?;
             self.interval = Stats::default();
             self.interval_began_us += length_us;
@@ -195,7 +200,8 @@ mod tests {
     }
 
     fn written(form: Form, entries: &[Entry], end_us: u64) -> String {
-        let mut log = Log::new(Vec::new(), form, Prng::from_seed(1), 0);
+        let mut log = Log::new(Vec::new(), form, Prng::from_seed(1));
+        log.begin(900_000);
         entries.iter().for_each(|entry| log.add(entry));
         log.finish(end_us);
         String::from_utf8(log.out.into_inner().expect("a vector")).expect("ASCII")

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use super::options::Options;
 use super::stats::{Counted, SimpleStats, Stats};
 use crate::contract::job::Protocol;
-use crate::contract::record::{Distribution, Measured};
 
 /// How `pgbench_accounts` is partitioned: word and number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +18,8 @@ pub(super) struct Partitioning {
 pub(super) struct ScriptLines {
     pub name: String,
     pub weight: u32,
-    /// First line of each command; of an SQL command also its number among those of the script.
-    pub commands: Vec<(String, Option<u32>)>,
+    /// First line of each command.
+    pub commands: Vec<String>,
 }
 
 /// Everything the report is made of.
@@ -36,7 +35,6 @@ pub(super) struct Outcome {
     pub connect_ns: u64,
     /// With `-C`, of all connections.
     pub reconnect_sum_ns: u64,
-    pub statements: Vec<Distribution>,
 }
 
 /// The report.
@@ -210,7 +208,7 @@ fn one_script(
     moments(" - latency", &stats.latency, out)
 }
 
-/// `-r`. The time of `\set` is not measured here: its column is 0.
+/// `-r`.
 fn commands(
     options: &Options,
     outcome: &Outcome,
@@ -221,13 +219,8 @@ fn commands(
     let what = if options.max_tries == 1 { " and failures" } else { ", failures and retries" };
     writeln!(out, "{bullet}statement latencies in milliseconds{what}:")?;
     let counts = &outcome.counted.commands[index];
-    for ((line, statement), counts) in outcome.scripts[index].commands.iter().zip(counts) {
-        let is_it = |d: &&Distribution| {
-            let is_of_script = d.script == Some(index as u32);
-            d.measured == Measured::Statement && is_of_script && d.statement == *statement
-        };
-        let found = statement.and_then(|_| outcome.statements.iter().find(is_it));
-        let mean_ms = found.map_or(0.0, |d| d.sum_ns as f64 / 1e6 / d.count.max(1) as f64);
+    for (line, counts) in outcome.scripts[index].commands.iter().zip(counts) {
+        let mean_ms = counts.sum_ns as f64 / 1e6 / counts.count.max(1) as f64;
         write!(out, "   {mean_ms:11.3}  {:10} ", counts.failures)?;
         if options.max_tries != 1 {
             write!(out, "{:10} ", counts.retries)?;

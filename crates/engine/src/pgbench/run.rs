@@ -168,10 +168,9 @@ impl Loading {
         let ranges = clients_of_threads(options.clients as usize, options.threads as usize);
         let mut observers: Vec<Option<Box<dyn Observer>>> = Vec::new();
         for ((thread, counts), clients) in (0..options.threads).zip(&counts).zip(ranges) {
-            let now_us = clock.unix_ns / 1_000;
             let sample = streams.threads[thread as usize].sample;
             let prefix = options.log_prefix.as_deref();
-            let open = || Log::open(prefix, thread, Form::of(options), sample, now_us);
+            let open = || Log::open(prefix, thread, Form::of(options), sample);
             observers.push(Some(Box::new(Witness {
                 facts: Facts { thread, first_client: clients.start as u32, ..facts.clone() },
                 counts: counts.clone(),
@@ -284,7 +283,6 @@ impl Heard {
             duration_ns: duration_ns.max(1),
             connect_ns: self.connect.map_or(0, |span| span.ended_ns - span.began_ns),
             reconnect_sum_ns: connects.map_or(0, |d| d.sum_ns),
-            statements: self.distributions,
         }
     }
 }
@@ -342,12 +340,7 @@ fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
 
 fn script_lines(plan: &Plan) -> Vec<ScriptLines> {
     let lines = |(script, &weight): (&crate::plan::PlannedScript, &u32)| {
-        let mut statements = 0..;
-        let commands = script.script.commands.iter().map(|command| {
-            let is_sql = matches!(command, pgdyno_script::Command::Sql(_));
-            let number = is_sql.then(|| statements.next()).flatten();
-            (command.first_line().to_owned(), number)
-        });
+        let commands = script.script.commands.iter().map(|c| c.first_line().to_owned());
         ScriptLines { name: script.name.clone(), weight, commands: commands.collect() }
     };
     plan.scripts.iter().zip(&plan.weights).map(lines).collect()

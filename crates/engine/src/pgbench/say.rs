@@ -2,6 +2,7 @@
 
 use pgdyno_wire::{HandshakeError, ServerError};
 
+use crate::caret::caret;
 use crate::contract::job::HostPort;
 use crate::session::SessionError;
 
@@ -76,7 +77,7 @@ pub(super) fn warning(message: impl AsRef<str>) {
 pub(super) fn server_error(error: &ServerError, sql: &str) -> String {
     let mut text = format!("{}:  {}", error.severity, error.message);
     if let Some(position) = error.position {
-        text.push_str(&place(sql, position as usize));
+        text.push_str(&format!("\n{}", caret(sql, position as usize)));
     }
     if let Some(detail) = &error.detail {
         text.push_str(&format!("\nDETAIL:  {detail}"));
@@ -85,18 +86,6 @@ pub(super) fn server_error(error: &ServerError, sql: &str) -> String {
         text.push_str(&format!("\nHINT:  {hint}"));
     }
     text
-}
-
-/// `LINE n: ...` with a caret below the character at `position`, counted from 1.
-///
-/// Limits: libpq cuts lines that are too long for a terminal; this does not.
-fn place(sql: &str, position: usize) -> String {
-    let before: String = sql.chars().take(position.saturating_sub(1)).collect();
-    let number = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
-    let line = sql.split('\n').nth(number - 1).unwrap_or_default();
-    let head = format!("LINE {number}: ");
-    format!("\n{head}{line}\n{}^", " ".repeat(head.len() + column))
 }
 
 /// What libpq says of a session that failed.
@@ -145,15 +134,5 @@ pub(super) fn connect_error(error: &SessionError, host: &HostPort) -> String {
                 host.host, host.port
             )
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_place_of_an_error_is_shown_below_its_line() {
-        assert_eq!(place("select 1,\n  nope", 13), "\nLINE 2:   nope\n          ^");
     }
 }

@@ -113,9 +113,12 @@ impl Stats {
     }
 }
 
-/// Failures and retries of one command of a script.
+/// What `-r` tells of one command of a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CommandCounts {
+    /// How often it was carried out, and how long that took together.
+    pub count: u64,
+    pub sum_ns: u64,
     pub failures: u64,
     pub retries: u64,
 }
@@ -150,6 +153,8 @@ impl Counted {
         self.scripts.iter_mut().zip(&other.scripts).for_each(|(mine, theirs)| mine.merge(theirs));
         let theirs = other.commands.iter().flatten();
         for (mine, theirs) in self.commands.iter_mut().flatten().zip(theirs) {
+            mine.count += theirs.count;
+            mine.sum_ns += theirs.sum_ns;
             mine.failures += theirs.failures;
             mine.retries += theirs.retries;
         }

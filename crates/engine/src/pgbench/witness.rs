@@ -76,7 +76,7 @@ impl Witness {
     fn note(
         &mut self,
         client: u32,
-        script: Option<usize>,
+        script: usize,
         conclusion: Conclusion,
         retries: u64,
         ended_ns: u64,
@@ -84,9 +84,7 @@ impl Witness {
         {
             let mut counts = locked(&self.counts);
             counts.total.add(conclusion, retries);
-            if let Some(stats) = script.and_then(|script| counts.scripts.get_mut(script)) {
-                stats.add(conclusion, retries);
-            }
+            counts.scripts[script].add(conclusion, retries);
             counts.last_ns = counts.last_ns.max(ended_ns);
             if let Conclusion::Completed { latency_us, .. } = conclusion {
                 counts.latency.record((latency_us * 1e3) as u64);
@@ -100,7 +98,6 @@ impl Witness {
         let unix_us = self.facts.clock.unix_ns(ended_ns) / 1_000;
         let client = self.client_id(client);
         if let Some(log) = &mut self.log {
-            let script = script.unwrap_or(0);
             log.add(&Entry { client, number, script, result: conclusion, retries, unix_us });
         }
     }
@@ -211,6 +208,21 @@ impl Witness {
 }
 
 impl Observer for Witness {
+    fn began(&mut self, at_ns: u64) {
+        let unix_us = self.facts.clock.unix_ns(at_ns) / 1_000;
+        if let Some(log) = &mut self.log {
+            log.begin(unix_us);
+        }
+    }
+
+    fn command(&mut self, script: usize, command: usize, duration_ns: u64) {
+        let mut counts = locked(&self.counts);
+        if let Some(counts) = counts.commands[script].get_mut(command) {
+            counts.count += 1;
+            counts.sum_ns += duration_ns;
+        }
+    }
+
     fn ended(&mut self, client: u32, script: usize, ended: &Ended) {
         let us = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e3;
         let conclusion = match ended.outcome {
@@ -223,11 +235,11 @@ impl Observer for Witness {
             }
             Outcome::Failed(_) => Conclusion::Failed(FailureKind::Serialization),
         };
-        self.note(client, Some(script), conclusion, u64::from(ended.retries), ended.ended_ns);
+        self.note(client, script, conclusion, u64::from(ended.retries), ended.ended_ns);
     }
 
-    fn skipped(&mut self, client: u32) {
-        self.note(client, None, Conclusion::Skipped, 0, now_ns());
+    fn skipped(&mut self, client: u32, script: usize) {
+        self.note(client, script, Conclusion::Skipped, 0, now_ns());
     }
 
     fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict {

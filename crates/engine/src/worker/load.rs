@@ -1,6 +1,6 @@
 //! Transactions begin and end.
 
-use super::{Stage, Task, TaskEnd, Worker};
+use super::{Free, Stage, Task, TaskEnd, Worker};
 use crate::client::{Client, Current, End};
 use crate::clock::now_ns;
 use crate::contract::job::Measure;
@@ -28,10 +28,29 @@ where
         let free_ns = now_ns();
         if self.arrivals.is_none() {
             self.start_closed(index, free_ns);
-        } else if let Some(scheduled_ns) = self.take_due(index, free_ns) {
-            self.start_transaction(index, scheduled_ns, free_ns);
-        } else {
-            self.free.push_back((index, free_ns));
+        } else if self.has_transactions_left(index) {
+            // By pgbench's rules a client knows its script while it waits for its turn.
+            let script = self.choose_script();
+            if let Some(scheduled_ns) = self.take_due(index, script, free_ns, true) {
+                self.start_transaction(index, script, scheduled_ns, free_ns);
+            } else if self.has_transactions_left(index) {
+                self.free.push_back(Free { index, script, since_ns: free_ns });
+            }
+        }
+    }
+
+    /// Open loop: by pgbench's rules a number of transactions is that of each client; else the
+    /// arrivals know when there are no more.
+    fn has_transactions_left(&self, index: u32) -> bool {
+        self.plan.rules.is_none()
+            || self.shard.borrow().clients.states[index as usize].transactions_left > 0
+    }
+
+    fn count_off(&mut self, index: u32) {
+        let client = &mut self.shard.borrow_mut().clients.states[index as usize];
+        client.transactions_left -= 1;
+        if client.transactions_left == 0 {
+            self.clients_left -= 1;
         }
     }
 
@@ -42,38 +61,53 @@ where
             return;
         }
         if now_ns >= self.timeline.measure_ns {
-            let shard = &mut *self.shard.borrow_mut();
-            let client = &mut shard.clients.states[index as usize];
-            if client.transactions_left == 0 {
+            if self.shard.borrow().clients.states[index as usize].transactions_left == 0 {
                 return;
             }
-            client.transactions_left -= 1;
-            if client.transactions_left == 0 {
-                self.clients_left -= 1;
-            }
+            self.count_off(index);
         }
-        self.start_transaction(index, now_ns, now_ns);
+        let script = self.choose_script();
+        self.start_transaction(index, script, now_ns, now_ns);
     }
 
     /// Open loop: the oldest arrival that is due; what came too late to keep its limit is skipped.
+    ///
+    /// Args: `is_just_free`, the client was not yet waiting. By pgbench's rules a client that waits
+    /// has the arrival already, and cannot be too late for it.
     #[inline]
-    fn take_due(&mut self, index: u32, now_ns: u64) -> Option<u64> {
-        let arrivals = self.arrivals.as_mut()?;
+    fn take_due(
+        &mut self,
+        index: u32,
+        script: usize,
+        now_ns: u64,
+        is_just_free: bool,
+    ) -> Option<u64> {
+        let has_rules = self.plan.rules.is_some();
         loop {
+            let arrivals = self.arrivals.as_mut()?;
             let scheduled_ns = arrivals.next_ns(self.timeline.drain_ns);
             if scheduled_ns > now_ns {
                 return None;
             }
             arrivals.take();
             let limit_ns = arrivals.latency_limit_ns.unwrap_or(u64::MAX);
-            if now_ns - scheduled_ns <= limit_ns {
+            let may_skip = is_just_free || !has_rules;
+            if now_ns - scheduled_ns <= limit_ns || !may_skip {
                 return Some(scheduled_ns);
             }
             let owner = owner_at(&self.timeline, scheduled_ns);
-            let shard = &mut *self.shard.borrow_mut();
-            shard.recorder.skipped(owner);
-            if let Some(observer) = &mut shard.observer {
-                observer.skipped(index);
+            {
+                let shard = &mut *self.shard.borrow_mut();
+                shard.recorder.skipped(owner);
+                if let Some(observer) = &mut shard.observer {
+                    observer.skipped(index, script);
+                }
+            }
+            if has_rules {
+                self.count_off(index);
+                if !self.has_transactions_left(index) {
+                    return None;
+                }
             }
         }
     }
@@ -84,25 +118,28 @@ where
         if !is_loading || self.stage == Stage::Drain && !self.drains_backlog() {
             return;
         }
-        while let Some(&(index, free_ns)) = self.free.front() {
+        while let Some(&Free { index, script, since_ns }) = self.free.front() {
             if !self.shard.borrow().clients.states[index as usize].is_up() {
                 // It comes back when it is connected again.
                 self.free.pop_front();
                 continue;
             }
             let started_ns = now_ns();
-            let Some(scheduled_ns) = self.take_due(index, started_ns) else { break };
+            let due = self.take_due(index, script, started_ns, false);
+            let Some(scheduled_ns) = due else { break };
             self.free.pop_front();
-            if free_ns <= scheduled_ns {
+            if since_ns <= scheduled_ns {
                 self.facts.timer_lag.record(started_ns - scheduled_ns);
             }
-            self.start_transaction(index, scheduled_ns, started_ns);
+            self.start_transaction(index, script, scheduled_ns, started_ns);
         }
     }
 
     #[inline]
-    fn start_transaction(&mut self, index: u32, scheduled_ns: u64, started_ns: u64) {
-        let script = self.choose_script();
+    fn start_transaction(&mut self, index: u32, script: usize, scheduled_ns: u64, started_ns: u64) {
+        if self.arrivals.is_some() && self.plan.rules.is_some() {
+            self.count_off(index);
+        }
         {
             let shard = &mut *self.shard.borrow_mut();
             let owner = owner_at(&self.timeline, scheduled_ns);
@@ -158,7 +195,7 @@ where
     /// The client starts nothing any more.
     pub(super) fn abort_client(&mut self, index: u32) {
         let has_work = self.shard.borrow().clients.states[index as usize].transactions_left > 0;
-        if has_work && self.arrivals.is_none() {
+        if has_work {
             self.clients_left -= 1;
         }
         self.disconnect(index);
@@ -209,8 +246,8 @@ where
     fn is_bounded_work_done(&self) -> bool {
         match (&self.plan.work.measure, &self.arrivals) {
             (Measure::DurationNs(_), _) => false,
-            (Measure::TransactionsPerClient(_), None) => self.clients_left == 0,
-            (Measure::TransactionsPerClient(_), Some(arrivals)) => arrivals.is_exhausted(),
+            (_, Some(arrivals)) if self.plan.rules.is_none() => arrivals.is_exhausted(),
+            (Measure::TransactionsPerClient(_), _) => self.clients_left == 0,
         }
     }
 

@@ -72,6 +72,15 @@ enum Task {
     Transaction { script: usize, started_ns: u64 },
 }
 
+/// A client that waits for an arrival.
+#[derive(Clone, Copy, Debug)]
+struct Free {
+    index: u32,
+    /// What it will run.
+    script: usize,
+    since_ns: u64,
+}
+
 enum TaskEnd {
     Prepared(Prepared),
     RoundTrips(Histogram),
@@ -174,8 +183,8 @@ struct Worker<'s, F, M> {
     connector: Connector,
     choose: Prng,
     arrivals: Option<OpenArrivals>,
-    /// Open loop: clients without a transaction, and since when.
-    free: VecDeque<(u32, u64)>,
+    /// Open loop: clients without a transaction, those that have waited longest first.
+    free: VecDeque<Free>,
     in_flight: u64,
     /// Clients that have transactions to start, of a number that bounds them.
     clients_left: usize,

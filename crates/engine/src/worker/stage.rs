@@ -42,6 +42,9 @@ where
         }
         if self.stage < Stage::Load && now_ns >= timeline.warm_ns {
             self.stage = Stage::Load;
+            if let Some(observer) = &mut self.shard.borrow_mut().observer {
+                observer.began(timeline.warm_ns);
+            }
             for index in 0..self.slots.len() as u32 {
                 if self.slots[index as usize].is_empty() {
                     self.client_is_free(index);

@@ -1,0 +1,164 @@
+//! Is each statement one the server understands? Asked before the load, statement by statement.
+
+use pgdyno_script::{ClientVariables, Command, MetaAction, Prng, SqlCommand, VariableSlot};
+use pgdyno_wire::{ServerError, encode};
+
+use super::{Client, Lost};
+use crate::caret::{caret, line_number};
+use crate::contract::job::Protocol;
+use crate::contract::record::ErrorKind;
+use crate::plan::{Plan, PlannedScript, Refusal, Statement};
+
+/// Codes that a statement may get only because the types of its values are not known.
+const TYPELESS: [&str; 6] = ["42P18", "42P08", "42804", "42883", "42601", "42725"];
+
+/// What the server is asked about.
+struct Question {
+    sql: String,
+    /// Names without a value, which the server sees as they are written.
+    undefined: Vec<String>,
+    /// Values stand as parameters, because they are not known yet.
+    is_typeless: bool,
+}
+
+/// Parse every statement of a script; the first refusal that the load would meet too stops the run.
+pub(super) async fn check(
+    client: Client<'_>,
+    script_index: usize,
+) -> Result<Option<Box<Refusal>>, Lost> {
+    let plan = client.plan;
+    let script = &plan.scripts[script_index];
+    let values = client.state(|c| values(&c.variables, c.random, script));
+    for (command, statement) in script.script.sql_commands().zip(&script.statements) {
+        let question = match plan.work.protocol {
+            Protocol::Simple => simple(plan, command, &values),
+            _ => Question {
+                sql: command.parameterized.to_string(),
+                undefined: Vec::new(),
+                is_typeless: false,
+            },
+        };
+        if plan.work.protocol == Protocol::Simple && has_several_commands(&question.sql) {
+            continue;
+        }
+        let is_named = plan.work.protocol == Protocol::Prepared;
+        client
+            .exchange(false, |_, out, _| {
+                match is_named {
+                    true => out.extend_from_slice(&statement.parse),
+                    false => encode::parse(out, "", &question.sql),
+                }
+                encode::sync(out);
+                1
+            })
+            .await?;
+        let number = plan.layout.statement_index(script_index, command.statement);
+        let error = client.state(|c| match c.reply.error.take() {
+            None => {
+                c.set_prepared(number);
+                None
+            }
+            error => error,
+        });
+        if let Some(error) = error.filter(|error| stops_the_run(error, script, &question)) {
+            return Ok(Some(Box::new(refusal(&error, script, statement, &question))));
+        }
+    }
+    Ok(None)
+}
+
+/// What the variables are after the script's own assignments, whichever branch they are in.
+fn values(variables: &ClientVariables, random: Prng, script: &PlannedScript) -> ClientVariables {
+    let (mut values, mut random) = (variables.clone(), random);
+    for (index, command) in script.script.commands.iter().enumerate() {
+        if let Command::Meta(meta) = command
+            && let MetaAction::Set(slot, expression) = &meta.action
+            && let Ok(value) = expression.evaluate(&mut values, &mut random, index)
+        {
+            values.set(*slot, value);
+        }
+    }
+    values
+}
+
+/// The text with its values as the load will send it, or with parameters where that is not known.
+fn simple(plan: &Plan, command: &SqlCommand, values: &ClientVariables) -> Question {
+    let undefined = command.parameters.iter().filter(|slot| !values.is_defined(**slot));
+    let undefined: Vec<VariableSlot> = undefined.copied().collect();
+    if undefined.iter().any(|slot| comes_later(plan, *slot)) {
+        let sql = command.parameterized.to_string();
+        return Question { sql, undefined: Vec::new(), is_typeless: true };
+    }
+    let mut sql = Vec::new();
+    command.render_simple(values, &mut sql);
+    Question {
+        sql: String::from_utf8_lossy(&sql).into_owned(),
+        undefined: undefined.iter().map(|slot| plan.variables.name(*slot).to_owned()).collect(),
+        is_typeless: false,
+    }
+}
+
+/// True when a command of some script may give the variable its value.
+fn comes_later(plan: &Plan, slot: VariableSlot) -> bool {
+    let mut commands = plan.scripts.iter().flat_map(|script| &script.script.commands);
+    commands.any(|command| match command {
+        Command::Sql(sql) => {
+            let name = plan.variables.name(slot);
+            sql.gset.as_ref().is_some_and(|gset| name.starts_with(&*gset.prefix))
+        }
+        Command::Meta(meta) => match &meta.action {
+            MetaAction::Set(set, _) => *set == slot,
+            MetaAction::Shell(shell) => shell.assigns == Some(slot),
+            _ => false,
+        },
+    })
+}
+
+/// Several commands in one message are for the simple protocol only. A semicolon in a string looks
+/// like them; then the statement goes unchecked.
+fn has_several_commands(text: &str) -> bool {
+    text.trim_end().trim_end_matches(';').contains(';')
+}
+
+fn stops_the_run(error: &ServerError, script: &PlannedScript, question: &Question) -> bool {
+    if script.makes_objects || !["28", "3D", "42"].contains(&error.sqlstate.class()) {
+        return false;
+    }
+    !(question.is_typeless && TYPELESS.contains(&error.sqlstate.as_str()))
+}
+
+fn refusal(
+    error: &ServerError,
+    script: &PlannedScript,
+    statement: &Statement,
+    question: &Question,
+) -> Refusal {
+    let position = error.position.map_or(1, |position| position as usize);
+    let line = statement.line + line_number(&question.sql, position) as u32 - 1;
+    let mut message = format!("{}, line {line}: {error}", script.name);
+    if error.position.is_some() {
+        message.push_str(&format!("\n{}", caret(&question.sql, position)));
+    }
+    Refusal {
+        sqlstate: Some(error.sqlstate.as_str().to_owned()),
+        script: Some(script.name.clone()),
+        line: Some(line),
+        ..Refusal::new(ErrorKind::Prepare, message, hint(error, question))
+    }
+}
+
+/// The next step.
+fn hint(error: &ServerError, question: &Question) -> String {
+    if let Some(name) = question.undefined.first() {
+        return format!("variable {name} has no value: \\set it, or give -D {name}=VALUE");
+    }
+    match (error.sqlstate.as_str(), &error.hint) {
+        ("42P01", _) if error.message.contains("pgbench_") => {
+            "the pgbench tables are missing in this database: load them with init".into()
+        }
+        (_, Some(hint)) => hint.clone(),
+        ("42P01", _) => "create the table first, or set search_path in the connection".into(),
+        ("42501", _) => "grant the right to the user of the load".into(),
+        _ => "correct the statement; the server does not take it as it is".into(),
+    }
+}
