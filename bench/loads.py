@@ -187,10 +187,11 @@ def pgbench_init(binaries: Binaries, target: Target, scale: int) -> Measured:
     return Measured("pgbench -i", 0, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
 
 
-def bare_loop(socket: Path, clients: int, seconds: float) -> Measured:
-    """Run the bare loop on a server's socket."""
+def bare_loop(socket: Path, clients: int, seconds: float, rate_tps: float = 0) -> Measured:
+    """Run the bare loop on a server's socket, closed or with Poisson arrivals at a rate."""
     program = program_path("pgdyno-bare-loop")
     argv: list[str | Path] = [program, socket, str(clients), f"{seconds:.0f}"]
+    argv += [f"{rate_tps:.0f}"] if rate_tps else []
     ended = processes.run(argv, timeout_s=seconds + _SLACK_S)
     said = json.loads(ended.stdout)
     return Measured(
@@ -200,6 +201,7 @@ def bare_loop(socket: Path, clients: int, seconds: float) -> Measured:
         ended.cpu_ns,
         ended.wall_ns,
         ended.resident_bytes_max,
+        said["cpu_ns"] / said["wall_ns"],
     )
 
 

@@ -94,7 +94,8 @@ def bare_loop(bench: Bench) -> Iterator[Contest]:
 def many_connections(bench: Bench) -> Iterator[Contest]:
     """8,000 connections that share 2,000 transactions a second, against pgbench."""
     null = bench.stack.enter_context(NullServer())
-    load = Load(null.target, 8000, 2 * bench.seconds, bench.threads, rate_tps=2000)
+    # One thread each, as pgbench takes by itself.
+    load = Load(null.target, 8000, 2 * bench.seconds, 1, rate_tps=2000)
     yield Contest(
         "8,000 connections, 2,000 tx/s",
         partial(loads.pgbench, bench.server.binaries, load),
@@ -104,6 +105,12 @@ def many_connections(bench: Bench) -> Iterator[Contest]:
             # pgbench needs 107 MiB for these; 64 MiB is 0.6 of that.
             Question("resident memory", peak_memory, 64 / 107, "at most"),
         ),
+    )
+    yield Contest(
+        "8,000 connections, 2,000 tx/s, vs bare loop",
+        partial(loads.bare_loop, null.socket, 8000, 2 * bench.seconds, 2000),
+        partial(loads.engine, load),
+        (Question("client CPU per transaction", steady_cpu_per_transaction, 1.25, "at most"),),
     )
     short = Load(null.target, 8000, 1, bench.threads, rate_tps=2000)
     yield Contest(

@@ -41,6 +41,15 @@ def test_pgbench_and_the_bare_loop_agree_with_the_server_about_what_they_did(
     assert tally.commits == ours.transactions + theirs.transactions + 2
 
 
+def test_the_bare_loop_at_a_rate_does_the_arrivals_of_its_time(
+    null_server: StartNullServer,
+) -> None:
+    server = null_server()
+    ours = loads.bare_loop(server.socket, 20, 1, 400)
+    assert server.stop().commits == ours.transactions
+    assert 300 < ours.transactions < 500  # 400 by Poisson: five standard deviations.
+
+
 def test_the_engine_agrees_with_the_server_about_what_it_did(
     null_server: StartNullServer,
 ) -> None:
