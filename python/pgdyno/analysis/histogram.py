@@ -129,6 +129,8 @@ class Histogram:
         Source: Kaplan and Meier 1958, bounds for right-censored values.
         """
         ages = Histogram.from_values_ns(unfinished_ages_ns)
+        if not ages.transaction_count:
+            return self.percentile_ns(percentile), False
         at_least = Histogram.merged((self, ages)).percentile_ns(percentile)
         rank = nearest_rank(percentile, self.transaction_count + ages.transaction_count)
         if rank > self.transaction_count:

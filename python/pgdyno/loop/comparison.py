@@ -117,7 +117,12 @@ class Compared:
         splits = [
             split
             for visit in self._runs_of(variant)
-            if (split := time_split(visit.stored, self._numbers[visit.planned.number])) is not None
+            if (
+                split := time_split(
+                    visit.stored, self._numbers[visit.planned.number], with_intervals=False
+                )
+            )
+            is not None
         ]
         return mean_over_runs(splits) if splits else None
 

@@ -71,7 +71,7 @@ def doubts_of(
         is_steady=_is_steady(numbers),
         change_point_seconds=change_seconds,
     )
-    return (*_ended_early(stored), *doubts(facts))
+    return (*_ended_early(stored, summary.ending), *doubts(facts))
 
 
 def offered_tps(numbers: LoadNumbers) -> float:
@@ -92,8 +92,7 @@ def cpu_busy_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     return 1 - sum(by_mode[mode] for mode in _IDLE_MODES) / total
 
 
-def _ended_early(stored: StoredRun) -> tuple[Doubt, ...]:
-    ending = stored.summary.get("ending")
+def _ended_early(stored: StoredRun, ending: str) -> tuple[Doubt, ...]:
     if ending == "completed":
         return ()
     why = stored.errors[0]["message"] if stored.errors else "it was told to stop"

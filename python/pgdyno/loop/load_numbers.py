@@ -59,9 +59,10 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
     counts as one value, its interval comes from between the runs.
     Raises: AnalysisError if no transaction was completed; StoreError if the run never measured.
     """
-    summary = Summary.model_validate(stored.summary)
+    summary = Summary.model_validate_json(stored.summary_text)
     require_completed(summary)
-    began_ns, ended_ns = stored.measured_span_ns()
+    span = summary.span("measure")
+    began_ns, ended_ns = (span.began_ns, span.ended_ns) if span else stored.measured_span_ns()
     counts, interval_ns = _whole_counts(stored)
     return LoadNumbers(
         summary=summary,
@@ -117,7 +118,7 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
                 failures=dict(script.failures),
                 tps=_tps(by_script[:, index], interval_ns, script.counts.completed, spent_ns),
                 latency=_latency(seconds_of(stored, "latency", only), ()),
-                statements=_statements(numbers.summary, shape, index),
+                statements=_statements(stored, shape, index),
             )
         )
     return tuple(found)
@@ -202,9 +203,16 @@ def _plain_latency(summary: Summary) -> Latency:
     )
 
 
-def _statements(summary: Summary, shape: ScriptShape, script: int) -> tuple[StatementFindings, ...]:
+def _statements(
+    stored: StoredRun, shape: ScriptShape, script: int
+) -> tuple[StatementFindings, ...]:
+    found_by = {
+        (one["script"], one["statement"]): Distribution.model_validate(one)
+        for one in stored.statements
+        if one["script"] == script
+    }
     measured = [
-        (statement, summary.distribution("statement", script, index))
+        (statement, found_by.get((script, index)))
         for index, statement in enumerate(shape.statements)
     ]
     total_ns = sum(found.sum_ns for _, found in measured if found is not None)

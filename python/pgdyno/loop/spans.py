@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from pgdyno.observe.column import Column
 from pgdyno.observe.rates import Deltas, deltas
 from pgdyno.store.stored_run import StoredRun
@@ -17,8 +19,15 @@ _COVERED_RATIO_MIN = 0.6
 def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str) -> Deltas | None:
     """Return the differences of one collector's counters for one key, e.g. the load's backends."""
     rows = stored.telemetry(name)
-    found = [] if rows is None else deltas(rows, columns)
-    return next((one for one in found if key in one.key.values()), None)
+    if rows is None:
+        return None
+    # Only this key's rows: a host may have a hundred cores, and an experiment hundreds of runs.
+    names = [column.name for column in columns if column.nature == "key" and column.name in rows]
+    wanted = np.zeros(len(rows["time_ns"]), dtype=bool)
+    for of_key in names:
+        wanted |= np.asarray(rows[of_key]) == key
+    found = deltas({of_row: values[wanted] for of_row, values in rows.items()}, columns)
+    return found[0] if found else None
 
 
 def grown(found: Deltas | None, counter: str, began_ns: int, ended_ns: int) -> float | None:

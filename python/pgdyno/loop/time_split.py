@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pgdyno.analysis.resample import REPLICATES
 from pgdyno.analysis.where import (
     TransactionFacts,
     WaitSamples,
@@ -24,10 +25,13 @@ _WHOLE_NUMBER_RATIO = 0.03
 _OWN_TRANSACTIONS_S = 20
 
 
-def time_split(stored: StoredRun, numbers: LoadNumbers) -> WhereTheTimeGoes | None:
+def time_split(
+    stored: StoredRun, numbers: LoadNumbers, *, with_intervals: bool = True
+) -> WhereTheTimeGoes | None:
     """Return where a transaction's time goes, or None where nothing was completed.
 
     Parts that were not measured (no telemetry, another host) are in the residual.
+    Args: with_intervals False spares their bootstrap: a run that is one of several counts as one.
     """
     ended = numbers.counts.completed + numbers.counts.failed
     if numbers.counts.completed == 0 or numbers.seconds <= 0:
@@ -49,7 +53,7 @@ def time_split(stored: StoredRun, numbers: LoadNumbers) -> WhereTheTimeGoes | No
         backend_cpu_ns=grown(backends, "run_ns", *numbers.span_ns),
         backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
     )
-    return where_the_time_goes(facts, seed=_SEED)
+    return where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
 
 
 def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> float | None:

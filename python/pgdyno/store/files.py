@@ -43,6 +43,11 @@ def write_json(path: Path, document: Any) -> None:
     write_text(path, text + "\n")
 
 
+def write_compact_json(path: Path, document: Any) -> None:
+    """Write a large JSON document without blanks; nothing in it may be secret."""
+    write_text(path, json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n")
+
+
 def append_line(path: Path, document: Mapping[str, Any]) -> None:
     """Append one JSON line and wait until the disk has it: for decisions and journals.
 

@@ -12,6 +12,7 @@ from pgdyno.store import files
 from pgdyno.store.run_writer import RunWriter
 from pgdyno.store.schema import FORMAT_VERSION
 from pgdyno.store.secrets import masked_text
+from pgdyno.store.shelf import Shelf
 from pgdyno.store.stored_run import PARTIAL_SUFFIX, StoredRun
 
 IDENTITY = "experiment.json"
@@ -120,8 +121,10 @@ class ExperimentFolder:
         return RunWriter(folder.with_name(folder.name + PARTIAL_SUFFIX), number, label, job)
 
     def runs(self) -> list[StoredRun]:
-        """Return the complete runs in order."""
-        return [StoredRun(folder) for folder in self.run_folders()]
+        """Return the complete runs in order; their tables are read together."""
+        folders = self.run_folders()
+        shelf = Shelf(folders)
+        return [StoredRun(folder, shelf) for folder in folders]
 
     def incomplete(self) -> list[StoredRun]:
         """Return what killed runs left, in order: readable, not to be analysed."""

@@ -5,7 +5,9 @@ DuckDB is imported when it is first needed (a quarter of a second); no extension
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from pgdyno.store.schema import COUNT_NAMES, Table
 Arrays = dict[str, npt.NDArray[Any]]
 
 _SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "int64[]": "BIGINT[]"}
+# Names that no column of a table has.
+_PLACE, _FILE = "place_in_file", "file_in_list"
 _lock = threading.Lock()
 _database: Any = None
 
@@ -69,36 +73,79 @@ def read_arrays(source: Path, table: Table, where: str = "") -> Arrays:
     """
     if not source.exists():
         return _empty(table)
+    relation = (
+        f"({_select_json(source, table, torn_allowed=True)})"
+        if source.suffix == ".jsonl"
+        else f"read_parquet({_literal(source)})"
+    )
+    condition = f"WHERE time_ns IS NOT NULL {'AND ' + where if where else ''}"
+    placed = f"SELECT *, row_number() OVER () AS {_PLACE} FROM {relation} {condition}"
     try:
-        connection = cursor()
-        relation = (
-            f"({_select_json(source, table, torn_allowed=True)})"
-            if source.suffix == ".jsonl"
-            else f"read_parquet({_literal(source)})"
-        )
-        names = [row[0] for row in connection.execute(f"DESCRIBE FROM {relation}").fetchall()]
-        lists = [column.name for column in table.columns if column.dtype == "int64[]"]
-        condition = f"WHERE time_ns IS NOT NULL {'AND ' + where if where else ''}"
-        selected = ", ".join(
-            f'len("{name}") AS "{name}#length"' if name in lists else f'"{name}"' for name in names
-        )
-        # Sorted by the row's place as well: the lists are read in a second pass, in equal order.
-        ordered = f"(SELECT *, row_number() OVER () AS place_in_file FROM {relation} {condition})"
-        order = "ORDER BY time_ns, place_in_file"
-        arrays: Arrays = connection.execute(
-            f"SELECT {selected} FROM {ordered} {order}"
-        ).fetchnumpy()
-        for name in lists:
-            flat = connection.execute(
-                f'SELECT unnest("{name}") AS item FROM (SELECT "{name}" FROM {ordered} {order})'
-            ).fetchnumpy()
-            arrays[name] = np.asarray(flat["item"], dtype=np.int64)
+        arrays = _fetched(placed, table, [])
     except Exception as error:  # As above.
-        raise StoreError(
-            f"{source} cannot be read: {_first_line(error)}.",
-            hint="`pgdyno list` shows the results that are whole",
-        ) from error
+        raise _unreadable(source, error) from error
     return _with_plain_types(arrays, table)
+
+
+def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
+    """Return what `read_arrays` returns of each Parquet file, from one query over all of them.
+
+    Opening files one after the other is what reading many runs takes: 500 tables come in half a
+    second rather than in ten.
+    """
+    listed = ", ".join(map(_literal, sources))
+    # Runs of different versions of pgdyno may have different columns.
+    placed = (
+        f"SELECT *, file_index AS {_FILE}, file_row_number AS {_PLACE}"
+        f" FROM read_parquet([{listed}], union_by_name = true) WHERE time_ns IS NOT NULL"
+    )
+    try:
+        arrays = _fetched(placed, table, [_FILE])
+    except Exception as error:  # As above.
+        raise _unreadable(sources[0].parent, error) from error
+    edges = np.searchsorted(arrays.pop(_FILE).astype(np.int64), np.arange(len(sources) + 1))
+    whole = _with_plain_types(arrays, table)
+    return [_rows(whole, int(begin), int(end)) for begin, end in itertools.pairwise(edges)]
+
+
+def _fetched(placed: str, table: Table, first: list[str]) -> Arrays:
+    """Return the columns of a query, in order of `first`, time and place in the file."""
+    connection = cursor()
+    lists = [column.name for column in table.columns if column.dtype == "int64[]"]
+    lengths = ", ".join(f'len("{name}") AS "{name}"' for name in lists)
+    selected = f"* REPLACE ({lengths})" if lists else "*"
+    # Ordered by the row's place as well: the lists are read in a second pass, in equal order.
+    order = f"ORDER BY {', '.join([*first, 'time_ns', _PLACE])}"
+    arrays: Arrays = connection.execute(f"SELECT {selected} FROM ({placed}) {order}").fetchnumpy()
+    del arrays[_PLACE]
+    for name in lists:
+        arrays[f"{name}#length"] = arrays.pop(name)
+    for name in lists:
+        flat = connection.execute(
+            f'SELECT unnest("{name}") AS item FROM (SELECT "{name}" FROM ({placed}) {order})'
+        ).fetchnumpy()
+        arrays[name] = np.asarray(flat["item"], dtype=np.int64)
+    return arrays
+
+
+def _rows(whole: Arrays, begin: int, end: int) -> Arrays:
+    """Return the rows of one file; of a list column the values of these rows."""
+    found = {}
+    for name, values in whole.items():
+        length = whole.get(f"{name}#length")
+        if length is None:
+            found[name] = values[begin:end]
+        else:
+            first = int(length[:begin].sum())
+            found[name] = values[first : first + int(length[begin:end].sum())]
+    return found
+
+
+def _unreadable(source: Path, error: Exception) -> StoreError:
+    return StoreError(
+        f"{source} cannot be read: {_first_line(error)}.",
+        hint="`pgdyno list` shows the results that are whole",
+    )
 
 
 def _select_json(rows: Path, table: Table, *, torn_allowed: bool) -> str:

@@ -19,7 +19,7 @@ from pgdyno.store import files, parquet
 from pgdyno.store.line_files import LineFiles
 from pgdyno.store.schema import FORMAT_VERSION, table
 from pgdyno.store.secrets import masked_text
-from pgdyno.store.stored_run import StoredRun
+from pgdyno.store.stored_run import STATEMENTS, StoredRun
 
 FLUSH_INTERVAL_S = 1.0
 
@@ -63,7 +63,7 @@ class RunWriter:
         """
         kind = record.get("record")
         if kind == "summary":
-            files.write_json(self.folder / "summary.json", record)
+            self._write_summary(record)
             self._has_summary = True
         elif isinstance(kind, str) and kind in _TABLE_OF_RECORD:
             self._lines.append(f"{_TABLE_OF_RECORD[kind]}.jsonl", [record])
@@ -144,6 +144,19 @@ class RunWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _write_summary(self, record: Mapping[str, Any]) -> None:
+        """Keep the summary; the distributions of single statements apart.
+
+        They are nine tenths of it, and whoever analyses hundreds of runs needs none of them.
+        """
+        every = record.get("distributions", ())
+        of_statements = [one for one in every if one["measured"] == "statement"]
+        if of_statements:
+            files.write_compact_json(self.folder / STATEMENTS, of_statements)
+            rest = [one for one in every if one["measured"] != "statement"]
+            record = {**record, "distributions": rest}
+        files.write_compact_json(self.folder / "summary.json", record)
 
     def _flush_regularly(self) -> None:
         while not self._stopping.wait(FLUSH_INTERVAL_S):

@@ -15,11 +15,13 @@ from pgdyno.errors import StoreError
 from pgdyno.store import files, parquet
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.schema import FORMAT_VERSION, HISTOGRAMS, INTERVALS, Table, table
+from pgdyno.store.shelf import Shelf
 
 Document = dict[str, Any]
 IntArray = npt.NDArray[np.int64]
 
 PARTIAL_SUFFIX = ".partial"
+STATEMENTS = "statements.json"
 _FOLDER_NAME = re.compile(r"(?P<number>\d{4,})(?P<partial>\.partial)?")
 
 
@@ -39,7 +41,8 @@ class StoredHistogram(NamedTuple):
 class StoredRun:
     """A run's folder: `runs/0007`, or `runs/0007.partial` through `open_partial`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, shelf: Shelf | None = None) -> None:
+        """Open a run. Args: shelf, where the tables of several runs are read together."""
         found = _FOLDER_NAME.fullmatch(folder.name)
         if found is None or not folder.is_dir():
             raise StoreError(
@@ -47,6 +50,8 @@ class StoredRun:
                 hint="`pgdyno list` shows the results that exist",
             )
         self.folder = folder
+        self._shelf = shelf
+        self._documents: dict[str, Document] = {}
         self.number = int(found["number"])
         self.is_complete = found["partial"] is None
         if self.is_complete and self.identity.get("format") != FORMAT_VERSION:
@@ -79,15 +84,38 @@ class StoredRun:
 
     @cached_property
     def summary(self) -> Document:
-        """The engine's last record; empty when the run is incomplete and ended before it."""
+        """The engine's last record; empty when the run is incomplete and ended before it.
+
+        Without the distributions of single statements: those are in `statements`.
+        """
         return self._document("summary.json")
+
+    @property
+    def summary_text(self) -> bytes:
+        """The engine's last record as it is kept: a complete run has one.
+
+        Raises: StoreError when it is missing.
+        """
+        path = self.folder / "summary.json"
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise files.refused(path, error) from error
+
+    @cached_property
+    def statements(self) -> list[Document]:
+        """The distributions of single statements over the measured phase."""
+        if not (self.folder / STATEMENTS).exists():  # Once all were in the summary.
+            every = self.summary.get("distributions", ())
+            return [one for one in every if one["measured"] == "statement"]
+        return list(files.read_json(self.folder / STATEMENTS))
 
     @cached_property
     def events(self) -> list[Document]:
         """Every other record that is no row of a table, in the order it came."""
         return list(files.read_lines(self.folder / "events.jsonl"))
 
-    @property
+    @cached_property
     def hello(self) -> Document:
         """The engine's first record; empty if it never came."""
         return next((event for event in self.events if event.get("record") == "hello"), {})
@@ -109,7 +137,11 @@ class StoredRun:
 
     def document(self, name: str) -> Document | None:
         """Return a document of the run, such as `server.json`, or None if it has none."""
-        return self._document(name) if (self.folder / name).exists() else None
+        if name not in self._documents:
+            if not (self.folder / name).exists():
+                return None
+            self._documents[name] = self._document(name)
+        return self._documents[name]
 
     def measured_span_ns(self) -> tuple[int, int]:
         """Return begin and end of the measured phase, Unix ns.
@@ -200,6 +232,8 @@ class StoredRun:
         return self.folder / f"{wanted.path}{self._suffix}"
 
     def _arrays(self, wanted: Table, where: str = "") -> Arrays:
+        if self._shelf is not None and self.is_complete and not where:
+            return self._shelf.arrays(self.folder, wanted)
         return parquet.read_arrays(self._source(wanted), wanted, where)
 
     def _document(self, name: str) -> Document:

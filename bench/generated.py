@@ -1,0 +1,184 @@
+"""An experiment as the lab stores it, made of random numbers: for measuring the lab itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pgdyno.analysis.compare import is_reversed
+from pgdyno.analysis.histogram import Histogram
+from pgdyno.engine.records import Counts
+from pgdyno.loop.journal import decided, finished
+from pgdyno.observe.catalogue import collector_columns
+from pgdyno.spec.designs import CompareDesign
+from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Variant, Workload
+from pgdyno.spec.planned import Cell, PlannedRun, Stop
+from pgdyno.spec.toml import to_toml
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+SECOND_NS = 1_000_000_000
+BEGAN_NS = 1_790_000_000 * SECOND_NS
+_SECONDS = 5
+_EACH_S = 10
+_KEYS = {"cpu": ["all"], "throttling": ["lab", "server"], "backends": ["load", "checkpointer"]}
+_KEYS |= {"database": ["ours"], "wal": [""], "checkpointer": [""]}
+
+
+def generate(
+    store: Store, *, rounds: int, effect_ratio: float, noise_ratio: float, distinct: int = 40
+) -> ExperimentFolder:
+    """Write a comparison of two variants whose second is faster by `effect_ratio`.
+
+    Args: rounds, of two runs each; distinct, how many runs are written with numbers of their own:
+    the rest are copies of these, because writing costs more than what is to be measured.
+    """
+    rng = np.random.default_rng(17)
+    asked = Experiment(
+        name="generated",
+        server=Server(scratch=Scratch()),
+        dataset=Dataset(),
+        workload=Workload(
+            scripts=(Script(builtin="select-only"),), clients=4, duration="5s", warmup="2s"
+        ),
+        variant=(Variant(name="before"), Variant(name="after")),
+        design=CompareDesign(budget="24h"),
+    )
+    folder = store.create(asked.name, "compare")
+    folder.write_spec(to_toml(asked))
+    folder.write_facts({"server": {"is_local": True}, "target_line": "generated", "rows": []})
+    for number in range(1, 2 * rounds + 1):
+        place = (number - 1) // 2
+        variant = (number - 1) % 2 ^ is_reversed(place)
+        cell = Cell((0,), 4, variant=variant)
+        planned = PlannedRun(number, "round", place + 1, cell, 0, _SECONDS * SECOND_NS, seed=1)
+        decided(folder, planned)
+        if number <= distinct:
+            tps = 1000 * (1 + effect_ratio * variant) * float(np.exp(rng.normal(0, noise_ratio)))
+            _write(folder, number, tps, rng)
+        else:
+            _copy(folder, number, (number - 1) % (distinct // 4 * 4) + 1)
+        finished(folder, number, _EACH_S * SECOND_NS)
+    decided(folder, Stop("decided"))
+    return folder
+
+
+def _write(folder: ExperimentFolder, number: int, tps: float, rng: np.random.Generator) -> None:
+    began_ns = BEGAN_NS + number * _EACH_S * SECOND_NS
+    with folder.begin_run(number, f"run {number}", {"work": {"threads": 1}}) as writer:
+        for record in _records(began_ns, tps, rng):
+            writer.add_record(record)
+        for name, keys in _KEYS.items():
+            for second in range(_SECONDS + 1):
+                moment_ns = began_ns + second * SECOND_NS
+                writer.add_samples(name, [_sample(name, key, moment_ns, second) for key in keys])
+        for tenth in range(10 * _SECONDS):
+            event = ("IO:WalSync", "", "LWLock:WALWrite")[tenth % 3]
+            writer.add_waits([_waiting(event, began_ns + tenth * SECOND_NS // 10)])
+        writer.write_json("server.json", {"reset": {}, "totals": None, "plans": {}})
+        writer.finish()
+
+
+def _records(began_ns: int, tps: float, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    statement = {"line": 1, "text": "SELECT 1"}
+    script = {"name": "select-only", "weight": 1, "reads_only": True, "statements": [statement]}
+    yield {"record": "hello", "time_ns": began_ns, "engine_version": "0", "scripts": [script]}
+    total = 0
+    every = []
+    for tenth in range(1, 10 * _SECONDS + 1):
+        completed = int(rng.poisson(tps / 10))
+        total += completed
+        yield {
+            "record": "interval",
+            "time_ns": began_ns + tenth * SECOND_NS // 10,
+            "interval_ns": SECOND_NS // 10,
+            "phase": "measure",
+            "counts": _counts(completed),
+            "completed_by_script": [completed],
+            "latency_sum_ns": completed * 4_000_000,
+            "in_flight": 4,
+            "backlog": 0,
+            "connections": 4,
+            "cpu_ns": 5_000_000,
+        }
+        if tenth % 10 == 0:
+            took_ns = rng.gamma(4, 4 / tps / 4 * 1e9, size=int(tps)).astype(np.int64)
+            every.append(took_ns)
+            yield _distribution(took_ns) | {
+                "record": "histogram",
+                "time_ns": began_ns + tenth * SECOND_NS // 10,
+                "interval_ns": SECOND_NS,
+                "phase": "measure",
+            }
+    whole = np.concatenate(every)
+    ended_ns = began_ns + _SECONDS * SECOND_NS
+    yield {
+        "record": "summary",
+        "time_ns": ended_ns,
+        "ending": "completed",
+        "phases": [{"phase": "measure", "began_ns": began_ns, "ended_ns": ended_ns}],
+        "counts": _counts(total),
+        "transactions_committed_all_phases": total,
+        "scripts": [{"counts": _counts(total), "failures": {}}],
+        "failures": {},
+        "distributions": [
+            _distribution(whole),
+            _distribution(whole, measured="statement", script=0, statement=0),
+        ],
+        "unfinished_ages_ns": [],
+        "threads": [],
+        **dict.fromkeys(("connections_lost", "reconnects", "round_trips", "bytes_sent"), 0),
+        **dict.fromkeys(("bytes_received", "cpu_user_ns", "cpu_system_ns"), 0),
+        "resident_bytes_max": 0,
+    }
+
+
+def _counts(completed: int) -> dict[str, int]:
+    done = {"scheduled": completed, "started": completed, "completed": completed}
+    return dict.fromkeys(Counts.model_fields, 0) | done
+
+
+def _distribution(took_ns: Any, *, measured: str = "latency", **which: int) -> dict[str, Any]:
+    found = Histogram.from_values_ns(took_ns)
+    return {
+        "measured": measured,
+        **which,
+        "count": found.transaction_count,
+        "sum_ns": found.sum_ns,
+        "min_ns": found.min_ns,
+        "max_ns": found.max_ns,
+        "buckets": found.buckets(),
+    }
+
+
+def _sample(name: str, key: str, moment_ns: int, second: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"time_ns": moment_ns, "interval_ns": SECOND_NS if second else 0}
+    for column in collector_columns()[name][1]:
+        grows = second * 100_000_000 if column.nature == "counter" else 1
+        is_bad = column.name in ("steal_ns", "throttled_ns")
+        row[column.name] = key if column.dtype == "text" else 0 if is_bad else grows
+    return row
+
+
+def _waiting(event: str, moment_ns: int) -> dict[str, Any]:
+    return {
+        "time_ns": moment_ns,
+        "interval_ns": SECOND_NS // 10,
+        "backend_type": "client backend",
+        "state": "active",
+        "wait_event": event,
+        "query_id": 1,
+        "ours": 1,
+        "count": 3,
+    }
+
+
+def _copy(folder: ExperimentFolder, number: int, of: int) -> None:
+    runs = folder.folder / "runs"
+    shutil.copytree(runs / f"{of:04d}", runs / f"{number:04d}")
+    identity = {"format": 1, "number": number, "label": f"run {number}"}
+    (runs / f"{number:04d}" / "run.json").write_text(json.dumps(identity))

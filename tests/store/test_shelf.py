@@ -1,0 +1,76 @@
+"""Tables of many runs, read together: the same rows as one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench.generated import generate
+from tests.store import records
+
+from pgdyno.store import ExperimentFolder, Store, StoredRun, shelf
+from pgdyno.store.parquet import cursor
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> ExperimentFolder:
+    store = Store(tmp_path_factory.mktemp("store"))
+    return generate(store, rounds=3, effect_ratio=0.1, noise_ratio=0.01)
+
+
+@pytest.mark.parametrize("ahead_bytes", [1, 20_000, 4 << 20])
+def test_runs_read_together_have_the_rows_that_each_has_alone(
+    generated: ExperimentFolder, ahead_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "_AHEAD_BYTES", ahead_bytes)
+    for run in generated.runs():
+        alone = StoredRun(run.folder)
+        same(run.intervals(), alone.intervals())
+        same(run.waits(), alone.waits())
+        for name in ("cpu", "backends", "database"):
+            same(run.telemetry(name), alone.telemetry(name))
+    first = generated.runs()[0]
+    same(first.intervals(), generated.runs()[0].intervals())
+
+
+def test_a_run_without_a_column_that_others_have_reads_as_without_it(
+    generated: ExperimentFolder,
+) -> None:
+    parquet = generated.run_folders()[1] / "telemetry/checkpointer.parquet"
+    older = f"SELECT * EXCLUDE (checkpoints_done) FROM read_parquet('{parquet}')"
+    cursor().execute(f"COPY ({older}) TO '{parquet}' (FORMAT parquet)")
+    tables = [run.telemetry("checkpointer") for run in generated.runs()]
+    known = [np.isnan(table["checkpoints_done"]).all() for table in tables if table is not None]
+    assert known == [False, True, False, False, False, False]
+    assert all(len(table["time_ns"]) == 6 for table in tables if table is not None)
+
+
+def test_distributions_of_statements_are_kept_beside_the_summary(tmp_path: Path) -> None:
+    whole, statement = ({"measured": name, "script": None} for name in ("latency", "statement"))
+    summary = {**records.summary(), "distributions": [whole, statement]}
+    with Store(tmp_path).create("x", "bench").begin_run(1, "", records.JOB) as writer:
+        writer.add_record(summary)
+        run = writer.finish()
+    assert run.summary["distributions"] == [whole]
+    assert run.statements == [statement]
+
+
+def test_distributions_of_statements_are_found_in_the_summary_of_older_results(
+    tmp_path: Path,
+) -> None:
+    statement = {"measured": "statement", "script": 0, "statement": 0}
+    with Store(tmp_path).create("x", "bench").begin_run(1, "", records.JOB) as writer:
+        writer.add_record(records.summary())
+        run = writer.finish()
+    run.summary["distributions"] = [statement]
+    assert run.statements == [statement]
+
+
+def same(a: object, b: object) -> None:
+    assert isinstance(a, dict)
+    assert isinstance(b, dict)
+    assert a.keys() == b.keys()
+    for name, values in a.items():
+        np.testing.assert_array_equal(values, b[name], err_msg=name)
+        assert values.dtype == b[name].dtype, name
