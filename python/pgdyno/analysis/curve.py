@@ -16,12 +16,12 @@ from pgdyno.analysis.estimate import (
     t_quantile,
     without_interval,
 )
+from pgdyno.analysis.scatter import Scatter, scatter_of
 from pgdyno.analysis.usl import Usl, fit_usl
 from pgdyno.errors import AnalysisError
 
 KNEE_TOLERANCE_RATIO = 0.03
 _REPLICATES = 4000
-_SHARED_DEGREES = 4.0  # weight of the scatter of all levels against a level's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def load_curve(
         if of.size != load.size:
             raise AnalysisError(f"{load.size} runs but {of.size} values of {name} were given")
     levels = tuple(_level(int(level), load, speed, latency) for level in np.unique(load))
-    scatter = _scatter(levels)
+    scatter = scatter_of([np.log(level.runs_tps) for level in levels])
     means = np.array([level.tps.value for level in levels])
     draws = _draws(means, scatter, np.random.default_rng(seed))
     counts = np.array([level.clients for level in levels], dtype=np.float64)
@@ -138,43 +138,7 @@ def _level(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scatter:
-    """Standard error of the logarithm of each level's mean; None of it with one run a level."""
-
-    error: FloatArray
-    degrees: float
-
-    @property
-    def is_known(self) -> bool:
-        return self.degrees > 0
-
-
-def _scatter(levels: tuple[CurveLevel, ...]) -> _Scatter:
-    """Return the relative standard error of every level, steadied by that of all levels.
-
-    Three runs know their own scatter badly. Each level's variance is averaged with the mean
-    variance of all levels, which weighs as much as 4 degrees of freedom.
-    Source: moderated variance, Smyth 2004, with a fixed prior weight.
-    """
-    sizes = np.array([len(level.runs_tps) for level in levels])
-    if (sizes == 1).all():
-        return _Scatter(np.zeros(len(levels)), 0)
-    if (sizes == 1).any():
-        raise AnalysisError(
-            "some loads have one run and some several: a curve needs at least 2 runs of each"
-        )
-    own = np.array([np.log(level.runs_tps).var(ddof=1) for level in levels])
-    shared = float(np.average(own, weights=sizes - 1))
-    variance = (_SHARED_DEGREES * shared + (sizes - 1) * own) / (_SHARED_DEGREES + sizes - 1)
-    # Degrees of freedom by the variance of this average (Satterthwaite 1946); 2 / its variance.
-    least, total = float(sizes.min() - 1), float((sizes - 1).sum())
-    part = _SHARED_DEGREES / (_SHARED_DEGREES + least)
-    degrees = 1 / ((1 - part) ** 2 / least + (part**2 + 2 * part * (1 - part)) / total)
-    return _Scatter(np.sqrt(variance / sizes), degrees)
-
-
-def _draws(means: FloatArray, scatter: _Scatter, rng: np.random.Generator) -> FloatArray:
+def _draws(means: FloatArray, scatter: Scatter, rng: np.random.Generator) -> FloatArray:
     """Return bootstrap draws of every level's mean, shape (replicates, levels).
 
     Drawn from Student's t instead of resampling runs: 3 runs have only 10 distinct resamples,
@@ -184,12 +148,12 @@ def _draws(means: FloatArray, scatter: _Scatter, rng: np.random.Generator) -> Fl
         return np.zeros((0, means.size))
     noise = rng.standard_t(scatter.degrees, size=(_REPLICATES, means.size))
     # With 1 or 2 degrees of freedom a draw can be absurd; e^5 is already far past any interval.
-    moved = np.clip(noise * scatter.error, -5, 5)
+    moved = np.clip(noise * scatter.error_values, -5, 5)
     return np.asarray(means * np.exp(moved), dtype=np.float64)
 
 
 def _peak(
-    levels: tuple[CurveLevel, ...], means: FloatArray, scatter: _Scatter, draws: FloatArray
+    levels: tuple[CurveLevel, ...], means: FloatArray, scatter: Scatter, draws: FloatArray
 ) -> Peak:
     best = int(np.argmax(means))
     value = float(means[best])
@@ -203,9 +167,9 @@ def _peak(
     # which are the best single level's upper end, and its lower end when all rivals share 2.5 %.
     # A third and a half of the way cover 93.5 to 96.7 % over flat and steep curves alike.
     single_high = float(np.quantile(draws, 0.975, axis=0).max())
-    rivals = np.log(value / means) < 2 * np.hypot(scatter.error, scatter.error[best])
+    rivals = np.log(value / means) < 2 * np.hypot(scatter.error_values, scatter.error_values[best])
     shared = t_quantile(1 - 0.025 / max(int(rivals.sum()), 1), scatter.degrees)
-    single_low = float((means * np.exp(-shared * scatter.error)).max())
+    single_low = float((means * np.exp(-shared * scatter.error_values)).max())
     high = (value * math.exp(-below)) ** (2 / 3) * single_high ** (1 / 3)
     low = math.sqrt(value * math.exp(-above) * single_low)
     runs = sum(len(level.runs_tps) for level in levels)
@@ -216,7 +180,7 @@ def _peak(
 def _knee(
     levels: tuple[CurveLevel, ...],
     means: FloatArray,
-    scatter: _Scatter,
+    scatter: Scatter,
     draws: FloatArray,
     tolerance_ratio: float,
 ) -> Knee:
@@ -236,7 +200,7 @@ def _knee(
 
 
 def _possible_knees(
-    log_means: FloatArray, scatter: _Scatter, log_enough: float
+    log_means: FloatArray, scatter: Scatter, log_enough: float
 ) -> npt.NDArray[np.bool_]:
     """Return which levels the data cannot exclude as the knee, with 95 % confidence.
 
@@ -245,7 +209,7 @@ def _possible_knees(
     other (2.5 %, no sharing: all its tests must agree, Berger 1982).
     """
     others = max(log_means.size - 1, 1)
-    error = np.hypot(scatter.error[:, None], scatter.error[None, :])
+    error = np.hypot(scatter.error_values[:, None], scatter.error_values[None, :])
     lead = log_means[None, :] - log_means[:, None] + log_enough  # of column over row
     is_too_low = (lead > error * t_quantile(1 - 0.025 / others, scatter.degrees)).any(axis=1)
     is_enough = -lead > error * t_quantile(0.975, scatter.degrees)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 
@@ -122,19 +124,26 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class CurveFindings:
-    """The load curve of one script, with what limits it at the knee."""
+    """The load curve of one line, with what limits it at the knee.
+
+    `script` names the line: the script, and its variant where there are several. `capacity` where a
+    latency target was given; `speed_up` of a variant against the first one.
+    """
 
     script: str
     curve: LoadCurve
     limit: str
 
 
+    capacity: Capacity | None = None
+    variant: str = ""
+    speed_up: SpeedUp | None = None
 @dataclass(frozen=True, slots=True)
 class ExperimentFindings:
     """The whole answer: what `show`, `report` and `--json` print.
 
     `run` is the run shown in detail: the only one of a bench, the long one at the knee of a sweep.
-    `compare` is there for every design with variants.
+    `compare` is there for every design with variants but a sweep.
     """
 
     kind: Literal["bench", "sweep", "compare", "factorial", "matrix", "passes"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
@@ -11,6 +12,7 @@ from pgdyno.analysis.findings import (
     RunFindings,
     ScriptFindings,
 )
+from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.cli.compare_documents import compare_document
@@ -151,6 +153,39 @@ def _curve(found: CurveFindings) -> Document:
             "change": curve.degradation.change.to_json(),
         },
         "limit": found.limit,
+        "variant": found.variant or None,
+        "capacity": None if found.capacity is None else _capacity(found.capacity),
+        "speed_up": None if found.speed_up is None else _speed_up(found.speed_up),
+    }
+
+
+def _capacity(found: Capacity) -> Document:
+    return {
+        "tps": found.tps.to_json(),
+        "end": found.end,
+        "rule": found.rule,
+        "failed_by": found.failed_by or None,
+        "confirmed_tps": found.confirmed_tps,
+        "trials": [
+            {
+                "offered_tps": one.offered_tps,
+                "achieved_ratio": one.achieved_ratio,
+                "latency_ms": one.latency_ms,
+            }
+            for one in found.trials
+        ],
+    }
+
+
+def _speed_up(found: SpeedUp) -> Document:
+    return {
+        "levels": [
+            {"clients": level.clients, "ratio": level.ratio.to_json()} for level in found.levels
+        ],
+        "mean": found.mean.to_json(),
+        "maximum": found.maximum.to_json(),
+        "maximum_clients": found.maximum_clients,
+        "knee_clients": found.knee_clients,
     }
 
 

@@ -10,7 +10,6 @@ from importlib.metadata import version
 from typing import Any
 
 from pgdyno.analysis.compare_findings import CompareFindings
-from pgdyno.analysis.curve import LoadCurve, load_curve
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
@@ -18,11 +17,11 @@ from pgdyno.analysis.findings import (
     RunFindings,
 )
 from pgdyno.analysis.verdicts import Doubt, is_valid
-from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
-from pgdyno.errors import AnalysisError, StoreError
+from pgdyno.errors import StoreError
 from pgdyno.loop.comparison import Compared, comparison_sentence
-from pgdyno.loop.journal import Visit, stopped_by, visits
-from pgdyno.loop.judging import changes_of, cpu_busy_ratio, doubts_of
+from pgdyno.loop.curves import curves_of
+from pgdyno.loop.journal import Visit, excluded, stopped_by, visits
+from pgdyno.loop.judging import changes_of, doubts_of
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.loop.sentences import bench_sentence, limit_sentence, sweep_sentence
 from pgdyno.loop.time_split import time_split
@@ -31,12 +30,10 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.units import duration_text
 from pgdyno.store.folder import ExperimentFolder
 
-_SEED = 20_260_104
 # Doubts about the setting rather than about one run.
 _OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
 # Settings that say where a server is, not how it works.
 _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
-_CURVE_LATENCIES = ("p50", "p95", "p99")
 
 
 def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
@@ -65,7 +62,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     if details:
         run = run_findings(details[-1], numbers[details[-1].planned.number], server)
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
-    curves = () if experiment.all_variants() else _curves(experiment, rounds, numbers)
+    curves = curves_of(experiment, done, numbers, frozenset(excluded(folder)))
     doubts = {
         visit.planned.number: doubts_of(
             visit.stored,
@@ -80,7 +77,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     valid = {number: is_valid(found) for number, found in doubts.items()}
     kind = experiment.design.kind
     compare = None
-    if experiment.all_variants():
+    if experiment.all_variants() and kind != "sweep":
         compare = Compared(folder, experiment, rounds, numbers, valid).findings()
     began_ns = min(one.began_ns for one in numbers.values())
     ended_ns = max(one.ended_ns for one in numbers.values())
@@ -176,61 +173,6 @@ def _sentence(
     if compare is not None:
         return comparison_sentence(compare)
     return sweep_sentence(curves) if kind == "sweep" else bench_sentence(run)
-
-
-def _curves(
-    experiment: Experiment, rounds: list[Visit], numbers: Mapping[int, LoadNumbers]
-) -> tuple[CurveFindings, ...]:
-    names = tuple(script.name for script in experiment.workload.scripts)
-    curves = []
-    for index, name in enumerate(names):
-        of_script = [v for v in rounds if v.planned.cell.script_indexes == (index,)]
-        curve = _curve([(v, numbers[v.planned.number]) for v in of_script])
-        if curve is not None:
-            curves.append(CurveFindings(name, curve, _limit(of_script, numbers, curve)))
-    return tuple(curves)
-
-
-def _curve(measured: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
-    """Return the curve of one script, of the rounds that visited every level; None without any."""
-    levels = {visit.planned.cell.clients for visit, _ in measured}
-    by_level = {
-        level: [pair for pair in measured if pair[0].planned.cell.clients == level]
-        for level in levels
-    }
-    least = min((len(runs) for runs in by_level.values()), default=0)
-    # An interrupted last round leaves some levels with a run more: a curve needs all or one each.
-    kept = [pair for runs in by_level.values() for pair in (runs if least > 1 else runs[:1])]
-    if not kept:
-        return None
-    try:
-        return load_curve(
-            [visit.planned.cell.clients for visit, _ in kept],
-            [one.tps.value for _, one in kept],
-            seed=_SEED,
-            latency_ns={
-                name: [one.latency.percentiles[name].value * 1e6 for _, one in kept]
-                for name in _CURVE_LATENCIES
-            },
-        )
-    except AnalysisError:
-        return None
-
-
-def _limit(of_script: list[Visit], numbers: Mapping[int, LoadNumbers], curve: LoadCurve) -> str:
-    """Return in words what most of a transaction's time at the knee goes to."""
-    at_knee = [v for v in of_script if v.planned.cell.clients == curve.knee.clients]
-    splits: list[WhereTheTimeGoes] = []
-    busy: list[float] = []
-    for visit in at_knee:
-        of_run = numbers[visit.planned.number]
-        split = time_split(visit.stored, of_run)
-        splits += [split] if split is not None else []
-        ratio = cpu_busy_ratio(visit.stored, of_run)
-        busy += [ratio] if ratio is not None else []
-    if not splits:
-        return ""
-    return limit_sentence(mean_over_runs(splits), sum(busy) / len(busy) if busy else None)
 
 
 def _facts(facts: Mapping[str, Any]) -> Facts:

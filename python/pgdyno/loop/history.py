@@ -25,7 +25,17 @@ def measured(
         except AnalysisError:
             settled_ns = None
     metrics = metrics_of(stored, numbers)
-    return Measured(planned, numbers.tps.value, settled_ns, metrics, took_ns)
+    latency = {name: found.value for name, found in numbers.latency.percentiles.items()}
+    is_offered = planned.cell.rate_tps is not None and numbers.counts.scheduled > 0
+    return Measured(
+        planned,
+        numbers.tps.value,
+        settled_ns,
+        metrics,
+        took_ns,
+        latency_ms={**latency, "mean": numbers.latency.mean.value},
+        achieved_ratio=numbers.counts.completed / numbers.counts.scheduled if is_offered else 1.0,
+    )
 
 
 def history_of(folder: ExperimentFolder) -> History:

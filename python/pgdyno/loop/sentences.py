@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, RunFindings
 from pgdyno.analysis.rounding import decimals_of, fixed, percent
+from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.loop.compare_words import change_text
 
 _BUSY_RATIO = 0.9
 
@@ -48,10 +51,32 @@ def _of_curve(one: CurveFindings) -> str:
     words += f"with {_clients(peak.clients)}"
     if peak.is_at_edge:
         words += ", the largest load tried"
-    if knee.clients == peak.clients:
-        return words + "."
+    if knee.clients != peak.clients:
+        words += f"; {knee.clients} are enough to be within {percent(knee.tolerance_ratio)} of it"
+    if one.capacity is not None:
+        words += f"; {capacity_words(one.capacity)}"
+    if one.speed_up is not None:
+        words += f"; {speed_up_words(one.speed_up)}"
+    return words + "."
+
+
+def capacity_words(found: Capacity) -> str:
+    """Return how much load can be held under the latency target, and the rule."""
+    number = f"{_number(found.tps)} tps"
+    held = {
+        "found": f"holds {number}{_range(found.tps)}",
+        "above": f"holds at least {number}, the most that was offered",
+        "below": f"does not hold even {number}, the least that was offered",
+    }[found.end]
+    return f"{held} under {found.rule}"
+
+
+def speed_up_words(found: SpeedUp) -> str:
+    """Return mean and maximum of a variant's speed-up up to the knee."""
     return (
-        words + f"; {knee.clients} are enough to be within {percent(knee.tolerance_ratio)} of it."
+        f"against the first variant {change_text(found.mean)} on average up to the knee of "
+        f"{_clients(found.knee_clients)}, at most {change_text(found.maximum)} "
+        f"at {_clients(found.maximum_clients)}"
     )
 
 

@@ -13,7 +13,8 @@ class Measured:
     """One finished run: its plan, its throughput, and for a pilot how long it took to settle.
 
     `metrics`: what a design may decide by, by name, those that could be measured. `took_ns`: all
-    that the run cost, from the decision to the stored result.
+    that the run cost, from the decision to the stored result. `latency_ms`: mean and percentiles by
+    name; `achieved_ratio`: what was done of the load that was offered, 1 in a closed loop.
     """
 
     run: PlannedRun
@@ -21,6 +22,8 @@ class Measured:
     settled_after_ns: int | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     took_ns: int = 0
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    achieved_ratio: float = 1.0
 
 
 History = tuple[Measured, ...]
@@ -34,6 +37,11 @@ def pilots(history: History) -> History:
 def rounds(history: History) -> History:
     """Return the runs that count."""
     return tuple(measured for measured in history if measured.run.purpose == "round")
+
+
+def trials(history: History) -> History:
+    """Return the runs that tried a load against a latency target."""
+    return tuple(measured for measured in history if measured.run.purpose == "capacity")
 
 
 def warm_ns(history: History, *, asked_ns: int | None, least_ns: int) -> int:

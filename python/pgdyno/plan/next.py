@@ -20,7 +20,7 @@ def next_run(
     if isinstance(design, BenchDesign):
         return bench.next_run(experiment, seed, history)
     if isinstance(design, SweepDesign):
-        return sweep.next_run(experiment, seed, history)
+        return sweep.next_run(experiment, seed, history, excluded)
     if isinstance(design, CompareDesign):
         return compare.next_run(experiment, seed, history, excluded)
     return fixed_rounds.next_run(experiment, seed, history, excluded)
@@ -34,7 +34,7 @@ def runs_expected(
     if isinstance(design, BenchDesign):
         return 1 + int(experiment.workload.warmup_ns is None and bench.needs_pilot(experiment))
     if isinstance(design, SweepDesign):
-        return max(sweep.runs_expected(experiment, history), len(history))
+        return max(sweep.runs_expected(experiment, history, excluded), len(history))
     if isinstance(design, CompareDesign):
         return compare.runs_expected(experiment, history, excluded)
     return fixed_rounds.runs_expected(experiment, history, excluded)

@@ -10,11 +10,12 @@ from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindi
 from pgdyno.analysis.rounding import decimals_of, fixed
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.loop.sentences import capacity_words, speed_up_words
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.parts import TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
-from pgdyno.report.words import degradation_text, failures_text, knee_range_text
+from pgdyno.report.words import degradation_text, failures_text, knee_range_text, level_ratios_text
 
 WIDTH = 100
 _BAR_WIDTH = 64
@@ -177,6 +178,11 @@ def _curve(one: CurveFindings) -> Iterator[str]:
         rows.append(("beyond", degradation_text(one)))
     if one.limit:
         rows.append(("limit", one.limit))
+    if one.capacity is not None:
+        rows.append(("capacity", capacity_words(one.capacity)))
+    if one.speed_up is not None:
+        rows.append(("speed-up", speed_up_words(one.speed_up)))
+        rows.append(("", level_ratios_text(one.speed_up)))
     width = max(len(one.script) + 2, _LABEL_WIDTH)
     for position, (label, said) in enumerate(rows):
         start = f"{one.script if position == 0 else '':{width}}{label:9}"

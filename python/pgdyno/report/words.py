@@ -10,6 +10,9 @@ from pgdyno.analysis.findings import (
     RunFindings,
     ScriptFindings,
 )
+from pgdyno.analysis.speed_up import SpeedUp
+from pgdyno.loop.compare_words import change_text
+from pgdyno.loop.sentences import capacity_words, speed_up_words
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms
 
@@ -108,6 +111,11 @@ def curve_words(one: CurveFindings) -> str:
         )
     if one.limit:
         said.append(f"Limit at the knee: {one.limit}.")
+    if one.capacity is not None:
+        said.append(f"Under the latency target it {capacity_words(one.capacity)}.")
+    if one.speed_up is not None:
+        said.append(f"Throughput {speed_up_words(one.speed_up)}.")
+        said.append(f"By level: {level_ratios_text(one.speed_up)}.")
     return " ".join(said)
 
 
@@ -119,6 +127,14 @@ def degradation_text(one: CurveFindings) -> str:
     change = fallen.change.scaled(100, "%")
     return (
         f"{numbers.estimate_text(change, with_unit=True)} at {numbers.clients_text(fallen.clients)}"
+    )
+
+
+def level_ratios_text(found: SpeedUp) -> str:
+    """Return "1 client +3.1 % (+2.0 to +4.2); 8 clients ..."."""
+    return "; ".join(
+        f"{numbers.clients_text(level.clients)} {change_text(level.ratio)}"
+        for level in found.levels
     )
 
 

@@ -58,3 +58,22 @@ def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
         raise SpecError(f"{text!r}: {found['unit']} is no unit of {name}.", hint=f"units: {known}")
     sign: Literal["<", ">"] = "<" if found["sign"] == "<" else ">"
     return Condition(text.strip(), name, sign, float(found["limit"]) * units[found["unit"]])
+
+
+def slo_from(text: str) -> Condition:
+    """Return the latency target that `p99=20ms` or `p99<20ms` means.
+
+    Raises: SpecError with the names and units there are.
+    """
+    name, equals, limit = text.partition("=")
+    asked = f"{name.rstrip('<')}<{limit}" if equals else text
+    try:
+        found = condition_from(asked, LATENCIES)
+    except SpecError:
+        found = None
+    if found is None or found.sign != "<" or not found.limit_ratio > 0:
+        raise SpecError(
+            f"{text!r} is no latency target: NAME=LIMIT is needed.",
+            hint=f"such as p99=20ms; NAME is one of {', '.join(LATENCIES)}",
+        )
+    return found

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from pgdyno.errors import SpecError
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
+from pgdyno.spec.condition import Condition, slo_from
 from pgdyno.spec.variant import Variant
 
 Metric = Literal["tps", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration"]
 METRICS: tuple[Metric, ...] = ("tps", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration")
 MORE_IS_BETTER = frozenset({"tps"})
 Rounds = Annotated[int, Field(ge=2, le=1000)]
+
+
+def _slo(text: str) -> str:
+    try:
+        slo_from(text)
+    except SpecError as error:
+        raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+    return text
 
 
 class BenchDesign(Spec):
@@ -22,7 +32,10 @@ class BenchDesign(Spec):
 
 
 class SweepDesign(Spec):
-    """The load curve: every level `rounds` times, then one longer run at the knee."""
+    """The load curve: every level `rounds` times, then one longer run at the knee.
+
+    `slo`, such as "p99=20ms": the load that can be held under it is searched in an open loop.
+    """
 
     kind: Literal["sweep"] = "sweep"
     levels: tuple[Annotated[int, Field(ge=1, le=100_000)], ...] | Literal["auto"] = "auto"
@@ -31,6 +44,12 @@ class SweepDesign(Spec):
     knee_ns: DurationNs = Field(default=30 * SECOND_NS, alias="knee")
     clients_max: Annotated[int, Field(ge=1, le=100_000)] = 64
     """Where `auto` stops doubling."""
+    slo: Annotated[str, AfterValidator(_slo)] | None = None
+
+    @property
+    def target(self) -> Condition | None:
+        """Return what `slo` asks for, its limit in ms."""
+        return None if self.slo is None else slo_from(self.slo)
 
 
 class CompareDesign(Spec):

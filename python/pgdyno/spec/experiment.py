@@ -130,8 +130,12 @@ class Experiment(Spec):
             raise ValueError(f"{self.design.kind} needs at least 2 variants, got {given}")
         if isinstance(self.design, FactorialDesign) and given:
             raise ValueError("the variants of a factorial are its factors' levels: leave them out")
-        if isinstance(self.design, BenchDesign | SweepDesign) and given:
-            raise ValueError(f"a {self.design.kind} has no variants, got {given}")
+        if isinstance(self.design, BenchDesign) and given:
+            raise ValueError(f"a bench has no variants, got {given}")
+        if isinstance(self.design, SweepDesign):
+            fixed = [one.name for one in self.variants if one.clients is not None]
+            if fixed:
+                raise ValueError(f"variant {fixed[0]!r} sets clients, which a sweep varies itself")
         names = [variant.name for variant in self.variants]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Purpose = Literal["pilot", "round", "detail"]
+Purpose = Literal["pilot", "round", "detail", "capacity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class PlannedRun:
     """One run: the unit of replication.
 
     `pilot` finds the warm-up and is not analysed; `round` is one visit of a cell; `detail` is the
-    long run that is shown whole.
+    long run that is shown whole; `capacity` tries one load against a latency target.
     """
 
     number: int

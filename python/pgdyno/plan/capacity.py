@@ -1,0 +1,50 @@
+"""Which load to try next against a latency target: bracket it, close in, confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.analysis.capacity import Target, Trial, quantiles
+
+RUNS_MAX = 16
+# Enough: the interval's ends are at most this far apart.
+WIDTH_RATIO = 0.20
+# The peak of a closed loop is more than an open loop can hold under most targets.
+FIRST_RATIO = 0.7
+_UP, _DOWN = 1.25, 0.7
+_LEAST_RATIO, _MOST_RATIO = 0.01, 2.0
+_CONFIRMATIONS = 2
+
+
+def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float | None:
+    """Return the load to offer next, None when the capacity is known well enough.
+
+    Args: peak_tps, the highest throughput that the closed loop saw.
+    Upwards until one fails and downwards until one is held; then always where the next answer
+    tells most, the middle of what is possible; at the end the lower end of the interval twice.
+    """
+    if not trials:
+        return FIRST_RATIO * peak_tps
+    if len(trials) >= RUNS_MAX:
+        return None
+    met = [target.is_met(one) for one in trials]
+    rates = [one.offered_tps for one in trials]
+    if all(met):
+        return _within(max(rates) * _UP, rates, peak_tps)
+    if not any(met):
+        return _within(min(rates) * _DOWN, rates, peak_tps)
+    low, middle, high = quantiles(rates, met, (0.025, 0.5, 0.975))
+    if high / low - 1 > WIDTH_RATIO:
+        return middle
+    # A load above the interval's lower end that was held confirms it as well.
+    failed_below = any(not ok and rate <= low for rate, ok in zip(rates, met, strict=True))
+    near = low * (1 - WIDTH_RATIO / 2)
+    held = sum(ok and rate >= near for rate, ok in zip(rates, met, strict=True))
+    return low if held < _CONFIRMATIONS and not failed_below else None
+
+
+def _within(rate_tps: float, tried: Sequence[float], peak_tps: float) -> float | None:
+    """Return the load, None once the search has left what can be."""
+    if not _LEAST_RATIO * peak_tps <= rate_tps <= _MOST_RATIO * peak_tps:
+        return None
+    return rate_tps if rate_tps not in tried else None

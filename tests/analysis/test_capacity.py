@@ -1,0 +1,67 @@
+"""The load held under a latency target, from trials of servers whose capacity is known."""
+
+from __future__ import annotations
+
+import pytest
+from tests.plan.slo_server import SloServer, searched
+
+from pgdyno.analysis.capacity import Target, Trial, capacity
+from pgdyno.errors import AnalysisError
+
+TARGET = Target("p99", 20.0)
+
+
+def trial(offered: float, *, ms: float = 5.0, achieved: float = 1.0) -> Trial:
+    return Trial(offered, achieved, ms)
+
+
+def test_a_trial_fails_by_its_latency_or_by_what_was_not_done() -> None:
+    assert TARGET.is_met(trial(100, ms=20.0))
+    assert not TARGET.is_met(trial(100, ms=20.1))
+    assert not TARGET.is_met(trial(100, achieved=0.98))
+
+
+def test_the_capacity_lies_between_what_was_held_and_what_was_not() -> None:
+    found = capacity([trial(700), trial(875, ms=50), trial(760), trial(830, ms=30)], TARGET)
+    assert found.end == "found"
+    assert 760 < found.tps.value < 830
+    assert found.tps.low is not None
+    assert found.tps.high is not None
+    assert found.tps.low < found.tps.value < found.tps.high
+    assert found.confirmed_tps == 700
+    assert found.failed_by == "p99"
+    assert "20 ms" in found.rule
+    assert "99 %" in found.rule
+
+
+def test_when_all_trials_are_held_the_most_that_was_offered_is_a_lower_bound() -> None:
+    found = capacity([trial(700), trial(875)], TARGET)
+    assert (found.end, found.tps.value, found.tps.low, found.tps.high) == ("above", 875, 875, None)
+
+
+def test_when_none_is_held_the_least_that_was_offered_is_an_upper_bound() -> None:
+    found = capacity([trial(700, ms=50), trial(490, ms=40, achieved=0.9)], TARGET)
+    assert (found.end, found.tps.high, found.confirmed_tps) == ("below", 490, None)
+    assert found.failed_by == "p99 and load that was offered and not done"
+
+
+def test_no_trial_is_no_capacity() -> None:
+    with pytest.raises(AnalysisError):
+        capacity([], TARGET)
+
+
+@pytest.mark.parametrize("noise_ratio", [0.02, 0.1, 0.3])
+def test_the_interval_holds_the_truth_of_simulated_servers(noise_ratio: float) -> None:
+    """The full set of 1,000 is in make prove; the seed makes these the same every time."""
+    servers = [SloServer.any(seed, noise_ratio) for seed in range(120)]
+    covered = counted = 0
+    for server in servers:
+        found = capacity(searched(server, TARGET), TARGET)
+        if found.end != "found":
+            continue
+        counted += 1
+        assert found.tps.low is not None
+        assert found.tps.high is not None
+        covered += found.tps.low <= server.capacity_tps <= found.tps.high
+    assert counted >= 115
+    assert covered / counted >= 0.90
