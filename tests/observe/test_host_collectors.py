@@ -14,11 +14,20 @@ from pgdyno.observe.collector import Collector
 from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.host.cpu import CpuCollector
 from pgdyno.observe.host.disk import DiskCollector
+from pgdyno.observe.host.load_host import (
+    LoadCpuCollector,
+    LoadMemoryCollector,
+    LoadNetworkCollector,
+    LoadSchedulerCollector,
+    LoadTcpCollector,
+)
 from pgdyno.observe.host.memory import MemoryCollector
 from pgdyno.observe.host.network import NetworkCollector
+from pgdyno.observe.host.paging import PagingCollector
 from pgdyno.observe.host.pressure import PressureCollector
 from pgdyno.observe.host.scheduler import SchedulerCollector
-from pgdyno.observe.host.space import SpaceCollector
+from pgdyno.observe.host.space import SpaceCollector, spaces_here
+from pgdyno.observe.host.tcp import TcpCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
 from pgdyno.observe.processes.programs import ENGINE, ProgramsCollector
 
@@ -51,6 +60,50 @@ class TestDisk(CollectorContract):
         return DiskCollector()
 
 
+class TestPaging(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return PagingCollector()
+
+
+class TestTcp(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return TcpCollector()
+
+
+class TestLoadCpu(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return LoadCpuCollector()
+
+
+class TestLoadScheduler(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return LoadSchedulerCollector()
+
+
+class TestLoadMemory(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return LoadMemoryCollector()
+
+
+class TestLoadNetwork(CollectorContract):
+    gives_rows = False
+
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return LoadNetworkCollector()
+
+
+class TestLoadTcp(CollectorContract):
+    @pytest.fixture
+    def collector(self) -> Collector:
+        return LoadTcpCollector()
+
+
 class TestNetwork(CollectorContract):
     gives_rows = False
 
@@ -70,13 +123,14 @@ class TestPressure(CollectorContract):
 class TestThrottling(CollectorContract):
     @pytest.fixture
     def collector(self) -> Collector:
-        return ThrottlingCollector()
+        return ThrottlingCollector(lambda: {"lab": os.getpid()})
 
 
 class TestSpace(CollectorContract):
     @pytest.fixture
     def collector(self, tmp_path: Path) -> Collector:
-        return SpaceCollector({"store": tmp_path, "gone": tmp_path / "nowhere"})
+        folders = {"store": tmp_path, "gone": tmp_path / "nowhere"}
+        return SpaceCollector(lambda: spaces_here(folders))
 
 
 class TestOwnCost(CollectorContract):

@@ -9,6 +9,7 @@ import pytest
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.host import cpu, disk, memory, network, pressure, scheduler, throttling
 from pgdyno.observe.host.disk import DiskCollector
+from pgdyno.observe.host.files import LocalFiles
 from pgdyno.observe.host.pressure import PressureCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
 from pgdyno.observe.processes import proc_files
@@ -96,12 +97,13 @@ def test_a_kernel_without_discards_and_flushes_gives_none_for_them() -> None:
 
 
 def test_unused_devices_and_partitions_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "diskstats").write_text(
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/diskstats").write_text(
         NVME + PARTITION + OLD + UNUSED + " 104 0 cciss/c0d0 " + "1 " * 11
     )
     for name in ("nvme0n1", "sda", "cciss!c0d0"):
-        (tmp_path / "block" / name).mkdir(parents=True)
-    rows = DiskCollector(proc=tmp_path, sys=tmp_path).sample(0)
+        (tmp_path / "sys/block" / name).mkdir(parents=True)
+    rows = DiskCollector(LocalFiles(tmp_path)).sample(0)
     assert [row["device"] for row in rows] == ["nvme0n1", "sda", "cciss/c0d0"]
 
 
@@ -137,7 +139,7 @@ def test_pressure_totals_are_read_with_and_without_full() -> None:
 
 def test_a_kernel_without_pressure_information_is_said_to_have_none(tmp_path: Path) -> None:
     with pytest.raises(NotMeasurable, match="pressure stall"):
-        PressureCollector(proc=tmp_path).sample(0)
+        PressureCollector(LocalFiles(tmp_path)).sample(0)
 
 
 def test_throttling_is_read_in_both_versions() -> None:
@@ -153,7 +155,7 @@ def _limited(folder: Path, text: str) -> None:
 
 
 def test_limits_of_all_levels_of_version_2_are_added(tmp_path: Path) -> None:
-    root, proc = tmp_path / "root", tmp_path / "proc"
+    root, proc = tmp_path, tmp_path / "proc"
     group = root / "sys/fs/cgroup/pod/server"
     _limited(group, "nr_periods 5\nnr_throttled 2\nthrottled_usec 10\n")
     _limited(group.parent, "nr_periods 3\nnr_throttled 1\nthrottled_usec 100\n")
@@ -161,8 +163,8 @@ def test_limits_of_all_levels_of_version_2_are_added(tmp_path: Path) -> None:
     (proc / "7").mkdir(parents=True)
     (proc / "7" / "cgroup").write_text("0::/pod/server\n")
     (proc / "mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\nx / ext4 rw 0 0\n")
-    rows = ThrottlingCollector(server_pid=7, proc=proc, root=root).sample(0)
-    assert rows[1] == {
+    rows = ThrottlingCollector(lambda: {"server": 7}, LocalFiles(root)).sample(0)
+    assert rows[0] == {
         "program": "server",
         "periods": 8,
         "throttled_periods": 3,
@@ -171,20 +173,20 @@ def test_limits_of_all_levels_of_version_2_are_added(tmp_path: Path) -> None:
 
 
 def test_limits_of_version_1_are_found_beside_an_empty_version_2(tmp_path: Path) -> None:
-    root, proc = tmp_path / "root", tmp_path / "proc"
+    root, proc = tmp_path, tmp_path / "proc"
     _limited(root / "cg/cpu/docker/a", "nr_periods 5\nnr_throttled 2\nthrottled_time 10\n")
     (proc / "7").mkdir(parents=True)
     (proc / "7" / "cgroup").write_text("4:memory:/x\n3:cpu,cpuacct:/docker/a\n0::/\n")
     (proc / "mounts").write_text(
         "c /cg/memory cgroup rw,memory 0 0\nc /cg/cpu cgroup rw,cpu,cpuacct 0 0\n"
     )
-    rows = ThrottlingCollector(server_pid=7, proc=proc, root=root).sample(0)
-    assert rows[1]["throttled_ns"] == 10
+    rows = ThrottlingCollector(lambda: {"server": 7}, LocalFiles(root)).sample(0)
+    assert rows[0]["throttled_ns"] == 10
 
 
 def test_a_machine_without_control_groups_is_said_to_have_none(tmp_path: Path) -> None:
     with pytest.raises(NotMeasurable, match="control group"):
-        ThrottlingCollector(proc=tmp_path, root=tmp_path).sample(0)
+        ThrottlingCollector(lambda: {"lab": 1}, LocalFiles(tmp_path)).sample(0)
 
 
 def test_a_process_with_brackets_and_spaces_in_its_name_is_read() -> None:
@@ -196,4 +198,4 @@ def test_a_process_with_brackets_and_spaces_in_its_name_is_read() -> None:
 
 
 def test_schedstat_is_time_on_a_core_and_time_waiting_for_one() -> None:
-    assert proc_files.parse_schedstat("123 45 6\n") == (123, 45)
+    assert proc_files.parse_schedstat("123 45 6\n") == (123, 45, 6)

@@ -125,7 +125,7 @@ def test_a_server_that_cannot_be_reached_is_said_once_and_the_host_is_sampled(
     sink = KeepingSink()
     watching = observer(sink, server)
     watching.start()
-    sink.wait_for(lambda: len(sink.rows.get("cpu", [])) > 4)
+    sink.wait_for(lambda: len(sink.rows.get("load_cpu", [])) > 4)
     assert watching.stop()
     assert sink.kinds().count("observer_lost_server") == 1
     (notice,) = [n for n in sink.notices if n["kind"] == "observer_lost_server"]

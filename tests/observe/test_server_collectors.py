@@ -15,7 +15,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import PgdynoError
 from pgdyno.observe.catalogue import statements
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
-from pgdyno.observe.processes.backends import BackendsCollector
+from pgdyno.observe.processes.backends import BackendsCollector, LocalProcesses
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.archiver import ArchiverCollector
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector
@@ -201,7 +201,7 @@ class TestBackends(CollectorContract):
         (tmp_path / "self").mkdir()
         (tmp_path / "self" / "schedstat").write_text("1 2 3\n")
         with pytest.raises(NotMeasurable, match="container"):
-            BackendsCollector(session, LOAD, proc=tmp_path).sample(0)
+            BackendsCollector(session, LOAD, LocalProcesses(tmp_path)).sample(0)
 
 
 def _group(rows: list[Row], backend_type: str) -> Row:

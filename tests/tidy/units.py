@@ -11,6 +11,7 @@ from tests.tidy.source import Source
 UNITS = {
     *("ns", "us", "ms", "s", "seconds", "minutes", "hours", "hz", "px"),
     *("bytes", "kib", "mib", "gib", "pages", "sectors", "columns", "lines"),
+    "celsius",
     *("tps", "ratio", "count", "percent", "rows", "cores", "pid", "uid", "gid", "fd", "oid"),
 }
 # Numbers that PostgreSQL, pgbench or statistics know by one word, without a unit.

@@ -162,7 +162,7 @@ def _observer(
         ),
         folders=folders,
         interval_ns=request.interval_ns,
-        has_host=is_local,
+        loads=False,
     )
 
 

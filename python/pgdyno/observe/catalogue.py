@@ -5,13 +5,25 @@ from __future__ import annotations
 from pgdyno.observe.collector import Collector
 from pgdyno.observe.column import Column
 from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.device.energy import EnergyCollector
+from pgdyno.observe.device.frequency import FrequencyCollector
+from pgdyno.observe.device.temperature import TemperatureCollector
 from pgdyno.observe.host.cpu import CpuCollector
 from pgdyno.observe.host.disk import DiskCollector
+from pgdyno.observe.host.load_host import (
+    LoadCpuCollector,
+    LoadMemoryCollector,
+    LoadNetworkCollector,
+    LoadSchedulerCollector,
+    LoadTcpCollector,
+)
 from pgdyno.observe.host.memory import MemoryCollector
 from pgdyno.observe.host.network import NetworkCollector
+from pgdyno.observe.host.paging import PagingCollector
 from pgdyno.observe.host.pressure import PressureCollector
 from pgdyno.observe.host.scheduler import SchedulerCollector
 from pgdyno.observe.host.space import SpaceCollector
+from pgdyno.observe.host.tcp import TcpCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
 from pgdyno.observe.pooler.pools import PoolerCollector
 from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
@@ -62,7 +74,17 @@ COLLECTORS: tuple[type[Collector], ...] = (
     NetworkCollector,
     PressureCollector,
     ThrottlingCollector,
+    PagingCollector,
+    TcpCollector,
+    TemperatureCollector,
+    FrequencyCollector,
+    EnergyCollector,
     SpaceCollector,
+    LoadCpuCollector,
+    LoadSchedulerCollector,
+    LoadMemoryCollector,
+    LoadNetworkCollector,
+    LoadTcpCollector,
     OwnCost,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,20 +11,17 @@ from pathlib import Path
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.observe.collector import SECOND_NS, Collector, Notice, Sink
 from pgdyno.observe.cost import OwnCost
-from pgdyno.observe.host.cpu import CpuCollector
-from pgdyno.observe.host.disk import DiskCollector
-from pgdyno.observe.host.memory import MemoryCollector
-from pgdyno.observe.host.network import NetworkCollector
-from pgdyno.observe.host.pressure import PressureCollector
-from pgdyno.observe.host.scheduler import SchedulerCollector
-from pgdyno.observe.host.space import SpaceCollector
-from pgdyno.observe.host.throttling import ThrottlingCollector
+from pgdyno.observe.host.collectors import of_load_host, of_server_host
+from pgdyno.observe.host.files import HERE
+from pgdyno.observe.host.space import SpaceCollector, spaces_here, spaces_received
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
 from pgdyno.observe.pooler.pools import PoolerCollector
 from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import BackendsCollector
 from pgdyno.observe.processes.programs import ENGINE, POOLER, ProgramsCollector
+from pgdyno.observe.remote.host_session import HostSession
+from pgdyno.observe.remote.processes import ReceivedProcesses
 from pgdyno.observe.schedule import Scheduled
 from pgdyno.observe.session import Connect, ServerSession, Session
 from pgdyno.observe.sql.archiver import ArchiverCollector
@@ -88,14 +86,16 @@ class Observer:
         folders: Mapping[str, Path] | None = None,
         seed: int = 0,
         interval_ns: int = SECOND_NS,
-        has_host: bool = True,
+        host: Sequence[str] | None = None,
+        loads: bool = True,
     ) -> None:
         """Prepare; nothing is opened before `start`.
 
         Args: run names the sessions, `pgdyno/observe/<run>`; folders are watched for free space,
         by what lies there; seed draws the gaps between samples of waits; interval_ns stretches or
-        shortens every collector's own interval, of which it replaces one second; has_host False
-        leaves out this host, where it has nothing to do with the server.
+        shortens every collector's own interval, of which it replaces one second; host is the
+        command that runs a shell on the server's host, where that is another one; loads False: this
+        host makes no load, and is left out unless the server is on it.
         """
         self._notices = Notices(clock, sink)
         self._programs = ProgramsCollector()
@@ -103,22 +103,13 @@ class Observer:
         self._clock, self._sink = clock, sink
         self._began_ns = monotonic_ns()
         self._interval_ns = interval_ns
-        postmaster_pid = server.postmaster_pid if server is not None and server.is_local else None
-        host: list[Collector] = [
-            CpuCollector(),
-            SchedulerCollector(),
-            MemoryCollector(),
-            DiskCollector(),
-            NetworkCollector(),
-            PressureCollector(),
-            ThrottlingCollector(server_pid=postmaster_pid),
-            self._programs,
-            SpaceCollector(folders or {}),
-            self.cost,
-        ]
-        self._workers = [self._worker("host", host if has_host else [self._programs, self.cost])]
+        self._workers = [self._here(server, folders or {}, loads=loads)]
+        session = None if host is None else HostSession(host, clock)
         if server is not None:
-            self._workers += self._server_workers(server, f"{OWN_PREFIX}{run}", seed)
+            self._workers += self._server_workers(server, f"{OWN_PREFIX}{run}", seed, session)
+        elif session is not None:
+            self._workers.append(self._host_worker(session, []))
+        self.host = session
         if pooler is not None:
             self._workers.append(self._pooler_worker(pooler))
 
@@ -153,8 +144,39 @@ class Observer:
         """What was said so far, in order."""
         return tuple(self._notices.said)
 
+    def _here(
+        self, server: ObservedServer | None, folders: Mapping[str, Path], *, loads: bool
+    ) -> Worker:
+        """Return the thread that watches this host and our own programs."""
+        is_servers = server is None or server.is_local
+        collectors: list[Collector] = [self._programs, self.cost]
+        if loads and not is_servers:
+            collectors += of_load_host()
+        elif is_servers:
+            pids = {"lab": os.getpid()}
+            if server is not None and server.postmaster_pid is not None:
+                pids["server"] = server.postmaster_pid
+            collectors += of_server_host(HERE, lambda: pids)
+        if folders:
+            collectors.append(SpaceCollector(lambda: spaces_here(folders)))
+        return self._worker("here", collectors)
+
+    def _host_worker(self, session: HostSession, more: Sequence[Collector]) -> Worker:
+        """Return the thread that watches the server's host from afar."""
+        files = session.files
+        collectors: list[Collector] = [
+            *of_server_host(files, lambda: session.server_pids),
+            SpaceCollector(lambda: spaces_received(files)),
+            *more,
+        ]
+        return self._worker("host", collectors, session=session)
+
     def _server_workers(
-        self, server: ObservedServer, application_name: str, seed: int
+        self,
+        server: ObservedServer,
+        application_name: str,
+        seed: int,
+        host: HostSession | None,
     ) -> list[Worker]:
         regular = ServerSession(server.connect, application_name, is_local=server.is_local)
         waits = ServerSession(server.connect, application_name, is_local=server.is_local)
@@ -172,12 +194,18 @@ class Observer:
             StatementsCollector(regular),
             TablesCollector(regular, server.database),
         ]
+        workers = []
+        load = server.load_application_name
         if server.is_local:
-            collectors.append(BackendsCollector(regular, server.load_application_name))
+            collectors.append(BackendsCollector(regular, load))
+        elif host is not None:
+            backends = BackendsCollector(regular, load, ReceivedProcesses(host))
+            workers.append(self._host_worker(host, [backends]))
         sampler = WaitSampler(waits, server.load_application_name)
         return [
             self._worker("server", collectors, session=regular),
             self._worker("waits", [sampler], session=waits, gaps=random.Random(seed)),
+            *workers,
         ]
 
     def _pooler_worker(self, pooler: ObservedPooler) -> Worker:

@@ -38,12 +38,18 @@ class PoolerInThePath(Exception):
 class Session(Protocol):
     """The connection of one thread of the observer, whatever is at its other end.
 
-    `what` names it for a person. `sees_everybody`: else `user` lacks the right to.
+    `kind` names it in one word, `what` for a person. `user` lacks a right unless it
+    `sees_everybody`.
     """
 
+    kind: str
     what: str
     user: str
     sees_everybody: bool
+
+    def before_sample(self, interval_ns: int) -> int:
+        """Make ready for a sample; return the time its values are of, 0 = when it is taken."""
+        ...
 
     def open(self) -> None:
         """Connect. Raises: NotMeasurable where trying again is no use; anything else passes."""
@@ -74,6 +80,7 @@ class ServerSession:
     than the load's: what the observer does would otherwise count as the load's activity.
     """
 
+    kind = "server"
     what = "server"
 
     def __init__(self, connect: Connect, application_name: str, *, is_local: bool) -> None:
@@ -131,6 +138,10 @@ class ServerSession:
             self._connection.prepare_threshold = None
             cursor.execute(sql, parameters, prepare=False)
         return cursor.fetchall()
+
+    def before_sample(self, interval_ns: int) -> int:  # noqa: ARG002 - of every session
+        """Return 0: the server answers at once."""
+        return 0
 
     def backend_cpu_ns(self) -> int:
         """Return the CPU time of our own backend, or 0 where it cannot be seen."""

@@ -95,7 +95,7 @@ class Worker(threading.Thread):
             except Exception as error:  # Whatever it is, the run goes on without us.
                 self._notices.say(
                     session.what,
-                    f"observer_lost_{_kind(session)}",
+                    f"observer_lost_{session.kind}",
                     f"The {session.what} cannot be observed: {_one_line(error)}.",
                     "nothing is recorded until it answers; it is tried again every few seconds",
                 )
@@ -107,7 +107,7 @@ class Worker(threading.Thread):
             self._backend_cpu_ns = session.backend_cpu_ns()
             self._notices.over(
                 session.what,
-                f"observer_found_{_kind(session)}",
+                f"observer_found_{session.kind}",
                 f"The {session.what} is observed again.",
             )
             if not session.sees_everybody:
@@ -125,6 +125,7 @@ class Worker(threading.Thread):
         cpu_before_ns = time.thread_time_ns()
         began_ns = self._clock.now_ns()
         try:
+            of_ns = self._session.before_sample(item.interval_ns) if self._session else 0
             rows = collector.sample(began_ns)
         except NotMeasurable as error:
             self._notices.say(collector.name, "not_measurable", str(error), "")
@@ -133,7 +134,7 @@ class Worker(threading.Thread):
             self._failed(item, error)
         else:
             # The values are of some instant between asking and answer: take the middle.
-            self._keep(item, rows, (began_ns + self._clock.now_ns()) // 2)
+            self._keep(item, rows, of_ns or (began_ns + self._clock.now_ns()) // 2)
             item.taken(monotonic_ns())
         self._account(item, time.thread_time_ns() - cpu_before_ns)
         self._to_begin.discard(collector.name)
@@ -160,7 +161,7 @@ class Worker(threading.Thread):
                 other.last_sample_ns, other.failure_count, other.due_ns = 0, 0, now_ns
             self._notices.say(
                 session.what,
-                f"observer_lost_{_kind(session)}",
+                f"observer_lost_{session.kind}",
                 f"The observing connection was lost: {_one_line(error)}.",
                 f"nothing is recorded until the {session.what} answers; it is tried again every"
                 " few seconds",
@@ -202,11 +203,6 @@ class Worker(threading.Thread):
                 close()
         if self._session is not None:
             self._session.close()
-
-
-def _kind(session: Session) -> str:
-    """Return the other end in one word: "server", "pooler"."""
-    return session.what.partition("'")[0]
 
 
 def _one_line(error: Exception) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, counter, key
+from pgdyno.observe.host.files import HERE, HostFiles
 from pgdyno.observe.processes.proc_files import TICK_NS
 
 ALL_CORES = "all"
@@ -46,9 +46,9 @@ class CpuCollector:
         counter("steal_ns", "ns", "wanted a core, and the hypervisor ran somebody else"),
     )
 
-    def __init__(self, *, proc: Path = Path("/proc")) -> None:
-        self._path = proc / "stat"
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a core, and the sum."""
-        return parse(self._path.read_text())
+        return parse(self._files.text("/proc/stat"))

@@ -9,11 +9,11 @@ counted for partitions, which are left out.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, counter, gauge, key
+from pgdyno.observe.host.files import HERE, HostFiles
 
 SECTOR_BYTES = 512
 _MS_NS = 1_000_000
@@ -84,14 +84,12 @@ class DiskCollector:
         ),
     )
 
-    def __init__(self, *, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
-        self._path = proc / "diskstats"
-        self._blocks = sys / "block"
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a device."""
-        rows = parse(self._path.read_text())
+        rows = parse(self._files.text("/proc/diskstats"))
         # A name such as cciss/c0d0 stands as cciss!c0d0 in /sys.
-        return [
-            row for row in rows if (self._blocks / str(row["device"]).replace("/", "!")).exists()
-        ]
+        whole = {path.rpartition("/")[2] for path in self._files.matching("/sys/block/*")}
+        return [row for row in rows if str(row["device"]).replace("/", "!") in whole]

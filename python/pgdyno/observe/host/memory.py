@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, gauge
+from pgdyno.observe.host.files import HERE, HostFiles
 
 # Column, its key in meminfo, its meaning.
 _FIELDS: tuple[tuple[str, str, str], ...] = (
@@ -52,9 +52,9 @@ class MemoryCollector:
         gauge("huge_pages_free_bytes", "bytes", "of these: not used"),
     )
 
-    def __init__(self, *, proc: Path = Path("/proc")) -> None:
-        self._path = proc / "meminfo"
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row."""
-        return [parse(self._path.read_text())]
+        return [parse(self._files.text("/proc/meminfo"))]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, counter, key
+from pgdyno.observe.host.files import HERE, HostFiles
 
 # Place of each counter among the sixteen numbers of a line.
 _PLACES = {
@@ -53,9 +53,9 @@ class NetworkCollector:
         counter("sent_dropped", "packets", "thrown away before they were sent"),
     )
 
-    def __init__(self, *, proc: Path = Path("/proc")) -> None:
-        self._path = proc / "net" / "dev"
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row an interface."""
-        return parse(self._path.read_text())
+        return parse(self._files.text("/proc/net/dev"))

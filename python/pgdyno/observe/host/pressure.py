@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
 from pgdyno.observe.column import Column, counter, key
+from pgdyno.observe.host.files import HERE, HostFiles
 
 RESOURCES = ("cpu", "memory", "io")
 
@@ -35,17 +35,17 @@ class PressureCollector:
         counter("full_ns", "ns", "time in which no task could go on", is_nullable=True),
     )
 
-    def __init__(self, *, proc: Path = Path("/proc")) -> None:
-        self._folder = proc / "pressure"
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a resource."""
-        if not self._folder.is_dir():
+        if not self._files.exists("/proc/pressure"):
             raise NotMeasurable("This kernel has no pressure stall information (/proc/pressure).")
         rows: list[Row] = []
         for resource in RESOURCES:
             try:
-                text = (self._folder / resource).read_text()
+                text = self._files.text(f"/proc/pressure/{resource}")
             except FileNotFoundError:
                 continue
             except OSError as error:

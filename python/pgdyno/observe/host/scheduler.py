@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, counter, gauge
+from pgdyno.observe.host.files import HERE, HostFiles
 
 _KEYS = {
     "procs_running": "running",
@@ -41,9 +41,9 @@ class SchedulerCollector:
         Column("load_1min_ratio", "float64", "threads", "load average over one minute"),
     )
 
-    def __init__(self, *, proc: Path = Path("/proc")) -> None:
-        self._proc = proc
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row."""
-        return [parse((self._proc / "stat").read_text(), (self._proc / "loadavg").read_text())]
+        return [parse(self._files.text("/proc/stat"), self._files.text("/proc/loadavg"))]

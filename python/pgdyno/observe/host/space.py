@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, gauge, key
+from pgdyno.observe.host.files import HostFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One file system: its size, and what is free for programs without special rights."""
+
+    total_bytes: int
+    available_bytes: int
 
 
 class SpaceCollector:
@@ -23,22 +33,39 @@ class SpaceCollector:
         gauge("available_bytes", "bytes", "free for programs without special rights"),
     )
 
-    def __init__(self, folders: Mapping[str, Path]) -> None:
-        self._folders = dict(folders)
+    def __init__(self, read: Callable[[], Mapping[str, Space]]) -> None:
+        self._read = read
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a folder that exists."""
-        rows: list[Row] = []
-        for place, folder in self._folders.items():
-            try:
-                found = os.statvfs(folder)
-            except FileNotFoundError:
-                continue
-            rows.append(
-                {
-                    "place": place,
-                    "total_bytes": found.f_blocks * found.f_frsize,
-                    "available_bytes": found.f_bavail * found.f_frsize,
-                }
-            )
-        return rows
+        return [
+            {
+                "place": place,
+                "total_bytes": space.total_bytes,
+                "available_bytes": space.available_bytes,
+            }
+            for place, space in self._read().items()
+        ]
+
+
+def spaces_here(folders: Mapping[str, Path]) -> dict[str, Space]:
+    """Return the space of the file systems below folders of this host, those that exist."""
+    found: dict[str, Space] = {}
+    for place, folder in folders.items():
+        try:
+            seen = os.statvfs(folder)
+        except FileNotFoundError:
+            continue
+        found[place] = Space(seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize)
+    return found
+
+
+def spaces_received(files: HostFiles) -> dict[str, Space]:
+    """Return the space another host told, of lines of `df -Pk` by what lies there."""
+    found: dict[str, Space] = {}
+    for path in files.matching("/df/*"):
+        words = files.text(path).split()
+        if len(words) >= 6 and words[1].isdigit() and words[3].isdigit():
+            space = Space(int(words[1]) * 1024, int(words[3]) * 1024)
+            found[path.removeprefix("/df/")] = space
+    return found

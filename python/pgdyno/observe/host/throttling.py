@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
 from pgdyno.observe.column import Column, counter, key
+from pgdyno.observe.host.files import HERE, HostFiles
 
 
 def parse_cpu_stat(text: str) -> tuple[int, int, int]:
@@ -57,28 +57,24 @@ class ThrottlingCollector:
         counter("throttled_ns", "ns", "time kept off the CPU, all levels and cores"),
     )
 
-    def __init__(
-        self,
-        *,
-        server_pid: int | None = None,
-        proc: Path = Path("/proc"),
-        root: Path = Path("/"),
-    ) -> None:
-        pids = {"lab": os.getpid()} | ({"server": server_pid} if server_pid else {})
-        self._proc, self._root = proc, root
-        self._pids: Mapping[str, int] = pids
-        self._files: dict[str, list[Path]] | None = None
+    def __init__(self, pids: Callable[[], Mapping[str, int]], files: HostFiles = HERE) -> None:
+        self._files = files
+        self._pids = pids
+        self._paths: dict[str, list[str]] | None = None
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a program."""
-        if self._files is None:
+        if self._paths is None:
+            pids = self._pids()
+            if not pids:
+                return []  # Nobody knows yet which process the server is.
             # A program that is moved to another group meanwhile is not followed.
-            self._files = {name: self._cpu_stats(pid) for name, pid in self._pids.items()}
-        if not any(self._files.values()):
+            self._paths = {name: self._cpu_stats(pid) for name, pid in pids.items()}
+        if not any(self._paths.values()):
             raise NotMeasurable("No control group with a CPU controller is mounted here.")
         rows: list[Row] = []
-        for name, paths in self._files.items():
-            sums = [parse_cpu_stat(path.read_text()) for path in paths]
+        for name, paths in self._paths.items():
+            sums = [parse_cpu_stat(self._files.text(path)) for path in paths]
             rows.append(
                 {
                     "program": name,
@@ -89,18 +85,17 @@ class ThrottlingCollector:
             )
         return rows
 
-    def _cpu_stats(self, pid: int) -> list[Path]:
+    def _cpu_stats(self, pid: int) -> list[str]:
         try:
-            groups = parse_own_groups((self._proc / str(pid) / "cgroup").read_text())
-            mounts = parse_mounts((self._proc / "mounts").read_text())
+            groups = parse_own_groups(self._files.text(f"/proc/{pid}/cgroup"))
+            mounts = parse_mounts(self._files.text("/proc/mounts"))
         except FileNotFoundError:
             return []
-        found: list[Path] = []
+        found: list[str] = []
         for group, mount in zip(groups, mounts, strict=True):
             if group is None or mount is None:
                 continue
-            base = self._root / mount.lstrip("/")
             levels = PurePosixPath(group.lstrip("/"))
-            folders = [base / levels, *(base / parent for parent in levels.parents)]
-            found += [folder / "cpu.stat" for folder in dict.fromkeys(folders)]
-        return [path for path in found if path.exists()]
+            folders = [PurePosixPath(mount) / level for level in (levels, *levels.parents)]
+            found += [f"{folder}/cpu.stat" for folder in dict.fromkeys(folders)]
+        return [path for path in found if self._files.exists(path)]

@@ -22,6 +22,7 @@ _VERSION = re.compile(r"\d+\.\d+\S*/bouncer")
 class ConsoleSession:
     """One connection to a pooler's console, made again when it is lost."""
 
+    kind = "pooler"
     what = "pooler's console"
     sees_everybody = True
     user = ""
@@ -59,6 +60,10 @@ class ConsoleSession:
         cursor = self._connection.execute(f"SHOW {what}".encode())
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def before_sample(self, interval_ns: int) -> int:  # noqa: ARG002 - of every session
+        """Return 0: the console answers at once."""
+        return 0
 
     def backend_cpu_ns(self) -> int:
         """Return 0: what the console costs the pooler cannot be told from its other work."""

@@ -6,6 +6,7 @@ import os
 import resource
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from pgdyno.observe.processes.proc_files import parse_schedstat, parse_stat
 
@@ -15,12 +16,16 @@ _OPEN_FILES_SHARE = 4
 
 @dataclass(slots=True)
 class CpuTime:
-    """Totals since the processes began; `wait_ns` is runnable, waiting for a core."""
+    """Totals since the processes began.
+
+    `wait_ns` is runnable, waiting for a core; `slices` is how often they were given one.
+    """
 
     user_ns: int = 0
     system_ns: int = 0
     run_ns: int = 0
     wait_ns: int = 0
+    slices: int = 0
 
     def add(self, other: CpuTime) -> None:
         """Add the times of another process or group."""
@@ -28,16 +33,16 @@ class CpuTime:
         self.system_ns += other.system_ns
         self.run_ns += other.run_ns
         self.wait_ns += other.wait_ns
+        self.slices += other.slices
 
 
 @dataclass(slots=True)
 class _Process:
-    """A single-threaded process, its last known times and its open files."""
+    """A single-threaded process and its last known times."""
 
     pid: int
     group: str
     last: CpuTime
-    files: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -48,6 +53,18 @@ class GroupTotal:
     cpu: CpuTime = field(default_factory=CpuTime)
 
 
+class Reader(Protocol):
+    """Reads the times of single-threaded processes of one host."""
+
+    def read(self, pid: int) -> CpuTime | None:
+        """Return the times of a process, None when it is gone."""
+        ...
+
+    def forget(self, pid: int) -> None:
+        """Keep nothing of a process any longer."""
+        ...
+
+
 class Accounts:
     """Keeps the times of single-threaded processes by group.
 
@@ -55,13 +72,10 @@ class Accounts:
     seen: totals only grow. Limits: what a process did after its last sample is lost.
     """
 
-    def __init__(self, proc: Path) -> None:
-        self._proc = proc
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._processes: dict[int, _Process] = {}
         self._ended: dict[str, CpuTime] = {}
-        soft_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._open_at_most = soft_limit // _OPEN_FILES_SHARE // 2
-        self._open_count = 0
 
     def unknown(self, pids: list[int]) -> list[int]:
         """Return those that have no group yet."""
@@ -69,11 +83,7 @@ class Accounts:
 
     def assign(self, pid: int, group: str) -> None:
         """Begin to account a process."""
-        files = None
-        if self._open_count < self._open_at_most:
-            files = self._open(pid)
-            self._open_count += files is not None
-        self._processes[pid] = _Process(pid, group, CpuTime(), files)
+        self._processes[pid] = _Process(pid, group, CpuTime())
 
     def update(self, living: list[int]) -> dict[str, GroupTotal]:
         """Read the times of every living process; return the totals by group."""
@@ -81,7 +91,7 @@ class Accounts:
         for pid in [pid for pid in self._processes if pid not in alive]:
             self._end(pid)
         for process in list(self._processes.values()):
-            seen = self._read(process)
+            seen = self._reader.read(process.pid)
             if seen is None or seen.run_ns < process.last.run_ns:
                 # Gone since the list was made; or its number belongs to another process by now.
                 self._end(process.pid)
@@ -97,14 +107,51 @@ class Accounts:
         return totals
 
     def close(self) -> None:
-        """Close every file kept open."""
-        for process in self._processes.values():
-            self._close(process)
+        """Forget every process."""
+        for pid in self._processes:
+            self._reader.forget(pid)
 
     def _end(self, pid: int) -> None:
         process = self._processes.pop(pid)
-        self._close(process)
+        self._reader.forget(pid)
         self._ended.setdefault(process.group, CpuTime()).add(process.last)
+
+
+class OpenFiles:
+    """Reads processes of this host through files kept open, as many as may be."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        soft_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._open_at_most = soft_limit // _OPEN_FILES_SHARE // 2
+        self._files: dict[int, tuple[int, int] | None] = {}
+        self._open_count = 0
+
+    def read(self, pid: int) -> CpuTime | None:
+        """Return the times of a process, None when it is gone."""
+        if pid not in self._files:
+            self._files[pid] = self._open(pid) if self._open_count < self._open_at_most else None
+            self._open_count += self._files[pid] is not None
+        files = self._files[pid]
+        try:
+            if files is not None:
+                stat = os.pread(files[0], 2048, 0).decode(errors="replace")
+                schedstat = os.pread(files[1], 256, 0).decode()
+            else:
+                folder = self._proc / str(pid)
+                stat = (folder / "stat").read_text(errors="replace")
+                schedstat = (folder / "schedstat").read_text()
+            return cpu_time(stat, schedstat)
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def forget(self, pid: int) -> None:
+        """Close the files of a process."""
+        files = self._files.pop(pid, None)
+        if files is not None:
+            for descriptor in files:
+                os.close(descriptor)
+            self._open_count -= 1
 
     def _open(self, pid: int) -> tuple[int, int] | None:
         folder = self._proc / str(pid)
@@ -118,24 +165,8 @@ class Accounts:
             return None
         return opened[0], opened[1]
 
-    def _close(self, process: _Process) -> None:
-        if process.files is not None:
-            for descriptor in process.files:
-                os.close(descriptor)
-            process.files = None
-            self._open_count -= 1
 
-    def _read(self, process: _Process) -> CpuTime | None:
-        try:
-            if process.files is not None:
-                stat_text = os.pread(process.files[0], 2048, 0).decode(errors="replace")
-                schedstat_text = os.pread(process.files[1], 256, 0).decode()
-            else:
-                folder = self._proc / str(process.pid)
-                stat_text = (folder / "stat").read_text(errors="replace")
-                schedstat_text = (folder / "schedstat").read_text()
-            stat = parse_stat(stat_text)
-            run_ns, wait_ns = parse_schedstat(schedstat_text)
-        except (OSError, ValueError, IndexError):
-            return None
-        return CpuTime(stat.user_ns, stat.system_ns, run_ns, wait_ns)
+def cpu_time(stat_text: str, schedstat_text: str) -> CpuTime:
+    """Return the times of a process, of its files stat and schedstat."""
+    stat = parse_stat(stat_text)
+    return CpuTime(stat.user_ns, stat.system_ns, *parse_schedstat(schedstat_text))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
 from pgdyno.observe.column import Column, counter, gauge, key
-from pgdyno.observe.processes.accounts import Accounts
+from pgdyno.observe.processes.accounts import Accounts, OpenFiles, Reader
 from pgdyno.observe.processes.proc_files import parse_stat, read_children
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.waits import OWN_PREFIX
@@ -27,8 +27,56 @@ SQL = (
 )
 
 
+class ServerProcesses(Reader, Protocol):
+    """The server's processes on the host they run on."""
+
+    def postmaster_of(self, backend_pid: int) -> int:
+        """Return the parent of one of the server's backends; 0 while it is not known yet.
+
+        Raises: NotMeasurable when that number is no process of PostgreSQL there.
+        """
+        ...
+
+    def children(self, pid: int) -> list[int]:
+        """Return the children of a process. Raises: FileNotFoundError when it is gone."""
+        ...
+
+
+class LocalProcesses(OpenFiles):
+    """The server's processes on this host."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        super().__init__(proc)
+        self._folder = proc
+
+    def postmaster_of(self, backend_pid: int) -> int:
+        """Return the parent of one of the server's backends."""
+        if not (self._folder / "self" / "schedstat").exists():
+            raise NotMeasurable("This kernel has no /proc/<pid>/schedstat.")
+        folder = self._folder / str(backend_pid)
+        try:
+            parent_pid = postgres_parent((folder / "stat").read_text(errors="replace"))
+        except FileNotFoundError:
+            parent_pid = 0
+        if not parent_pid:
+            raise NotMeasurable(
+                "The server's processes cannot be seen from here: is it in a container?"
+            )
+        return parent_pid
+
+    def children(self, pid: int) -> list[int]:
+        """Return the children of a process."""
+        return read_children(self._folder, pid)
+
+
+def postgres_parent(stat_text: str) -> int:
+    """Return the parent of a process, of its file stat; 0 if it is no PostgreSQL."""
+    name = stat_text[stat_text.index("(") + 1 : stat_text.rindex(")")]
+    return parse_stat(stat_text).parent_pid if name.startswith("postgres") else 0
+
+
 class BackendsCollector:
-    """Samples CPU time and time waiting for a core of the server's processes, on the same host.
+    """Samples CPU time and time waiting for a core of the server's processes.
 
     Groups: `load` (backends of the run's load), `observer`, `postmaster`, else the backend type as
     in pg_stat_activity; `other` for processes that are not listed there.
@@ -44,29 +92,29 @@ class BackendsCollector:
         counter("cpu_system_ns", "ns", "CPU time in the kernel; in steps of a clock tick"),
         counter("run_ns", "ns", "time on a core (schedstat)"),
         counter("wait_ns", "ns", "time runnable and waiting for a core (schedstat)"),
+        counter("slices", "times", "given a core, so many times (schedstat)"),
     )
 
     def __init__(
         self,
         session: ServerSession,
         load_application_name: str,
-        *,
-        proc: Path = Path("/proc"),
+        host: ServerProcesses | None = None,
     ) -> None:
         self._session = session
         self._load_application_name = load_application_name
-        self._proc = proc
-        self._accounts = Accounts(proc)
+        self._host: ServerProcesses = host or LocalProcesses()
+        self._accounts = Accounts(self._host)
         self._own_backend_pid = 0
         self._postmaster_pid = 0
         self._seen_before: set[int] = set()
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a group."""
-        if not (self._proc / "self" / "schedstat").exists():
-            raise NotMeasurable("This kernel has no /proc/<pid>/schedstat.")
         self._find_postmaster()
-        living = [self._postmaster_pid, *read_children(self._proc, self._postmaster_pid)]
+        if not self._postmaster_pid:
+            return []  # The session is not open yet, or nobody has looked yet.
+        living = [self._postmaster_pid, *self._host.children(self._postmaster_pid)]
         self._assign(self._accounts.unknown(living))
         return [
             {
@@ -76,6 +124,7 @@ class BackendsCollector:
                 "cpu_system_ns": total.cpu.system_ns,
                 "run_ns": total.cpu.run_ns,
                 "wait_ns": total.cpu.wait_ns,
+                "slices": total.cpu.slices,
             }
             for group, total in sorted(self._accounts.update(living).items())
         ]
@@ -89,17 +138,9 @@ class BackendsCollector:
         own_pid = self._session.backend_pid
         if own_pid == self._own_backend_pid:
             return
-        folder = self._proc / str(own_pid)
-        try:
-            is_postgres = (folder / "comm").read_text().startswith("postgres")
-            parent_pid = parse_stat((folder / "stat").read_text(errors="replace")).parent_pid
-        except FileNotFoundError:
-            is_postgres, parent_pid = False, 0
-        if not is_postgres:
-            raise NotMeasurable(
-                "The server's processes cannot be seen from here: is it in a container?"
-            )
-        self._own_backend_pid, self._postmaster_pid = own_pid, parent_pid
+        self._postmaster_pid = self._host.postmaster_of(own_pid)
+        if self._postmaster_pid:
+            self._own_backend_pid = own_pid
 
     def _assign(self, unknown: list[int]) -> None:
         """Give new processes their groups; one still starting up gets it at the next sample."""

@@ -35,10 +35,10 @@ def parse_stat(text: str) -> ProcessStat:
     )
 
 
-def parse_schedstat(text: str) -> tuple[int, int]:
-    """Return time on a core and time runnable but waiting for a core, ns, of one thread."""
+def parse_schedstat(text: str) -> tuple[int, int, int]:
+    """Return of one thread: ns on a core, ns runnable but waiting for one, times given one."""
     fields = text.split()
-    return int(fields[0]), int(fields[1])
+    return int(fields[0]), int(fields[1]), int(fields[2])
 
 
 def read_cpu_ns(proc: Path, pid: int) -> int:

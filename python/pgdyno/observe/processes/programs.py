@@ -69,6 +69,7 @@ class ProgramsCollector:
 
 def _thread_times(thread: Path) -> tuple[int, int]:
     try:
-        return parse_schedstat((thread / "schedstat").read_text())
+        run_ns, wait_ns, _ = parse_schedstat((thread / "schedstat").read_text())
+        return run_ns, wait_ns
     except (FileNotFoundError, ProcessLookupError):
         return 0, 0  # It ended since the list of threads was made.

@@ -1,0 +1,1 @@
+"""Collectors of what the hardware tells of itself: temperature, frequency, energy, wear."""

@@ -1,0 +1,79 @@
+"""Temperatures of disks and processors: the kernel's hardware monitors in /sys/class/hwmon.
+
+NVMe disks are among them since Linux 5.5. Values are thousandths of a degree.
+Source: the kernel's Documentation/hwmon/sysfs-interface.rst.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
+from pgdyno.observe.column import Column, key
+from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
+
+_CHIPS = "/sys/class/hwmon/hwmon*/name"
+
+
+def _degrees(name: str, meaning: str, *, is_nullable: bool = True) -> Column:
+    return Column(name, "float64", "degrees Celsius", meaning, "gauge", is_nullable)
+
+
+class TemperatureCollector:
+    """Samples every sensor; limits are the maker's."""
+
+    name: ClassVar[str] = "temperature"
+    meaning: ClassVar[str] = "Temperatures of disks, processors and boards"
+    interval_ns: ClassVar[int] = 5 * SECOND_NS
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("chip", "nvme, coretemp, k10temp, ...: the driver's name"),
+        key("place", "the disk, such as nvme0n1, else the monitor, such as hwmon2"),
+        key("sensor", "its label, such as Composite or Package id 0"),
+        _degrees("temperature_celsius", "now", is_nullable=False),
+        _degrees("high_celsius", "from here on it is too warm"),
+        _degrees("critical_celsius", "from here on it protects itself"),
+    )
+
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
+        self._sensors: list[tuple[str, Row]] | None = None
+
+    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
+        """Return one row a sensor that answers."""
+        if self._sensors is None:
+            self._sensors = list(self._found())
+        if not self._sensors:
+            raise NotMeasurable(
+                "No temperature can be read here: the kernel shows no sensor (/sys/class/hwmon),"
+                " as in most virtual machines and containers."
+            )
+        rows: list[Row] = []
+        for path, fixed in self._sensors:
+            now = _celsius(self._files, path)
+            if now is not None:
+                rows.append({**fixed, "temperature_celsius": now})
+        return rows
+
+    def _found(self) -> list[tuple[str, Row]]:
+        found: list[tuple[str, Row]] = []
+        for chip in self._files.matching(_CHIPS):
+            folder = chip.rpartition("/")[0]
+            disks = self._files.matching(f"{folder}/device/nvme*n*")
+            place = (disks or [folder])[0].rpartition("/")[2]
+            for path in self._files.matching(f"{folder}/temp*_input"):
+                base = path.removesuffix("_input")
+                label = text_or_nothing(self._files, f"{base}_label").strip()
+                fixed: Row = {
+                    "chip": text_or_nothing(self._files, chip).strip(),
+                    "place": place,
+                    "sensor": label or base.rpartition("/")[2],
+                    "high_celsius": _celsius(self._files, f"{base}_max"),
+                    "critical_celsius": _celsius(self._files, f"{base}_crit"),
+                }
+                found.append((path, fixed))
+        return found
+
+
+def _celsius(files: HostFiles, path: str) -> float | None:
+    text = text_or_nothing(files, path).strip()
+    return int(text) / 1000 if text.lstrip("-").isdigit() else None

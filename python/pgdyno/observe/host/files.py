@@ -1,0 +1,88 @@
+"""The files of one host's /proc and /sys: read here, or received from another host."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+class HostFiles(Protocol):
+    """Reads a host; paths are absolute, such as /proc/stat."""
+
+    def text(self, path: str) -> str:
+        """Return a file's text. Raises: FileNotFoundError, or another OSError."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file or folder."""
+        ...
+
+    def matching(self, pattern: str) -> list[str]:
+        """Return the paths that match, in order; `*` ends at a slash."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """The files of this host, or in a test of the one whose root is `root`."""
+
+    root: Path = Path("/")
+
+    def text(self, path: str) -> str:
+        """Return a file's text."""
+        return (self.root / path.lstrip("/")).read_text(errors="replace")
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file or folder."""
+        return (self.root / path.lstrip("/")).exists()
+
+    def matching(self, pattern: str) -> list[str]:
+        """Return the paths that match, in order."""
+        found = self.root.glob(pattern.lstrip("/"))
+        return sorted(f"/{path.relative_to(self.root)}" for path in found)
+
+
+HERE = LocalFiles()
+
+
+@dataclass(slots=True)
+class ReceivedFiles:
+    """What another host sent, by path; a file that was not sent does not exist."""
+
+    by_path: dict[str, str] = field(default_factory=dict)
+
+    def text(self, path: str) -> str:
+        """Return a file's text."""
+        if path not in self.by_path:
+            raise FileNotFoundError(path)
+        return self.by_path[path]
+
+    def exists(self, path: str) -> bool:
+        """Return whether it was sent, or something below it."""
+        return path in self.by_path or any(one.startswith(f"{path}/") for one in self.by_path)
+
+    def matching(self, pattern: str) -> list[str]:
+        """Return the paths that match, folders included, in order."""
+        depth = pattern.count("/")
+        known = {"/".join(path.split("/")[: depth + 1]) for path in self.by_path}
+        return sorted(
+            path
+            for path in known
+            if path.count("/") == depth
+            and all(map(fnmatch.fnmatchcase, path.split("/"), pattern.split("/")))
+        )
+
+    def replace(self, sent: Mapping[str, str], *, keeping: tuple[str, ...]) -> None:
+        """Take what was sent now, and of what was sent before only what begins with `keeping`."""
+        self.by_path = {p: t for p, t in self.by_path.items() if p.startswith(keeping)} | dict(sent)
+
+
+def text_or_nothing(files: HostFiles, path: str) -> str:
+    """Return a file's text; "" when it is not there or not ours to read."""
+    try:
+        return files.text(path)
+    except OSError:
+        return ""

@@ -1,0 +1,256 @@
+"""The session with a server's host: a shell there, fed with our script, asked for each sample.
+
+The shell is reached through whatever command leads to one: ssh, kubectl exec, sudo. It ends when
+our end of the pipe is closed, however that comes about.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from importlib.resources import files as resources
+from typing import IO
+
+from pgdyno.clock import ClockPair, monotonic_ns
+from pgdyno.errors import PgdynoError, SpecError
+from pgdyno.observe.collector import NotMeasurable
+from pgdyno.observe.host.files import ReceivedFiles
+from pgdyno.observe.processes.proc_files import PAGE_BYTES
+from pgdyno.observe.remote.received import LASTING, Offset, files_of
+from pgdyno.process import child
+
+_SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
+_SSH = "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5"
+_SSH += " -o ServerAliveCountMax=3"
+_READY_TIMEOUT_S = 20.0
+_SAMPLE_TIMEOUT_S = 5.0
+_END_TIMEOUT_S = 1.0
+_SLOW_EVERY_NS = 5_000_000_000
+# What a kernel counts in: the parsers know this host's only.
+_UNITS = [str(os.sysconf("SC_CLK_TCK")), str(PAGE_BYTES)]
+# ssh's own words for what trying again does not mend.
+_HOPELESS = re.compile(
+    r"Host key verification failed|Permission denied|Could not resolve hostname|not found"
+    r"|No such file or directory|Too many authentication failures|a password is required"
+)
+
+
+def collector_script() -> str:
+    """Return the script that runs on the server's host."""
+    return resources("pgdyno.observe.remote").joinpath("collector.sh").read_text(encoding="utf-8")
+
+
+def shell_command(text: str) -> tuple[str, ...]:
+    """Return the command that runs a shell on the host, of --host-shell: `sh` is added to it.
+
+    Raises: SpecError for quotes that do not match, or nothing.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise SpecError(f"--host-shell {text}: {error}.", hint="quote as a shell does") from None
+    if not words:
+        raise SpecError("--host-shell is empty.", hint='such as "kubectl exec -i pod --"')
+    is_shell = words[-1].rpartition("/")[2] in _SHELLS
+    return tuple(words) if is_shell else (*words, "sh")
+
+
+def ssh_command(destination: str) -> tuple[str, ...]:
+    """Return the command of --ssh: nothing is asked, a dead connection is noticed.
+
+    Raises: SpecError for what ssh would take for an option.
+    """
+    if not destination or destination.startswith("-"):
+        raise SpecError(f"--ssh {destination}: a host is needed.", hint="--ssh user@host")
+    return (*_SSH.split(), destination, "sh")
+
+
+class HostSession:
+    """One shell on the server's host, begun again when it is lost. Used by one thread.
+
+    `files` has what the last sample brought; `before_sample` takes one when it is due. By
+    `backend_pid` the script finds the server; `sampled_pid` is the one of the last sample.
+    """
+
+    what = "server's host"
+    kind = "host"
+    sees_everybody = True
+    user = ""
+
+    def __init__(self, command: Sequence[str], clock: ClockPair) -> None:
+        self._command = tuple(command)
+        self._clock = clock
+        self._child: child.Child | None = None
+        self._said: IO[bytes] | None = None
+        self._buffer = b""
+        self._slow_due_ns = 0
+        self._refreshed_ns = 0
+        self.files = ReceivedFiles()
+        self.offset = Offset()
+        self.backend_pid = 0
+        self.sampled_pid = 0
+        self.server_pids: dict[str, int] = {}
+        self._sample_time_ns = 0
+        self.host = ""
+
+    def open(self) -> None:
+        """Begin the shell and hand it the script.
+
+        Raises: NotMeasurable where trying again is no use; HostLost else.
+        """
+        self.close()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        try:
+            # Not in the main thread: no death signal. The shell ends with our end of the pipe.
+            self._child = child.start(
+                self._command,
+                name="host shell",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                death_signal=None,
+            )
+        except PgdynoError as error:
+            self.close()
+            raise NotMeasurable(f"The server's host is not observed: {error.message}") from None
+        try:
+            self._send(collector_script())
+            words = self._line_with(("@ready", "@none"), _READY_TIMEOUT_S).split(maxsplit=4)
+        except HostLost as lost:
+            if _HOPELESS.search(str(lost)):
+                raise NotMeasurable(f"The server's host is not observed: {lost}.") from None
+            raise
+        if words[0] == "@none":
+            self.close()
+            raise NotMeasurable(
+                f"The server's host is not observed: {' '.join(words[1:])}, and nothing else is"
+                " read there."
+            )
+        if words[2:4] != _UNITS:
+            self.close()
+            raise NotMeasurable(
+                f"The server's host is not observed: it counts in ticks of 1/{words[2]} s and pages"
+                f" of {words[3]} bytes, this one in 1/{_UNITS[0]} s and {_UNITS[1]} bytes."
+            )
+        self.host = words[4] if len(words) > 4 else ""
+        self._slow_due_ns = self._refreshed_ns = 0
+        self.files.by_path = {}
+        self.sampled_pid = 0
+
+    @property
+    def is_open(self) -> bool:
+        """True until the shell is seen to be lost, or closed."""
+        return self._child is not None
+
+    def before_sample(self, interval_ns: int) -> int:
+        """Take a sample unless the last one is younger than half the interval; return its time.
+
+        Raises: HostLost; the session is then not open.
+        """
+        now_ns = monotonic_ns()
+        if not self._refreshed_ns or now_ns - self._refreshed_ns >= interval_ns // 2:
+            # A server just found brings more to look at, too: where its data lie.
+            is_slow = now_ns >= self._slow_due_ns or self.backend_pid != self.sampled_pid
+            what = "slow" if is_slow else "fast"
+            self.take(what)
+            if what == "slow":
+                self._slow_due_ns = now_ns + _SLOW_EVERY_NS
+            self._refreshed_ns = now_ns
+        return self._sample_time_ns
+
+    def take(self, what: str) -> None:
+        """Take one sample: fast, slow or facts. Raises: HostLost."""
+        asked_ns = self._clock.now_ns()
+        self._send(f"{what} {self.backend_pid or ''}\n")
+        header = self._line_with(("@sample",), _SAMPLE_TIMEOUT_S)
+        answered_ns = self._clock.now_ns()
+        self.offset.see(asked_ns, int(header.split()[2]), answered_ns)
+        # The files are read after the header was sent, which took half a round trip.
+        self._sample_time_ns = (asked_ns + answered_ns) // 2
+        lines: list[str] = []
+        deadline_ns = monotonic_ns() + int(_SAMPLE_TIMEOUT_S * 1e9)
+        while (line := self._line(deadline_ns)) != "@end":
+            lines.append(line)
+        self.sampled_pid = self.backend_pid
+        self.files.replace(files_of(lines), keeping=LASTING if what == "fast" else ())
+
+    def backend_cpu_ns(self) -> int:
+        """Return 0: what the script costs is seen in the samples of its host."""
+        return 0
+
+    def cancel(self) -> None:
+        """End the shell, from another thread: whoever reads it then sees its end."""
+        running = self._child
+        if running is not None and running.stdin is not None:
+            running.close_pipes()
+
+    def close(self) -> None:
+        """End the shell. Never raises."""
+        running, self._child = self._child, None
+        if running is not None:
+            running.close_pipes()
+            if not running.ends_within(_END_TIMEOUT_S):
+                running.send_signal(signal.SIGKILL)
+                running.ends_within(_END_TIMEOUT_S)
+        if self._said is not None:
+            self._said.close()
+            self._said = None
+        self._buffer = b""
+
+    def _send(self, text: str) -> None:
+        running = self._child
+        if running is None or running.stdin is None:
+            raise HostLost("the shell there was closed")
+        try:
+            running.stdin.write(text.encode())
+            running.stdin.flush()
+        except (OSError, ValueError):
+            raise self._lost("the shell there ended") from None
+
+    def _line_with(self, beginnings: tuple[str, ...], timeout_s: float) -> str:
+        """Return the next line that begins so; a login's greeting may come before it."""
+        deadline_ns = monotonic_ns() + int(timeout_s * 1e9)
+        while True:
+            line = self._line(deadline_ns)
+            if line.startswith(beginnings):
+                return line
+
+    def _line(self, deadline_ns: int) -> str:
+        while b"\n" not in self._buffer:
+            running = self._child
+            if running is None or running.stdout is None:
+                raise HostLost("the shell there was closed")
+            rest_s = (deadline_ns - monotonic_ns()) / 1e9
+            try:
+                ready, _, _ = select.select([running.stdout], [], [], max(0.0, rest_s))
+                got = os.read(running.stdout.fileno(), 1 << 16) if ready else b""
+            except (OSError, ValueError):
+                raise self._lost("the shell there was closed") from None
+            if not got:
+                raise self._lost("the shell there ended" if ready else "no answer in time")
+            self._buffer += got
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode(errors="replace").rstrip("\r")
+
+    def _lost(self, why: str) -> HostLost:
+        """End the shell; return the error with the last words of whatever led there."""
+        words = ""
+        if self._child is not None:
+            self._child.close_pipes()
+            self._child.ends_within(_END_TIMEOUT_S)
+        if self._said is not None:
+            self._said.seek(0)
+            said = self._said.read(1 << 16).decode(errors="replace").strip().splitlines()
+            words = said[-1].strip().rstrip(".") if said else ""
+        self.close()
+        return HostLost(words or why)
+
+
+class HostLost(Exception):
+    """The shell on the server's host is gone, for now; the text says what was heard last."""
