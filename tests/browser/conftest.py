@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from tests.report.compare_examples import compared
 from tests.report.examples import EXAMPLES
 
+from pgdyno.report.compare_page import compare_page
 from pgdyno.report.html import render
 
 CHROMIUM = Path(os.environ.get("PGDYNO_CHROMIUM", "/usr/bin/chromium"))
@@ -63,7 +65,8 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
         javascript: bool = True,
     ) -> OpenedReport:
         path = tmp_path / f"{name}.html"
-        path.write_text(render(EXAMPLES[name]()))
+        page = compare_page(compared()) if name == "compare" else render(EXAMPLES[name]())
+        path.write_text(page)
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if scheme == "dark" else "light",

@@ -93,6 +93,20 @@ def test_a_phone_has_no_horizontal_scroll(open_report: OpenReport, name: str) ->
         assert ink["share"] > 0.002, key
 
 
+@pytest.mark.parametrize("size", [(1280, 720), (390, 844)])
+def test_the_page_of_a_verdict_is_drawn_quiet_and_as_wide_as_the_screen(
+    open_report: OpenReport, size: tuple[int, int]
+) -> None:
+    report = open_report("compare", size)
+    for key, ink in ink_of_charts(report.page).items():
+        assert ink["share"] > 0.002, key
+    assert report.page.evaluate(OVERFLOW) <= 0
+    if size[0] > 1000:
+        for selector in (".verdict", "#forest", "#difference", "#strip"):
+            assert bottom(report.page, selector) <= 720, selector
+    assert report.complaints == []
+
+
 @pytest.mark.parametrize("name", ["bench", "quartet"])
 def test_without_javascript_the_verdict_tables_and_charts_are_there(
     open_report: OpenReport, name: str

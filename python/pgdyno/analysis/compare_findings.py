@@ -42,7 +42,8 @@ class VariantFindings:
     """One variant: what it changes, and what was measured of it.
 
     `metrics`: means over its runs with intervals between runs. `weakened`: settings with which a
-    crash may lose acknowledged commits. `holds_rate`: None without a rate.
+    crash may lose acknowledged commits. `holds_rate`: None without a rate. `by_round`: the deciding
+    metric of every run with its round.
     """
 
     name: str
@@ -55,6 +56,7 @@ class VariantFindings:
     where: WhereTheTimeGoes | None
     weakened: tuple[str, ...]
     holds_rate: bool | None
+    by_round: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class CompareFindings:
     """The answer of a design with variants.
 
     `effects` of a factorial, `steps` of passes (each against the one before). `confounds`: what
-    the design cannot tell apart.
+    the design cannot tell apart. `settings`: every setting that is not the same on the servers of
+    all variants, with its value on each, "" where it is not known.
     """
 
     metric: str
@@ -97,3 +100,4 @@ class CompareFindings:
     effects: tuple[Effect, ...] = ()
     steps: tuple[ContrastFindings, ...] = ()
     confounds: tuple[str, ...] = ()
+    settings: tuple[tuple[str, tuple[str, ...]], ...] = ()

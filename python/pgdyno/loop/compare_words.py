@@ -58,14 +58,19 @@ def _standing_words(experiment: Experiment, standing: Standing) -> str:
 
 
 def change_text(ratio: Estimate) -> str:
-    """Return a ratio as a change: "+37.1 % (+35.0 to +39.4)", "+3 % (no interval yet)"."""
+    """Return a ratio as a change: "+37.1 % (35.0 to 39.4)", "-8 % (-11 to +2)".
+
+    The ends carry a plus sign only where the other has a minus. Without an interval:
+    "+3 % (no interval yet)".
+    """
     value = (ratio.value - 1) * 100
     if ratio.low is None or ratio.high is None:
         return f"{_signed(value, 1)} % (no interval yet)"
     low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
     width = high - low
     digits = 0 if width >= 20 else 1 if width >= 0.4 else 2
-    return f"{_signed(value, digits)} % ({_signed(low, digits)} to {_signed(high, digits)})"
+    ends = f"{_signed(low, digits)} to {_signed(high, digits)}"
+    return f"{_signed(value, digits)} % ({ends.replace('+', '') if low >= 0 else ends})"
 
 
 def _signed(value: float, digits: int) -> str:
@@ -132,9 +137,13 @@ def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) 
     named = sure[:_PARTS_NAMED]
     if not named or math.isclose(total, 0, abs_tol=1e-9):
         return ""
-    rest = total - math.fsum(part.ms.value for part in named)
-    listed = ", ".join(f"{part.name} {_ms(part.ms.value)}" for part in named)
-    return f"because of {_ms(total)} ms a transaction: {listed}, rest {_ms(rest)}"
+    largest, *others = named
+    went, less = ("fell", "less") if total < 0 else ("rose", "more")
+    listed = "".join(f", {part.name} by {_ms(part.ms.value)}" for part in others)
+    return (
+        f"because {largest.name} {went} by {_ms(largest.ms.value)}{listed} ms a transaction"
+        f" ({_ms(total)} ms {less} in all)"
+    )
 
 
 def _is_sure(part: Part) -> bool:
@@ -145,4 +154,4 @@ def _is_sure(part: Part) -> bool:
 def _ms(value: float) -> str:
     size = abs(value)
     digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
-    return f"{value:+.{digits}f}"
+    return f"{size:.{digits}f}"

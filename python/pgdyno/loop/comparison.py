@@ -44,6 +44,11 @@ from pgdyno.spec.units import duration_text
 from pgdyno.store.folder import ExperimentFolder
 
 _HOLDS_RATE_RATIO = 0.99
+# Settings that say where a server is, not how it works.
+_PLACES = frozenset(
+    {"port", "listen_addresses", "cluster_name", "unix_socket_directories", "data_directory"}
+    | {"config_file", "hba_file", "ident_file", "external_pid_file"}
+)
 _ALSO_NAMED: Mapping[str, tuple[Metric, ...]] = {"tps": ("p99",)}
 
 
@@ -102,6 +107,7 @@ class Compared:
             effects=effects,
             steps=steps,
             confounds=self._confounds(),
+            settings=self._settings(),
         )
 
     def _variant_range(self) -> range:
@@ -151,6 +157,25 @@ class Compared:
             where=self._splits[variant],
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
+            by_round=tuple(
+                (m.run.round, m.metrics[self._metric])
+                for m in self._history
+                if m.run.cell.variant == variant and self._metric in m.metrics
+            ),
+        )
+
+    def _settings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the settings that the servers of the variants do not share, as read back."""
+        known = self._facts.get("variants", {})
+        seen = [
+            known.get(str(i), {}).get("server", {}).get("settings", {})
+            for i in self._variant_range()
+        ]
+        read = [one for one in seen if one]
+        return tuple(
+            (name, tuple(str(one.get(name, "")) for one in seen))
+            for name in sorted({name for one in read for name in one})
+            if name not in _PLACES and len({one.get(name) for one in read}) > 1
         )
 
     def _compared(self) -> tuple[ContrastFindings, ...]:

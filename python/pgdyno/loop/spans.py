@@ -36,8 +36,8 @@ def grown(found: Deltas | None, counter: str, began_ns: int, ended_ns: int) -> f
     Where the samples end before the span does, the rate between them stands for the rest.
     Returns: None when less than 60 % of the span is covered, or a sample in it is missing.
     """
-    if found is None or found.time_ns.size == 0:
-        return None
+    if found is None or found.time_ns.size == 0 or counter not in found.by_column:
+        return None  # Older results lack newer counters.
     first_ns = max(began_ns, int(found.time_ns[0] - found.interval_ns[0]))
     last_ns = min(ended_ns, int(found.time_ns[-1]))
     if last_ns - first_ns < _COVERED_RATIO_MIN * (ended_ns - began_ns):

@@ -1,31 +1,48 @@
-"""The verdict as one offline page: sentences, forest plot, pairs by round, where it comes from."""
+"""The verdict as one offline page: sentences, forest plot, every round, where the time differs."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from markupsafe import Markup
 
-from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, Pair
+from pgdyno.analysis.compare import Verdict
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.loop.compare_words import change_text
-from pgdyno.report import numbers, tiles, words
-from pgdyno.report.compare_text import METRIC_NAMES, RATIOS_SHOWN, signed
-from pgdyno.report.html import page_assets, page_environment
-from pgdyno.report.parts import words_of
+from pgdyno.loop.metrics import UNITS
+from pgdyno.report import embed, forest, hatch, numbers, tiles, words
+from pgdyno.report.compare_charts import round_charts
+from pgdyno.report.compare_text import METRIC_NAMES, RATIOS_SHOWN
+from pgdyno.report.compare_time import bars_of, changes_of, legend_of
+from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
 
-_WIDTH, _LEFT, _ROW = 640, 180, 30
-_PARTS_SHOWN = 10
-_REACH_MAX = 20.0
-# Attributes, not a style: the page's policy allows only the style sheet itself.
-_STROKES = {
-    "equal": 'stroke="currentColor" stroke-dasharray="3 3"',
-    "whisker": 'stroke="var(--accent)" stroke-width="3"',
-}
-_FILLED, _HOLLOW = 'fill="var(--accent)"', 'fill="none" stroke="var(--accent)" stroke-width="2"'
+_ROWS_ON_FIRST_SCREEN = 8
+Tone = Literal["good", "bad", "plain"]
+_TONES: dict[Verdict, Tone] = {"faster": "good", "lower": "good", "slower": "bad", "higher": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    """One line of the forest plot; `verdict` is empty where the metric does not decide."""
+
+    name: str
+    said: str
+    drawing: Markup
+    verdict: str
+    tone: Tone
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ForestGroup:
+    """The lines of one contrast, below its name."""
+
+    name: str
+    rows: tuple[ForestRow, ...]
 
 
 def compare_page(findings: ExperimentFindings) -> str:
@@ -33,123 +50,144 @@ def compare_page(findings: ExperimentFindings) -> str:
     found = findings.compare
     assert found is not None, "only an experiment with variants has this page"
     assets = page_assets()
+    charts = round_charts(found)
+    scale = forest.scale_of(_drawn(found), margin_ratio=_margin(found))
     return (
         page_environment()
         .get_template("compare.html.j2")
         .render(
             f=findings,
             c=found,
-            echarts_version="",
+            echarts_version=ECHARTS_VERSION if charts else "",
+            echarts=Markup(assets.echarts),
+            script=Markup(assets.script),
+            charts_json=Markup(embed.charts_json(findings, charts)),
             style=Markup(assets.style),
             csp=Markup(assets.policy),
             early_script=Markup(assets.early_script),
+            hatches=hatch.definitions(),
+            sections=_sections(findings, found, has_rounds=bool(charts)),
+            sentences=_sentences(findings, found),
+            groups=forest_groups(found, scale),
+            axis=forest.axis(scale),
             doubts=tiles.doubts_of(findings),
-            is_valid=tiles.is_valid(findings),
             fact_line=words.fact_line(findings),
-            forest=Markup(forest_svg(found.contrasts, found.metric)),
-            pairs=[(one, Markup(pairs_svg(one.pairs))) for one in found.contrasts if one.pairs],
-            rows=[_ratio_rows(one, found) for one in found.contrasts],
-            parts=[_part_rows(one) for one in found.contrasts],
+            charts=charts,
+            bars=bars_of(found),
+            legend=legend_of(found),
+            changes=[(one, changes_of(one)) for one in found.contrasts],
+            plans=[change for one in (*found.contrasts,) for change in one.plan_changes],
             change=change_text,
             estimate=lambda one: numbers.estimate_text(one, with_unit=True),
-            metric_name=lambda name: METRIC_NAMES.get(name, name),
+            metric_name=metric_name,
+            metrics=tuple(dict.fromkeys((found.metric, "tps", "p99"))),
+            unit=lambda name: "" if UNITS[name] == name else UNITS[name],
         )
     )
 
 
-def forest_svg(contrasts: Sequence[ContrastFindings], metric: str) -> str:
-    """Return the forest plot: each contrast's interval on one axis, "equal" marked."""
-    rows = [(one.variant, one.deciding.ratio) for one in contrasts]
-    reach = _reach(ratio for _, ratio in rows)
-    height = _ROW * (len(rows) + 1) + 8
-    body = [_line(_x(1, reach), 4, _x(1, reach), height - _ROW + 4, "equal")]
-    for place, (name, ratio) in enumerate(rows):
-        y = _ROW * place + _ROW // 2 + 4
-        body.append(_text(0, y + 5, name, "start"))
-        if ratio.low is not None and ratio.high is not None:
-            body.append(_line(_x(ratio.low, reach), y, _x(ratio.high, reach), y, "whisker"))
-        body.append(f'<circle {_FILLED} cx="{_x(ratio.value, reach):.1f}" cy="{y}" r="5"/>')
-    for end in (1 / reach, 1.0, reach):
-        text = "equal" if end == 1 else f"{signed((end - 1) * 100, 0)} %"
-        body.append(_text(_x(end, reach), height - 6, text, "middle"))
-    title = f"{METRIC_NAMES.get(metric, metric)} against the reference"
-    return _svg(height, title, body)
+def metric_name(name: str) -> str:
+    """Return how a metric is called on a page."""
+    return METRIC_NAMES.get(name, name)
 
 
-def pairs_svg(pairs: Sequence[Pair]) -> str:
-    """Return each round's ratio in time order; hollow where the variant ran first."""
-    reach = max(1.02, *(max(pair.ratio, 1 / pair.ratio) for pair in pairs)) * 1.05
-    height, middle = 150, 70
-    step = (_WIDTH - _LEFT - 20) / max(len(pairs), 1)
-    body = [_line(_LEFT, middle, _WIDTH, middle, "equal")]
-    for end in (reach, 1 / reach):
-        y = middle - math.log(end) / math.log(reach) * 60
-        body.append(_text(_LEFT - 8, y + 5, f"{signed((end - 1) * 100, 0)} %", "end"))
-    body.append(_text(_LEFT - 8, middle + 5, "equal", "end"))
-    for place, pair in enumerate(pairs):
-        x = _LEFT + step * (place + 0.5)
-        y = middle - math.log(pair.ratio) / math.log(reach) * 60
-        look = _HOLLOW if pair.is_reversed else _FILLED
-        said = f"round {pair.round}: {signed((pair.ratio - 1) * 100, 1)} %"
-        body.append(
-            f'<circle {look} cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(said)}</title></circle>'
+def forest_groups(found: CompareFindings, scale: forest.Scale) -> tuple[ForestGroup, ...]:
+    """Return what the forest plot shows: every contrast, each step of passes, every effect."""
+    room = _ROWS_ON_FIRST_SCREEN // max(len(found.contrasts) + len(found.steps), 1)
+    groups = [
+        ForestGroup(f"{one.variant} against {one.reference}", _rows(one, found.metric, scale, room))
+        for one in found.contrasts
+    ]
+    if found.steps:
+        steps = tuple(
+            _row(
+                f"{one.variant} after {one.reference}",
+                one.deciding.ratio,
+                scale,
+                verdict=one.deciding.verdict,
+            )
+            for one in found.steps
         )
-    body.append(_text(_LEFT, height - 4, "first round", "start"))
-    body.append(_text(_WIDTH, height - 4, f"round {pairs[-1].round}", "end"))
-    return _svg(height, "ratio of every round", body)
+        groups.append(ForestGroup("Each pass against the one before", steps))
+    if found.effects:
+        effects = tuple(
+            _row(
+                effect.name,
+                effect.ratio,
+                scale,
+                verdict="sure" if effect.p_adjusted_ratio < 0.05 else "not sure",
+            )
+            for effect in found.effects
+        )
+        groups.append(ForestGroup(f"Effects on {metric_name(found.metric)}", effects))
+    return tuple(groups)
 
 
-def _ratio_rows(contrast: ContrastFindings, found: CompareFindings) -> list[tuple[str, str, str]]:
-    shown = [n for n in dict.fromkeys((found.metric, *RATIOS_SHOWN)) if n in contrast.comparisons]
+def _rows(
+    contrast: ContrastFindings, metric: str, scale: forest.Scale, room: int
+) -> tuple[ForestRow, ...]:
+    names = [n for n in dict.fromkeys((metric, *RATIOS_SHOWN)) if n in contrast.comparisons]
+    return tuple(
+        _row(
+            metric_name(name),
+            contrast.comparisons[name].ratio,
+            scale,
+            verdict=contrast.comparisons[name].verdict,
+            decides=name == metric,
+        )
+        for name in names[: max(room, 2)]
+    )
+
+
+def _row(
+    name: str, ratio: Estimate, scale: forest.Scale, *, verdict: str, decides: bool = True
+) -> ForestRow:
+    drawing = forest.whisker(ratio, scale, decides=decides)
+    tone: Tone = "plain"
+    for known, its_tone in _TONES.items():
+        tone = its_tone if verdict == known else tone
+    return ForestRow(name, change_text(ratio), drawing, verdict, tone, decides)
+
+
+def _drawn(found: CompareFindings) -> list[Estimate]:
+    """Return the ratios that set the scale: what decides, so that it is not pressed together."""
+    contrasts = [one.deciding.ratio for one in (*found.contrasts, *found.steps)]
+    return contrasts + [effect.ratio for effect in found.effects]
+
+
+def _margin(found: CompareFindings) -> float:
+    every = (*found.contrasts, *found.steps)
+    return every[0].deciding.margin_ratio if every else 0.0
+
+
+def _sentences(findings: ExperimentFindings, found: CompareFindings) -> list[tuple[Tone, str, str]]:
+    """Return each verdict with its tone and in two pieces: what holds, and the numbers."""
+    if not found.contrasts and not found.effects:
+        # Why is said of each variant below this.
+        return [("plain", "Nothing was compared:", f"{found.stopped_by}.")]
+    if not found.contrasts:
+        return [("plain", *_split(findings.sentence))]
     return [
-        (
-            METRIC_NAMES.get(name, name),
-            change_text(contrast.comparisons[name].ratio),
-            contrast.comparisons[name].verdict + (", decides" if name == found.metric else ""),
-        )
-        for name in shown
+        (_TONES.get(one.deciding.verdict, "plain"), *_split(one.sentence))
+        for one in found.contrasts
     ]
 
 
-def _part_rows(contrast: ContrastFindings) -> list[tuple[str, str, str, str]]:
-    if contrast.difference is None:
-        return []
-    rows = []
-    for part in contrast.difference.parts[:_PARTS_SHOWN]:
-        ends = ""
-        if part.ms.low is not None and part.ms.high is not None:
-            ends = f"{signed(part.ms.low, 3)} to {signed(part.ms.high, 3)}"
-        rows.append((words_of(part.name), part.name, signed(part.ms.value, 3), ends))
-    return rows
+def _split(sentence: str) -> tuple[str, str]:
+    head, colon, rest = sentence.partition(": ")
+    return (f"{head}{colon}", rest) if colon else (sentence, "")
 
 
-def _reach(ratios: Iterable[Estimate]) -> float:
-    """Return the largest ratio drawn; its inverse is the smallest, "equal" in the middle."""
-    ends = [1.02]
-    for ratio in ratios:
-        for end in (ratio.value, ratio.low, ratio.high):
-            ends += [end, 1 / end] if end else []
-    return min(max(ends) * 1.05, _REACH_MAX)
-
-
-def _x(ratio: float, reach: float) -> float:
-    half = (_WIDTH - _LEFT) / 2
-    share = math.log(max(ratio, 1e-9)) / math.log(reach)
-    return _LEFT + half + max(-1.0, min(1.0, share)) * (half - 30)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    stroke = _STROKES[kind]
-    return f'<line {stroke} x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _text(x: float, y: float, said: str, anchor: str) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f'<text {place} font-size="14" fill="currentColor">{escape(said)}</text>'
-
-
-def _svg(height: int, title: str, body: Iterable[str]) -> str:
-    return (
-        f'<svg class="forest" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
-        f'role="img" aria-label="{escape(title)}">{"".join(body)}</svg>'
+def _sections(
+    findings: ExperimentFindings, found: CompareFindings, *, has_rounds: bool
+) -> tuple[tuple[str, str], ...]:
+    known: Sequence[tuple[str, str, bool]] = (
+        ("rounds", "Every round", has_rounds),
+        ("where", "Where the time goes", any(one.where for one in found.variants)),
+        ("variants", "Variants", True),
+        ("differs", "What differs", bool(found.settings or found.contrasts)),
+        ("doubts", "Doubts", True),
+        ("facts", "Facts", True),
+        ("notes", "Method", bool(findings.notes)),
     )
+    return tuple((anchor, word) for anchor, word, is_there in known if is_there)

@@ -9,9 +9,9 @@ from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, 
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.analysis.rounding import fixed
 from pgdyno.loop.compare_words import change_text
 from pgdyno.report import numbers
+from pgdyno.report.numbers import signed
 from pgdyno.report.parts import words_of
 from pgdyno.report.text import WIDTH, row_lines, tail_lines
 
@@ -103,12 +103,6 @@ def _contrast(contrast: ContrastFindings, found: CompareFindings) -> Iterator[st
         yield from row_lines(
             "  plan", f"{change.script}:{change.line}: {change.was} -> {change.became}"
         )
-
-
-def signed(value: float, decimals: int) -> str:
-    """Return a change with its sign; what rounds to nothing has none."""
-    text = fixed(value, decimals)
-    return text if value <= 0 or float(text.replace(",", "")) == 0 else f"+{text}"
 
 
 def _reach(ratios: Iterable[Estimate]) -> float:

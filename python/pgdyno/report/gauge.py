@@ -19,10 +19,13 @@ RULER_HALF_RATIO = 0.25
 NO_RULER = Markup('<svg class="ruler" aria-hidden="true"></svg>')
 
 
-def time_bar(parts: Iterable[TimePart], decimals: int) -> Markup:
-    """Return the bar of where the time goes; its length is the mean latency."""
+def time_bar(parts: Iterable[TimePart], decimals: int, *, whole_ms: float = 0.0) -> Markup:
+    """Return the bar of where the time goes; its length is the mean latency.
+
+    Args: whole_ms, what fills the width where several bars share one scale.
+    """
     shown = [part for part in in_bar_order(parts) if part.ms.value > 0]
-    total = sum(part.ms.value for part in shown) or 1.0
+    total = max(sum(part.ms.value for part in shown), whole_ms) or 1.0
     pieces, at = [], 0.0
     for part in shown:
         width = part.ms.value / total * 100

@@ -21,7 +21,7 @@ from pgdyno.report.parts import fold, parts_of, shown_decimals
 
 ECHARTS_VERSION = "6.1.0"
 _ECHARTS = "vendor/echarts.common.min.js"
-_STYLES = ("assets/page.css", "assets/chart.css", "assets/print.css")
+_STYLES = ("assets/page.css", "assets/chart.css", "assets/compare.css", "assets/print.css")
 _SCRIPTS = ("option.js", "picture.js", "report.js")
 _PARTS_ON_FIRST_SCREEN = 7
 

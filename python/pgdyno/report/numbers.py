@@ -115,3 +115,9 @@ def byte_size(value_bytes: float) -> str:
 def clients_text(clients: int) -> str:
     """Return "1 client" or "64 clients"."""
     return counted(clients, "client")
+
+
+def signed(value: float, decimals: int) -> str:
+    """Return a change with its sign; what rounds to nothing has none."""
+    text = fixed(value, decimals)
+    return text if value <= 0 or float(text.replace(",", "")) == 0 else f"+{text}"

@@ -1,0 +1,73 @@
+"""Charts of an experiment with variants: every round's runs, so that drift is seen."""
+
+from __future__ import annotations
+
+from pgdyno.analysis.compare_findings import CompareFindings
+from pgdyno.report.chart import Chart, Line, Values
+from pgdyno.report.compare_text import METRIC_NAMES
+from pgdyno.report.palette import SEQUENCE, Role
+
+
+def role_of_variant(place: int) -> Role:
+    """Return the look of a variant by its place in the experiment."""
+    return SEQUENCE[place % len(SEQUENCE)]
+
+
+def round_charts(found: CompareFindings) -> tuple[Chart, ...]:
+    """Return the deciding metric of every run by round, and the change of every pair by round.
+
+    A drift that all variants share is in the first and not in the second.
+    """
+    lines = _values(found)
+    if not lines or max(len(line.x) for line in lines) < 2:
+        return ()
+    name = METRIC_NAMES.get(found.metric, found.metric)
+    values = Chart(
+        key="rounds",
+        title=f"{name} of every run",
+        unit=found.unit,
+        x_label="round",
+        lines=lines,
+        height_px=230,
+    )
+    changes = _changes(found)
+    if not changes:
+        return (values,)
+    ratios = Chart(
+        key="pairs",
+        title="Change in every round",
+        unit="%",
+        x_label="round",
+        lines=changes,
+        height_px=200,
+        note="A variant's run against the reference's of the same round. Pairs are adjacent in "
+        "time and run in the order AB BA BA AB: drift is in both runs of a pair and cancels.",
+    )
+    return values, ratios
+
+
+def _values(found: CompareFindings) -> tuple[Line, ...]:
+    return tuple(
+        Line(variant.name, role_of_variant(place), *_columns(variant.by_round), shape="points")
+        for place, variant in enumerate(found.variants)
+        if variant.by_round
+    )
+
+
+def _changes(found: CompareFindings) -> tuple[Line, ...]:
+    places = {variant.name: place for place, variant in enumerate(found.variants)}
+    return tuple(
+        Line(
+            f"{one.variant} against {one.reference}",
+            role_of_variant(places.get(one.variant, 0)),
+            tuple(float(pair.round) for pair in one.pairs),
+            tuple((pair.ratio - 1) * 100 for pair in one.pairs),
+            shape="points",
+        )
+        for one in found.contrasts
+        if one.pairs
+    )
+
+
+def _columns(by_round: tuple[tuple[int, float], ...]) -> tuple[tuple[float, ...], Values]:
+    return tuple(float(number) for number, _ in by_round), tuple(value for _, value in by_round)

@@ -1,0 +1,104 @@
+"""Changes with their intervals on one axis of ratios: the forest plot, and bars of differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.report.numbers import signed
+
+_REACH_MIN, _REACH_MAX = 1.03, 20.0
+_ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A logarithmic axis of ratios, as far to the left as to the right of "equal".
+
+    `margin_ratio`: what counts as no difference is shaded.
+    """
+
+    reach: float
+    margin_ratio: float
+
+    def at(self, ratio: float) -> float:
+        """Return the place of a ratio in percent of the width, held at the ends."""
+        share = math.log(max(ratio, 1e-9)) / math.log(self.reach)
+        return 50 + 49 * max(-1.0, min(1.0, share))
+
+    def marks(self) -> list[float]:
+        """Return the ratios whose change is written below: few enough for a narrow screen."""
+        inner = [end for end in _ENDS if 1.02 < end < self.reach**0.8]
+        near = min(inner, key=lambda end: abs(end - self.reach**0.5), default=None)
+        right = [end for end in (near, self.reach) if end is not None]
+        return [*(1 / end for end in reversed(right)), 1.0, *right]
+
+
+def scale_of(ratios: Iterable[Estimate], *, margin_ratio: float) -> Scale:
+    """Return the scale on which all of these lie, its end a round change."""
+    far = _REACH_MIN
+    for ratio in ratios:
+        for end in (ratio.value, ratio.low, ratio.high):
+            if end is not None and end > 0:
+                far = max(far, end, 1 / end)
+    reach = next((end for end in _ENDS if end >= far), _REACH_MAX)
+    return Scale(reach, margin_ratio)
+
+
+def whisker(ratio: Estimate, scale: Scale, *, decides: bool = True) -> Markup:
+    """Return one row of the plot: the interval, its value, "equal", and the margin as a band."""
+    margin = 1 + scale.margin_ratio
+    left, right = scale.at(1 / margin), scale.at(margin)
+    body = [
+        f'<rect class="band" x="{left:.2f}%" width="{right - left:.2f}%" height="100%"/>',
+        '<line class="equal" x1="50%" x2="50%" y1="0" y2="100%"/>',
+    ]
+    if ratio.low is not None and ratio.high is not None:
+        ends = scale.at(ratio.low), scale.at(ratio.high)
+        body.append(f'<line class="bar" x1="{ends[0]:.2f}%" x2="{ends[1]:.2f}%" y1="11" y2="11"/>')
+        for end, bound in zip(ends, (ratio.low, ratio.high), strict=True):
+            # No cap where the interval goes on beyond the scale.
+            if 1 / scale.reach <= bound <= scale.reach:
+                body.append(f'<line x1="{end:.2f}%" x2="{end:.2f}%" y1="7" y2="15"/>')
+    size = 5 if decides else 3.5
+    body.append(f'<circle cx="{scale.at(ratio.value):.2f}%" cy="11" r="{size}"/>')
+    kind = "fw decides" if decides else "fw"
+    return Markup(
+        f'<svg class="{kind}" width="100%" height="22" aria-hidden="true">{"".join(body)}</svg>'
+    )
+
+
+def axis(scale: Scale) -> Markup:
+    """Return the labels under the plot."""
+    marks = scale.marks()
+    texts = []
+    for place, end in enumerate(marks):
+        anchor = "start" if place == 0 else "end" if place == len(marks) - 1 else "middle"
+        x = {"start": "0", "end": "100%"}.get(anchor, f"{scale.at(end):.2f}%")
+        said = "equal" if end == 1 else f"{signed((end - 1) * 100, 0)} %"
+        kind = ' class="inner"' if anchor == "middle" and end != 1 else ""
+        texts.append(f'<text{kind} x="{x}" y="13" text-anchor="{anchor}">{escape(said)}</text>')
+    return Markup(f'<svg class="fw axis" width="100%" height="18">{"".join(texts)}</svg>')
+
+
+def difference_bar(change: Estimate, largest: float, css: str) -> Markup:
+    """Return a bar from the middle: to the left where time was saved, to the right where added.
+
+    Args: largest, the change that fills half of the width, > 0.
+    """
+    half = 49 * min(abs(change.value) / largest, 1.0)
+    start = 50.0 if change.value >= 0 else 50 - half
+    ends = ""
+    if change.low is not None and change.high is not None:
+        low, high = (50 + 49 * max(-1.0, min(1.0, e / largest)) for e in (change.low, change.high))
+        ends = f'<line x1="{low:.2f}%" x2="{high:.2f}%" y1="8" y2="8"/>'
+    return Markup(
+        f'<svg class="diff {css}" width="100%" height="16" aria-hidden="true">'
+        f'<rect class="solid" x="{start:.2f}%" width="{half:.2f}%" y="3" height="10"/>{ends}'
+        '<line class="equal" x1="50%" x2="50%" y1="0" y2="16"/></svg>'
+    )
