@@ -23,19 +23,19 @@ class Scale:
     `margin_ratio`: what counts as no difference is shaded.
     """
 
-    reach: float
+    reach_ratio: float
     margin_ratio: float
 
     def at(self, ratio: float) -> float:
         """Return the place of a ratio in percent of the width, held at the ends."""
-        share = math.log(max(ratio, 1e-9)) / math.log(self.reach)
+        share = math.log(max(ratio, 1e-9)) / math.log(self.reach_ratio)
         return 50 + 49 * max(-1.0, min(1.0, share))
 
     def marks(self) -> list[float]:
         """Return the ratios whose change is written below: few enough for a narrow screen."""
-        inner = [end for end in _ENDS if 1.02 < end < self.reach**0.8]
-        near = min(inner, key=lambda end: abs(end - self.reach**0.5), default=None)
-        right = [end for end in (near, self.reach) if end is not None]
+        inner = [end for end in _ENDS if 1.02 < end < self.reach_ratio**0.8]
+        near = min(inner, key=lambda end: abs(end - self.reach_ratio**0.5), default=None)
+        right = [end for end in (near, self.reach_ratio) if end is not None]
         return [*(1 / end for end in reversed(right)), 1.0, *right]
 
 
@@ -63,7 +63,7 @@ def whisker(ratio: Estimate, scale: Scale, *, decides: bool = True) -> Markup:
         body.append(f'<line class="bar" x1="{ends[0]:.2f}%" x2="{ends[1]:.2f}%" y1="11" y2="11"/>')
         for end, bound in zip(ends, (ratio.low, ratio.high), strict=True):
             # No cap where the interval goes on beyond the scale.
-            if 1 / scale.reach <= bound <= scale.reach:
+            if 1 / scale.reach_ratio <= bound <= scale.reach_ratio:
                 body.append(f'<line x1="{end:.2f}%" x2="{end:.2f}%" y1="7" y2="15"/>')
     size = 5 if decides else 3.5
     body.append(f'<circle cx="{scale.at(ratio.value):.2f}%" cy="11" r="{size}"/>')
