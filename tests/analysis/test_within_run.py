@@ -143,3 +143,28 @@ def test_one_second_gives_numbers_without_interval() -> None:
 def test_no_completed_transaction_is_said() -> None:
     with pytest.raises(AnalysisError, match="no transaction was completed"):
         latency([Histogram.merged(())], (50,), seed=1)
+
+
+@pytest.mark.parametrize("seconds", [2, 5, 12])
+def test_an_interval_of_a_percentile_lies_within_what_was_seen_or_has_no_upper_end(
+    seconds: int,
+) -> None:
+    rng = np.random.default_rng(5)
+    parts = [
+        Histogram.from_values_ns((rng.lognormal(15, 1.5, 40) * (1 + 3 * (n % 2))).astype(int))
+        for n in range(seconds)
+    ]
+    whole = Histogram.merged(parts)
+    found = latency(parts, (50.0, 95.0, 99.0), seed=1)
+    for estimate in found.percentile.values():
+        assert estimate.low is None or estimate.low >= whole.min_ns
+        assert estimate.high is None or estimate.high <= whole.max_ns
+
+
+def test_a_percentile_in_the_middle_of_an_even_run_has_both_ends() -> None:
+    rng = np.random.default_rng(6)
+    parts = [Histogram.from_values_ns(rng.lognormal(15, 0.5, 500).astype(int)) for _ in range(30)]
+    estimate = latency(parts, (50.0,), seed=1).percentile[50.0]
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low < estimate.value < estimate.high

@@ -60,6 +60,11 @@ def fixed(value: float, decimals: int) -> str:
     return f"{rounded + 0.0:,.{max(decimals, 0)}f}"
 
 
+def counted(value: int, noun: str) -> str:
+    """Return "1 doubt" or "3,000 doubts"."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
 def percent(ratio: float) -> str:
     """Return a share in 0..1 as "62 %", "0.5 %", "< 0.1 %"."""
     value = ratio * 100

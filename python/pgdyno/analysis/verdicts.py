@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pgdyno.analysis.rounding import percent
+from pgdyno.analysis.rounding import counted, percent
 
 _MS = 1_000_000
 _BUSY_RATIO_MAX = 0.9
@@ -111,9 +111,14 @@ def _too_short(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "too_short",
         "not_valid",
-        f"Only {facts.measured_seconds:.1f} s were measured, at least {needed:.0f} s are needed.",
+        f"Only {_short_time(facts.measured_seconds)} were measured, at least {needed:.0f} s are "
+        "needed.",
         "give a longer --duration",
     )
+
+
+def _short_time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1e3:.2g} ms"
 
 
 def _steal(facts: RunFacts) -> Doubt | None:
@@ -215,8 +220,8 @@ def _percentile_resolution(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "percentile_resolution",
         "doubt",
-        f"{facts.completed_count} transactions are too few for {names}: the slowest one stands "
-        "for it.",
+        f"{counted(facts.completed_count, 'transaction')} are too few for {names}: the slowest one "
+        "stands for it.",
         "measure longer",
     )
 

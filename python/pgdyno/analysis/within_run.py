@@ -100,7 +100,9 @@ def latency(
     Args: seconds, one histogram per second of the measured phase in time order, empty ones
     included; percentiles in (0, 100]; unfinished_ages_ns, age of each transaction that never
     ended.
-    Returns: unit "ns". A percentile that falls among the unfinished is censored, its `high` None.
+    Returns: unit "ns". A percentile that falls among the unfinished is censored, its `high` None;
+    `high` is None too where the interval would reach beyond the slowest transaction: what few or
+    uneven seconds have to say of a tail has no upper end.
     Raises: AnalysisError if no transaction was completed.
     Source: circular block bootstrap over seconds (Politis and Romano 1992), widened after
     Hesterberg 2015.
@@ -167,5 +169,8 @@ def _percentile(
     is_open = nearest_rank(97.5, replicates.size) > int(np.isfinite(replicates).sum())
     bounded = np.where(np.isfinite(replicates), replicates, float(total.max_ns))
     low, high = interval(value, bounded, plan.block_count, is_positive=True)
+    # Nothing was seen beyond the slowest: an interval that reaches there has no upper end.
+    is_open = is_open or high > total.max_ns
+    low = max(low, float(total.min_ns))
     high_or_none = None if is_censored or is_open else high
     return Estimate(value, low, high_or_none, plan.block_count, "ns", "within_run", is_censored)

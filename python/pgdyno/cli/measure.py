@@ -14,6 +14,7 @@ from pgdyno.cli import speak
 from pgdyno.cli.asked import Asked
 from pgdyno.cli.documents import document_of
 from pgdyno.cli.live import Live
+from pgdyno.errors import InterruptedByUser
 from pgdyno.loop.drive import Outcome, carry_out
 from pgdyno.loop.preview import preview
 from pgdyno.measure.changes import outstanding
@@ -71,9 +72,22 @@ def measure(
         show(outcome.findings, options["json_to"], report)
     if outcome.error is not None:
         error = outcome.error
-        speak.problem(error.message, error.hint, sqlstate=error.sqlstate)
+        speak.problem(error.message, _next_step(outcome), sqlstate=error.sqlstate)
     failed = judged(gates, outcome.findings)
     return max(exit_code(outcome), EXIT_CHECK_FAILED if failed else 0)
+
+
+def _next_step(outcome: Outcome) -> str:
+    """Return the error's hint; of an interruption, what is there of it."""
+    assert outcome.error is not None
+    if not isinstance(outcome.error, InterruptedByUser):
+        return outcome.error.hint
+    folder = outcome.folder
+    if folder is None or not (folder.run_folders() or folder.incomplete_folders()):
+        return "nothing had been measured yet"
+    if outcome.findings is None:
+        return f"what was measured until then is kept in {folder.folder}"
+    return f"what was measured until then is kept; pgdyno run --resume {folder.number} goes on"
 
 
 def _warn_of_changes_left(store: Store) -> None:
@@ -95,10 +109,16 @@ def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> b
                 continue
             failed = True
             of = f" by {one.of}" if one.of else ""
-            seen = "not measured"
+            seen, hint = "not measured", ""
             if one.estimate is not None:
-                seen = f"{value_text(one.estimate)}, {interval_text(one.estimate)}"
-            speak.problem(f"CHECK FAILED{of} {gate.text} ({seen}).", hint="")
+                unit = "" if one.estimate.unit == "1" else f" {one.estimate.unit}"
+                seen = f"{value_text(one.estimate)}{unit}, {interval_text(one.estimate)}"
+                if gate.is_met(one.estimate.value):
+                    hint = (
+                        "the value alone would do, but a check is judged on the unfavourable end "
+                        "of the interval; measure longer, or more rounds"
+                    )
+            speak.problem(f"CHECK FAILED{of} {gate.text} ({gate.name} {seen}).", hint)
     return failed
 
 

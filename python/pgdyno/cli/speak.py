@@ -74,7 +74,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     clear_live()
     code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
     text = f"pgdyno: {message}{code}"
-    width = max(60, min(100, shutil.get_terminal_size().columns))
+    width = max(20, min(100, shutil.get_terminal_size().columns))
     # A script error brings its own lines (the source and a caret), which must not be refilled.
     lines = [text] if "\n" in text else textwrap.wrap(text, width, break_long_words=False)
     if hint:

@@ -20,6 +20,7 @@ from pgdyno.analysis.compare_findings import (
 )
 from pgdyno.analysis.contrasts import Effect, factorial, passes
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
+from pgdyno.analysis.rounding import counted
 from pgdyno.analysis.where import Difference, WhereTheTimeGoes, difference, mean_over_runs
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.compare_words import because_words, verdict_sentence
@@ -247,7 +248,8 @@ class Compared:
             if name in comparisons
         }
         holds = self._variant(variant).holds_rate
-        effort = f"{deciding.pair_count} rounds, {len(runs)} runs, {self._spent(runs)}"
+        rounds = counted(deciding.pair_count, "round")
+        effort = f"{rounds}, {counted(len(runs), 'run')}, {self._spent(runs)}"
         left_ns = standing.left_ns if standing is not None else None
         return ContrastFindings(
             variant=self._name(variant),
@@ -365,9 +367,11 @@ def comparison_sentence(found: CompareFindings) -> str:
 def _effects_sentence(found: CompareFindings) -> str:
     sure = [effect for effect in found.effects if effect.p_adjusted_ratio < 0.05]
     if not sure:
-        return f"No factor has a sure effect on {found.metric} after {found.rounds} rounds."
+        return (
+            f"No factor has a sure effect on {found.metric} after {counted(found.rounds, 'round')}."
+        )
     listed = [
         f"{effect.name} {(effect.ratio.value - 1) * 100:+.1f} %"
         for effect in sorted(sure, key=lambda one: one.p_adjusted_ratio)
     ]
-    return f"Sure effects on {found.metric}: {', '.join(listed)}; {found.rounds} rounds."
+    return f"Sure effects on {found.metric}: {', '.join(listed)}; {counted(found.rounds, 'round')}."

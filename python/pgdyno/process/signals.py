@@ -80,7 +80,7 @@ def check() -> None:
         return
     _state.is_raised = True
     kind = InterruptedByUser if _state.first is signal.SIGINT else TerminatedByUser
-    raise kind(f"Interrupted by {_state.first.name}.", hint="what was measured until then is kept")
+    raise kind(f"Interrupted by {_state.first.name}.")
 
 
 @contextlib.contextmanager

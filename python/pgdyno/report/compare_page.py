@@ -16,11 +16,13 @@ from pgdyno.loop.compare_words import change_text
 from pgdyno.loop.metrics import UNITS
 from pgdyno.report import embed, forest, hatch, numbers, tiles, words
 from pgdyno.report.compare_charts import round_charts
-from pgdyno.report.compare_text import METRIC_NAMES, RATIOS_SHOWN
+from pgdyno.report.compare_text import METRIC_NAMES
 from pgdyno.report.compare_time import bars_of, changes_of, legend_of
 from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
 
 _ROWS_ON_FIRST_SCREEN = 8
+# The tail before the median: what the sentence names, where there is little room.
+_ALSO = ("tps", "p99", "p50", "cpu_per_tx", "wal_per_tx")
 Tone = Literal["good", "bad", "plain"]
 _TONES: dict[Verdict, Tone] = {"faster": "good", "lower": "good", "slower": "bad", "higher": "bad"}
 
@@ -126,7 +128,7 @@ def forest_groups(found: CompareFindings, scale: forest.Scale) -> tuple[ForestGr
 def _rows(
     contrast: ContrastFindings, metric: str, scale: forest.Scale, room: int
 ) -> tuple[ForestRow, ...]:
-    names = [n for n in dict.fromkeys((metric, *RATIOS_SHOWN)) if n in contrast.comparisons]
+    names = [n for n in dict.fromkeys((metric, *_ALSO)) if n in contrast.comparisons]
     return tuple(
         _row(
             metric_name(name),

@@ -10,7 +10,7 @@ import numpy as np
 from pgdyno.analysis.curve import CurveLevel, LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, Panel
-from pgdyno.report import palette
+from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Flag, Line, Scale
 from pgdyno.report.palette import SEQUENCE, Role
 
@@ -115,7 +115,7 @@ def load_curve(curves: tuple[CurveFindings, ...], *, height_px: int = _HERO_HEIG
         x_scale=_load_scale(one.curve for one in curves),
         y_scale="log" if is_log else "linear",
         flags=tuple(
-            Flag(clients, "knee", f"knee at {clients} clients: {', '.join(scripts)}")
+            Flag(clients, "knee", f"knee at {numbers.clients_text(clients)}: {', '.join(scripts)}")
             for clients, scripts in knees.items()
         ),
     )
@@ -156,7 +156,13 @@ def percentiles(one: CurveFindings, *, several: bool) -> Chart | None:
         lines=lines,
         x_scale=_load_scale([one.curve]),
         y_scale="log" if values and max(values) > 10 * min(values) else "linear",
-        flags=(Flag(one.curve.knee.clients, "knee", f"knee: {one.curve.knee.clients} clients"),),
+        flags=(
+            Flag(
+                one.curve.knee.clients,
+                "knee",
+                f"knee: {numbers.clients_text(one.curve.knee.clients)}",
+            ),
+        ),
         note="Each percentile is the mean over the runs of a level, with its 95 % interval.",
     )
 

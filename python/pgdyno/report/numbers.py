@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import PLAIN_DIGITS, plain_decimals
+from pgdyno.analysis.rounding import counted as counted
 from pgdyno.analysis.rounding import decimals_of as decimals_of
 from pgdyno.analysis.rounding import fixed as fixed
 from pgdyno.analysis.rounding import percent as percent
@@ -67,11 +68,6 @@ def tick(value: float) -> str:
 def count(value: int) -> str:
     """Return "340,623"."""
     return f"{value:,}"
-
-
-def counted(value: int, noun: str) -> str:
-    """Return "1 doubt" or "3 doubts"."""
-    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
 
 
 def milliseconds(value_ms: float) -> str:

@@ -64,7 +64,7 @@ def _run(run: RunFindings) -> Iterator[str]:
         yield from row_lines("offered", f"{numbers.plain(run.offered_tps)} tps")
     yield from row_lines(
         "tps",
-        f"{numbers.estimate_text(run.tps)}, {numbers.count(run.transactions)} transactions, "
+        f"{numbers.estimate_text(run.tps)}, {numbers.counted(run.transactions, 'transaction')}, "
         f"{failures_text(run.failures)}"
         + (f", {numbers.count(run.retried)} retried" if run.retried else ""),
     )

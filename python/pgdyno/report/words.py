@@ -79,7 +79,7 @@ def script_words(script: ScriptFindings) -> str:
     """Return a script's weight, counts, throughput and latency in one line."""
     pieces = [
         f"weight {script.weight}",
-        f"{numbers.count(script.transactions)} transactions, {failures_text(script.failures)}",
+        f"{numbers.counted(script.transactions, 'transaction')}, {failures_text(script.failures)}",
         numbers.estimate_text(script.tps, with_unit=True),
         f"mean {numbers.estimate_text(in_ms(script.latency.mean), with_unit=True)}",
     ]
