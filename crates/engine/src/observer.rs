@@ -30,6 +30,10 @@ pub enum Cause<'a> {
     Lost(Option<&'a ServerError>),
     /// An expression, a variable or a row for one; the text says which.
     Evaluation(&'a str),
+    /// What must not stand where it stands; the name of the meta command, if not the command's own.
+    Misplaced(Misplaced),
+    /// A statement was COPY.
+    Copy,
     /// `\gset` wants one row and got another number.
     RowCount(u64),
     /// A meta command failed in another way.
@@ -37,6 +41,18 @@ pub enum Cause<'a> {
     /// The script ended inside a transaction block.
     OpenBlock,
     OpenPipeline,
+}
+
+/// A meta command where it must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misplaced {
+    SimplePipeline,
+    PipelineInPipeline,
+    NotInPipeline,
+    /// `\gset`, or `\aset`.
+    GsetInPipeline {
+        is_aset: bool,
+    },
 }
 
 /// A try that failed.
@@ -66,6 +82,9 @@ pub trait Observer: Send + Debug {
 
     /// A command of a script was carried out; told only where each is timed.
     fn command(&mut self, script: usize, command: usize, duration_ns: u64);
+
+    /// The server said something that is no error.
+    fn notice(&mut self, notice: &ServerError);
 
     /// A transaction completed, or failed and is not tried again.
     fn ended(&mut self, client: u32, script: usize, ended: &Ended);

@@ -49,6 +49,13 @@ impl Stand {
         command.args(arguments).current_dir(&self.folder).output().expect("it runs")
     }
 
+    /// The logs whose names begin with `prefix`.
+    fn logged(&self, prefix: &str) -> Vec<String> {
+        let files = fs::read_dir(&self.folder).expect("the folder").flatten();
+        let files = files.filter(|f| f.file_name().to_string_lossy().starts_with(prefix));
+        files.map(|file| fs::read_to_string(file.path()).expect("a log")).collect()
+    }
+
     fn lines(&self, sql: &str) -> Vec<String> {
         lines(&mut self.server.session(&self.database), sql)
     }
@@ -95,6 +102,7 @@ fn shape_of_line(line: &str) -> String {
 
 #[test]
 fn every_line_of_the_report_is_one_of_pgbench() {
+    let newest = servers().iter().map(|server| server.major).max();
     for server in servers() {
         let stand = Stand::new(server, "lines");
         stand.script("set.sql", "\\set x random(1, 5)\nselect :x;\n\\sleep 1 us\n");
@@ -104,7 +112,47 @@ fn every_line_of_the_report_is_one_of_pgbench() {
         stand.script("rows.sql", "select 1 where false \\gset\n");
         stand.script("name.sql", "select 1 \\gset p_\nselect :p_nope;\n");
         stand.script("missing.sql", "select * from\n  nowhere;\n");
-        let cases: [&[&str]; 19] = [
+        stand.script("noise.sql", "do $$ begin raise notice 'hi'; raise warning 'w'; end $$;\n");
+        stand.script("context.sql", "do $$ begin perform 1/0; end $$;\n");
+        stand.script("copy.sql", "copy pgbench_branches to stdout;\n");
+        stand.script("copy_in.sql", "copy pgbench_history from stdin;\n");
+        stand.script("ended.sql", "select pg_terminate_backend(pg_backend_pid());\n");
+        stand.script("shell.sql", "\\shell echo hello\n\\setshell n echo 5\nselect :n;\n");
+        stand.script("shell_fails.sql", "\\shell false\n");
+        stand.script("silent.sql", "\\setshell x true\n");
+        stand.script("twice.sql", "\\startpipeline\n\\startpipeline\n");
+        stand.script("no_pipeline.sql", "\\endpipeline\n");
+        stand.script("gset.sql", "\\startpipeline\nselect 1 as a \\gset\n\\endpipeline\n");
+        stand.script("two_rows.sql", "select generate_series(1, 2) as x \\gset\n");
+        let long = ["1, "; 60].concat();
+        stand.script("long.sql", &format!("select {long}nope, {long}1;\n"));
+        stand.script(
+            "meta.sql",
+            "\\set x random(1, 5)\n\\if :x < 3\n\\sleep 1 ms\n\\else\n\\set y 1\n\\endif\n\
+             \\startpipeline\nselect 1;\nselect :x;\n\\endpipeline\n",
+        );
+        let of_scripts: &[&[&str]] = &[
+            &["-n", "-f", "noise.sql", "-t", "2"],
+            &["-n", "-f", "context.sql"],
+            &["-n", "-f", "copy.sql"],
+            &["-n", "-f", "copy_in.sql"],
+            &["-n", "-f", "ended.sql", "-t", "2"],
+            &["-n", "-f", "ended.sql", "-C"],
+            &["-n", "-f", "shell.sql", "-t", "2", "-r"],
+            &["-n", "-f", "shell_fails.sql"],
+            &["-n", "-f", "silent.sql"],
+            &["-n", "-f", "twice.sql"],
+            &["-n", "-f", "twice.sql", "-M", "extended"],
+            &["-n", "-f", "no_pipeline.sql", "-M", "prepared"],
+            &["-n", "-f", "gset.sql", "-M", "prepared"],
+            &["-n", "-f", "two_rows.sql"],
+            &["-n", "-f", "long.sql"],
+            &["-n", "-f", "meta.sql", "-M", "prepared", "-r", "-t", "5"],
+            &["-n", "-S", "-t", "2", "-h", "127.0.0.1", "-p", "1"],
+            &["-n", "-S", "-t", "2", "-p", "99999"],
+            &["-n", "-S", "-t", "2", "service=no_such_service"],
+        ];
+        let cases: &[&[&str]] = &[
             &["-S", "-t", "3"],
             &["-t", "2", "-c", "3", "-j", "2", "-v"],
             &["-N", "-n", "-t", "3", "-r", "-M", "prepared"],
@@ -125,7 +173,9 @@ fn every_line_of_the_report_is_one_of_pgbench() {
             &["-S", "-d", "no_such_database"],
             &["-S", "-U", "no_such_user"],
         ];
-        for arguments in cases {
+        // What is wrong with a script does not depend on the server.
+        let others = if Some(stand.server.major) == newest { of_scripts } else { &[] };
+        for arguments in cases.iter().chain(others) {
             let (theirs, ours) = (stand.theirs(arguments), stand.ours(arguments));
             let about = format!("{arguments:?} on {}", stand.server.major);
             assert_eq!(shape(&ours.stdout), shape(&theirs.stdout), "{about}");
@@ -292,10 +342,7 @@ fn the_log_has_a_line_for_each_transaction_in_the_form_of_pgbench() {
         "--log-prefix",
     ];
     let logged = |prefix: &str| {
-        let files = fs::read_dir(&stand.folder).expect("the folder").flatten();
-        let files = files.filter(|f| f.file_name().to_string_lossy().starts_with(prefix));
-        let texts: Vec<_> =
-            files.map(|file| fs::read_to_string(file.path()).expect("a log")).collect();
+        let texts = stand.logged(prefix);
         assert_eq!(texts.len(), 2, "one file a thread");
         texts.concat().lines().map(shape_of_line).collect::<Vec<_>>()
     };
@@ -304,6 +351,72 @@ fn the_log_has_a_line_for_each_transaction_in_the_form_of_pgbench() {
     let (theirs, ours) = (logged("theirs"), logged("ours"));
     assert_eq!(ours.len(), 120);
     assert_eq!(ours, theirs);
+}
+
+#[test]
+fn each_client_has_its_own_number_of_transactions_under_a_rate_too() {
+    let Some(server) = servers().pop() else { return };
+    let stand = Stand::new(server, "rate");
+    stand.script("slow.sql", "select pg_sleep(0.02) where :client_id = 0;\n");
+    let arguments = ["-n", "-f", "slow.sql", "-c", "3", "-t", "30", "-R", "2000", "-L", "8"];
+    let output = stand.ours(&[&arguments[..], &["-l", "--log-prefix", "rate"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut by_client = [0; 3];
+    let mut skipped = 0;
+    for line in stand.logged("rate")[0].lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        assert_eq!(fields.len(), 7, "{line}");
+        by_client[fields[0].parse::<usize>().expect("a client")] += 1;
+        skipped += usize::from(fields[2] == "skipped");
+        let number: usize = fields[1].parse().expect("a number");
+        assert_eq!(number, by_client[fields[0].parse::<usize>().expect("a client")]);
+    }
+    assert_eq!(by_client, [30; 3], "transactions and skipped arrivals of each client");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(&format!("number of transactions skipped: {skipped} ")), "{text}");
+    assert!(text.contains(&format!("actually processed: {}/90", 90 - skipped)), "{text}");
+    assert!(skipped > 0, "the slow client is late");
+}
+
+#[test]
+fn the_intervals_of_the_log_are_whole_seconds_that_add_up() {
+    let Some(server) = servers().pop() else { return };
+    let stand = Stand::new(server, "intervals");
+    let arguments = [
+        "-n",
+        "-S",
+        "-T",
+        "4",
+        "-c",
+        "2",
+        "-R",
+        "200",
+        "-L",
+        "1000",
+        "-l",
+        "--aggregate-interval=1",
+        "--max-tries=2",
+        "--failures-detailed",
+    ];
+    stand.ours(&[&arguments[..], &["--log-prefix", "ours"]].concat());
+    stand.theirs(&[&arguments[..], &["--log-prefix", "theirs"]].concat());
+    for prefix in ["ours", "theirs"] {
+        let text = stand.logged(prefix).concat();
+        let rows: Vec<Vec<u64>> = text
+            .lines()
+            .map(|line| line.split(' ').map(|field| field.parse().expect("a number")).collect())
+            .collect();
+        assert!(rows.len() >= 3, "{prefix}: {text}");
+        for (index, row) in rows.iter().enumerate() {
+            assert_eq!(row.len(), 15, "{prefix}: {text}");
+            assert_eq!(row[0], rows[0][0] + index as u64, "{prefix}: whole seconds: {text}");
+            let (count, sum, least, most) = (row[1], row[2], row[4], row[5]);
+            assert!(least * count <= sum + count && sum <= most * count + count, "{text}");
+            assert!(row[6] <= sum + count, "{prefix}: the lag is part of the latency: {text}");
+        }
+        let total: u64 = rows.iter().map(|row| row[1] + row[10]).sum();
+        assert!((300..=900).contains(&total), "{prefix}: 200 a second were due: {text}");
+    }
 }
 
 #[test]

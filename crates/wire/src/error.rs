@@ -54,6 +54,9 @@ pub struct ServerError {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
+    /// Where in the server it happened, such as the line of a function; boxed, because it is
+    /// rare and an error is to stay small.
+    pub context: Option<Box<String>>,
     /// Character of the statement that is at fault, 1-based.
     pub position: Option<u32>,
 }
@@ -67,6 +70,7 @@ impl ServerError {
             message: String::new(),
             detail: None,
             hint: None,
+            context: None,
             position: None,
         };
         for field in body.split(|&byte| byte == 0) {
@@ -80,6 +84,7 @@ impl ServerError {
                 b'M' => error.message = text(),
                 b'D' => error.detail = Some(text()),
                 b'H' => error.hint = Some(text()),
+                b'W' => error.context = Some(Box::new(text())),
                 b'P' => error.position = text().parse().ok(),
                 _ => {}
             }

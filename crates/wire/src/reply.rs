@@ -16,6 +16,9 @@ pub enum TransactionStatus {
 /// The most that is kept of rows a script asked to see (16 MiB).
 const MAX_CAPTURED: usize = 16 << 20;
 
+/// The most notices of one answer that are kept.
+const MAX_NOTICES: usize = 1000;
+
 /// The answer to one flush, gathered message by message; reused, so that it allocates nothing.
 #[derive(Debug, Default)]
 pub struct Reply {
@@ -37,6 +40,12 @@ pub struct Reply {
     pub error: Option<Box<ServerError>>,
     /// The server waits for COPY data: answer CopyFail.
     pub copy_in: bool,
+    /// There was COPY, whichever way.
+    pub has_copy: bool,
+    /// Keep notices in `notices`; a reset leaves it as it is.
+    pub keeps_notices: bool,
+    /// Notices and warnings, the first thousand.
+    pub notices: Vec<ServerError>,
     /// The tag of the last CommandComplete was COMMIT.
     pub committed: bool,
 }
@@ -46,7 +55,8 @@ impl Reply {
     pub fn reset(&mut self, capture: bool) {
         self.captured.clear();
         let captured = std::mem::take(&mut self.captured);
-        *self = Reply { capture, captured, status: self.status, ..Reply::default() };
+        let Reply { status, keeps_notices, .. } = *self;
+        *self = Reply { capture, captured, status, keeps_notices, ..Reply::default() };
     }
 }
 
@@ -101,10 +111,14 @@ impl ReplyScanner {
                 b'E' if reply.error.is_none() => {
                     reply.error = Some(Box::new(ServerError::parse(message.body)));
                 }
-                b'G' | b'W' => reply.copy_in = true,
+                b'G' | b'W' => (reply.copy_in, reply.has_copy) = (true, true),
+                b'H' => reply.has_copy = true,
+                b'N' if reply.keeps_notices && reply.notices.len() < MAX_NOTICES => {
+                    reply.notices.push(ServerError::parse(message.body));
+                }
                 // Authentication is over.
                 b'R' | b'K' | b'v' => return Err(ProtocolError::Unexpected(message.tag)),
-                // BindComplete, NoData, notices, parameters, CopyOut.
+                // BindComplete, NoData, parameters.
                 _ => {}
             }
         }

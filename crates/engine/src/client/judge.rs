@@ -24,16 +24,18 @@ pub(super) fn judge(
     let state = &mut shard.clients.states[client.index as usize];
     // A fault of the script is the end of the client here, not of the run.
     let _ = shard.fault.take();
-    let complaint = state.complaint.take();
+    let (complaint, misplaced) = (state.complaint.take(), state.misplaced.take());
     let sql = sent(client, script, state);
     let lost;
     let cause = match (stopped, &complaint, &state.reply.error) {
         (Stopped::Cancelled, ..) => return None,
+        _ if misplaced.is_some() => Cause::Misplaced(misplaced?),
         (Stopped::Lost(_), _, said) => {
             lost = said.clone().or(state.last_words.clone());
             Cause::Lost(lost.as_deref())
         }
         (_, Some(text), _) => Cause::Evaluation(text),
+        _ if state.reply.has_copy => Cause::Copy,
         (Stopped::Failed(FailureCode::Sql(_)), _, Some(error)) => Cause::Server(error),
         (Stopped::Failed(FailureCode::OpenBlock), ..) => match state.open_pipeline {
             true => Cause::OpenPipeline,

@@ -104,12 +104,33 @@ pub(super) fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Unassi
 }
 
 /// Run a shell command; as in pgbench the whole thread waits for it.
-pub(super) fn shell(client: &mut ClientState, command: &ShellCommand) -> Result<(), Unassigned> {
+///
+/// Args: `owns_stdout`, what the command prints may go to standard output.
+pub(super) fn shell(
+    client: &mut ClientState,
+    command: &ShellCommand,
+    owns_stdout: bool,
+) -> Result<(), Unassigned> {
     let line = command.command_line(&client.variables)?;
     let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(std::ffi::OsStr::from_bytes(&line)).stdin(Stdio::null());
-    let output = shell.stdout(Stdio::piped()).output().map_err(|_| Unassigned::Nothing)?;
+    shell.arg("-c").arg(std::ffi::OsStr::from_bytes(&line));
+    let name = command.name(&client.variables);
+    let mut failed = |what: &str| {
+        client.complaint = Some(format!("{name}: {what}"));
+        Unassigned::Nothing
+    };
+    if owns_stdout && command.assigns.is_none() {
+        return match shell.status() {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(failed("could not launch shell command")),
+        };
+    }
+    let output = shell.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|_| failed("could not launch shell command"))?;
     if let Some(slot) = command.assigns {
+        if output.stdout.is_empty() {
+            return Err(failed("could not read result of shell command"));
+        }
         let first = output.stdout.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let value = command.result(first, &client.variables)?;
         client.variables.set(slot, Value::Int(value));
@@ -117,5 +138,8 @@ pub(super) fn shell(client: &mut ClientState, command: &ShellCommand) -> Result<
     }
     // Standard output carries records: what the command prints is talk.
     let _ = std::io::stderr().write_all(&output.stdout);
-    if output.status.success() { Ok(()) } else { Err(Unassigned::Nothing) }
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(failed("could not launch shell command")),
+    }
 }

@@ -65,7 +65,19 @@ impl<'s> Client<'s> {
         encode: impl FnOnce(&mut ClientState, &mut Vec<u8>, &mut Vec<u8>) -> u32,
     ) -> Result<u64, Lost> {
         self.send(captures, encode);
-        poll_fn(|_| self.poll_reply()).await
+        let replied = poll_fn(|_| self.poll_reply()).await;
+        if self.plan.rules.is_some() {
+            self.tell_notices();
+        }
+        replied
+    }
+
+    fn tell_notices(&self) {
+        let shard = &mut *self.shard();
+        let client = &mut shard.clients.states[self.index as usize];
+        if let Some(observer) = &mut shard.observer {
+            client.reply.notices.drain(..).for_each(|notice| observer.notice(&notice));
+        }
     }
 
     #[inline]
@@ -130,6 +142,8 @@ impl<'s> Client<'s> {
 
 impl ClientState {
     fn lost(&mut self) -> Lost {
-        Lost(self.reply.error.take().or(self.last_words.take()))
+        // Kept as well, for whoever judges the loss.
+        self.last_words = self.reply.error.take().or(self.last_words.take());
+        Lost(self.last_words.clone())
     }
 }

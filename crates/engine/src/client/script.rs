@@ -8,6 +8,7 @@ use super::state::ClientState;
 use super::{Client, Lost};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
+use crate::observer::Misplaced;
 use crate::plan::{PlannedScript, Statement};
 use crate::recorder::Recorder;
 use crate::tally::{FailureCode, Owner};
@@ -75,11 +76,17 @@ pub(super) async fn run(
             },
             Step::Sleep { duration_ns } => ended_ns = client.sleep(duration_ns).await?,
             Step::Shell(command) => {
-                let done = client.state(|c| shell(c, command));
+                let done = client.state(|c| shell(c, command, has_rules));
                 done.map_err(|error| not_assigned(client, planned, place, error))?;
                 ended_ns = now_ns();
             }
-            Step::StartPipeline if pipeline.is_none() => pipeline = Some(Pipeline::default()),
+            Step::StartPipeline if pipeline.is_some() => {
+                return Err(misplaced(client, Misplaced::PipelineInPipeline));
+            }
+            Step::StartPipeline if client.plan.work.protocol == Protocol::Simple => {
+                return Err(misplaced(client, Misplaced::SimplePipeline));
+            }
+            Step::StartPipeline => pipeline = Some(Pipeline::default()),
             Step::SyncPipeline if pipeline.is_some() => {
                 let pipeline = pipeline.as_mut().expect("just seen");
                 encode::sync(&mut pipeline.messages);
@@ -89,8 +96,8 @@ pub(super) async fn run(
                 let pipeline = pipeline.take().expect("just seen");
                 ended_ns = flush(client, script_index, pipeline).await?;
             }
-            Step::StartPipeline | Step::SyncPipeline | Step::EndPipeline => {
-                return Err(Stopped::Failed(FailureCode::MetaCommand));
+            Step::SyncPipeline | Step::EndPipeline => {
+                return Err(misplaced(client, Misplaced::NotInPipeline));
             }
             Step::Continue => {}
             Step::Done => break,
@@ -101,14 +108,16 @@ pub(super) async fn run(
         }
     }
     print_debug_lines(client, planned);
+    finish(client, pipeline.is_some()).map(|()| ended_ns)
+}
+
+/// The script is at its end: nothing may be open.
+fn finish(client: Client<'_>, is_in_pipeline: bool) -> Result<(), Stopped> {
     let is_open = client.state(|c| {
-        c.open_pipeline = pipeline.is_some();
-        c.open_pipeline || c.is_in_block()
+        c.open_pipeline = is_in_pipeline;
+        is_in_pipeline || c.is_in_block()
     });
-    if is_open {
-        return Err(Stopped::Failed(FailureCode::OpenBlock));
-    }
-    Ok(ended_ns)
+    if is_open { Err(Stopped::Failed(FailureCode::OpenBlock)) } else { Ok(()) }
 }
 
 /// Carry out the commands up to the next that needs more than evaluation, or only one command.
@@ -167,6 +176,9 @@ async fn statement(
     if let Some(error) = &state.reply.error {
         return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
     }
+    if state.reply.has_copy && plan.rules.is_some() {
+        return Err(Stopped::Failed(FailureCode::MetaCommand));
+    }
     if is_timed {
         let owner = owner_of(state, &shard.recorder);
         shard.recorder.statement(owner, script_index, command.statement, ended_ns - sent_ns);
@@ -217,8 +229,8 @@ fn queue(
 ) -> Result<(), Stopped> {
     let plan = client.plan;
     let statement = &plan.scripts[script_index].statements[command.statement];
-    if statement.captures {
-        return Err(Stopped::Failed(FailureCode::MetaCommand));
+    if let Some(gset) = &command.gset {
+        return Err(misplaced(client, Misplaced::GsetInPipeline { is_aset: gset.all }));
     }
     let number = plan.layout.statement_index(script_index, command.statement);
     let protocol = plan.work.protocol;
@@ -277,6 +289,12 @@ async fn flush(
         shard.recorder.statement(owner, script_index, statement, duration_ns);
     }
     Ok(ended_ns)
+}
+
+#[cold]
+fn misplaced(client: Client<'_>, what: Misplaced) -> Stopped {
+    client.state(|c| c.misplaced = Some(what));
+    Stopped::Failed(FailureCode::MetaCommand)
 }
 
 #[cold]

@@ -9,7 +9,7 @@ use pgdyno_wire::{
 };
 
 use crate::clock::NEVER_NS;
-use crate::observer::Observer;
+use crate::observer::{Misplaced, Observer};
 use crate::plan::Refusal;
 use crate::poller::{Event, Poller};
 use crate::recorder::{Recorder, Traffic};
@@ -83,6 +83,8 @@ pub struct ClientState {
     pub place: usize,
     /// Why its evaluation failed.
     pub complaint: Option<String>,
+    /// A meta command stood where it must not.
+    pub misplaced: Option<Misplaced>,
     /// The script ended inside a pipeline.
     pub open_pipeline: bool,
     /// Of the measured phase, when it is bounded by number.
@@ -114,6 +116,7 @@ impl ClientState {
             current: None,
             place: 0,
             complaint: None,
+            misplaced: None,
             open_pipeline: false,
             transactions_left,
         }
@@ -166,6 +169,7 @@ impl ClientState {
         self.scanner = ReplyScanner::default();
         self.prepared.clear();
         self.results_ns = None;
+        self.last_words = None;
         self.reply.status = TransactionStatus::Idle;
     }
 }

@@ -164,7 +164,10 @@ fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
                 variables.set_text(slot, text.as_bytes());
             }
         }
-        ClientState::new(variables, streams.clients[client_id as usize], per_client)
+        let random = streams.clients[client_id as usize];
+        let mut state = ClientState::new(variables, random, per_client);
+        state.reply.keeps_notices = plan.rules.is_some();
+        state
     });
     Clients::new(states.collect())
 }

@@ -7,7 +7,8 @@ use std::io::IsTerminal;
 use std::time::Instant;
 
 use super::options::Options;
-use super::say::{Fault, connect_error, fault, session_error};
+use super::password;
+use super::say::{Fault, fault, session_error};
 use crate::contract::job::{InitWork, PartitionMethod, Target};
 use crate::dataset::{Rows, account_rows, ddl, row_totals};
 use crate::session::{Session, SessionError, StopFlag};
@@ -17,14 +18,12 @@ const QUIET_SECONDS: f64 = 5.0;
 const LOUD_ROWS: u64 = 100_000;
 
 /// Make the tables; every step and its time is told on standard error.
-pub(super) fn run(options: &Options, target: &Target) -> Result<(), Fault> {
+pub(super) fn run(options: &Options, target: &mut Target) -> Result<(), Fault> {
     let stop = StopFlag::default();
     // Without the handler an interrupt would leave the statement running on the server.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone());
-    let session = Session::connect(target, &stop).map_err(|error| {
-        fault(connect_error(&error, &target.hosts[target.hosts.len() - 1]))
-            .and("could not create connection for initialization")
-    })?;
+    let session = password::connect(target, &stop)
+        .map_err(|fault| fault.and("could not create connection for initialization"))?;
     let mut init = Init { session, work: work(options), is_quiet: options.is_quiet };
     let mut done = Vec::new();
     let mut total_s = 0.0;

@@ -8,6 +8,7 @@ mod getopt;
 mod init;
 mod log;
 mod options;
+mod password;
 mod progress;
 mod report;
 mod run;
@@ -50,10 +51,13 @@ pub fn main(arguments: &[&str]) -> ExitCode {
 
 fn try_main(arguments: &[String]) -> Result<u8, Fault> {
     let options = options::read(arguments)?;
-    let target = conninfo::target(&options)?;
+    // libpq finds what is wrong with the settings of a connection when it connects.
+    let purpose = if options.is_init { "initialization" } else { "setup" };
+    let mut target = conninfo::target(&options)
+        .map_err(|fault| fault.and(format!("could not create connection for {purpose}")))?;
     match options.is_init {
-        true => init::run(&options, &target).map(|()| 0),
-        false => run::run(&options, &target),
+        true => init::run(&options, &mut target).map(|()| 0),
+        false => run::run(&options, &mut target),
     }
 }
 

@@ -12,10 +12,10 @@ use super::log::{Form, Log};
 use super::options::Options;
 use super::progress::Progress;
 use super::report::{self, Outcome, Partitioning, ScriptLines};
-use super::say::{self, Fault, connect_error, fault, session_error};
+use super::say::{self, Fault, fault, session_error};
 use super::stats::Counted;
 use super::witness::{Command, Facts, SharedCounts, Witness, locked};
-use super::{print, seed, version};
+use super::{password, print, seed, version};
 use crate::contract::FORMAT;
 use crate::contract::job::{
     ArrivalProcess, Arrivals, ClockPair, ClosedLoop, Connect, Job, LoadWork, Measure, OpenLoop,
@@ -44,12 +44,10 @@ const PARTITIONS: &str = "select o.n, p.partstrat, pg_catalog.count(i.inhparent)
      group by 1, 2 order by 1 asc limit 1";
 
 /// Run the benchmark; returns the exit code.
-pub(super) fn run(options: &Options, target: &Target) -> Result<u8, Fault> {
+pub(super) fn run(options: &Options, target: &mut Target) -> Result<u8, Fault> {
     let seed = seed::choose(options.random_seed.as_deref())?;
-    let mut session = Session::connect(target, &StopFlag::default()).map_err(|error| {
-        fault(connect_error(&error, &target.hosts[target.hosts.len() - 1]))
-            .and("could not create connection for setup")
-    })?;
+    let mut session = password::connect(target, &StopFlag::default())
+        .map_err(|fault| fault.and("could not create connection for setup"))?;
     let server = session.parameter("server_version").unwrap_or("?").to_owned();
     let _ = print(&format!("pgbench ({}, server {server})\n", version()));
     let (scale, partitioning) = table_facts(&mut session, options, &target.database)?;
@@ -115,7 +113,7 @@ fn vacuum(session: &mut Session, options: &Options) {
             }
             if let Err(error) = result {
                 say::error(session_error(&error, sql));
-                eprintln!("pgbench: detail: (ignoring this error and continuing anyway)");
+                say::detail("(ignoring this error and continuing anyway)");
             }
         }
         eprintln!("end.");
@@ -148,7 +146,7 @@ impl Loading {
             target: target.clone(),
             work: Work::Load(work.clone()),
         };
-        let mut plan = Plan::new(&job, &work).map_err(|refusals| {
+        let mut plan = Plan::of_pgbench(&job, &work).map_err(|refusals| {
             let mut said = refusals.iter().map(|refusal| &refusal.message);
             let first = fault(said.next().map_or("", String::as_str));
             said.fold(first, |fault, message| fault.and(message))

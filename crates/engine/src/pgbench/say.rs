@@ -1,5 +1,7 @@
 //! What the drop-in says on standard error, in the words and the form of pgbench.
 
+use std::io::{self, IsTerminal};
+
 use pgdyno_wire::{HandshakeError, ServerError};
 
 use crate::caret::caret;
@@ -60,17 +62,41 @@ impl Fault {
     }
 
     pub(super) fn print(&self) {
-        self.lines.iter().for_each(|line| eprintln!("{line}"));
+        self.lines.iter().for_each(|line| eprintln!("{}", painted(line)));
     }
 }
 
 /// Print a line `pgbench: error: ...` and go on.
 pub(super) fn error(message: impl AsRef<str>) {
-    eprintln!("pgbench: error: {}", message.as_ref());
+    eprintln!("{}", painted(&format!("pgbench: error: {}", message.as_ref())));
 }
 
 pub(super) fn warning(message: impl AsRef<str>) {
-    eprintln!("pgbench: warning: {}", message.as_ref());
+    eprintln!("{}", painted(&format!("pgbench: warning: {}", message.as_ref())));
+}
+
+pub(super) fn detail(message: impl AsRef<str>) {
+    eprintln!("{}", painted(&format!("pgbench: detail: {}", message.as_ref())));
+}
+
+pub(super) fn info(message: impl AsRef<str>) {
+    eprintln!("{}", painted(&format!("pgbench: {}", message.as_ref())));
+}
+
+/// The line with its first words in colour, if `PG_COLOR` asks for that.
+///
+/// Source: `pg_logging_init`. Limits: `PG_COLORS` is not read; these are its defaults.
+fn painted(line: &str) -> String {
+    let wanted = std::env::var("PG_COLOR").unwrap_or_default();
+    let is_on = wanted == "always" || wanted == "auto" && io::stderr().is_terminal();
+    let rest = line.strip_prefix("pgbench: ").filter(|_| is_on);
+    let Some(rest) = rest else { return line.to_owned() };
+    let colours = [("error: ", 31), ("warning: ", 35), ("detail: ", 36), ("hint: ", 36)];
+    let found = colours.iter().find_map(|(word, colour)| {
+        let text = rest.strip_prefix(word)?;
+        Some(format!("\x1b[01;{colour}m{word}\x1b[0m{text}"))
+    });
+    format!("\x1b[01mpgbench: \x1b[0m{}", found.as_deref().unwrap_or(rest))
 }
 
 /// The server's error as libpq words it: severity, message, place in `sql`, detail, hint.
@@ -84,6 +110,11 @@ pub(super) fn server_error(error: &ServerError, sql: &str) -> String {
     }
     if let Some(hint) = &error.hint {
         text.push_str(&format!("\nHINT:  {hint}"));
+    }
+    // libpq leaves it out of notices.
+    let is_error = ["ERROR", "FATAL", "PANIC"].contains(&error.severity.as_str());
+    if let Some(context) = error.context.as_ref().filter(|_| is_error) {
+        text.push_str(&format!("\nCONTEXT:  {context}"));
     }
     text
 }
@@ -105,6 +136,12 @@ pub(super) fn connect_error(error: &SessionError, host: &HostPort) -> String {
             let said = error.to_string();
             // The number of the system's error is not part of libpq's text.
             let said = said.split(" (os error").next().unwrap_or_default();
+            if let Some(why) = said.strip_prefix("failed to lookup address information: ") {
+                return format!(
+                    "could not translate host name \"{}\" to address: {why}",
+                    host.host
+                );
+            }
             let question = match is_socket {
                 true => "Is the server running locally and accepting connections on that socket?",
                 false => "Is the server running on that host and accepting TCP/IP connections?",
@@ -128,6 +165,8 @@ pub(super) fn connect_error(error: &SessionError, host: &HostPort) -> String {
                 SessionError::Connect { place, .. } => place.rsplit_once(':').map(|p| p.0),
                 _ => None,
             };
+            let address = address.map(|address| address.trim_matches(['[', ']']));
+            let address = address.filter(|address| *address != host.host);
             let address = address.map_or(String::new(), |address| format!(" ({address})"));
             format!(
                 "connection to server at \"{}\"{address}, port {} failed: {reason}",

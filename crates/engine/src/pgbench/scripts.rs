@@ -45,7 +45,14 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
     let text = String::from_utf8(bytes)
         .map_err(|_| fault(format!("script \"{name}\" is not text in UTF-8")))?;
     // Read for its faults, which pgbench finds here; it is read again with the others.
-    parse(name, &text, &mut VariableTable::new()).map_err(|error| fault(error.to_string()))?;
+    parse(name, &text, &mut VariableTable::new()).map_err(|error| {
+        let said = error.to_string();
+        let said = said.split("\nhint: ").next().unwrap_or_default();
+        match &error.hint {
+            Some(hint) => fault(said).hint(hint),
+            None => fault(said),
+        }
+    })?;
     add(scripts, Chosen { name: name.into(), weight, text, is_builtin: false })
 }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use super::say::{Fault, fault};
+use super::say::{self, Fault, fault};
 use crate::contract::job::ClockPair;
 
 const VARIABLE: &str = "PGBENCH_RANDOM_SEED";
@@ -13,19 +13,18 @@ pub(super) fn check(word: &str) -> Result<(), Fault> {
     seed_of(word).map(|_| ())
 }
 
-/// The seed of this run; one that was asked for is told on standard error, as pgbench does.
+/// The seed of this run; one that was asked for is told on standard error, as pgbench does, which
+/// tells the variable's even where the option replaces it.
 pub(super) fn choose(option: Option<&str>) -> Result<u64, Fault> {
     let variable = std::env::var(VARIABLE).ok();
     let from_variable = variable.as_deref().map(seed_of).transpose().map_err(|fault| {
         fault.and(format!("error while setting random seed from {VARIABLE} environment variable"))
     })?;
-    let seed = match (option, from_variable) {
-        (Some(word), _) => seed_of(word)?,
-        (None, Some(seed)) => seed,
-        (None, None) => return Ok(time_seed()),
-    };
-    eprintln!("pgbench: setting random seed to {seed}");
-    Ok(seed)
+    let from_option = option.map(seed_of).transpose()?;
+    for seed in [from_variable, from_option].into_iter().flatten() {
+        say::info(format!("setting random seed to {seed}"));
+    }
+    Ok(from_option.or(from_variable).unwrap_or_else(time_seed))
 }
 
 fn seed_of(word: &str) -> Result<u64, Fault> {

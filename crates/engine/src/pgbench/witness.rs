@@ -10,7 +10,7 @@ use super::say;
 use super::stats::{Conclusion, Counted, FailureKind};
 use crate::clock::now_ns;
 use crate::contract::job::ClockPair;
-use crate::observer::{Cause, FailedTry, Observer, Verdict};
+use crate::observer::{Cause, FailedTry, Misplaced, Observer, Verdict};
 use crate::tally::{Ended, FailureCode, Outcome};
 
 /// What threads and the progress report share: each thread locks its own, once a transaction.
@@ -107,12 +107,12 @@ impl Witness {
         let client = self.client_id(failed.client);
         let about = &self.facts.commands[script].get(command);
         let (name, failure) = about.map_or(("SQL", ""), |about| (about.name, about.failure));
-        let by_meta_command = || {
+        let stopped_at = |name: &str, why: &str| {
             say::error(format!(
-                "client {client} aborted in command {command} ({name}) of script {script}; \
-                 {failure}"
+                "client {client} aborted in command {command} ({name}) of script {script}; {why}"
             ));
         };
+        let by_meta_command = || stopped_at(name, failure);
         let by_query = |what: String| {
             say::error(format!("client {client} script {script} {what}"));
         };
@@ -123,10 +123,20 @@ impl Witness {
         };
         match failed.cause {
             Cause::Server(error) => aborted(say::server_error(error, sql)),
-            Cause::Lost(said) => {
-                let said = said.map(|error| say::server_error(error, sql) + "\n");
-                aborted(said.unwrap_or_default() + say::SERVER_GONE);
-            }
+            Cause::Lost(Some(said)) => aborted(say::server_error(said, sql)),
+            Cause::Lost(None) => aborted(say::SERVER_GONE.into()),
+            Cause::Copy => say::error("COPY is not supported in pgbench, aborting"),
+            Cause::Misplaced(what) => match what {
+                Misplaced::SimplePipeline => {
+                    stopped_at(name, "cannot use pipeline mode with the simple query protocol");
+                }
+                Misplaced::PipelineInPipeline => stopped_at(name, "already in pipeline mode"),
+                Misplaced::NotInPipeline => stopped_at(name, "not in pipeline mode"),
+                Misplaced::GsetInPipeline { is_aset } => {
+                    let name = if is_aset { "aset" } else { "gset" };
+                    stopped_at(name, &format!("\\{name} is not allowed in pipeline mode"));
+                }
+            },
             Cause::Evaluation(text) if name == "SQL" => {
                 say::error(text);
                 // The text names the variable in quotes.
@@ -185,10 +195,9 @@ impl Witness {
         let FailedTry { script, command, tries, sql, .. } = *failed;
         let client = self.client_id(failed.client);
         let said = say::server_error(error, sql);
-        eprintln!(
-            "pgbench: client {client} got an error in command {command} (SQL) of script {script}; \
-             {said}"
-        );
+        say::info(format!(
+            "client {client} got an error in command {command} (SQL) of script {script}; {said}"
+        ));
         let next = match retries {
             true => "repeats the transaction after the error",
             false => "ends the failed transaction",
@@ -203,7 +212,7 @@ impl Witness {
                 format!(", {:.3}% of the maximum time of tries was used", 100.0 * age_us / limit_us)
             }
         };
-        eprintln!("pgbench: client {client} {next} (try {tries}{most}{time})");
+        say::info(format!("client {client} {next} (try {tries}{most}{time})"));
     }
 }
 
@@ -213,6 +222,10 @@ impl Observer for Witness {
         if let Some(log) = &mut self.log {
             log.begin(unix_us);
         }
+    }
+
+    fn notice(&mut self, notice: &ServerError) {
+        eprintln!("{}", say::server_error(notice, ""));
     }
 
     fn command(&mut self, script: usize, command: usize, duration_ns: u64) {

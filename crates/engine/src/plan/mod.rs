@@ -104,6 +104,15 @@ impl Plan {
     ///
     /// Errors: everything that is wrong with the job, or the first fault of each script.
     pub fn new(job: &Job, work: &LoadWork) -> Result<Plan, Vec<Refusal>> {
+        Plan::read(job, work, false)
+    }
+
+    /// As `new` for the drop-in, which like pgbench finds a pipeline out of place when it runs.
+    pub fn of_pgbench(job: &Job, work: &LoadWork) -> Result<Plan, Vec<Refusal>> {
+        Plan::read(job, work, true)
+    }
+
+    fn read(job: &Job, work: &LoadWork, by_pgbench: bool) -> Result<Plan, Vec<Refusal>> {
         let mut refusals = check::job(job);
         refusals.extend(check::load(work));
         let mut variables = VariableTable::new();
@@ -113,7 +122,7 @@ impl Plan {
         }
         let mut scripts = Vec::new();
         for source in &work.scripts {
-            match read_script(source, scripts.len(), work, &mut variables) {
+            match read_script(source, scripts.len(), (work, by_pgbench), &mut variables) {
                 Ok(script) => scripts.push(script),
                 Err(refusal) => refusals.push(refusal),
             }
@@ -221,7 +230,7 @@ fn login(target: &Target, read_only: bool) -> Login {
 fn read_script(
     source: &ScriptSource,
     number: usize,
-    work: &LoadWork,
+    (work, by_pgbench): (&LoadWork, bool),
     variables: &mut VariableTable,
 ) -> Result<PlannedScript, Refusal> {
     let text = match &source.source {
@@ -243,7 +252,7 @@ fn read_script(
         );
     }
     if work.protocol == Protocol::Simple {
-        if script.uses_pipeline() {
+        if script.uses_pipeline() && !by_pgbench {
             return refuse(
                 "uses a pipeline, which the simple protocol does not have",
                 "choose the extended or prepared protocol (-M)",

@@ -1,0 +1,66 @@
+//! The password that nobody gave: asked for once, as libpq's programs ask.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+
+use pgdyno_wire::HandshakeError;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use super::say::{Fault, connect_error, fault};
+use crate::contract::job::Target;
+use crate::session::{Session, SessionError, StopFlag};
+
+/// Connect; when the server wants a password and none is known, ask for it and keep it in `target`.
+pub(super) fn connect(target: &mut Target, stop: &StopFlag) -> Result<Session, Fault> {
+    let mut connected = Session::connect(target, stop);
+    if connected.as_ref().is_err_and(wants_password) {
+        target.password = Some(ask().unwrap_or_default()).filter(|password| !password.is_empty());
+        connected = Session::connect(target, stop);
+    }
+    connected.map_err(|error| {
+        let said = fault(connect_error(&error, &target.hosts[target.hosts.len() - 1]));
+        match wants_password(&error) {
+            true => said.hint("Give the password in PGPASSWORD or a password file."),
+            false => said,
+        }
+    })
+}
+
+fn wants_password(error: &SessionError) -> bool {
+    let SessionError::Handshake(error) = error else { return false };
+    matches!(**error, HandshakeError::PasswordMissing)
+}
+
+/// A line from the terminal, not shown; without a terminal from standard input.
+fn ask() -> io::Result<String> {
+    let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
+    match terminal {
+        Ok(terminal) => {
+            let out = terminal.try_clone()?;
+            ask_at(&terminal, out, terminal.try_clone()?)
+        }
+        Err(_) => {
+            ask_at(io::stdin(), io::stderr(), File::from(io::stdin().as_fd().try_clone_to_owned()?))
+        }
+    }
+}
+
+fn ask_at(terminal: impl AsFd, mut out: impl Write, input: File) -> io::Result<String> {
+    // What is no terminal has no modes, and shows nothing.
+    let modes = tcgetattr(&terminal).ok();
+    if let Some(modes) = &modes {
+        let mut silent = modes.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
+    }
+    let asked = out.write_all(b"Password: ").and_then(|()| out.flush());
+    let mut line = String::new();
+    let read = asked.and_then(|()| BufReader::new(input).read_line(&mut line));
+    if let Some(modes) = &modes {
+        tcsetattr(&terminal, OptionalActions::Flush, modes)?;
+    }
+    out.write_all(b"\n")?;
+    read?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
