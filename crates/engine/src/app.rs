@@ -220,6 +220,7 @@ fn run_init<W: Write>(
         time_ns: output.clock.unix_ns(now_ns()),
         ending,
         phases: facts.steps.clone(),
+        fairness: None,
         init: Some(facts),
         ..empty_summary()
     })));
@@ -247,6 +248,7 @@ fn empty_summary() -> Summary {
         cpu_system_ns: 0,
         resident_bytes_max: 0,
         threads: Vec::new(),
+        fairness: None,
         init: None,
     }
 }

@@ -115,6 +115,12 @@ fn summary(edge: u64, ending: Ending) -> Summary {
             timer_lag_ns_p99: edge,
             timer_lag_ns_max: edge,
         }],
+        fairness: (edge > 0).then_some(Fairness {
+            clients: edge,
+            completed_min: edge,
+            completed_max: edge,
+            gini_ratio: 0.75,
+        }),
         init: (edge > 0).then(|| InitFacts { rows: edge, bytes_sent: edge, steps: vec![span] }),
     }
 }

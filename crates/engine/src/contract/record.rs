@@ -276,8 +276,21 @@ pub struct Summary {
     pub cpu_system_ns: u64,
     pub resident_bytes_max: u64,
     pub threads: Vec<ThreadFacts>,
+    /// Absent when nothing was completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<Fairness>,
     /// Measured loading steps, for a dataset job.
     pub init: Option<InitFacts>,
+}
+
+/// How evenly the clients were served: transactions each completed in the measured phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fairness {
+    pub clients: u64,
+    pub completed_min: u64,
+    pub completed_max: u64,
+    /// 0 = all alike, towards 1 = one client got everything.
+    pub gini_ratio: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

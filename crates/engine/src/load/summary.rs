@@ -11,7 +11,7 @@ use crate::load::collect::Collector;
 use crate::plan::Plan;
 use crate::tally::ScriptTally;
 use crate::timeline::Timeline;
-use crate::worker::Facts;
+use crate::worker::{Facts, Shares, fairness};
 
 const MAX_AGES: usize = 10_000;
 
@@ -26,6 +26,7 @@ pub struct Finished {
     pub reconnects: u64,
     pub connect: Histogram,
     pub facts: Facts,
+    pub shares: Shares,
 }
 
 /// CPU time of the process at both ends of the measured phase.
@@ -124,6 +125,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         cpu_system_ns: during(system, |times| times.1),
         resident_bytes_max: resident_bytes_max(),
         threads: threads(parts, plan.thread_count()),
+        fairness: fairness(finished.iter().map(|thread| &thread.shares)),
         init: None,
     }))
 }

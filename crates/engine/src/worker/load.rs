@@ -6,7 +6,7 @@ use crate::clock::now_ns;
 use crate::contract::job::Measure;
 use crate::load::Message;
 use crate::recorder::owner_at;
-use crate::tally::{Ended, Owner};
+use crate::tally::{Ended, Outcome, Owner};
 use crate::tls::Attempt;
 
 /// Ages that are kept of transactions without an end; of more, evenly chosen ones.
@@ -170,11 +170,14 @@ where
                     };
                     let owner = self.owner(&shard.recorder, current.owner);
                     shard.recorder.ended(owner, current.script, &ended);
+                    if owner == Owner::Measure && outcome == Outcome::Completed {
+                        self.shares.completed(index);
+                    }
                     if let Some(observer) = &mut shard.observer {
                         observer.ended(index, current.script, &ended);
                     }
                 }
-                (_, End::Ended { outcome: crate::tally::Outcome::Completed, .. }) => {
+                (_, End::Ended { outcome: Outcome::Completed, .. }) => {
                     shard.recorder.committed_count += 1;
                 }
                 _ => {}

@@ -9,6 +9,7 @@ mod cancel;
 mod connect;
 mod facts;
 mod load;
+mod shares;
 mod slot;
 mod stage;
 
@@ -25,6 +26,7 @@ use self::cancel::Cancels;
 use self::connect::Connector;
 pub use self::facts::Facts;
 pub(crate) use self::load::thin_out;
+pub use self::shares::{Shares, fairness};
 use self::slot::Slot;
 use self::stage::Stage;
 use crate::client::{Client, Clients, End, Prepared, Shard, prepare, round_trips, transaction};
@@ -149,6 +151,7 @@ pub fn run(setup: Setup) {
         prepared_count: 0,
         cancels: Cancels::new(client_count as u32),
         facts: Facts::default(),
+        shares: Shares::new(client_count),
         thread: setup.thread,
         sender: setup.sender,
     };
@@ -195,6 +198,7 @@ struct Worker<'s, F, M> {
     prepared_count: usize,
     cancels: Cancels,
     facts: Facts,
+    shares: Shares,
     thread: u32,
     sender: Sender<Message>,
 }
@@ -360,6 +364,7 @@ where
             reconnects: self.connector.reconnect_count,
             connect: std::mem::take(&mut self.connector.durations),
             facts: std::mem::take(&mut self.facts),
+            shares: std::mem::take(&mut self.shares),
         }
     }
 }
