@@ -97,6 +97,22 @@ def test_a_killed_comparison_goes_on_and_loses_at_most_the_run_in_flight(
     assert any("data loaded anew" in confound for confound in again.compare.confounds)
 
 
+def test_a_script_slower_than_a_tenth_of_a_run_is_measured_by_the_execution(
+    pgdyno: Command, scripts: Path
+) -> None:
+    (scripts / "slow.sql").write_text("SELECT pg_sleep(1.2);\n")
+    (scripts / "fast.sql").write_text("SELECT pg_sleep(0.2);\n")
+    said = pgdyno("compare", *options(scripts, "-c", "1", "--budget", "1s", "--json"))
+    document = said.document
+    assert document["metric"] == "duration", said.err
+    slow, fast = document["variants"]
+    assert (slow["runs"], fast["runs"]) == (1, 1)
+    assert slow["metrics"]["duration"]["value"] >= 1.2
+    assert fast["metrics"]["duration"]["value"] >= 0.2
+    assert fast["ratios"]["duration"]["value"] < 1
+    assert not any(one["kind"] == "too_short" for one in document["warnings"])
+
+
 def test_an_interrupted_comparison_keeps_its_whole_rounds(pgdyno: Command, scripts: Path) -> None:
     running = pgdyno.start("compare", *options(scripts, "--json"))
     eventually(lambda: runs_done(pgdyno.store) >= 3 or None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.served import Served
 from pgdyno.analysis.where import Difference, WhereTheTimeGoes
 
 
@@ -57,6 +58,8 @@ class VariantFindings:
     weakened: tuple[str, ...]
     holds_rate: bool | None
     by_round: tuple[tuple[int, float], ...] = ()
+
+    served: Served | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,11 +133,11 @@ class CurveFindings:
     script: str
     curve: LoadCurve
     limit: str
-
-
     capacity: Capacity | None = None
     variant: str = ""
     speed_up: SpeedUp | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ExperimentFindings:
     """The whole answer: what `show`, `report` and `--json` print.

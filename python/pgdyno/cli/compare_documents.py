@@ -10,6 +10,8 @@ from pgdyno.analysis.compare_findings import (
     VariantFindings,
 )
 from pgdyno.analysis.contrasts import Effect
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.served import Served
 from pgdyno.analysis.where import Difference
 
 Document = dict[str, Any]
@@ -42,8 +44,23 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
         "holds_rate": variant.holds_rate,
         "weakened_durability": list(variant.weakened),
         "metrics": {name: estimate.to_json() for name, estimate in variant.metrics.items()},
+        "served": None if variant.served is None else _served(variant.served),
     }
     return document | (_contrast(contrast) if contrast is not None else {})
+
+
+def _served(found: Served) -> Document:
+    def shown(estimate: Estimate | None) -> Document | None:
+        return None if estimate is None else estimate.to_json()
+
+    return {
+        "clients": found.clients,
+        "latency_max_ms": found.maximum.to_json(),
+        "round_trip_ms": shown(found.round_trip),
+        "completed_by_client_min": shown(found.completed_min),
+        "completed_by_client_max": shown(found.completed_max),
+        "gini": shown(found.gini),
+    }
 
 
 def _contrast(contrast: ContrastFindings) -> Document:

@@ -200,6 +200,15 @@ class ThreadFacts(Open):
     timer_lag_ns_max: int
 
 
+class Fairness(Open):
+    """How evenly the clients were served: transactions each completed in the measured phase."""
+
+    clients: int
+    completed_min: int
+    completed_max: int
+    gini_ratio: float
+
+
 class InitFacts(Open):
     """What loading a dataset took."""
 
@@ -230,6 +239,7 @@ class Summary(Open):
     cpu_system_ns: int
     resident_bytes_max: int
     threads: tuple[ThreadFacts, ...]
+    fairness: Fairness | None = None
     init: InitFacts | None = None
 
     def span(self, phase: PhaseName) -> PhaseSpan | None:

@@ -20,18 +20,22 @@ from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.errors import StoreError
 from pgdyno.loop.comparison import Compared, comparison_sentence
 from pgdyno.loop.curves import curves_of
+from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded, stopped_by, visits
 from pgdyno.loop.judging import changes_of, doubts_of
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
-from pgdyno.loop.sentences import bench_sentence, limit_sentence, sweep_sentence
+from pgdyno.loop.sentences import bench_sentence, sweep_sentence
 from pgdyno.loop.time_split import time_split
 from pgdyno.loop.timeline import checkpoint_count, marks_of, panels_of
-from pgdyno.spec.experiment import Experiment
+from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
+from pgdyno.spec.experiment import Experiment, SweepDesign
 from pgdyno.spec.units import duration_text
 from pgdyno.store.folder import ExperimentFolder
 
 # Doubts about the setting rather than about one run.
 _OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
+# What a run must have, and a single execution cannot.
+_OF_A_DURATION = ("too_short", "littles_law")
 # Settings that say where a server is, not how it works.
 _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
 
@@ -43,7 +47,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
-    done = [visit for visit in visits(folder) if visit.planned.purpose != "pilot"]
+    experiment, done = _counted(experiment, visits(folder))
     if not done:
         incomplete = len(folder.incomplete_folders())
         raise StoreError(
@@ -64,14 +68,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
     curves = curves_of(experiment, done, numbers, frozenset(excluded(folder)))
     doubts = {
-        visit.planned.number: doubts_of(
-            visit.stored,
-            numbers[visit.planned.number],
-            visit.planned,
-            _server_of(facts, visit),
-            checkpoint_count=0,
-            change_seconds=(),
-        )
+        visit.planned.number: _doubts_of_round(visit, numbers[visit.planned.number], facts)
         for visit in rounds
     }
     valid = {number: is_valid(found) for number, found in doubts.items()}
@@ -100,6 +97,36 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         notes=_notes(experiment, done),
         is_complete=folder.is_sealed or bool(details) or bool(stopped_by(folder)),
     )
+
+
+def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:
+    """Return the question as it was carried out, and the runs that count towards its answer."""
+    done = [visit for visit in seen if visit.planned.purpose != "pilot"]
+    if not experiment.all_variants() or isinstance(experiment.design, SweepDesign):
+        return experiment, done
+    first = [visit for visit in seen if visit.planned.round <= 1 and is_by_clock(visit.planned)]
+    history = tuple(measured(v.planned, v.stored, took_ns=v.took_ns) for v in first)
+    if not is_long(experiment, history):
+        return experiment, done
+    kept = [visit for visit in done if not is_by_clock(visit.planned)]
+    return by_duration(experiment), kept
+
+
+def _doubts_of_round(
+    visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
+) -> tuple[Doubt, ...]:
+    found = doubts_of(
+        visit.stored,
+        numbers,
+        visit.planned,
+        _server_of(facts, visit),
+        checkpoint_count=0,
+        change_seconds=(),
+    )
+    if is_by_clock(visit.planned):
+        return found
+    # An execution lasts as long as it lasts.
+    return tuple(doubt for doubt in found if doubt.kind not in _OF_A_DURATION)
 
 
 def run_findings(visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]) -> RunFindings:

@@ -29,6 +29,7 @@ from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.metrics import UNITS
 from pgdyno.loop.plan_changes import between_rounds, between_variants
+from pgdyno.loop.served_runs import served_by
 from pgdyno.loop.time_split import time_split
 from pgdyno.plan.compare import Standing, standings
 from pgdyno.plan.history import History
@@ -158,6 +159,7 @@ class Compared:
             where=self._splits[variant],
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
+            served=served_by(runs, self._numbers),
             by_round=tuple(
                 (m.run.round, m.metrics[self._metric])
                 for m in self._history

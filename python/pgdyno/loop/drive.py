@@ -22,6 +22,7 @@ from pgdyno.measure.opening import opened_beds
 from pgdyno.measure.progress import Progress
 from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.history import History
+from pgdyno.plan.long_scripts import as_measured
 from pgdyno.plan.next import next_run, runs_expected
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.facts import ServerFacts, format_bytes, target_line
@@ -132,7 +133,7 @@ def _loop(stage: Stage) -> PgdynoError | None:
         took_ns = monotonic_ns() - began_ns
         finished(folder, decision.number, took_ns)
         history = (*history, measured(decision, done.stored, took_ns=took_ns))
-        words = outlook_words(experiment, history, frozenset(left_out))
+        words = outlook_words(*as_measured(experiment, history), frozenset(left_out))
         if words not in ("", last_words):
             stage.progress.said(words)
             last_words = words

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pgdyno.analysis.warmup import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.journal import visits
@@ -17,7 +19,13 @@ def measured(
     planned: PlannedRun, stored: StoredRun, *, took_ns: int, numbers: LoadNumbers | None = None
 ) -> Measured:
     """Return what the planner learns of one run; `numbers` where they are known already."""
-    numbers = load_numbers(stored, with_intervals=False) if numbers is None else numbers
+    try:
+        numbers = load_numbers(stored, with_intervals=False) if numbers is None else numbers
+    except AnalysisError:
+        if planned.purpose not in ("pilot", "round") or stored.summary.get("failures"):
+            raise
+        # Nothing ended in all of the run: an execution takes longer than that.
+        return Measured(planned, 0.0, took_ns=took_ns, latency_ms={"mean": math.inf})
     settled_ns = None
     if planned.purpose == "pilot":
         try:

@@ -88,7 +88,7 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
         if experiment.server.scratch is not None and level == "session":
             level = "reload"
         return f"{name} = {value} ({level})"
-    if name in ("script", "clients", "protocol", "path", "pooler"):
+    if name in ("script", "clients", "idle", "active", "protocol", "path", "pooler"):
         return f"{name} = {value} (of the load)"
     if name in ("version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment"):
         return f"{name} = {value} (cluster of its own)"

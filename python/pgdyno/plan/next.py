@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgdyno.plan import bench, compare, fixed_rounds, sweep
 from pgdyno.plan.history import History
+from pgdyno.plan.long_scripts import as_measured
 from pgdyno.spec.experiment import BenchDesign, CompareDesign, Experiment, SweepDesign
 from pgdyno.spec.planned import PlannedRun, Stop
 
@@ -16,6 +17,7 @@ def next_run(
     The same arguments give the same answer, so an interrupted experiment goes on where it was.
     Args: excluded, the variants that turned out not to start.
     """
+    experiment, history = as_measured(experiment, history)
     design = experiment.design
     if isinstance(design, BenchDesign):
         return bench.next_run(experiment, seed, history)
@@ -30,6 +32,7 @@ def runs_expected(
     experiment: Experiment, history: History, excluded: frozenset[int] = frozenset()
 ) -> int:
     """Return how many runs the experiment will take, as far as can be said now."""
+    experiment, history = as_measured(experiment, history)
     design = experiment.design
     if isinstance(design, BenchDesign):
         return 1 + int(experiment.workload.warmup_ns is None and bench.needs_pilot(experiment))

@@ -15,6 +15,7 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.loop.compare_words import change_text
 from pgdyno.loop.metrics import UNITS
 from pgdyno.report import embed, forest, hatch, numbers, tiles, words
+from pgdyno.report.cell_table import cell_table
 from pgdyno.report.compare_charts import round_charts
 from pgdyno.report.compare_text import METRIC_NAMES
 from pgdyno.report.compare_time import bars_of, changes_of, legend_of
@@ -77,6 +78,7 @@ def compare_page(findings: ExperimentFindings) -> str:
             charts=charts,
             bars=bars_of(found),
             legend=legend_of(found),
+            cells=cell_table(found),
             changes=[(one, changes_of(one)) for one in found.contrasts],
             plans=[change for one in (*found.contrasts,) for change in one.plan_changes],
             change=change_text,

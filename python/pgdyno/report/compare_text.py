@@ -11,6 +11,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.loop.compare_words import change_text
 from pgdyno.report import numbers
+from pgdyno.report.cell_table import cell_table, table_lines
 from pgdyno.report.numbers import signed
 from pgdyno.report.parts import words_of
 from pgdyno.report.text import WIDTH, row_lines, tail_lines
@@ -31,6 +32,7 @@ def compare_text(findings: ExperimentFindings) -> str:
     lines: list[str] = [*row_lines("target", findings.facts.target)]
     lines += _verdicts(findings, found)
     lines += _variants(found)
+    lines += _cells(found)
     for contrast in found.contrasts:
         lines += _contrast(contrast, found)
     if found.steps:
@@ -67,6 +69,15 @@ def _variants(found: CompareFindings) -> Iterator[str]:
         changes = ", ".join(f"{name} = {value}" for name, value in variant.changes)
         if changes:
             yield from row_lines("", f"{changes}{_warnings(variant)}", indent=width + 4)
+
+
+def _cells(found: CompareFindings) -> Iterator[str]:
+    table = cell_table(found)
+    if table is not None:
+        yield "side by side"
+        yield from table_lines(table)
+        if table.note:
+            yield from row_lines("  ", table.note, indent=2)
 
 
 def _metric(variant: VariantFindings, name: str) -> str:

@@ -67,6 +67,10 @@ class Variant(Spec):
     pooler: Pooler | None = None
     scripts: tuple[Script, ...] = ()
     clients: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    idle: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """Connections beside the clients' that never do anything."""
+    active: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """So many connections the clients share, a transaction at a time; None = one each."""
     protocol: Protocol | None = None
 
     def changes(self) -> dict[str, str]:
@@ -94,6 +98,8 @@ _PLAIN = (
     "path",
     "pooler",
     "clients",
+    "idle",
+    "active",
     "protocol",
 )
 

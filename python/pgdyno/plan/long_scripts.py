@@ -1,0 +1,57 @@
+"""Scripts that take long: batches and reports are measured by the execution, not by their rate."""
+
+from __future__ import annotations
+
+from pgdyno.plan.history import History, Measured
+from pgdyno.spec.experiment import (
+    CompareDesign,
+    Experiment,
+    FactorialDesign,
+    PassesDesign,
+)
+from pgdyno.spec.planned import PlannedRun
+
+# A run of fixed length holds so few executions of a longer script that their rate is an accident.
+_LONG_RATIO = 0.1
+
+
+def as_measured(experiment: Experiment, history: History) -> tuple[Experiment, History]:
+    """Return the question as it is carried out, and the runs that count towards it.
+
+    Where nobody said what decides and an execution takes longer than a tenth of a run, the duration
+    of an execution decides, and one execution is one run. What was measured by the clock before
+    that was known stands for a pilot.
+    """
+    if not is_long(experiment, history):
+        return experiment, history
+    kept = tuple(one for one in history if one.run.purpose == "pilot" or not is_by_clock(one.run))
+    return by_duration(experiment), kept
+
+
+def is_long(experiment: Experiment, history: History) -> bool:
+    """Return whether the pilots, or where there are none the first runs, say that."""
+    design = experiment.design
+    if not isinstance(design, CompareDesign | FactorialDesign | PassesDesign):
+        return False
+    workload = experiment.workload
+    is_asked = design.metric is not None or workload.transactions_per_client is not None
+    if is_asked or workload.rate_tps is not None:
+        return False
+    first = (one for one in history if is_by_clock(one.run) and one.run.round <= 1)
+    return any(_takes_long(one, experiment) for one in first)
+
+
+def by_duration(experiment: Experiment) -> Experiment:
+    """Return the same question, decided by the duration of an execution."""
+    design = experiment.design.model_copy(update={"metric": "duration"})
+    return experiment.model_copy(update={"design": design})
+
+
+def is_by_clock(run: PlannedRun) -> bool:
+    """Return whether a run lasts a given time, not a number of executions."""
+    return run.transactions_per_client is None
+
+
+def _takes_long(measured: Measured, experiment: Experiment) -> bool:
+    mean_ms = measured.latency_ms.get("mean", 0.0)
+    return mean_ms * 1e6 > _LONG_RATIO * experiment.workload.duration_ns

@@ -1,0 +1,76 @@
+"""All cells side by side: rates, latencies, the round trip, how clients were served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgdyno.analysis.compare_findings import CompareFindings, VariantFindings
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.report import numbers
+
+# What a variant may change that makes clients be served differently, or reached another way.
+_SERVING = frozenset({"clients", "idle", "active", "pooler", "script"})
+_REACHING = frozenset({"path", "dsn", "pooler"})
+Pick = Callable[[VariantFindings], Estimate | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CellTable:
+    """One row a variant; the first column is its name. Values are means over its runs."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str
+
+
+def cell_table(found: CompareFindings) -> CellTable | None:
+    """Return the table, None where variants differ neither in their clients nor in their path."""
+    measured = [variant for variant in found.variants if variant.runs]
+    changed = {name for variant in measured for name, _ in variant.changes}
+    if not changed & (_SERVING | _REACHING):
+        return None
+    columns: list[tuple[str, Pick]] = [
+        ("tps", _metric("tps")),
+        ("p50 ms", _metric("p50")),
+        ("p99 ms", _metric("p99")),
+        ("max ms", lambda one: one.served.maximum if one.served else None),
+    ]
+    note = ""
+    if changed & _REACHING:
+        columns.append(("round trip ms", lambda one: one.served.round_trip if one.served else None))
+    if changed & _SERVING:
+        columns += [
+            ("least", lambda one: one.served.completed_min if one.served else None),
+            ("most", lambda one: one.served.completed_max if one.served else None),
+            ("Gini", lambda one: one.served.gini if one.served else None),
+        ]
+        note = (
+            "least and most: transactions of one client in a run; Gini: 0 when all clients got the "
+            "same, towards 1 when one got everything"
+        )
+    return CellTable(
+        head=("", *(name for name, _ in columns)),
+        rows=tuple(
+            (variant.name, *(_shown(pick(variant)) for _, pick in columns)) for variant in measured
+        ),
+        note=note,
+    )
+
+
+def table_lines(table: CellTable) -> list[str]:
+    """Return the table as aligned text, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(table.head, *table.rows, strict=True)]
+    lines = []
+    for row in (table.head, *table.rows):
+        cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join(["", f"{row[0]:{widths[0]}}", *cells]).rstrip())
+    return lines
+
+
+def _metric(name: str) -> Pick:
+    return lambda variant: variant.metrics.get(name)
+
+
+def _shown(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else numbers.value_text(estimate)
