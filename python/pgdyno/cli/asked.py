@@ -58,6 +58,7 @@ def experiment_of(
                 admin=options.get("admin"),
                 apply_command=options.get("apply_command"),
                 restart_command=options.get("restart_command"),
+                **_watched(options, is_scratch=resolved is None),
                 settings=_settings(options.get("settings", ())),
             ),
             dataset=_dataset(options, is_scratch=resolved is None),
@@ -85,6 +86,21 @@ def experiment_of(
         resolved,
         permissions_of(options),
     )
+
+
+def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
+    """Return how the server and its host are watched.
+
+    Raises: SpecError for a way to the host of a scratch server, which is this one.
+    """
+    given = {name: options.get(name) for name in ("observe", "pooler", "ssh", "host_shell")}
+    named = [name for name, value in given.items() if value]
+    if is_scratch and named:
+        raise SpecError(
+            f"--{named[0].replace('_', '-')} is for a server of your own, but none was named.",
+            hint="name it with -h, -d or a conninfo",
+        )
+    return {**given, "host_files": options.get("host_files", ())}
 
 
 def permissions_of(options: dict[str, Any]) -> Permissions:

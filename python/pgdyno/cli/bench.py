@@ -23,6 +23,7 @@ from pgdyno.spec.experiment import BenchDesign
 @options.workload
 @options.dataset
 @options.scratch
+@options.watching
 @options.gates
 @options.output
 def command(**given: Any) -> int:

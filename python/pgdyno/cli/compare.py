@@ -36,6 +36,7 @@ from pgdyno.spec.variant_text import variant_from
 @options.dataset
 @options.scratch
 @options.changing
+@options.watching
 @options.gates
 @options.output
 def command(**given: Any) -> int:

@@ -11,6 +11,7 @@ import click
 
 from pgdyno.cli import speak
 from pgdyno.errors import StoreError
+from pgdyno.observe.remote.host_session import collector_script
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -110,6 +111,38 @@ def changing(command: Command) -> Command:
     )
 
 
+def watching(command: Command) -> Command:
+    """Add how a server elsewhere is watched: its host, and a pooler in the path."""
+    return _apply(
+        command,
+        click.option("--observe", metavar="CONNINFO", help="Past a pooler, straight to it."),
+        click.option(
+            "--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path."
+        ),
+        click.option("--ssh", metavar="USER@HOST", help="The server's host; nothing is asked."),
+        click.option(
+            "--host-shell",
+            metavar="CMD",
+            help='As --ssh, through any command, such as "kubectl exec -i pod --".',
+        ),
+        click.option(
+            "--host-file",
+            "host_files",
+            multiple=True,
+            type=_PATH,
+            help="Made there by hand: collector or CSV.",
+        ),
+        click.option(
+            "--print-collector",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_collector,
+            help="The script that runs on the server's host, and exit.",
+        ),
+    )
+
+
 def gates(command: Command) -> Command:
     """Add conditions on the answer, and what is asked without measuring."""
     return _apply(
@@ -184,6 +217,12 @@ def write_file(path: Path, text: str) -> None:
             f"{path} cannot be written: {error.strerror}.",
             hint="name another file; what was measured is kept: pgdyno show",
         ) from None
+
+
+def _print_collector(context: click.Context, _option: click.Parameter, given: bool) -> None:
+    if given:
+        speak.data(collector_script().rstrip())
+        context.exit(0)
 
 
 def _writable(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:

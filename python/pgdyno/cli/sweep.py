@@ -40,6 +40,7 @@ _CLIENTS_A_CORE = 32
 @options.dataset
 @options.scratch
 @options.changing
+@options.watching
 @options.gates
 @options.output
 def command(**given: Any) -> int:

@@ -103,7 +103,7 @@ def examine(asked: Asked) -> Examination:
     if asked.target is None:
         signals.sleep(_WINDOW_S)
         on_host = _on_host(asked, Facts(), first, pid=own_pid(), folder=asked.folder)
-        return _judged("this host, no server", on_host)
+        return judged("this host, no server", on_host)
     with read_only(asked.target, asked.verb) as (session, target):
         seen = read_server(session)
         now = PeakActive(peak_active(session, signals.sleep), "now")
@@ -124,7 +124,7 @@ def examine(asked: Asked) -> Examination:
                 f"--flush {asked.flush_folder} is here, but the server is on another host.",
                 hint="leave --flush out, or run the doctor on the server's host",
             )
-    return _judged(target_line(target, seen), facts)
+    return judged(target_line(target, seen), facts)
 
 
 def target_line(target: Target, seen: ServerSeen) -> str:
@@ -179,5 +179,6 @@ def _data_folder(seen: ServerSeen, backend_pid: int) -> Path | None:
         return None
 
 
-def _judged(target: str, facts: Facts) -> Examination:
+def judged(target: str, facts: Facts) -> Examination:
+    """Return every check's verdict on these facts."""
     return Examination(target, tuple(check(facts) for check in checks()), facts)

@@ -5,23 +5,26 @@ reset -> totals -> observe -> engine (connect, prepare, warm, measure, drain) ->
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psycopg
 
 from pgdyno.clock import ClockPair
+from pgdyno.doctor.checkup import Checkup
 from pgdyno.engine.job import Job
 from pgdyno.engine.records import Record, ScriptShape, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import PgdynoError
+from pgdyno.measure.around import Around
 from pgdyno.measure.beds import Beds
 from pgdyno.measure.brake import Brake
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.progress import Progress
+from pgdyno.measure.reach import lay_files, observed_pooler
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.measure.watching import RunWatch
-from pgdyno.observe.observer import ObservedPooler, ObservedServer, Observer
+from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals, read_totals, totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of
@@ -47,6 +50,7 @@ class Stage:
     progress: Progress
     read_only: bool
     abort_if: tuple[Condition, ...] = ()
+    checkup: Checkup = field(default_factory=Checkup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     under_test, folder = stage.beds.ready(planned.cell.variant), stage.folder
     name = f"{folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
+    around = Around(under_test, stage.clock, name)
+    examined = around.doctor(stage.checkup, clients=planned.cell.clients)
     prepared, before = _prepare(stage.experiment.reset, under_test, name, application_name)
     plans = _plans(stage, planned, under_test, name)
     job = load_job(
@@ -97,12 +103,17 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
             observer.stop()
             stage.progress.ended()
         after = _totals(under_test, name, application_name) if before else None
+        laid = _lay_files(under_test, writer, outcome, around)
+        if examined is not None:
+            writer.write_json("doctor.json", examined)
         writer.write_json(
             "server.json",
             {
                 "reset": prepared.as_document(),
                 "totals": totals_between(before, after) if before and after else None,
                 "plans": plans,
+                **around.document(observer),
+                "laid": laid,
             },
         )
         stored = writer.finish() if outcome.summary is not None else None
@@ -175,21 +186,32 @@ def _observer(
             is_local=facts.is_local,
             postmaster_pid=facts.postmaster_pid,
         ),
-        pooler=_observed_pooler(under_test, name),
+        pooler=observed_pooler(under_test.pooler, name) if under_test.pooler else None,
+        host=under_test.host_command,
         folders=folders,
         seed=stage.experiment.workload.seed,
     )
 
 
-def _observed_pooler(under_test: UnderTest, name: str) -> ObservedPooler | None:
-    console = under_test.pooler
-    if console is None:
-        return None
-    return ObservedPooler(
-        connect=lambda: connect(console, verb="observe", run=name),
-        port=console.port,
-        is_local=True,
-    )
+def _lay_files(
+    under_test: UnderTest, writer: RunWriter, outcome: EngineOutcome, around: Around
+) -> dict[str, int]:
+    """Add what files made by hand hold of this run; a file that cannot be read is said."""
+    summary = outcome.summary
+    if summary is None or not under_test.host_files:
+        return {}
+    try:
+        return lay_files(
+            under_test.host_files,
+            writer,
+            began_ns=min(span.began_ns for span in summary.phases),
+            ended_ns=max(span.ended_ns for span in summary.phases),
+            ahead_ns=around.ahead_ns,
+        )
+    except PgdynoError as error:
+        notice = {"time_ns": summary.time_ns, "kind": "host_file_not_read"}
+        writer.add_notice({**notice, "message": error.message, "hint": error.hint})
+        return {}
 
 
 def _drive(

@@ -17,12 +17,14 @@ from pgdyno.engine.stream import EngineRun
 from pgdyno.errors import ServerError
 from pgdyno.measure.jobs import engine_target, init_job
 from pgdyno.measure.progress import Progress
+from pgdyno.measure.reach import console_of, host_command
 from pgdyno.measure.watching import LoadWatch
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety
 from pgdyno.server.cluster_record import read_record
 from pgdyno.server.connect import Connection, connect, pinned
+from pgdyno.server.conninfo import resolve
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.find import find
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
@@ -42,7 +44,8 @@ class UnderTest:
 
     `observe` is where collectors connect: on a scratch server another database than the load's,
     so that their own work is not in its statistics. `direct` leads to the load's database past the
-    pooler that `target` goes through; `pooler` is the console of one of ours.
+    pooler that `target` goes through; `pooler` is that pooler's console. `host_command` runs a
+    shell on the server's host, `host_files` were made there by hand.
     """
 
     target: Target
@@ -51,6 +54,8 @@ class UnderTest:
     facts: ServerFacts
     verb: str
     direct: Target | None = None
+    host_command: tuple[str, ...] | None = None
+    host_files: tuple[Path, ...] = ()
     pooler: Target | None = None
 
     @property
@@ -229,9 +234,13 @@ def _fits(present: datasets.Dataset, wanted: Dataset) -> bool:
 
 def _foreign(experiment: Experiment, conditions: Conditions, target: Target) -> UnderTest:
     refuse_what_the_engine_lacks(target)
+    server = experiment.server
     with connect(target, verb=conditions.verb) as connection:
         target = pinned(target, connection)
-        facts = server_facts.collect(connection, target)
+    observe = target if server.observe is None else resolve(conninfo=server.observe).target
+    with connect(observe, verb=conditions.verb) as connection:
+        observe = pinned(observe, connection)
+        facts = server_facts.collect(connection, observe)
     # A built-in script writes to the pgbench tables alone; where a file writes nobody knows.
     asked = zip(experiment.all_scripts(), conditions.scripts, strict=True)
     writing = tuple(
@@ -257,7 +266,13 @@ def _foreign(experiment: Experiment, conditions: Conditions, target: Target) -> 
     safety.refuse_too_many_clients(
         room, clients=experiment.clients_max(), control=CONTROL_CONNECTIONS
     )
-    return UnderTest(target, target, None, facts, conditions.verb)
+    return UnderTest(
+        *(target, observe, None, facts, conditions.verb),
+        direct=None if server.observe is None else observe.with_database(target.database),
+        pooler=console_of(server),
+        host_command=host_command(server),
+        host_files=server.host_files,
+    )
 
 
 _ON_PGBENCH_TABLES = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")

@@ -30,6 +30,7 @@ from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
 from pgdyno.observe.processes.programs import ProgramsCollector
+from pgdyno.observe.remote.by_hand import OutsideCollector
 from pgdyno.observe.session import PID_SQL, SESSION_SQL
 from pgdyno.observe.sql.archiver import ArchiverCollector
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector
@@ -85,6 +86,7 @@ COLLECTORS: tuple[type[Collector], ...] = (
     LoadMemoryCollector,
     LoadNetworkCollector,
     LoadTcpCollector,
+    OutsideCollector,
     OwnCost,
 )
 

@@ -65,7 +65,9 @@ class Server(Spec):
 
     On a server of the user's own, `admin` is the only role that changes settings. A command is run
     instead of ALTER SYSTEM (`apply_command`, settings as JSON on its standard input) and where a
-    restart is needed (`restart_command`).
+    restart is needed (`restart_command`). What only watches: `observe` leads to it past a pooler,
+    whose console is `pooler`; `ssh` or `host_shell` leads to a shell on its host; `host_files` were
+    made there by hand.
     """
 
     scratch: Scratch | None = None
@@ -74,6 +76,10 @@ class Server(Spec):
     admin: str | None = None
     apply_command: str | None = None
     restart_command: str | None = None
+    pooler: str | None = None
+    ssh: str | None = None
+    host_shell: str | None = None
+    host_files: tuple[Path, ...] = ()
     settings: Settings = Field(default_factory=dict)
 
     @model_validator(mode="after")

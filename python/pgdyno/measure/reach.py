@@ -1,0 +1,78 @@
+"""How the server's host and a pooler's console are reached, of what was asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.errors import SpecError
+from pgdyno.observe.observer import ObservedPooler
+from pgdyno.observe.remote.by_hand import read_by_hand
+from pgdyno.observe.remote.host_session import shell_command, ssh_command
+from pgdyno.server.connect import Connection, connect
+from pgdyno.server.conninfo import resolve
+from pgdyno.server.target import Target
+from pgdyno.spec.experiment import Server
+from pgdyno.store.run_writer import RunWriter
+
+_MARGIN_NS = 5_000_000_000
+
+
+def host_command(server: Server) -> tuple[str, ...] | None:
+    """Return the command that runs a shell on the server's host, or None if none was named.
+
+    Raises: SpecError for a command that is none, or two of them.
+    """
+    if server.ssh is not None and server.host_shell is not None:
+        raise SpecError("--ssh and --host-shell both lead to a host.", hint="give one of the two")
+    if server.ssh is not None:
+        return ssh_command(server.ssh)
+    return None if server.host_shell is None else shell_command(server.host_shell)
+
+
+def console_of(server: Server) -> Target | None:
+    """Return the console of the user's own pooler: the database pgbouncer, unless another is named.
+
+    Raises: SpecError for a connection string that cannot be read.
+    """
+    if server.pooler is None:
+        return None
+    target = resolve(conninfo=server.pooler).target
+    return target if "pgbouncer" in server.pooler else target.with_database("pgbouncer")
+
+
+def observed_pooler(console: Target, run: str) -> ObservedPooler:
+    """Return the console as an observer needs it."""
+
+    def open_one() -> Connection:
+        return connect(console, verb="observe", run=run)
+
+    return ObservedPooler(
+        open_one, port=int(console.ports.split(",")[0]), is_local=is_here(console)
+    )
+
+
+def is_here(console: Target) -> bool:
+    """Return whether the pooler is on this host: its processes can be looked for."""
+    return console.is_loopback
+
+
+def lay_files(
+    paths: tuple[Path, ...], writer: RunWriter, *, began_ns: int, ended_ns: int, ahead_ns: int
+) -> dict[str, int]:
+    """Add to a run what files made by hand hold of its time; return the rows laid, by table.
+
+    Args: ahead_ns, how far the clock of the files' host is ahead of the experiment's axis.
+    Raises: SpecError for a file that cannot be read.
+    """
+    last_ns: dict[str, int] = {}
+    laid: dict[str, int] = {}
+    for path in paths:
+        for one in read_by_hand(path, ahead_ns=ahead_ns):
+            if not began_ns - _MARGIN_NS <= one.time_ns <= ended_ns + _MARGIN_NS:
+                continue
+            before_ns = last_ns.get(one.collector, one.time_ns)
+            last_ns[one.collector] = one.time_ns
+            stamp = {"time_ns": one.time_ns, "interval_ns": max(0, one.time_ns - before_ns)}
+            writer.add_samples(one.collector, [stamp | row for row in one.rows])
+            laid[one.collector] = laid.get(one.collector, 0) + len(one.rows)
+    return laid

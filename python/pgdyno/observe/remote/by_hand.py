@@ -1,0 +1,144 @@
+"""Files made by hand: what the host collector printed somewhere, or a table of somebody's numbers.
+
+A table is CSV with the columns time, name, value, unit: CloudWatch, Azure Monitor, sar can give
+one. Times are Unix seconds, milliseconds or nanoseconds, or ISO 8601 (without zone: UTC).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+
+from pgdyno.errors import SpecError
+from pgdyno.observe.collector import SECOND_NS, Collector, NotMeasurable, Row
+from pgdyno.observe.column import Column, key
+from pgdyno.observe.host.collectors import of_server_host
+from pgdyno.observe.host.files import ReceivedFiles
+from pgdyno.observe.host.space import SpaceCollector, spaces_received
+from pgdyno.observe.remote.received import LASTING, files_of
+
+_HEADER = ["time", "name", "value", "unit"]
+# Numbers up to here are seconds, then milliseconds, then nanoseconds: till the year 5138.
+_SECONDS_MAX, _MILLISECONDS_MAX = 10**11, 10**14
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Rows of one instant of one table."""
+
+    collector: str
+    time_ns: int
+    rows: list[Row]
+
+
+class OutsideCollector:
+    """Numbers from elsewhere; never sampled, only laid on the axis."""
+
+    name: ClassVar[str] = "outside"
+    meaning: ClassVar[str] = "Numbers from elsewhere: time, name, value, unit"
+    interval_ns: ClassVar[int] = SECOND_NS
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("name", "as the file names it"),
+        key("unit", "as the file gives it"),
+        Column("value", "float64", "as `unit` says", "the value"),
+    )
+
+    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
+        """Return nothing: these numbers come from files."""
+        return []
+
+
+def read_by_hand(path: Path, *, ahead_ns: int = 0) -> Iterator[Laid]:
+    """Yield what a file holds, in the order of the file, on our axis.
+
+    Args: ahead_ns, how far the clock of the file's host is ahead of ours.
+    Raises: SpecError for a file that is neither, with the line.
+    """
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as lines:
+            first = lines.readline()
+            lines.seek(0)
+            if first.startswith("@ready"):
+                found = _samples(lines)
+            elif [word.strip().lower() for word in first.split(",")] == _HEADER:
+                found = _table(path, lines)
+            else:
+                raise SpecError(
+                    f"--host-file {path}: line 1 is neither '@ready', as the host collector begins,"
+                    f" nor '{','.join(_HEADER)}'.",
+                    hint="pgdyno watch --print-collector > collector.sh; sh collector.sh 1 600",
+                )
+            for one in found:
+                yield Laid(one.collector, one.time_ns - ahead_ns, one.rows)
+    except OSError as error:
+        raise SpecError(
+            f"--host-file {path} cannot be read: {error.strerror}.", hint="name a file of this host"
+        ) from None
+
+
+def _samples(lines: Iterator[str]) -> Iterator[Laid]:
+    files = ReceivedFiles()
+    collectors: list[Collector] = [
+        *of_server_host(files, dict),
+        SpaceCollector(lambda: spaces_received(files)),
+    ]
+    what, time_ns = "", 0
+    block: list[str] = []
+    for raw in lines:
+        line = raw.rstrip("\r\n")
+        if line.startswith("@sample"):
+            _, what, text = line.split()
+            time_ns, block = int(text), []
+        elif line == "@end" and what:
+            files.replace(files_of(block), keeping=LASTING if what == "fast" else ())
+            yield from _collected(collectors, time_ns)
+            what = ""
+        elif what:
+            block.append(line)
+
+
+def _collected(collectors: list[Collector], time_ns: int) -> Iterator[Laid]:
+    for collector in list(collectors):
+        try:
+            rows = collector.sample(time_ns)
+        except NotMeasurable:
+            collectors.remove(collector)
+        except (OSError, ValueError, KeyError):
+            continue  # A sample that was cut short.
+        else:
+            if rows:
+                yield Laid(collector.name, time_ns, rows)
+
+
+def _table(path: Path, lines: Iterator[str]) -> Iterator[Laid]:
+    reader = csv.DictReader(lines, fieldnames=_HEADER)
+    next(reader)
+    for row in reader:
+        try:
+            time_ns, value = _time_ns(row["time"]), float(row["value"])
+        except (ValueError, TypeError, AttributeError):
+            raise SpecError(
+                f"--host-file {path}, line {reader.line_num}: time and value are needed, got"
+                f" {row['time']!r} and {row['value']!r}.",
+                hint="2026-11-20T20:15:00Z,cpu,41.5,%",
+            ) from None
+        name, unit = (row["name"] or "").strip(), (row["unit"] or "").strip()
+        yield Laid("outside", time_ns, [{"name": name, "unit": unit, "value": value}])
+
+
+def _time_ns(text: str) -> int:
+    words = text.strip()
+    try:
+        number = float(words)
+    except ValueError:
+        moment = datetime.fromisoformat(words)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1_000_000) * 1000
+    if number < _SECONDS_MAX:
+        return round(number * 1e9)
+    return round(number * 1e6) if number < _MILLISECONDS_MAX else int(words.partition(".")[0])

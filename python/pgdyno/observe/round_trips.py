@@ -1,0 +1,138 @@
+"""How long the network takes from here to the server and back, and how its clock differs.
+
+Connecting alone (no session is begun), and SELECT 1 in an open one; for a moment each, so that it
+may be done before and after every run.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psycopg
+
+from pgdyno.clock import ClockPair, monotonic_ns
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+_BUDGET_NS = 40_000_000
+_CONNECTS_MAX = 20
+_STATEMENTS_MAX = 200
+_CLOCK_SQL = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 * 1000"
+_CONNECT_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Durations of one kind, sorted into a few numbers."""
+
+    count: int
+    min_ns: int
+    p50_ns: int
+    p95_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClock:
+    """How far the server's clock is ahead of the experiment's axis, and how sure that is."""
+
+    ahead_ns: int
+    uncertainty_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrips:
+    """What was measured at one moment; None where it could not be."""
+
+    connect: Times | None
+    statement: Times | None
+    clock: ServerClock | None
+
+    def as_document(self) -> dict[str, Any]:
+        """Return JSON-able values."""
+        return asdict(self)
+
+
+def measure(connection: Connection, clock: ClockPair) -> RoundTrips:
+    """Measure to the server that a connection in autocommit mode has reached.
+
+    Takes at most 40 ms for each of the two kinds, unless one alone takes longer.
+    Raises: psycopg.Error when the connection is lost.
+    """
+    address = _address(connection)
+    return RoundTrips(
+        connect=_connects(address) if address is not None else None,
+        statement=_times(_statements(connection, b"SELECT 1")),
+        clock=_server_clock(connection, clock),
+    )
+
+
+def _connects(address: tuple[str, int] | str) -> Times | None:
+    taken: list[int] = []
+    began_ns = monotonic_ns()
+    while len(taken) < _CONNECTS_MAX and monotonic_ns() - began_ns < _BUDGET_NS:
+        asked_ns = monotonic_ns()
+        try:
+            if isinstance(address, str):
+                with socket.socket(socket.AF_UNIX) as unix:
+                    unix.settimeout(_CONNECT_TIMEOUT_S)
+                    unix.connect(address)
+                    taken.append(monotonic_ns() - asked_ns)
+            else:
+                with socket.create_connection(address, timeout=_CONNECT_TIMEOUT_S):
+                    taken.append(monotonic_ns() - asked_ns)
+        except OSError:
+            break
+    return _times(taken)
+
+
+def _statements(connection: Connection, sql: bytes) -> list[int]:
+    taken: list[int] = []
+    began_ns = monotonic_ns()
+    while len(taken) < _STATEMENTS_MAX and monotonic_ns() - began_ns < _BUDGET_NS:
+        asked_ns = monotonic_ns()
+        connection.pgconn.exec_(sql)
+        taken.append(monotonic_ns() - asked_ns)
+        if connection.closed:
+            raise psycopg.OperationalError("the connection was lost")
+    return taken
+
+
+def _server_clock(connection: Connection, clock: ClockPair) -> ServerClock | None:
+    """Return the offset by the quickest of a few answers."""
+    best: ServerClock | None = None
+    for _ in range(5):
+        asked_ns = clock.now_ns()
+        found = connection.pgconn.exec_(_CLOCK_SQL)
+        answered_ns = clock.now_ns()
+        value = found.get_value(0, 0) if found.ntuples else None
+        if value is None:
+            return None
+        uncertainty_ns = (answered_ns - asked_ns) // 2
+        if best is None or uncertainty_ns < best.uncertainty_ns:
+            ahead_ns = int(value) - (asked_ns + answered_ns) // 2
+            best = ServerClock(ahead_ns, uncertainty_ns)
+    return best
+
+
+def _address(connection: Connection) -> tuple[str, int] | str | None:
+    info = connection.info
+    if info.host.startswith("/"):
+        return f"{info.host}/.s.PGSQL.{info.port}"
+    if info.host.startswith("@"):
+        return None
+    return info.hostaddr or info.host, info.port
+
+
+def _times(taken: Sequence[int]) -> Times | None:
+    if not taken:
+        return None
+    ranked = sorted(taken)
+
+    def percentile(ratio: float) -> int:
+        return ranked[max(0, math.ceil(ratio * len(ranked)) - 1)]
+
+    return Times(len(ranked), ranked[0], percentile(0.5), percentile(0.95), ranked[-1])

@@ -1,0 +1,57 @@
+"""What is looked at before and after a run: round trips, the server's clock, its settings."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fixtures.clusters import connection, run_sql
+
+from pgdyno.clock import ClockPair, read_pair
+from pgdyno.observe.round_trips import measure
+from pgdyno.observe.settings_seen import Changed, changes, read_settings_seen
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+
+@pytest.mark.parametrize("way", ["socket", "tcp"])
+def test_connecting_and_the_shortest_statement_are_timed(way: str, pg15: ScratchCluster) -> None:
+    target = pg15.target if way == "socket" else pg15.tcp_target
+    with connection(target) as session:
+        found = measure(session, read_pair())
+    for times in (found.connect, found.statement):
+        assert times is not None
+        assert times.count > 0
+        assert 0 < times.min_ns <= times.p50_ns <= times.p95_ns <= times.max_ns
+
+
+def test_a_clock_that_is_behind_the_servers_is_measured(pg15: ScratchCluster) -> None:
+    clock = read_pair()
+    behind = ClockPair(clock.monotonic_ns, clock.unix_ns - 7_000_000_000)
+    with connection(pg15.target) as session:
+        for pair, ahead_ns in ((clock, 0), (behind, 7_000_000_000)):
+            found = measure(session, pair).clock
+            assert found is not None
+            # The axis was read at its begin: the wall clock may have been slewed a little since.
+            assert abs(found.ahead_ns - ahead_ns) < found.uncertainty_ns + 50_000_000
+
+
+def test_a_setting_changed_in_between_is_found_wherever_it_stands(
+    any_server: ScratchCluster, database: Target
+) -> None:
+    with connection(database) as session:
+        before = read_settings_seen(session)
+        session.execute("SET work_mem = '5MB'")  # The session's own: nobody else has it.
+        assert changes(before, read_settings_seen(session)) == ()
+        run_sql(database, f"ALTER DATABASE {database.database} SET work_mem = '7MB'")
+        run_sql(database, "ALTER SYSTEM SET checkpoint_timeout = '7min'")
+        run_sql(database, "SELECT pg_reload_conf()")
+    try:
+        with connection(database) as session:
+            wanted = {
+                Changed("checkpoint_timeout", "", "300 s", "420 s"),
+                Changed("work_mem", f"every role of database {database.database}", None, "7MB"),
+            }
+            while not wanted <= set(changes(before, read_settings_seen(session))):
+                session.execute("SELECT pg_sleep(0.01)")
+    finally:
+        run_sql(database, "ALTER SYSTEM RESET checkpoint_timeout")
+        run_sql(database, "SELECT pg_reload_conf()")
