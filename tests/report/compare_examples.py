@@ -12,7 +12,8 @@ from pgdyno.analysis.compare_findings import (
 )
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings, Facts
-from pgdyno.analysis.where import Difference, Part
+from pgdyno.analysis.where import Part
+from pgdyno.analysis.where_difference import Difference
 
 
 def ratio(value: float, low: float, high: float, n: int = 12) -> Estimate:

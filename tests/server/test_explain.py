@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import connect
-from pgdyno.server.explain import plan_of, plans_of
+from pgdyno.server.explain import plan_of, plans_of, query_ids_of
 from pgdyno.server.sql_script import run_script, statements_of
 from pgdyno.server.target import Target
 
@@ -73,3 +73,35 @@ def test_a_statement_that_fails_is_named_with_the_servers_own_words(
         pytest.raises(ServerError, match=r'CREATE INDEX ON nowhere.*"nowhere" does not exist'),
     ):
         run_script(connection, "SELECT 1; CREATE INDEX ON nowhere (a)")
+
+
+def test_a_statement_has_the_identifier_that_its_session_shows(database: Target) -> None:
+    with (
+        connect(database, verb="test") as connection,
+        connect(database, verb="test") as onlooker,
+    ):
+        run_script(connection, "CREATE TABLE t (id int PRIMARY KEY, x int)")
+        texts = ["BEGIN;", "UPDATE t SET x = x + :delta WHERE id = :id;", "END;", "VACUUM t;"]
+        found = query_ids_of(connection, onlooker, {"s": list(enumerate(texts, 1))})["s"]
+        assert set(found) == {"1", "2", "3"}
+
+        def shown() -> int:
+            row = onlooker.execute(
+                "SELECT query_id FROM pg_stat_activity WHERE pid = %s",
+                [connection.info.backend_pid],
+            ).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        connection.execute("UPDATE t SET x = x + %s WHERE id = %s", ["1", "2"], prepare=True)
+        assert shown() == found["2"][0]
+        connection.execute("UPDATE t SET x = x + -5 WHERE id = 7")
+        assert shown() == found["2"][1]
+        connection.execute("END")
+        assert shown() == found["3"][0] != found["1"][0]
+
+
+def test_without_identifiers_there_are_none(database15: Target) -> None:
+    with connect(database15, verb="test") as connection:
+        connection.execute("SET compute_query_id = off")
+        assert query_ids_of(connection, connection, {"s": [(1, "SELECT 1")]}) == {"s": {}}

@@ -20,7 +20,9 @@ from pgdyno.analysis.curve import KNEE_TOLERANCE_RATIO, LoadCurve, load_curve
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.histogram import Histogram
 from pgdyno.analysis.intervals import sequential_t
-from pgdyno.analysis.where import TransactionFacts, WaitSamples, difference, where_the_time_goes
+from pgdyno.analysis.where import where_the_time_goes
+from pgdyno.analysis.where_difference import difference
+from pgdyno.analysis.where_facts import TransactionFacts, WaitSamples
 from pgdyno.analysis.within_run import latency, throughput
 
 TENTH_NS = 100_000_000

@@ -8,7 +8,8 @@ from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.served import Served
-from pgdyno.analysis.where import Difference, WhereTheTimeGoes
+from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.analysis.where_difference import Difference
 
 
 @dataclass(frozen=True, slots=True)

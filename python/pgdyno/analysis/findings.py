@@ -108,6 +108,8 @@ class RunFindings:
     doubts: tuple[Doubt, ...]
     panels: tuple[Panel, ...] = ()
     marks: tuple[Mark, ...] = ()
+    where_not: str = ""
+    """Why there is no `where`, as the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pgdyno.analysis.compare_findings import (
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.served import Served
-from pgdyno.analysis.where import Difference
+from pgdyno.analysis.where_difference import Difference
 
 Document = dict[str, Any]
 

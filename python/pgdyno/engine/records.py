@@ -198,6 +198,7 @@ class ThreadFacts(Open):
     timer_lag_ns_p50: int
     timer_lag_ns_p99: int
     timer_lag_ns_max: int
+    reply_wait_ns_mean: int | None = None
 
 
 class Fairness(Open):

@@ -25,7 +25,7 @@ from pgdyno.loop.journal import Visit, excluded, stopped_by, visits
 from pgdyno.loop.judging import changes_of, doubts_of
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.loop.sentences import bench_sentence, sweep_sentence
-from pgdyno.loop.time_split import time_split
+from pgdyno.loop.time_split import split_or_why_not
 from pgdyno.loop.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
 from pgdyno.spec.experiment import Experiment, SweepDesign
@@ -144,6 +144,7 @@ def run_findings(visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]) 
     )
     summary = numbers.summary
     storage = server.get("data_storage") or {}
+    split = split_or_why_not(stored, numbers)
     return RunFindings(
         label=stored.label,
         loop="closed" if planned.cell.rate_tps is None else "open",
@@ -156,7 +157,8 @@ def run_findings(visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]) 
         failures=dict(summary.failures),
         retried=summary.counts.retried,
         latency=numbers.latency,
-        where=time_split(stored, numbers),
+        where=split.where,
+        where_not=split.why_not,
         scripts=script_findings(stored, numbers),
         client_cpu_s=(summary.cpu_user_ns + summary.cpu_system_ns) / 1e9,
         is_valid=is_valid(found),

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.compare_findings import PlanChange
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.where import Difference, Part
+from pgdyno.analysis.where import Part
+from pgdyno.analysis.where_difference import Difference
 from pgdyno.plan.compare import Standing, standings
 from pgdyno.plan.history import History, rounds
 from pgdyno.spec.experiment import CompareDesign, Experiment

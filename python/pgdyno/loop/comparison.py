@@ -21,7 +21,8 @@ from pgdyno.analysis.compare_findings import (
 from pgdyno.analysis.contrasts import Effect, factorial, passes
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.rounding import counted
-from pgdyno.analysis.where import Difference, WhereTheTimeGoes, difference, mean_over_runs
+from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
+from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.compare_words import because_words, verdict_sentence
 from pgdyno.loop.history import measured

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from pgdyno.analysis.resample import REPLICATES
-from pgdyno.analysis.where import (
-    TransactionFacts,
-    WaitSamples,
-    WhereTheTimeGoes,
-    where_the_time_goes,
-)
-from pgdyno.engine.records import Distribution
+from pgdyno.analysis.rounding import percent
+from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
+from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts, WaitSamples
+from pgdyno.analysis.where_statements import Place, named_statements
+from pgdyno.engine.records import Distribution, Summary
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.loop.spans import deltas_of, grown
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
@@ -23,37 +24,115 @@ _SEED = 20_260_102
 _WHOLE_NUMBER_RATIO = 0.03
 # Statements a second of our own sessions, where they watch the load's own database.
 _OWN_TRANSACTIONS_S = 20
+# Sessions that work for somebody: what a server does for itself serves the load too.
+_FOR_SOMEBODY = ("client backend", "parallel worker")
+_OVERLAP_RATIO_MAX = 0.15
+_GAP_NS_MAX = 3_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where the time goes, or why that cannot be said, as the end of a sentence."""
+
+    where: WhereTheTimeGoes | None
+    why_not: str = ""
 
 
 def time_split(
     stored: StoredRun, numbers: LoadNumbers, *, with_intervals: bool = True
 ) -> WhereTheTimeGoes | None:
-    """Return where a transaction's time goes, or None where nothing was completed.
+    """Return where a transaction's time goes, None where that cannot be said."""
+    return split_or_why_not(stored, numbers, with_intervals=with_intervals).where
 
-    Parts that were not measured (no telemetry, another host) are in the residual.
-    Args: with_intervals False spares their bootstrap: a run that is one of several counts as one.
+
+def split_or_why_not(
+    stored: StoredRun, numbers: LoadNumbers, *, with_intervals: bool = True
+) -> Split:
+    """Return where a transaction's time goes.
+
+    Parts that were not measured (no telemetry, another host) are in the residual. Nothing is
+    returned where the parts cannot be right: the server was away for a while, or they exceed what
+    they are parts of.
+    Args: with_intervals False spares their bootstrap, and single statements: a run that is one of
+    several counts as one.
     """
-    ended = numbers.counts.completed + numbers.counts.failed
     if numbers.counts.completed == 0 or numbers.seconds <= 0:
-        return None
+        return Split(None, "no transaction was completed")
+    samples, others_ratio = _samples(stored, numbers)
+    if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _GAP_NS_MAX:
+        return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
+    facts = _facts(stored, numbers, samples, others_ratio)
+    where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
+    if where.residual_ratio < -_OVERLAP_RATIO_MAX:
+        excess = percent(-where.residual_ratio)
+        return Split(None, f"what was measured of the parts is {excess} more than the latency")
+    if where.server_ms is None or samples is None or not with_intervals:
+        return Split(where)
+    statements = named_statements(facts, where.server_ms, _places(stored, numbers), seed=_SEED)
+    return Split(replace(where, statements=statements))
+
+
+def _facts(
+    stored: StoredRun,
+    numbers: LoadNumbers,
+    samples: WaitSamples | None,
+    others_ratio: float | None,
+) -> TransactionFacts:
+    ended = numbers.counts.completed + numbers.counts.failed
     summary = numbers.summary
     round_trip = summary.distribution("round_trip")
     lag = summary.distribution("lag")
     backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
-    facts = TransactionFacts(
+    reply_wait_ns = _reply_wait_ns(summary)
+    return TransactionFacts(
         latency=numbers.latency.mean.scaled(1e6, "ns"),
         window_seconds=numbers.seconds,
         server_transaction_count=ended,
         server_active_ms=_server_active_ms(stored, numbers, ended),
-        samples=_samples(stored, numbers),
+        samples=samples,
         round_trip_count=summary.round_trips / ended,
         round_trip_ns=None if round_trip is None else of_distribution(round_trip).percentile_ns(50),
         client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) / ended,
+        reply_wait_ns=reply_wait_ns and reply_wait_ns * summary.round_trips / ended,
         schedule_lag_ns=None if lag is None else _mean_ns(lag),
         backend_cpu_ns=grown(backends, "run_ns", *numbers.span_ns),
         backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
+        backend_slice_count=grown(backends, "slices", *numbers.span_ns),
+        others_ratio=others_ratio,
     )
-    return where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
+
+
+def _reply_wait_ns(summary: Summary) -> float | None:
+    """Return how long a reply waited for the engine, mean over its threads by their clients."""
+    known = [t for t in summary.threads if t.reply_wait_ns_mean is not None]
+    clients = sum(thread.clients for thread in known)
+    if not clients:
+        return None
+    return sum((t.reply_wait_ns_mean or 0) * t.clients for t in known) / clients
+
+
+def _longest_gap_ns(samples: WaitSamples, numbers: LoadNumbers) -> int:
+    """Return the longest time within the measured phase without a sample of waits."""
+    at_ns = np.concatenate(([numbers.began_ns], samples.sampled_at_ns, [numbers.ended_ns]))
+    return int(np.diff(at_ns).max())
+
+
+def _places(stored: StoredRun, numbers: LoadNumbers) -> tuple[Place, ...]:
+    """Return every statement of the run's scripts with its query identifiers, if it has any."""
+    known: Mapping[str, Mapping[str, list[int]]] = (stored.document("server.json") or {}).get(
+        "query_ids"
+    ) or {}
+    return tuple(
+        Place(
+            script=shape.name,
+            line=statement.line,
+            text=statement.text,
+            calls=script.counts.completed,
+            query_ids=tuple(known.get(shape.name, {}).get(str(statement.line), ())),
+        )
+        for shape, script in zip(numbers.scripts, numbers.summary.scripts, strict=True)
+        for statement in shape.statements
+    )
 
 
 def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> float | None:
@@ -107,19 +186,32 @@ def _is_whole(each: float) -> bool:
     return round(each) > 0 and abs(each - round(each)) <= _WHOLE_NUMBER_RATIO * each
 
 
-def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
+def _samples(stored: StoredRun, numbers: LoadNumbers) -> tuple[WaitSamples | None, float | None]:
+    """Return what our sessions waited for, and the share of active sessions that were not ours."""
     waits = stored.waits()
     time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
     inside = (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
     if not inside.any():
-        return None
-    counted = inside & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
-    return WaitSamples(
+        return None, None
+    is_ours, events = waits["ours"] == 1, np.asarray(waits["wait_event"])
+    is_active = np.asarray(waits["state"]) == "active"
+    is_answering = ~is_active & (events == "") & (np.asarray(waits["state"]) != "")
+    counted = inside & is_ours & (is_active | is_answering)
+    count = np.asarray(waits["count"], dtype=np.int64)
+    for_somebody = np.isin(np.asarray(waits["backend_type"]).astype(str), _FOR_SOMEBODY)
+    active = inside & is_active & for_somebody
+    total = int(count[active].sum())
+    samples = WaitSamples(
         sampled_at_ns=np.unique(time_ns[inside]),
         time_ns=time_ns[counted],
-        event=[str(event) for event in np.asarray(waits["wait_event"])[counted]],
-        session_count=np.asarray(waits["count"], dtype=np.int64)[counted],
+        event=[
+            str(event) if is_active else ANSWERING
+            for event, is_active in zip(events[counted], is_active[counted], strict=True)
+        ],
+        session_count=count[counted],
+        query_id=np.asarray(waits["query_id"], dtype=np.int64)[counted],
     )
+    return samples, int(count[active & ~is_ours].sum()) / total if total else None
 
 
 def _mean_ns(found: Distribution) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -27,7 +28,7 @@ from pgdyno.measure.watching import RunWatch
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals, read_totals, totals_between
 from pgdyno.server.connect import connect
-from pgdyno.server.explain import plans_of
+from pgdyno.server.explain import plans_of, query_ids_of
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.reset import Reset, Step, no_reset, reset, restore_database
 from pgdyno.spec.condition import Condition
@@ -79,7 +80,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     around = Around(under_test, stage.clock, name)
     examined = around.doctor(stage.checkup, clients=planned.cell.clients)
     prepared, before = _prepare(stage.experiment.reset, under_test, name, application_name)
-    plans = _plans(stage, planned, under_test, name)
+    explained = _explained(stage, planned, under_test, name)
     job = load_job(
         stage.experiment,
         planned,
@@ -111,7 +112,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
             {
                 "reset": prepared.as_document(),
                 "totals": totals_between(before, after) if before and after else None,
-                "plans": plans,
+                **explained,
                 **around.document(observer),
                 "laid": laid,
             },
@@ -151,21 +152,21 @@ def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals |
         return None
 
 
-def _plans(
+def _explained(
     stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str
-) -> dict[str, dict[str, str]]:
-    """Return the plans of the run's statements; only where variants may differ in them."""
-    if planned.cell.variant is None:
-        return {}
+) -> dict[str, dict[str, Any]]:
+    """Return query identifiers of the run's statements, and plans where variants may differ."""
     scripts = [stage.scripts[index] for index in planned.cell.script_indexes]
-    with under_test.control(name) as control:
-        return plans_of(
-            control,
-            {
-                script.name: [(statement.line, statement.text) for statement in script.statements]
-                for script in scripts
-            },
-        )
+    texts = {
+        script.name: [(statement.line, statement.text) for statement in script.statements]
+        for script in scripts
+    }
+    with under_test.control(name) as control, under_test.control(name) as onlooker:
+        is_variant = planned.cell.variant is not None
+        return {
+            "plans": plans_of(control, texts) if is_variant else {},
+            "query_ids": query_ids_of(control, onlooker, texts),
+        }
 
 
 def _observer(

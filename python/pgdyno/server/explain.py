@@ -1,4 +1,6 @@
-"""The plan of each statement of a script, without running it: its shape, not its costs.
+"""The plan of each statement of a script, and its query identifier, without running it.
+
+Of a plan the shape, not the costs.
 
 Parameters are unknown here, so the generic plan is asked for: the one a prepared statement settles
 on. A plan made for one value may differ from it.
@@ -17,6 +19,9 @@ from psycopg import sql
 from pgdyno.server.connect import Connection
 
 _PLANNED = re.compile(r"\s*(select|insert|update|delete|merge|with|values|table)\b", re.I)
+_BLOCK = re.compile(
+    r"\s*(begin|start\s+transaction|end|commit|abort|rollback)\s*(work|transaction)?\s*;?\s*$", re.I
+)
 # A script variable, but not a cast, and not inside a string or a quoted name.
 _TOKENS = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
 _NAME = "pgdyno_explain"
@@ -44,7 +49,12 @@ def plan_of(connection: Connection, text: str) -> str | None:
     """Return "Update pgbench_accounts > Index Scan pgbench_accounts_pkey", or None."""
     if _PLANNED.match(text) is None:
         return None
-    statement, count = _with_parameters(text)
+    found = _explained(connection, *_with_parameters(text))
+    return _shape(found["Plan"]) if found is not None else None
+
+
+def _explained(connection: Connection, statement: str, count: int) -> Mapping[str, Any] | None:
+    """Return what EXPLAIN says of a statement with so many parameters, or None if it cannot."""
     try:
         with connection.transaction(force_rollback=True):
             connection.execute("SET LOCAL statement_timeout = '5s'")
@@ -53,7 +63,7 @@ def plan_of(connection: Connection, text: str) -> str | None:
             nulls = ", ".join(["NULL"] * count)
             call = sql.SQL(f"{_NAME}({nulls})" if count else _NAME)
             row = connection.execute(
-                sql.SQL("EXPLAIN (FORMAT JSON, COSTS OFF) EXECUTE {}").format(call)
+                sql.SQL("EXPLAIN (FORMAT JSON, VERBOSE, COSTS OFF) EXECUTE {}").format(call)
             ).fetchone()
     except psycopg.Error:
         return None
@@ -61,7 +71,57 @@ def plan_of(connection: Connection, text: str) -> str | None:
         _forget(connection)
     found = row[0] if row else None
     documents = json.loads(found) if isinstance(found, str) else found
-    return _shape(documents[0]["Plan"]) if documents else None
+    return documents[0] if documents else None
+
+
+def query_ids_of(
+    connection: Connection,
+    onlooker: Connection,
+    scripts: Mapping[str, Iterable[tuple[int, str]]],
+) -> dict[str, dict[str, list[int]]]:
+    """Return script -> line of the statement -> its query identifiers.
+
+    One as a prepared statement, and one with numbers in place of parameters, as simple protocol has
+    them. BEGIN, END and their like have the one that `onlooker`, a session of its own, sees them
+    have. Statements without any (what needs its script's temporary tables, other commands) are left
+    out, and so are all where compute_query_id is off.
+    """
+    return {
+        script: {
+            str(line): identifiers
+            for line, text in statements
+            if (identifiers := _query_ids(connection, onlooker, text))
+        }
+        for script, statements in scripts.items()
+    }
+
+
+def _query_ids(connection: Connection, onlooker: Connection, text: str) -> list[int]:
+    if _BLOCK.match(text):
+        return _seen_query_id(connection, onlooker, text)
+    if _PLANNED.match(text) is None:
+        return []
+    statement, count = _with_parameters(text)
+    found = [_explained(connection, statement, count)]
+    if count:
+        found.append(_explained(connection, re.sub(r"\$\d+", "1", statement), 0))
+    identifiers = [one.get("Query Identifier") for one in found if one is not None]
+    return [int(one) for one in dict.fromkeys(identifiers) if one]
+
+
+def _seen_query_id(connection: Connection, onlooker: Connection, text: str) -> list[int]:
+    """Return the identifier of a command that begins or ends a transaction; there is none open."""
+    try:
+        connection.execute(text.encode())
+        row = onlooker.execute(
+            "SELECT query_id FROM pg_catalog.pg_stat_get_activity(%s)",
+            [connection.info.backend_pid],
+        ).fetchone()
+    except psycopg.Error:
+        return []
+    finally:
+        connection.rollback()
+    return [int(row[0])] if row and row[0] else []
 
 
 def _with_parameters(text: str) -> tuple[str, int]:

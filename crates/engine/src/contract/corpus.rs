@@ -114,6 +114,7 @@ fn summary(edge: u64, ending: Ending) -> Summary {
             timer_lag_ns_p50: edge,
             timer_lag_ns_p99: edge,
             timer_lag_ns_max: edge,
+            reply_wait_ns_mean: (edge > 0).then_some(edge),
         }],
         fairness: (edge > 0).then_some(Fairness {
             clients: edge,

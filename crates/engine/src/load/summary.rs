@@ -160,6 +160,7 @@ fn threads(parts: &Parts<'_>, thread_count: u32) -> Vec<ThreadFacts> {
                 timer_lag_ns_p50: lag.quantile_ns(0.5),
                 timer_lag_ns_p99: lag.quantile_ns(0.99),
                 timer_lag_ns_max: lag.max_ns(),
+                reply_wait_ns_mean: thread.facts.reply_wait_ns_mean(),
             }
         })
         .collect()

@@ -1,5 +1,6 @@
 //! What a thread knows about itself: whether it was the bottleneck.
 
+use super::reply_wait::Looked;
 use crate::clock::thread_cpu_ns;
 use crate::histogram::Histogram;
 use crate::timeline::Timeline;
@@ -22,17 +23,23 @@ pub struct Facts {
 struct Usage {
     cpu_ns: u64,
     starved_ns: u64,
+    looked: Looked,
 }
 
 impl Facts {
     /// Read the counters when a boundary is one of the measured phase's ends.
-    pub(super) fn at_boundary(&mut self, boundary_ns: u64, timeline: &Timeline) {
+    pub(super) fn at_boundary(&mut self, boundary_ns: u64, timeline: &Timeline, looked: Looked) {
         if boundary_ns == timeline.measure_ns {
-            self.begin = read();
+            self.begin = read(looked);
         }
         if boundary_ns == timeline.drain_ns {
-            self.end = read();
+            self.end = read(looked);
         }
+    }
+
+    /// Mean wait of a reply for the thread in the measured phase; None if none was looked at.
+    pub fn reply_wait_ns_mean(&self) -> Option<u64> {
+        if self.end.cpu_ns == 0 { None } else { self.end.looked.since(self.begin.looked).mean_ns() }
     }
 
     /// Shares of the measured phase: on a core, and runnable without one.
@@ -48,8 +55,8 @@ impl Facts {
     }
 }
 
-fn read() -> Usage {
-    Usage { cpu_ns: thread_cpu_ns(), starved_ns: starved_ns().unwrap_or(0) }
+fn read(looked: Looked) -> Usage {
+    Usage { cpu_ns: thread_cpu_ns(), starved_ns: starved_ns().unwrap_or(0), looked }
 }
 
 /// Second number of schedstat; a kernel without it says nothing, and is believed idle.

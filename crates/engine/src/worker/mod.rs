@@ -9,6 +9,7 @@ mod cancel;
 mod connect;
 mod facts;
 mod load;
+mod reply_wait;
 mod shares;
 mod slot;
 mod stage;
@@ -16,6 +17,7 @@ mod stage;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -26,6 +28,7 @@ use self::cancel::Cancels;
 use self::connect::Connector;
 pub use self::facts::Facts;
 pub(crate) use self::load::thin_out;
+use self::reply_wait::ReplyWait;
 pub use self::shares::{Shares, fairness};
 use self::slot::Slot;
 use self::stage::Stage;
@@ -152,6 +155,8 @@ pub fn run(setup: Setup) {
         cancels: Cancels::new(client_count as u32),
         facts: Facts::default(),
         shares: Shares::new(client_count),
+        reply_wait: ReplyWait::of_this_thread(),
+        looked_at: 0..0,
         thread: setup.thread,
         sender: setup.sender,
     };
@@ -199,6 +204,9 @@ struct Worker<'s, F, M> {
     cancels: Cancels,
     facts: Facts,
     shares: Shares,
+    reply_wait: ReplyWait,
+    /// Places in the ready list of this turn's replies, where the turn is looked at closely.
+    looked_at: Range<usize>,
     thread: u32,
     sender: Sender<Message>,
 }
@@ -250,10 +258,19 @@ where
                 .min(stage_ns)
                 .min(self.connector.next_ns())
         };
+        let look = self.reply_wait.before_wait(shard.now_ns);
         let Shard { poller, clients, recorder, .. } = shard;
         let traffic = &mut recorder.traffic;
+        let replied = clients.ready.len();
         poller.wait(until_ns, &mut |event| clients.on_event(event, traffic))?;
         shard.now_ns = now_ns();
+        if let Some(look) = look {
+            let clients = &shard.clients;
+            self.looked_at = replied..clients.ready.len();
+            let replies = clients.ready.range(self.looked_at.clone());
+            let read_ns = replies.map(|index| clients.states[*index as usize].replied_ns);
+            self.reply_wait.after_wait(look, read_ns);
+        }
         Ok(())
     }
 
@@ -272,7 +289,7 @@ where
                 connections: self.connector.up_count,
             };
             shard.recorder.rotate(levels);
-            self.facts.at_boundary(boundary_ns, &self.timeline);
+            self.facts.at_boundary(boundary_ns, &self.timeline, self.reply_wait.looked());
         }
     }
 
@@ -300,12 +317,21 @@ where
             self.on_task_end(index, end);
         }
         let count = self.shard.borrow().clients.ready.len();
-        for _ in 0..count {
+        let looked_at = std::mem::take(&mut self.looked_at);
+        for place in 0..count {
             let index = self.shard.borrow_mut().clients.ready.pop_front().expect("counted");
-            if let Some(end) = self.slots[index as usize].poll() {
-                self.on_task_end(index, end);
+            let waited_ns = looked_at.contains(&place).then(|| self.waited_since(index));
+            match self.slots[index as usize].poll() {
+                // The wait for its turn is not part of a transaction that ended with the reply.
+                Some(end) => self.on_task_end(index, end),
+                None => self.reply_wait.went_on(waited_ns.unwrap_or(0)),
             }
         }
+    }
+
+    /// How long ago the client's reply was read.
+    fn waited_since(&self, index: u32) -> u64 {
+        now_ns() - self.shard.borrow().clients.states[index as usize].replied_ns
     }
 
     fn begin_task(&mut self, index: u32, task: Task) {

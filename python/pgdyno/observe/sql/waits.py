@@ -15,10 +15,11 @@ from pgdyno.observe.sql.sql_collector import SqlCollector
 
 OWN_PREFIX = "pgdyno/observe/"
 
-# Idle sessions and processes in their main loop do nothing anybody waits for. NULL in state: a
+# Idle sessions and processes in their main loop do nothing anybody waits for. An idle session that
+# waits for nothing is still answering its client, on a core or waiting for one. NULL in state: a
 # process that is no session. NULL in backend_type: no right to see this session.
 _WHERE = (
-    " WHERE pid <> pg_backend_pid() AND state IS DISTINCT FROM 'idle'"
+    " WHERE pid <> pg_backend_pid() AND (state IS DISTINCT FROM 'idle' OR wait_event IS NULL)"
     " AND wait_event_type IS DISTINCT FROM 'Activity'"
     f" AND NOT coalesce(starts_with(application_name, '{OWN_PREFIX}'), false)"
 )

@@ -1,0 +1,166 @@
+"""From what was measured of a run to the amounts of the parts, in ns a transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.resample import block_weights, plan_blocks
+from pgdyno.analysis.where_facts import (
+    ANSWERING,
+    CLIENT,
+    CONNECTION_WAIT,
+    CPU,
+    NETWORK,
+    NOT_INSTRUMENTED,
+    REPLY_WAIT,
+    SCHEDULE_LAG,
+    SERVER,
+    WAITING_FOR_A_CORE,
+    Side,
+    TransactionFacts,
+)
+from pgdyno.errors import AnalysisError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled:
+    """Mean sessions in each event: `point`, shape (events,), and `redrawn`, (replicates, events).
+
+    `block_count`: how many independent stretches of time the replicates are drawn from.
+    """
+
+    events: tuple[str, ...]
+    point: FloatArray
+    redrawn: FloatArray
+    block_count: int
+
+    @property
+    def active(self) -> float:
+        """Return the mean number of active sessions."""
+        return float(self.point[_is_active(self.events)].sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Amounts:
+    """Parts in ns a transaction: `ns` has shape (rows, parts).
+
+    `runqueue_inside_events_ns`, shape (rows,): time runnable without a core that lies inside wait
+    events, at whose ends sessions wait for one, and is counted there.
+    """
+
+    parts: tuple[tuple[str, Side], ...]
+    ns: FloatArray
+    runqueue_inside_events_ns: FloatArray | None
+
+
+def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) -> Sampled:
+    """Return the samples as mean sessions by event; without events when there are none."""
+    samples = facts.samples
+    if samples is None or samples.session_count.sum() == 0 or samples.sampled_at_ns.size == 0:
+        return Sampled((), np.zeros(0), np.zeros((1, 0)), 1)
+    events, column = np.unique(np.asarray(samples.event, dtype=str), return_inverse=True)
+    instants = np.unique(samples.sampled_at_ns)
+    row = np.searchsorted(instants, samples.time_ns)
+    if (row == instants.size).any() or (instants[row] != samples.time_ns).any():
+        raise AnalysisError("a wait sample has a time at which nothing was sampled")
+    by_instant = np.zeros((instants.size, events.size))
+    np.add.at(by_instant, (row, column), samples.session_count)
+    # The event that varies most sets how long blocks must be.
+    restless = by_instant[:, int(np.argmax(by_instant.var(axis=0)))]
+    plan = plan_blocks(restless, instants.size / facts.window_seconds)
+    group = plan.group_of(np.arange(instants.size, dtype=np.float64))
+    starts = np.searchsorted(group, np.arange(plan.group_count))
+    counts = np.add.reduceat(by_instant, starts, axis=0)
+    taken = np.bincount(group, minlength=plan.group_count).astype(np.float64)
+    weights = block_weights(plan, rng, replicates)
+    redrawn = (weights @ counts) / (weights @ taken)[:, None]
+    names = tuple(str(event) for event in events)
+    return Sampled(names, by_instant.mean(axis=0), redrawn, plan.block_count)
+
+
+def amounts(
+    facts: TransactionFacts, found: Sampled, sessions: FloatArray, exact_ns: float | None
+) -> Amounts:
+    """Return the parts for every row of `sessions`, shape (rows, events), mean sessions.
+
+    Args: exact_ns, the server's own count of its time a transaction, which samples only split.
+    """
+    rows = sessions.shape[0]
+    each_ns = sessions * (facts.window_seconds * 1e9 / facts.server_transaction_count)
+    if exact_ns is not None and found.events:
+        total = each_ns[:, _is_active(found.events)].sum(axis=1, keepdims=True)
+        each_ns = each_ns * (exact_ns / np.where(total > 0, total, exact_ns or 1.0))
+    by_event = dict(zip(found.events, each_ns.T, strict=True))
+    bare = by_event.pop("", np.zeros(rows))
+    answering = by_event.pop(ANSWERING, np.zeros(rows))
+    parts: dict[tuple[str, Side], FloatArray] = {(e, "server"): ns for e, ns in by_event.items()}
+    network = _network(facts, answering)
+    outside: tuple[tuple[str, Side, FloatArray | float | None], ...] = (
+        (NETWORK, "network", network),
+        (CLIENT, "client", facts.client_cpu_ns),
+        (REPLY_WAIT, "client", facts.reply_wait_ns),
+        (SCHEDULE_LAG, "schedule", facts.schedule_lag_ns),
+        (CONNECTION_WAIT, "schedule", facts.connection_wait_ns),
+    )
+    for name, side, ns in outside:
+        if ns is not None:
+            parts[name, side] = np.broadcast_to(ns, (rows,))
+    inside = None
+    if not found.events:
+        if exact_ns is not None:
+            parts[SERVER, "server"] = np.full(rows, exact_ns)
+    elif facts.backend_cpu_ns is None or facts.backend_runqueue_ns is None:
+        parts[NOT_INSTRUMENTED, "server"] = bare + answering
+    else:
+        on_core, waiting, rest, inside = _runnable(facts, bare + answering)
+        parts[CPU, "server"] = on_core
+        parts[WAITING_FOR_A_CORE, "server"] = waiting
+        parts[NOT_INSTRUMENTED, "server"] = rest
+    return Amounts(tuple(parts), np.stack(list(parts.values()), axis=1), inside)
+
+
+def _is_active(events: tuple[str, ...]) -> list[bool]:
+    return [event != ANSWERING for event in events]
+
+
+def _runnable(
+    facts: TransactionFacts, without_event: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return CPU, waiting for a core, not instrumented, and waiting inside wait events.
+
+    A session is runnable while it has no wait event, which is sampled; while its next statement
+    lies in its socket and it has no core yet, when it still seems to wait for its client; and at
+    the end of every other wait, which its wait event still covers. Of the second, there is one for
+    each exchange, and every time on a core is taken to have been waited for equally long. What
+    the kernel counted and the first two do not hold is the third.
+    """
+    cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
+    assert cpu is not None
+    assert queue is not None
+    slices, exchanges = facts.each(facts.backend_slice_count), facts.round_trip_count
+    before = queue * min(1.0, exchanges / slices) if slices and exchanges else 0.0
+    off_core = without_event + before - cpu
+    waiting = np.clip(off_core, 0.0, queue)
+    rest = np.maximum(off_core - queue, 0.0)
+    return np.full_like(without_event, cpu), waiting, rest, queue - waiting
+
+
+def _network(facts: TransactionFacts, answering: FloatArray) -> FloatArray | None:
+    """Return the exchanges without the CPU that client and server spend on them.
+
+    Both are counted elsewhere. How much of the client's CPU lies within an exchange may not have
+    been measured: then all of it is taken to, as system calls.
+    """
+    if facts.round_trip_count is None or facts.round_trip_ns is None:
+        return None
+    whole = facts.round_trip_count * facts.round_trip_ns
+    inside = facts.round_trip_client_cpu_ns
+    client = min(
+        facts.client_cpu_ns or 0.0, whole if inside is None else facts.round_trip_count * inside
+    )
+    cpu, queue = facts.backend_cpu_ns, facts.backend_runqueue_ns
+    on_core_ratio = cpu / (cpu + queue) if cpu and queue is not None else 1.0
+    return np.asarray(np.maximum(whole - client - answering * on_core_ratio, 0.0))
