@@ -205,13 +205,13 @@ def write(text: str, document: str, json_to: str | None) -> None:
         write_file(Path(json_to), document + "\n")
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Write what was asked for into the file that was named.
 
     Raises: StoreError saying why it cannot be.
     """
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise StoreError(
             f"{path} cannot be written: {error.strerror}.",

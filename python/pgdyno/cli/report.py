@@ -1,4 +1,4 @@
-"""`pgdyno report`: a result again, as one offline HTML page."""
+"""`pgdyno report`: a result again, as one offline HTML page, as Markdown, as two sheets of PDF."""
 
 from __future__ import annotations
 
@@ -6,30 +6,65 @@ from pathlib import Path
 
 import click
 
+from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, speak
 from pgdyno.cli.measure import page_of
+from pgdyno.errors import SpecError
 from pgdyno.loop.answer import answer_of
 from pgdyno.loop.watch_panels import watch_findings
 from pgdyno.report.watch_page import watch_page
 from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 
 
 @click.command("report", short_help="A result again, as an HTML page.")
 @click.argument("result", default="last")
 @options.store_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
-def command(result: str, store: Path | None, output: Path | None) -> int:
-    """Write the report and print its path. RESULT is a number, a name, a folder, or `last`."""
+@click.option("--md", "form", flag_value="md", help="Markdown with pictures beside it.")
+@click.option("--pdf", "form", flag_value="pdf", help="Two pages of PDF.")
+def command(result: str, store: Path | None, output: Path | None, form: str | None) -> int:
+    """Write the report and print its path. RESULT is a number, a name, a folder, or `last`.
+
+    Without -o it lies in the result's folder. --md and --pdf need no browser.
+    """
     folder = Store.default(store).find(result)
+    path = output or folder.folder / f"report.{form or 'html'}"
     if folder.verb == "watch":
-        page = watch_page(watch_findings(folder))
+        if form is not None:
+            raise SpecError(
+                f"#{folder.number} is a watch: its report is a page, not {form.upper()}.",
+                hint="leave the option out; the browser prints the page",
+            )
+        contents: dict[Path, str | bytes] = {path: watch_page(watch_findings(folder))}
     else:
-        page = page_of(answer_of(folder))
-    if output is None:
-        path = folder.write_report(page)
-        folder.seal()
-    else:
-        path = output
-        options.write_file(path, page)
+        contents = _contents(answer_of(folder), path, form)
+    _write(folder, contents, is_kept=output is None)
     speak.data(str(path.absolute()))
     return 0
+
+
+def _contents(
+    findings: ExperimentFindings, path: Path, form: str | None
+) -> dict[Path, str | bytes]:
+    """Return what is written, by place; the report itself first."""
+    if form is None:
+        return {path: page_of(findings)}
+    if form == "pdf":
+        from pgdyno.report.pdf import pdf_of  # matplotlib takes a second to import.
+
+        return {path: pdf_of(findings)}
+    from pgdyno.report.markdown import markdown_of
+
+    text, pictures = markdown_of(findings, stem=path.stem)
+    return {path: text} | {path.with_name(name): picture for name, picture in pictures.items()}
+
+
+def _write(folder: ExperimentFolder, contents: dict[Path, str | bytes], *, is_kept: bool) -> None:
+    for path, content in contents.items():
+        if is_kept:
+            folder.write_beside(path.name, content)
+        else:
+            options.write_file(path, content)
+    if is_kept:
+        folder.seal()

@@ -22,11 +22,16 @@ def write_text(path: Path, text: str) -> None:
 
     Raises: StoreError when the disk refuses.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a whole file, as `write_text` does."""
     replacement = path.with_name(f".{path.name}.new")
     try:
         descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
         try:
-            write_all(descriptor, text.encode())
+            write_all(descriptor, content)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -103,6 +103,12 @@ class ExperimentFolder:
         files.write_text(self.report_path, html)
         return self.report_path
 
+    def write_beside(self, name: str, content: str | bytes) -> Path:
+        """Keep a report in another form, such as `report.pdf`; return its path."""
+        path = self.folder / name
+        files.write_bytes(path, content.encode() if isinstance(content, str) else content)
+        return path
+
     # What was measured.
 
     def next_run_number(self) -> int:

@@ -1,0 +1,76 @@
+"""Ink for pictures and PDF: the colours of the light page, fonts that come with matplotlib.
+
+matplotlib is imported when it is first needed; it starts no browser and asks no network.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+A4_INCHES = (8.27, 11.69)
+# Letters on paper are a little wider than those fitted to the pixels of a screen.
+_HINTING = 1.06
+_VARIABLE = re.compile(r"--([\w-]+):\s*(#[0-9a-fA-F]{3,8})")
+# Markers and hatches tell things apart without colour, as on the page.
+MARKERS = {"circle": "o", "triangle": "^", "rect": "s", "diamond": "D", "none": ""}
+HATCHES = {
+    "io": "////",
+    "lwlock": "....",
+    "lock": "xxxx",
+    "network": "----",
+    "client": "||||",
+    "other": "++",
+    "residual": "oo",
+}
+_STYLE: Any = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8.0,
+    "text.parse_math": False,
+    "axes.linewidth": 0.6,
+    "axes.unicode_minus": False,
+    "hatch.linewidth": 0.5,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "path.simplify": True,
+}
+
+
+@cache
+def colours() -> dict[str, str]:
+    """Return the page's colours by name: "ink", "accent", "io-2"."""
+    text = files("pgdyno.report").joinpath("assets/light.css").read_text(encoding="utf-8")
+    return dict(_VARIABLE.findall(text))
+
+
+def colour(name: str) -> str:
+    """Return one colour of the page."""
+    return colours()[name]
+
+
+def style() -> Any:
+    """Return a context in which everything is drawn."""
+    return rc_context(_STYLE)
+
+
+def new_figure(width_inches: float, height_inches: float, *, dpi: int = 150) -> Figure:
+    """Return an empty figure on paper of the page's panels."""
+    figure = Figure(figsize=(width_inches, height_inches), dpi=dpi, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def text_width_inches(figure: Figure, text: str, size: float, weight: str) -> float:
+    """Return how wide a text is."""
+    from matplotlib.font_manager import FontProperties
+
+    canvas: Any = figure.canvas
+    font = FontProperties(family=["DejaVu Sans"], size=size, weight=weight)
+    width, _, _ = canvas.get_renderer().get_text_width_height_descent(text, font, False)
+    return float(width) / figure.dpi * _HINTING

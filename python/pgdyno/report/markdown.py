@@ -1,0 +1,151 @@
+"""The report as Markdown with pictures beside it: for a wiki, or a pull request."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+from matplotlib.figure import Figure
+
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.report import figures, ink, plot, tiles, words
+from pgdyno.report.compare_charts import round_charts
+from pgdyno.report.markdown_tables import (
+    Table,
+    change_table,
+    latency_table,
+    level_table,
+    parts_table,
+    variant_table,
+)
+
+_WIDTH_INCHES = 8.0
+Pictures = dict[str, bytes]
+
+
+def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
+    """Return the text, and its pictures as PNG by file name.
+
+    Args: stem, what the pictures' names begin with: "report" gives "report-forest.png".
+    """
+    pictures = {f"{stem}-{key}.png": picture for key, picture in _pictures(findings)}
+    contrasts = findings.compare.contrasts if findings.compare is not None else ()
+    first, *more = [one.sentence for one in contrasts] or [findings.sentence]
+    lines = [
+        f"# {_cell(first)}",
+        "",
+        *(f"**{_cell(said)}**\n" for said in more),
+        f"pgdyno {findings.kind} #{findings.number}, {_cell(words.fact_line(findings))}",
+        "",
+        *(f"![{name}]({name})\n" for name in pictures),
+        *_tables(findings),
+        "## Doubts",
+        "",
+        *_doubts(findings),
+        "",
+        "## Measured on",
+        "",
+        *_rows(
+            (("", ""), [*findings.facts.rows, ("durability", findings.facts.durability)]),
+        ),
+        f"Made by pgdyno {findings.version}. Intervals are 95 %.",
+    ]
+    return "\n".join(lines) + "\n", pictures
+
+
+def _tables(findings: ExperimentFindings) -> Iterator[str]:
+    found, run = findings.compare, findings.run
+    if found is not None:
+        yield from _section("Variants", variant_table(found))
+        for one in found.contrasts:
+            if one.difference is not None:
+                title = f"Where {one.variant} differs from {one.reference}, ms a transaction"
+                yield from _section(title, change_table(one))
+        for one in found.contrasts:
+            plans: list[tuple[str, ...]] = [
+                (f"{change.script}:{change.line}", change.was, change.became)
+                for change in one.plan_changes
+            ]
+            if plans:
+                title = f"Plans of {one.variant} that differ"
+                yield from _section(title, (("statement", one.reference, one.variant), plans))
+        if found.confounds:
+            yield from ("## Confounds", "", *(f"- {one}" for one in found.confounds), "")
+    for curve in findings.curves:
+        yield from _section(f"Load levels of {curve.script}", level_table(curve))
+    if run is not None:
+        if run.where is not None:
+            title = f"Where the time goes: {words.run_words(findings)}"
+            yield from _section(title, parts_table(run.where))
+        yield from _section("Latency", latency_table(run))
+
+
+def _doubts(findings: ExperimentFindings) -> Iterator[str]:
+    doubts = tiles.doubts_of(findings)
+    if not doubts:
+        yield "No rule found a reason to doubt this result."
+    for one in doubts:
+        kind = "Not valid" if one.verdict == "not_valid" else "Doubt"
+        yield f"- **{kind}**: {one.message} Next: {one.hint}."
+
+
+def _section(title: str, table: Table) -> Iterator[str]:
+    yield from (f"## {title}", "", *_rows(table))
+
+
+def _rows(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> Iterator[str]:
+    head, rows = table
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(map(_cell, row))} |"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    """Return a text that stays within one cell and is no markup."""
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+
+def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
+    """Yield name and PNG of what the first screen of the page shows."""
+    found, run = findings.compare, findings.run
+    with ink.style():
+        if found is not None and (rows := plot.forest_rows(found)):
+            figure = ink.new_figure(_WIDTH_INCHES, _forest_inches(len(rows)))
+            plot.forest_plot(figure.add_axes(_forest_box(len(rows))), found)
+            yield "forest", _png(figure)
+        charts = round_charts(found) if found is not None else figures.main_charts(findings)
+        for chart in (*charts, *figures.curve_charts(findings)):
+            figure = ink.new_figure(_WIDTH_INCHES, 2.6)
+            plot.chart(figure.add_axes((0.07, 0.15, 0.91, 0.72)), chart)
+            yield _file_name(chart.key), _png(figure)
+        bars = [(one.name, one.where) for one in found.variants if one.where] if found else []
+        if run is not None and run.where is not None:
+            bars = [("", run.where)]
+        if bars:
+            tall = 0.34 * len(bars) + 0.95
+            figure = ink.new_figure(_WIDTH_INCHES, tall)
+            left = 0.14 if found is not None else 0.03
+            box = (left, 0.62 / tall, 0.97 - left, 0.34 * len(bars) / tall)
+            plot.time_bars(figure.add_axes(box), bars)
+            yield "where", _png(figure)
+
+
+def _forest_inches(rows: int) -> float:
+    return 0.26 * rows + 0.8
+
+
+def _forest_box(rows: int) -> tuple[float, float, float, float]:
+    tall = _forest_inches(rows)
+    return 0.22, 0.38 / tall, 0.53, 0.26 * rows / tall
+
+
+def _png(figure: Figure) -> bytes:
+    target = io.BytesIO()
+    figure.savefig(target, format="png", metadata={"Software": None})
+    return target.getvalue()
+
+
+def _file_name(key: str) -> str:
+    return "".join(c if c.isalnum() or c == "-" else "-" for c in key)

@@ -1,0 +1,93 @@
+"""Tables of a report as head and rows of texts: for Markdown and for PDF."""
+
+from __future__ import annotations
+
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
+from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.analysis.rounding import fixed
+from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.report import numbers
+from pgdyno.report.compare_text import METRIC_NAMES
+from pgdyno.report.compare_time import changes_of
+from pgdyno.report.figures import in_ms, percentile_name
+from pgdyno.report.parts import fold, parts_of, shown_decimals
+from pgdyno.report.tiles import latency_at
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def variant_table(found: CompareFindings) -> Table:
+    """Return each variant with what it changes and what was measured of it."""
+    metrics = tuple(dict.fromkeys((found.metric, "tps", "p99")))
+    rows: list[tuple[str, ...]] = []
+    for one in found.variants:
+        changes = ", ".join(f"{name} = {value}" for name, value in one.changes) or "nothing"
+        if one.cannot_start:
+            rows.append((one.name, f"cannot start: {one.cannot_start}", *[""] * (len(metrics) + 1)))
+            continue
+        if one.weakened:
+            changes += f" (weakened: {', '.join(one.weakened)})"
+        values = [
+            numbers.estimate_text(one.metrics[name], with_unit=True) if name in one.metrics else ""
+            for name in metrics
+        ]
+        rows.append((one.name, changes, str(one.runs), *values))
+    return ("variant", "changes", "runs", *(METRIC_NAMES.get(m, m) for m in metrics)), rows
+
+
+def change_table(contrast: ContrastFindings, *, at_most: int = 12) -> Table:
+    """Return where the difference of one contrast lies."""
+    rows: list[tuple[str, ...]] = [
+        (one.words, one.event, one.change, one.ends) for one in changes_of(contrast)[:at_most]
+    ]
+    return ("part", "wait event", "ms", "95 % interval"), rows
+
+
+def parts_table(where: WhereTheTimeGoes, *, at_most: int = 12) -> Table:
+    """Return where the time of one run goes."""
+    decimals = shown_decimals(where)
+    rows: list[tuple[str, ...]] = [
+        (
+            part.words,
+            part.name if part.name not in part.words else "",
+            fixed(part.ms.value, decimals),
+            numbers.percent(part.share_ratio),
+        )
+        for part in fold(parts_of(where), at_most=at_most)
+    ]
+    return ("part", "wait event", "ms", "share"), rows
+
+
+def latency_table(run: RunFindings) -> Table:
+    """Return mean, percentiles and maximum of one run."""
+    named = [("mean", in_ms(run.latency.mean))]
+    named += [(percentile_name(k), in_ms(e)) for k, e in run.latency.percentiles.items()]
+    rows: list[tuple[str, ...]] = [
+        (name, numbers.value_text(one), numbers.interval_text(one)) for name, one in named
+    ]
+    rows.append(("max", numbers.plain(run.latency.max_ms), ""))
+    return ("latency", "ms", "95 % interval"), rows
+
+
+def level_table(one: CurveFindings) -> Table:
+    """Return the levels of a load curve."""
+    rows: list[tuple[str, ...]] = []
+    for level in one.curve.levels:
+        found = [latency_at(one, name, clients=level.clients) for name in ("p50", "p99")]
+        said = [numbers.estimate_text(e) if e is not None else "" for e in found]
+        marks = [
+            word
+            for word, at in (("peak", one.curve.peak.clients), ("knee", one.curve.knee.clients))
+            if at == level.clients
+        ]
+        load = f"{level.clients} ({', '.join(marks)})" if marks else str(level.clients)
+        rows.append((load, numbers.estimate_text(level.tps), *said))
+    return ("clients", "tps", "p50 ms", "p99 ms"), rows
+
+
+def settings_table(findings: ExperimentFindings, *, at_most: int) -> Table:
+    """Return the settings that are not the default, two a row."""
+    shown = [(name, value) for name, value, _ in findings.facts.settings[:at_most]]
+    half = (len(shown) + 1) // 2
+    second = [*shown[half:], ("", "")]
+    return ("", "", "", ""), [(*shown[i], *second[i]) for i in range(half)]

@@ -1,0 +1,260 @@
+"""Charts, forest plots and time bars drawn by matplotlib, from what the page is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.loop.compare_words import change_text
+from pgdyno.report import forest, numbers, palette, svg
+from pgdyno.report.chart import Chart, Line
+from pgdyno.report.compare_text import METRIC_NAMES
+from pgdyno.report.figures import TIME_GROUP
+from pgdyno.report.ink import HATCHES, MARKERS, colour
+from pgdyno.report.palette import MODEL_DASH
+from pgdyno.report.parts import TimePart, in_bar_order, parts_of
+from pgdyno.report.thin import thin, thin_axis
+
+_LABEL_RATIO_MIN = 0.07
+_LEGEND_INCHES = 0.2  # below the labels of the axis
+
+
+def chart(axes: Axes, shown: Chart) -> None:
+    """Draw a chart: the same axes, lines and spans as on the page."""
+    y = svg.y_axis(shown)
+    _frame(axes, shown.title, shown.unit)
+    if shown.x_scale == "log":
+        axes.set_xscale("log")
+    if shown.y_scale == "log":
+        axes.set_yscale("log")
+    if shown.is_stacked:
+        _stack(axes, shown)
+    else:
+        for line in shown.lines:
+            _line(axes, line)
+    for flag in shown.flags:
+        axes.axvline(flag.x, color=colour("ink-3"), linewidth=0.6, linestyle=(0, (2, 3)))
+    axes.set_ylim(y.low, y.high)
+    axes.set_yticks([value for value, _ in y.ticks], [label for _, label in y.ticks])
+    axes.minorticks_off()
+    measured = sorted({x for line in shown.lines if line.shape == "points" for x in line.x})
+    if measured and not shown.group:
+        step = len(measured) // 14 + 1
+        axes.set_xticks(measured[::step], [numbers.tick(x) for x in measured[::step]])
+    if shown.x_label:
+        words = "seconds since measuring began" if shown.group == TIME_GROUP else shown.x_label
+        axes.set_xlabel(words, fontsize=7, color=colour("ink-3"), loc="right", labelpad=1)
+    named = [line for line in shown.lines if line.shape != "model"]
+    if len(named) > 1:
+        legend = axes.legend(
+            *_handles(axes, {line.name for line in named}),
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            ncols=min(len(named), 6),
+            fontsize=6.5,
+            frameon=False,
+            borderpad=0.1,
+            columnspacing=1.0,
+            handlelength=2.2,
+        )
+        for text in legend.get_texts():
+            text.set_color(colour("ink-2"))
+
+
+def forest_plot(axes: Axes, found: CompareFindings) -> None:
+    """Draw each contrast's deciding metric and p99, each step, each effect, with its interval."""
+    rows = forest_rows(found)
+    margin = found.contrasts[0].deciding.margin_ratio if found.contrasts else 0.0
+    scale = forest.scale_of([ratio for _, ratio, decides in rows if decides], margin_ratio=margin)
+    _frame(axes, "Change, with the interval that decides", "")
+    axes.set_xscale("log")
+    axes.set_xlim(1 / scale.reach_ratio, scale.reach_ratio)
+    axes.axvspan(1 / (1 + margin), 1 + margin, color=colour("rule"), alpha=0.6, linewidth=0)
+    axes.axvline(1, color=colour("rule-strong"), linewidth=0.8)
+    for place, (name, ratio, decides) in enumerate(rows):
+        ink = colour("ink" if decides else "ink-3")
+        if ratio.low is not None and ratio.high is not None:
+            axes.plot(
+                [ratio.low, ratio.high], [-place] * 2, color=ink, linewidth=1.8 if decides else 1.0
+            )
+        axes.plot([ratio.value], [-place], "o", color=ink, markersize=5 if decides else 3.5)
+        side: dict[str, Any] = {"fontsize": 7.5, "color": ink}
+        side["weight"] = "bold" if decides else "normal"
+        frame = axes.get_yaxis_transform()
+        axes.text(-0.01, -place, name, transform=frame, ha="right", va="center", **side)
+        said = change_text(ratio)
+        axes.text(1.01, -place, said, transform=frame, ha="left", va="center", **side)
+    axes.set_ylim(-len(rows) + 0.4, 0.6)
+    axes.set_yticks([])
+    axes.grid(visible=False)
+    marks = scale.marks()
+    labels = ["equal" if m == 1 else f"{numbers.signed((m - 1) * 100, 0)} %" for m in marks]
+    axes.set_xticks(marks, labels)
+    axes.minorticks_off()
+
+
+def forest_rows(found: CompareFindings) -> list[tuple[str, Estimate, bool]]:
+    """Return the rows of the forest plot: name, ratio, whether it decides."""
+    rows: list[tuple[str, Estimate, bool]] = []
+    for one in found.contrasts:
+        rows.append((_metric_of(one, found.metric), one.deciding.ratio, True))
+        if found.metric != "p99" and "p99" in one.comparisons:
+            rows.append((_metric_of(one, "p99"), one.comparisons["p99"].ratio, False))
+    rows += [(f"{s.variant} after {s.reference}", s.deciding.ratio, True) for s in found.steps]
+    rows += [(effect.name, effect.ratio, True) for effect in found.effects]
+    return rows
+
+
+def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
+    """Draw where the time goes: one bar a variant, all on one scale of ms."""
+    _frame(axes, "Where the time goes", "ms a transaction")
+    seen: dict[str, str] = {}
+    for place, (name, where) in enumerate(bars):
+        left = 0.0
+        total = max(w.latency_ms.value for _, w in bars)
+        for part in in_bar_order(parts_of(where)):
+            if part.ms.value <= 0:
+                continue
+            _piece(axes, part, -place, left)
+            if part.ms.value > _LABEL_RATIO_MIN * total:
+                middle = left + part.ms.value / 2
+                label = numbers.plain(part.ms.value)
+                box = {"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 1.0}
+                axes.text(middle, -place, label, ha="center", va="center", fontsize=7, bbox=box)
+            left += part.ms.value
+            seen.setdefault(part.wait, palette.WAIT_CLASS_NAMES[part.wait])
+        if name:
+            frame = axes.get_yaxis_transform()
+            axes.text(-0.01, -place, name, transform=frame, ha="right", va="center", fontsize=7.5)
+    axes.set_ylim(-len(bars) + 0.45, 0.55)
+    axes.set_yticks([])
+    axes.set_xlim(left=0)
+    axes.grid(visible=False)
+    _class_legend(axes, list(seen))
+
+
+def _piece(axes: Axes, part: TimePart, place: int, left: float) -> None:
+    axes.barh(
+        place,
+        part.ms.value,
+        left=left,
+        height=0.72,
+        color=colour(part.role.css),
+        edgecolor="white",
+        linewidth=0.4,
+        hatch=HATCHES.get(part.wait, ""),
+    )
+
+
+def _class_legend(axes: Axes, waits: list[str]) -> None:
+    from matplotlib.patches import Patch
+
+    patches = [
+        Patch(facecolor=colour(wait), edgecolor="white", hatch=HATCHES.get(wait, ""), label=name)
+        for wait, name in palette.WAIT_CLASS_NAMES.items()
+        if wait in waits
+    ]
+    axes.legend(
+        handles=patches,
+        loc="upper left",
+        bbox_to_anchor=(0.0, -_LEGEND_INCHES * _dots_an_inch(axes) / axes.bbox.height),
+        ncols=4,
+        fontsize=6.5,
+        frameon=False,
+        borderpad=0,
+        columnspacing=1.2,
+    )
+
+
+def _dots_an_inch(axes: Axes) -> float:
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return float(figure.dpi)
+
+
+def _metric_of(contrast: ContrastFindings, metric: str) -> str:
+    return f"{contrast.variant}: {METRIC_NAMES.get(metric, metric)}"
+
+
+def _frame(axes: Axes, title: str, unit: str) -> None:
+    axes.set_title(title, loc="left", fontsize=9, fontweight="bold", color=colour("ink"), pad=4)
+    if unit:
+        axes.annotate(
+            unit,
+            (0, 1),
+            xycoords="axes fraction",
+            xytext=(6.1 * len(title) + 6, 4.5),
+            textcoords="offset points",
+            fontsize=7,
+            color=colour("ink-3"),
+        )
+    axes.grid(axis="y", color=colour("rule"), linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=2.5, width=0.6, labelsize=7, colors=colour("ink-3"), pad=2)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(colour("rule-strong"))
+
+
+def _line(axes: Axes, line: Line) -> None:
+    xs, middle = thin_axis(line.x), thin(line.y)
+    ys = [float("nan") if value is None else value for value in middle.mean]
+    is_points = line.shape == "points"
+    dash = MODEL_DASH if line.shape == "model" else line.role.dash
+    ink = colour(line.role.css)
+    low = thin(line.low).mean if line.low is not None else middle.low
+    high = thin(line.high).mean if line.high is not None else middle.high
+    if low is not None and high is not None:
+        spans = [
+            (x, a, b)
+            for x, a, b in zip(xs, low, high, strict=True)
+            if a is not None and b is not None
+        ]
+        axes.vlines(
+            [x for x, _, _ in spans],
+            [a for _, a, _ in spans],
+            [b for _, _, b in spans],
+            color=ink,
+            linewidth=0.9,
+            alpha=1.0 if is_points else 0.3,
+        )
+    axes.plot(
+        list(xs),
+        ys,
+        color=ink,
+        linewidth=0.8 if line.shape == "model" else 1.2,
+        linestyle=(0, dash) if dash else "-",
+        marker=MARKERS[line.role.marker] if is_points else "",
+        markersize=4,
+        markerfacecolor="white",
+        clip_on=not is_points,
+        zorder=3,
+        label=line.name,
+    )
+
+
+def _stack(axes: Axes, shown: Chart) -> None:
+    xs = thin_axis(shown.lines[0].x)
+    columns = [[value or 0.0 for value in thin(line.y).mean] for line in shown.lines]
+    areas = axes.stackplot(
+        list(xs),
+        columns,
+        labels=[line.name for line in shown.lines],
+        colors=[colour(line.role.css) for line in shown.lines],
+        alpha=0.75,
+        linewidth=0,
+    )
+    for area, line in zip(areas, shown.lines, strict=True):
+        area.set_hatch(HATCHES.get(palette.wait_class(line.name), ""))
+        area.set_edgecolor("white")
+
+
+def _handles(axes: Axes, names: set[str]) -> tuple[list[Any], list[str]]:
+    handles, labels = axes.get_legend_handles_labels()
+    kept = [(h, name) for h, name in zip(handles, labels, strict=True) if name in names]
+    return [h for h, _ in kept], [name for _, name in kept]

@@ -1,0 +1,77 @@
+"""The report as Markdown with pictures, and as two sheets of PDF."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from tests.report.compare_examples import CHANGE, compared
+from tests.report.examples import EXAMPLES
+
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.report import ink
+from pgdyno.report.markdown import markdown_of
+from pgdyno.report.pdf import pdf_of
+from pgdyno.report.sheet import Sheet
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def example(name: str) -> ExperimentFindings:
+    return compared(plans=(CHANGE,)) if name == "compare" else EXAMPLES[name]()
+
+
+@pytest.mark.parametrize("name", ["compare", "quartet", "tiny"])
+def test_the_pdf_has_two_pages_and_is_the_same_each_time(name: str) -> None:
+    made = pdf_of(example(name))
+    assert made.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type /Page\b(?!s)", made)) == 2
+    if name == "tiny":
+        assert pdf_of(example(name)) == made
+
+
+@pytest.mark.parametrize("name", ["compare", "bench"])
+def test_the_markdown_begins_with_the_verdict_and_names_pictures_that_are_there(
+    name: str,
+) -> None:
+    findings = example(name)
+    text, pictures = markdown_of(findings, stem="r")
+    assert text.splitlines()[0] == f"# {findings.sentence}"
+    assert re.findall(r"!\[.*?\]\((.*?)\)", text) == list(pictures)
+    assert pictures
+    assert all(picture.startswith(PNG) for picture in pictures.values())
+
+
+def test_tables_of_the_markdown_hold_variants_changes_plans_confounds_and_doubts() -> None:
+    text, _ = markdown_of(example("compare"), stem="r")
+    assert "| 4GB | shared_buffers = 4GB, synchronous_commit = off" in text
+    assert "| commit: WAL flush to disk | IO:WALSync | -0.90 | -1.00 to -0.80 |" in text
+    assert "| tx4.sql:2 | Index Scan i | Seq Scan t |" in text
+    assert "- one layout of the data each" in text
+    assert "No rule found a reason to doubt" in text
+
+
+def test_a_name_cannot_break_out_of_its_cell() -> None:
+    findings = example("compare")
+    facts = replace(findings.facts, rows=(("disk", "a|b\n<script>"),))
+    text, _ = markdown_of(replace(findings, facts=facts), stem="r")
+    assert "| disk | a\\|b &lt;script> |" in text
+
+
+def test_a_long_text_is_folded_within_its_room() -> None:
+    with ink.style():
+        sheet = Sheet()
+        said = "cannot tell yet whether B and A differ, " * 8
+        lines = sheet.folded(said, 3.0, size=8)
+        assert " ".join(lines) == said.strip()
+        widths = [ink.text_width_inches(sheet.figure, line, 8, "normal") for line in lines]
+        assert max(widths) <= 3.0
+
+
+def test_a_full_sheet_says_how_many_rows_it_left_out() -> None:
+    with ink.style():
+        sheet = Sheet()
+        left_out = sheet.table(("n",), [(str(n),) for n in range(500)], (1.0,))
+        assert 300 < left_out < 480
+        assert sheet.left_inches >= 0
