@@ -205,8 +205,8 @@ class Fairness(Open):
     """How evenly the clients were served: transactions each completed in the measured phase."""
 
     clients: int
-    completed_min: int
-    completed_max: int
+    completed_count_min: int
+    completed_count_max: int
     gini_ratio: float
 
 

@@ -21,7 +21,7 @@ def _of_run(visit: Visit, numbers: LoadNumbers) -> ServedRun:
         clients=visit.planned.cell.clients,
         max_ms=numbers.latency.max_ms,
         round_trip_ms=of_distribution(trips).percentile_ns(50) / 1e6 if trips else None,
-        completed_min_count=fairness.completed_min if fairness else None,
-        completed_max_count=fairness.completed_max if fairness else None,
+        completed_min_count=fairness.completed_count_min if fairness else None,
+        completed_max_count=fairness.completed_count_max if fairness else None,
         gini_ratio=fairness.gini_ratio if fairness else None,
     )

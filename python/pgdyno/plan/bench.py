@@ -8,6 +8,8 @@ from pgdyno.spec.planned import Cell, PlannedRun, Stop
 
 WARMUP_LEAST_NS = 2_000_000_000
 PILOT_NS = 10_000_000_000
+# Of short runs a pilot is no longer than this: the cut is at most half of it, as is fit for them.
+PILOT_SHORT_NS = 5_000_000_000
 
 
 def next_run(experiment: Experiment, seed: int, history: History) -> PlannedRun | Stop:
@@ -21,7 +23,7 @@ def next_run(experiment: Experiment, seed: int, history: History) -> PlannedRun 
     if any(measured.run.purpose == "detail" for measured in history):
         return Stop("the run was measured")
     if workload.warmup_ns is None and not pilots(history) and needs_pilot(experiment):
-        return pilot(seed, cell, number=1)
+        return pilot(seed, cell, number=1, run_ns=workload.duration_ns)
     return PlannedRun(
         number=len(history) + 1,
         purpose="detail",
@@ -41,15 +43,18 @@ def needs_pilot(experiment: Experiment) -> bool:
     return workload.transactions_per_client is None and workload.duration_ns >= PILOT_NS
 
 
-def pilot(seed: int, cell: Cell, *, number: int) -> PlannedRun:
-    """Return the run that finds how long `cell` takes to settle; nothing of it is reported."""
+def pilot(seed: int, cell: Cell, *, number: int, run_ns: int) -> PlannedRun:
+    """Return the run that finds how long `cell` takes to settle; nothing of it is reported.
+
+    Args: run_ns, how long the runs are that it is a pilot of.
+    """
     return PlannedRun(
         number=number,
         purpose="pilot",
         round=0,
         cell=cell,
         warm_ns=0,
-        measure_ns=PILOT_NS,
+        measure_ns=min(PILOT_NS, max(PILOT_SHORT_NS, run_ns)),
         seed=seed + number,
         reason="finds the warm-up; not reported",
     )

@@ -131,10 +131,13 @@ def _pilot_missing(
     if experiment.workload.warmup_ns is not None:
         return None
     done = [measured.run.cell for measured in pilots(history)]
+    design = experiment.design
+    assert isinstance(design, SweepDesign)
     clients = min(PILOT_CLIENTS_MAX, experiment.clients_max())
     for line in lines:
         if not any(line.is_of(cell) for cell in done):
-            return pilot(seed, line.cell(clients), number=len(history) + 1)
+            number = len(history) + 1
+            return pilot(seed, line.cell(clients), number=number, run_ns=design.run_ns)
     return None
 
 

@@ -37,7 +37,8 @@ def pilot_missing(
     done = {measured.run.cell.variant for measured in pilots(history)}
     for variant in variants:
         if variant not in done:
-            return pilot(seed, cell_of(experiment, variant), number=len(history) + 1)
+            cell, number = cell_of(experiment, variant), len(history) + 1
+            return pilot(seed, cell, number=number, run_ns=workload.duration_ns)
     return None
 
 

@@ -67,9 +67,11 @@ class Variant(Spec):
     pooler: Pooler | None = None
     scripts: tuple[Script, ...] = ()
     clients: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    idle: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    idle_clients: Annotated[int, Field(ge=0, le=100_000)] | None = Field(default=None, alias="idle")
     """Connections beside the clients' that never do anything."""
-    active: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    active_connections: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None, alias="active"
+    )
     """So many connections the clients share, a transaction at a time; None = one each."""
     protocol: Protocol | None = None
 
@@ -82,7 +84,7 @@ class Variant(Spec):
             found["script"] = " + ".join(script.name for script in self.scripts)
         for name in _PLAIN:
             if (value := getattr(self, name)) is not None:
-                found["bin" if name == "bin_dir" else name] = str(value)
+                found[_ALIASES.get(name, name)] = str(value)
         return found
 
 
@@ -98,10 +100,13 @@ _PLAIN = (
     "path",
     "pooler",
     "clients",
-    "idle",
-    "active",
+    "idle_clients",
+    "active_connections",
     "protocol",
 )
+
+
+_ALIASES = {"bin_dir": "bin", "idle_clients": "idle", "active_connections": "active"}
 
 
 def merged(name: str, parts: Iterable[Variant]) -> Variant:
@@ -120,5 +125,5 @@ def merged(name: str, parts: Iterable[Variant]) -> Variant:
         plain |= {field: value for field, value in given.items() if value not in (None, ())}
         statements += [part.sql] if part.sql is not None else []
     plain |= {"sql": ";\n".join(statements)} if statements else {}
-    plain["bin"] = plain.pop("bin_dir", None)
+    plain = {_ALIASES.get(field, field): value for field, value in plain.items()}
     return Variant(name=name, settings=settings, dataset=DatasetChange(**dataset), **plain)

@@ -118,8 +118,8 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         }],
         fairness: (edge > 0).then_some(Fairness {
             clients: edge,
-            completed_min: edge,
-            completed_max: edge,
+            completed_count_min: edge,
+            completed_count_max: edge,
             gini_ratio: 0.75,
         }),
         init: (edge > 0).then(|| InitFacts { rows: edge, bytes_sent: edge, steps: vec![span] }),

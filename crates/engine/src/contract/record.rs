@@ -287,8 +287,8 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
     pub clients: u64,
-    pub completed_min: u64,
-    pub completed_max: u64,
+    pub completed_count_min: u64,
+    pub completed_count_max: u64,
     /// 0 = all alike, towards 1 = one client got everything.
     pub gini_ratio: f64,
 }

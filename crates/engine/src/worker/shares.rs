@@ -35,8 +35,8 @@ pub fn fairness<'a>(threads: impl Iterator<Item = &'a Shares>) -> Option<Fairnes
         ranked.map(|(place, &x)| (2.0 * place as f64 + 1.0 - clients) * x as f64).sum();
     Some(Fairness {
         clients: counts.len() as u64,
-        completed_min: min,
-        completed_max: max,
+        completed_count_min: min,
+        completed_count_max: max,
         gini_ratio: spread / (clients * sum as f64),
     })
 }
@@ -52,14 +52,17 @@ mod tests {
     #[test]
     fn clients_served_alike_have_a_coefficient_of_zero() {
         let found = of(&[7, 7, 7]).unwrap();
-        assert_eq!((found.clients, found.completed_min, found.completed_max), (3, 7, 7));
+        assert_eq!(
+            (found.clients, found.completed_count_min, found.completed_count_max),
+            (3, 7, 7)
+        );
         assert_eq!(found.gini_ratio, 0.0);
     }
 
     #[test]
     fn one_client_of_n_that_got_everything_has_one_less_the_nth() {
         let found = of(&[0, 0, 40, 0]).unwrap();
-        assert_eq!((found.completed_min, found.completed_max), (0, 40));
+        assert_eq!((found.completed_count_min, found.completed_count_max), (0, 40));
         assert_eq!(found.gini_ratio, 0.75);
     }
 
