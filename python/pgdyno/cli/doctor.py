@@ -13,6 +13,7 @@ from pgdyno.cli import options, speak
 from pgdyno.cli.asked import server_named
 from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
+from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.doctor.text import grants_text, text_of
 from pgdyno.measure.watch_stored import peak_seen
 from pgdyno.server.placement import LAST_PLACE
@@ -65,7 +66,7 @@ def sql_text() -> str:
     """Return every statement, those of each version that has its own."""
     parts: list[str] = []
     said: set[str] = set()
-    for version in (14, 15, 16, 17, 18):
+    for version in range(OLDEST_MAJOR, 19):
         for name, statement in statements(version).items():
             if statement not in said:
                 said.add(statement)

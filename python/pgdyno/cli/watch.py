@@ -14,6 +14,7 @@ from pgdyno.cli.asked import server_named
 from pgdyno.cli.doctor import sql_text
 from pgdyno.cli.watch_text import text_of
 from pgdyno.doctor.examine import Examination
+from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.errors import SpecError
 from pgdyno.loop.watch_panels import watch_findings
 from pgdyno.measure.watch import WatchRequest, WatchShow, watch
@@ -171,7 +172,7 @@ def _sql() -> str:
     """Return the doctor's statements, with which a watch begins, then the observer's."""
     parts = [sql_text()]
     said: set[str] = set()
-    for version in (14, 15, 16, 17, 18):
+    for version in range(OLDEST_MAJOR, 19):
         for name, statement in observed(version).items():
             if statement not in said:
                 said.add(statement)

@@ -52,7 +52,7 @@ SETTINGS = (
 )
 _LISTED = ", ".join(f"'{name}'" for name in SETTINGS)
 _IS_CLIENT = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
-_IS_OTHERS = f"{_IS_CLIENT} AND NOT starts_with(coalesce(application_name, ''), 'pgdyno/')"
+_IS_OTHERS = f"{_IS_CLIENT} AND strpos(coalesce(application_name, ''), 'pgdyno/') <> 1"
 
 
 def _role(*, alter_system: str) -> str:
@@ -74,67 +74,78 @@ def _role(*, alter_system: str) -> str:
 
 
 _LSN = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+_INACTIVE = (
+    "count(*) FILTER (WHERE NOT active)::int,"
+    f" coalesce(max(pg_wal_lsn_diff({_LSN}, restart_lsn)) FILTER (WHERE NOT active), 0)::int8"
+)
+_OLDEST = "(SELECT max(age(datfrozenxid)) FROM pg_catalog.pg_database)::int8"
+
+
+def _running(command: str) -> str:
+    return f"(SELECT count(*)::int FROM pg_catalog.pg_stat_progress_{command})"
+
 
 SQL: Mapping[str, Mapping[int, str]] = {
     "settings": {
-        14: "SELECT name, setting, unit, pending_restart FROM pg_catalog.pg_settings"
+        10: "SELECT name, setting, unit, pending_restart FROM pg_catalog.pg_settings"
         f" WHERE pending_restart OR name IN ({_LISTED})"
     },
     "role": {
-        14: _role(alter_system="r.rolsuper"),
+        10: _role(alter_system="r.rolsuper"),
         15: _role(
             alter_system="r.rolsuper OR has_parameter_privilege('shared_buffers', 'ALTER SYSTEM')"
         ),
     },
     "identity": {
-        14: "SELECT current_setting('server_version'), pg_is_in_recovery(), current_database(),"
+        10: "SELECT current_setting('server_version'), pg_is_in_recovery(), current_database(),"
         " inet_server_addr() IS NULL, EXISTS (SELECT FROM pg_catalog.pg_extension"
         " WHERE extname = 'pg_stat_statements')"
     },
-    "size": {14: "SELECT pg_database_size(current_database())"},
+    "size": {10: "SELECT pg_database_size(current_database())"},
     "activity": {
-        14: f"SELECT count(*) FILTER (WHERE {_IS_CLIENT})::int,"
+        10: f"SELECT count(*) FILTER (WHERE {_IS_CLIENT})::int,"
         f" count(*) FILTER (WHERE {_IS_OTHERS})::int,"
         f" count(DISTINCT application_name) FILTER (WHERE {_IS_OTHERS})::int,"
-        " count(*) FILTER (WHERE starts_with(state, 'idle in transaction')"
+        " count(*) FILTER (WHERE strpos(state, 'idle in transaction') = 1"
         " AND now() - state_change > interval '5 min')::int,"
         " coalesce(max(extract(epoch FROM now() - xact_start))"
         f" FILTER (WHERE {_IS_CLIENT}), 0)::float8 FROM pg_catalog.pg_stat_activity"
     },
     "active": {
-        14: f"SELECT count(*) FILTER (WHERE {_IS_OTHERS})::int FROM pg_catalog.pg_stat_activity"
+        10: f"SELECT count(*) FILTER (WHERE {_IS_OTHERS})::int FROM pg_catalog.pg_stat_activity"
         " WHERE state = 'active'"
     },
     "progress": {
-        14: "SELECT (SELECT count(*)::int FROM pg_catalog.pg_stat_progress_vacuum),"
-        " (SELECT count(*)::int FROM pg_catalog.pg_stat_progress_create_index),"
-        " (SELECT count(*)::int FROM pg_catalog.pg_stat_progress_basebackup)"
+        10: f"SELECT {_running('vacuum')}, 0, 0",
+        12: f"SELECT {_running('vacuum')}, {_running('create_index')}, 0",
+        13: f"SELECT {_running('vacuum')}, {_running('create_index')}, {_running('basebackup')}",
     },
     "replication": {
-        14: "SELECT count(*)::int,"
+        10: "SELECT count(*)::int,"
         " count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))::int"
         " FROM pg_catalog.pg_stat_replication"
     },
     "slots": {
-        14: "SELECT count(*) FILTER (WHERE NOT active)::int,"
-        f" coalesce(max(pg_wal_lsn_diff({_LSN}, restart_lsn)) FILTER (WHERE NOT active), 0)::int8,"
-        " count(*) FILTER (WHERE wal_status = 'lost')::int FROM pg_catalog.pg_replication_slots"
+        10: f"SELECT {_INACTIVE}, 0 FROM pg_catalog.pg_replication_slots",
+        13: f"SELECT {_INACTIVE}, count(*) FILTER (WHERE wal_status = 'lost')::int"
+        " FROM pg_catalog.pg_replication_slots",
     },
     "databases": {
-        14: "SELECT (SELECT max(age(datfrozenxid)) FROM pg_catalog.pg_database)::int8,"
-        " (SELECT coalesce(sum(checksum_failures), 0) FROM pg_catalog.pg_stat_database)::int8"
+        10: f"SELECT {_OLDEST}, 0::int8",
+        12: f"SELECT {_OLDEST},"
+        " (SELECT coalesce(sum(checksum_failures), 0) FROM pg_catalog.pg_stat_database)::int8",
     },
     "checkpoints": {
-        14: "SELECT checkpoints_timed::int8, checkpoints_req::int8"
+        10: "SELECT checkpoints_timed::int8, checkpoints_req::int8"
         " FROM pg_catalog.pg_stat_bgwriter",
         17: "SELECT num_timed::int8, num_requested::int8 FROM pg_catalog.pg_stat_checkpointer",
     },
     "prepared": {
-        14: "SELECT count(*)::int, coalesce(max(extract(epoch FROM now() - prepared)), 0)::float8"
+        10: "SELECT count(*)::int, coalesce(max(extract(epoch FROM now() - prepared)), 0)::float8"
         " FROM pg_catalog.pg_prepared_xacts"
     },
     "archiver": {
-        14: "SELECT coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false),"
+        10: "SELECT coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false),"
         " failed_count::int8 FROM pg_catalog.pg_stat_archiver"
     },
 }

@@ -12,7 +12,7 @@ from pgdyno.observe.session import PoolerInThePath, ServerSession
 from pgdyno.server.connect import Connection, connect, failure, pinned
 from pgdyno.server.target import Target
 
-OLDEST_MAJOR = 14
+OLDEST_MAJOR = 10
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.observe.sql.database import COUNTER_NAMES
-
+_ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
 # Beyond these the rest is added up under one name.
 _STATEMENTS_MAX = 2000
 _GAPS_KEPT = 500
@@ -119,7 +118,7 @@ class Tally:
         return self.total.span_ns
 
     def _take_database(self, rows: Sequence[Row]) -> None:
-        now = {name: sum(int(row[name]) for row in rows) for name in COUNTER_NAMES}
+        now = {name: sum(int(row[name]) for row in rows) for name in _ADDED_UP}
         time_ns, interval_ns = int(rows[0]["time_ns"]), int(rows[0]["interval_ns"])
         now |= {"time_ns": time_ns, "own": self._own_queries}
         now["reset_ns"] = max(int(row["stats_reset_ns"]) for row in rows)
@@ -133,7 +132,7 @@ class Tally:
             self.gap_count += 1
             self.gaps = [*self.gaps[-_GAPS_KEPT:], Gap(time_ns, elapsed_ns)]
             return
-        grown = {name: now[name] - before[name] for name in COUNTER_NAMES}
+        grown = {name: now[name] - before[name] for name in _ADDED_UP}
         if now["reset_ns"] != before["reset_ns"] or min(grown.values()) < 0:
             self.reset_count += 1
             return

@@ -23,7 +23,9 @@ SESSION_SQL = (
     " set_config('application_name', %s, false),"
     f" set_config('statement_timeout', '{STATEMENT_TIMEOUT_MS}', false),"
     f" set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', false),"
-    " set_config('jit', 'off', false),"
+    # Since 11.
+    " CASE WHEN current_setting('server_version_num')::int >= 110000"
+    " THEN set_config('jit', 'off', false) END,"
     " set_config('max_parallel_workers_per_gather', '0', false),"
     " set_config('default_transaction_read_only', 'on', false),"
     " current_user, pg_has_role('pg_read_all_stats', 'USAGE')"

@@ -20,8 +20,8 @@ STARTING = "starting"
 # Asked only when a process is seen for the first time: application_name comes with the start-up
 # packet, and what a backend is does not change.
 SQL = (
-    f"SELECT pid, CASE WHEN starts_with(application_name, %s) THEN '{LOAD}'"
-    f" WHEN starts_with(application_name, '{OWN_PREFIX}') THEN '{OBSERVER}'"
+    f"SELECT pid, CASE WHEN strpos(application_name, %s) = 1 THEN '{LOAD}'"
+    f" WHEN strpos(application_name, '{OWN_PREFIX}') = 1 THEN '{OBSERVER}'"
     " ELSE coalesce(backend_type, 'unknown') END"
     " FROM pg_catalog.pg_stat_get_activity(NULL)"
 )

@@ -9,7 +9,7 @@ from pgdyno.observe.column import Column, counter, gauge
 from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
 
 SQL = {
-    14: (
+    10: (
         f"SELECT archived_count, failed_count, {reset_ns('last_archived_time')},"
         f" {reset_ns('last_failed_time')}, {reset_ns('stats_reset')}"
         " FROM pg_catalog.pg_stat_archiver"

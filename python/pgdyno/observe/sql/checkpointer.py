@@ -24,7 +24,7 @@ def _since_17(*, checkpoints_done: str, backend_buffers: str) -> str:
 
 
 SQL = {
-    14: (
+    10: (
         "SELECT checkpoints_timed, checkpoints_req, NULL::int8,"
         " (checkpoint_write_time * 1e6)::int8, (checkpoint_sync_time * 1e6)::int8,"
         " buffers_checkpoint, buffers_clean, maxwritten_clean, buffers_backend,"

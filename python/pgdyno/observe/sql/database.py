@@ -39,19 +39,26 @@ _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
 )
 COUNTER_NAMES = tuple(name for name, *_ in _COUNTERS)
 
-_SUMS = ", ".join(
-    f"coalesce(sum({expression}), 0)::int8 AS {name}" for name, _, expression, _ in _COUNTERS
-)
+_SESSIONS_SINCE_14 = frozenset(COUNTER_NAMES[COUNTER_NAMES.index("session_time_ns") :])
+
+
+def _statement(*, has_sessions: bool) -> str:
+    sums = ", ".join(
+        f"coalesce(sum({expression}), 0)::int8 AS {name}"
+        if has_sessions or name not in _SESSIONS_SINCE_14
+        else f"NULL::int8 AS {name}"
+        for name, _, expression, _ in _COUNTERS
+    )
+    return (
+        "SELECT CASE WHEN datname = %s THEN 'ours' ELSE 'others' END AS scope,"
+        f" coalesce(sum(numbackends), 0)::int8, {sums}, {reset_ns('max(stats_reset)')}"
+        " FROM pg_catalog.pg_stat_database GROUP BY 1"
+    )
+
 
 # Backends report at most once a second, and at the end of a transaction or session only: a value
 # may be a second behind, and a rate over one second is smeared over two.
-SQL = {
-    14: (
-        "SELECT CASE WHEN datname = %s THEN 'ours' ELSE 'others' END AS scope,"
-        f" coalesce(sum(numbackends), 0)::int8, {_SUMS}, {reset_ns('max(stats_reset)')}"
-        " FROM pg_catalog.pg_stat_database GROUP BY 1"
-    )
-}
+SQL = {10: _statement(has_sessions=False), 14: _statement(has_sessions=True)}
 
 
 class DatabaseCollector(SqlCollector):
@@ -63,6 +70,9 @@ class DatabaseCollector(SqlCollector):
     columns: ClassVar[tuple[Column, ...]] = (
         key("scope", "'ours' = the load's database, 'others' = the sum of the rest"),
         gauge("connections", "connections", "backends connected now"),
-        *(counter(name, unit, meaning) for name, unit, _, meaning in _COUNTERS),
+        *(
+            counter(name, unit, meaning, is_nullable=name in _SESSIONS_SINCE_14)
+            for name, unit, _, meaning in _COUNTERS
+        ),
         gauge("stats_reset_ns", "ns", "Unix time the latest of these was reset; 0 = never"),
     )

@@ -12,13 +12,21 @@ from pgdyno.observe.collector import SECOND_NS
 from pgdyno.observe.column import Column, gauge, key
 from pgdyno.observe.sql.sql_collector import SqlCollector
 
-SQL = {
-    14: (
+
+def _statement(longest_wait: str) -> str:
+    return (
         "SELECT locktype, mode, count(*) FILTER (WHERE granted),"
-        " count(*) FILTER (WHERE NOT granted),"
-        " coalesce((max(extract(epoch FROM clock_timestamp() - waitstart)) * 1000000)::int8 * 1000,"
-        " 0) FROM pg_catalog.pg_locks WHERE pid IS DISTINCT FROM pg_backend_pid() GROUP BY 1, 2"
+        f" count(*) FILTER (WHERE NOT granted), {longest_wait}"
+        " FROM pg_catalog.pg_locks WHERE pid IS DISTINCT FROM pg_backend_pid() GROUP BY 1, 2"
     )
+
+
+SQL = {
+    10: _statement("NULL::int8"),
+    14: _statement(
+        "coalesce((max(extract(epoch FROM clock_timestamp() - waitstart)) * 1000000)::int8 * 1000,"
+        " 0)"
+    ),
 }
 
 
@@ -34,5 +42,5 @@ class LocksCollector(SqlCollector):
         key("mode", "such as RowExclusiveLock"),
         gauge("granted", "locks", "held"),
         gauge("waiting", "locks", "waited for"),
-        gauge("longest_wait_ns", "ns", "how long the oldest waits"),
+        gauge("longest_wait_ns", "ns", "how long the oldest waits (14)", is_nullable=True),
     )

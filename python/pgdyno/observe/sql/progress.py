@@ -16,25 +16,30 @@ def _part(command: str, view: str, phase: str, done: str, total: str) -> str:
     )
 
 
+_VACUUM = _part("'vacuum'", "vacuum", "coalesce(phase, '')", "heap_blks_scanned", "heap_blks_total")
+_SINCE_12 = (
+    _part("coalesce(lower(command), 'create index')", "create_index", "coalesce(phase, '')",
+          "blocks_done", "blocks_total"),
+    _part("coalesce(lower(command), 'cluster')", "cluster", "coalesce(phase, '')",
+          "heap_blks_scanned", "heap_blks_total"),
+)  # fmt: skip
+_SINCE_13 = (
+    _part("'analyze'", "analyze", "coalesce(phase, '')", "sample_blks_scanned",
+          "sample_blks_total"),
+    _part("'base backup'", "basebackup", "coalesce(phase, '')", "backup_streamed",
+          "backup_total"),
+)  # fmt: skip
+_SINCE_14 = (
+    _part("coalesce(lower(command), 'copy')", "copy", "''", "bytes_processed", "bytes_total"),
+)
+
 # Without the right to see a session, its phase and numbers are NULL.
 SQL = {
-    14: " UNION ALL ".join(
-        (
-            _part("'vacuum'", "vacuum", "coalesce(phase, '')", "heap_blks_scanned",
-                  "heap_blks_total"),
-            _part("'analyze'", "analyze", "coalesce(phase, '')", "sample_blks_scanned",
-                  "sample_blks_total"),
-            _part("coalesce(lower(command), 'create index')", "create_index",
-                  "coalesce(phase, '')", "blocks_done", "blocks_total"),
-            _part("coalesce(lower(command), 'cluster')", "cluster", "coalesce(phase, '')",
-                  "heap_blks_scanned", "heap_blks_total"),
-            _part("coalesce(lower(command), 'copy')", "copy", "''", "bytes_processed",
-                  "bytes_total"),
-            _part("'base backup'", "basebackup", "coalesce(phase, '')", "backup_streamed",
-                  "backup_total"),
-        )
-    )
-}  # fmt: skip
+    10: _VACUUM,
+    12: " UNION ALL ".join((_VACUUM, *_SINCE_12)),
+    13: " UNION ALL ".join((_VACUUM, *_SINCE_12, *_SINCE_13)),
+    14: " UNION ALL ".join((_VACUUM, *_SINCE_12, *_SINCE_13, *_SINCE_14)),
+}
 
 
 class ProgressCollector(SqlCollector):

@@ -18,7 +18,7 @@ def _lag_ns(name: str) -> str:
 
 # The lags are NULL when the standby is idle and has caught up.
 SQL = {
-    14: (
+    10: (
         "SELECT pid::int8, coalesce(application_name, ''), coalesce(state, ''),"
         f" coalesce(sync_state, ''), ({_HERE} - sent_lsn)::int8, ({_HERE} - replay_lsn)::int8,"
         f" {_lag_ns('write_lag')}, {_lag_ns('flush_lag')}, {_lag_ns('replay_lag')}"

@@ -9,7 +9,7 @@ from pgdyno.observe.column import Column, counter, gauge, key
 from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
 
 SQL = {
-    14: (
+    13: (
         "SELECT name, blks_zeroed, blks_hit, blks_read, blks_written, flushes, truncates,"
         f" {reset_ns('stats_reset')} FROM pg_catalog.pg_stat_slru"
     )

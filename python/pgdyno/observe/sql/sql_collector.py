@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import psycopg
+
 from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
 from pgdyno.observe.column import Column
 from pgdyno.observe.session import ServerSession
+
+_LACKING = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.FeatureNotSupported,
+)
 
 
 class SqlCollector:
@@ -25,10 +34,17 @@ class SqlCollector:
         self._parameters = parameters
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return the statement's rows."""
+        """Return the statement's rows.
+
+        Raises: NotMeasurable where the server lacks what it asks for: old ones, and forks.
+        """
         statement = pick(self.name, self.sql, self._session.version)
         names = [column.name for column in self.columns]
-        rows = self._session.fetch(statement, self._parameters)
+        try:
+            rows = self._session.fetch(statement, self._parameters)
+        except _LACKING as error:
+            words = str(error).splitlines()[0].rstrip(".")
+            raise NotMeasurable(f"{self.name} is not in this server: {words}.") from None
         return [dict(zip(names, row, strict=True)) for row in rows]
 
 

@@ -34,13 +34,27 @@ _SUMS = (
     ("wal_bytes", "bytes", "WAL", "wal_bytes"),
 )
 
-SQL = {
-    14: (
-        "SELECT coalesce(d.datname::text, ''), s.queryid, "
-        + ", ".join(f"sum({expression})::int8" for *_, expression in _SUMS)
-        + f" FROM {_FUNCTION} s LEFT JOIN pg_catalog.pg_database d ON d.oid = s.dbid"
-        " WHERE s.queryid IS NOT NULL GROUP BY 1, 2 ORDER BY sum(total_exec_time) DESC LIMIT 100"
+# Of 10 to 12 with the extension as it came with them, total time is all there is.
+_NOT_BEFORE_13 = frozenset({"plan_time_ns", "wal_records", "wal_full_page_images", "wal_bytes"})
+
+
+def _statement(*, time: str, lacking: frozenset[str]) -> str:
+    sums = ", ".join(
+        "NULL::int8"
+        if name in lacking
+        else f"sum({expression.replace('total_exec_time', time)})::int8"
+        for name, _, _, expression in _SUMS
     )
+    return (
+        f"SELECT coalesce(d.datname::text, ''), s.queryid, {sums}"
+        f" FROM {_FUNCTION} s LEFT JOIN pg_catalog.pg_database d ON d.oid = s.dbid"
+        f" WHERE s.queryid IS NOT NULL GROUP BY 1, 2 ORDER BY sum({time}) DESC LIMIT 100"
+    )
+
+
+SQL = {
+    10: _statement(time="total_time", lacking=_NOT_BEFORE_13),
+    13: _statement(time="total_exec_time", lacking=frozenset()),
 }
 
 
@@ -54,7 +68,10 @@ class StatementsCollector(SqlCollector):
     columns: ClassVar[tuple[Column, ...]] = (
         key("database", "where it was executed"),
         Column("query_id", "int64", "identifier", "as in pg_stat_activity", "key"),
-        *(counter(name, unit, meaning) for name, unit, meaning, _ in _SUMS),
+        *(
+            counter(name, unit, meaning, is_nullable=name in _NOT_BEFORE_13)
+            for name, unit, meaning, _ in _SUMS
+        ),
     )
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector

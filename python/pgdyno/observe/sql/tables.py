@@ -29,7 +29,7 @@ _COUNTERS = (
 )
 
 SQL = {
-    14: (
+    10: (
         "SELECT s.schemaname::text, s.relname::text, "
         + ", ".join(f"({expression})::int8" for *_, expression in _COUNTERS)
         + ", s.n_live_tup, s.n_dead_tup, c.relpages::int8"

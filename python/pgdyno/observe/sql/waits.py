@@ -21,17 +21,20 @@ OWN_PREFIX = "pgdyno/observe/"
 _WHERE = (
     " WHERE pid <> pg_backend_pid() AND (state IS DISTINCT FROM 'idle' OR wait_event IS NULL)"
     " AND wait_event_type IS DISTINCT FROM 'Activity'"
-    f" AND NOT coalesce(starts_with(application_name, '{OWN_PREFIX}'), false)"
+    f" AND NOT coalesce(strpos(application_name, '{OWN_PREFIX}') = 1, false)"
 )
 
-SQL = {
-    14: (
+
+def _statement(query_id: str) -> str:
+    return (
         "SELECT coalesce(backend_type, 'unknown'), coalesce(state, ''),"
-        " coalesce(wait_event_type || ':' || wait_event, ''), coalesce(query_id, 0),"
-        " coalesce(starts_with(application_name, %s), false)::int, count(*)::int"
+        f" coalesce(wait_event_type || ':' || wait_event, ''), {query_id},"
+        " coalesce(strpos(application_name, %s) = 1, false)::int, count(*)::int"
         f" FROM pg_catalog.pg_stat_get_activity(NULL){_WHERE} GROUP BY 1, 2, 3, 4, 5"
     )
-}
+
+
+SQL = {10: _statement("0::int8"), 14: _statement("coalesce(query_id, 0)")}
 
 _NOBODY: Row = {
     "backend_type": "",

@@ -15,6 +15,7 @@ _POSITION = (
 _COMMON = "w.wal_records, w.wal_fpi, w.wal_bytes::int8, w.wal_buffers_full"
 
 SQL = {
+    10: f"SELECT {_POSITION}{', NULL::int8' * 8}, 0::int8",
     14: (
         f"SELECT {_POSITION}, {_COMMON}, w.wal_write, w.wal_sync,"
         " (w.wal_write_time * 1e6)::int8, (w.wal_sync_time * 1e6)::int8,"
@@ -40,10 +41,10 @@ class WalCollector(SqlCollector):
     sql = SQL
     columns: ClassVar[tuple[Column, ...]] = (
         counter("position_bytes", "bytes", "insert position; on a standby the replay position"),
-        counter("records", "records", "records generated"),
-        counter("full_page_images", "images", "full page images generated"),
-        counter("bytes", "bytes", "bytes generated"),
-        counter("buffers_full", "writes", "writes because wal_buffers were full"),
+        counter("records", "records", "records generated", is_nullable=True),
+        counter("full_page_images", "images", "full page images generated", is_nullable=True),
+        counter("bytes", "bytes", "bytes generated", is_nullable=True),
+        counter("buffers_full", "writes", "writes because wal_buffers were full", is_nullable=True),
         counter("writes", "writes", "times buffers were written out", is_nullable=True),
         counter("syncs", "flushes", "times files were flushed", is_nullable=True),
         counter("write_time_ns", "ns", "writing (track_wal_io_timing)", is_nullable=True),
