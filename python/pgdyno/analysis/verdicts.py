@@ -17,6 +17,7 @@ _STEAL_RATIO_MAX = 0.01
 _LITTLE_RATIO_MAX = 0.05
 _LITTLE_PER_CLIENT_MIN = 40  # with fewer, the transactions cut by the edges are the difference
 _CHECKPOINTS_MIN = 2
+_OTHERS_RATIO_MAX = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class RunFacts:
     reported_percentiles: tuple[float, ...] = field(default=(50.0, 90.0, 95.0, 99.0, 99.9))
     is_steady: bool | None = None
     change_point_seconds: tuple[float, ...] = ()
+    # Share of the server's active sessions that were not the load's.
+    others_ratio: float | None = None
 
 
 def _engine_busy(facts: RunFacts) -> Doubt | None:
@@ -180,6 +183,18 @@ def _same_host(facts: RunFacts) -> Doubt | None:
     )
 
 
+def _others(facts: RunFacts) -> Doubt | None:
+    if facts.others_ratio is None or facts.others_ratio <= _OTHERS_RATIO_MAX:
+        return None
+    return Doubt(
+        "others",
+        "doubt",
+        f"{percent(facts.others_ratio)} of the server's DB time was not this load's (limit "
+        f"{percent(_OTHERS_RATIO_MAX)}): other sessions were at work.",
+        "end the other sessions, or measure when they are idle",
+    )
+
+
 def _checkpoints(facts: RunFacts) -> Doubt | None:
     if not facts.writes or facts.checkpoint_count is None:
         return None
@@ -257,6 +272,7 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
     _steal,
     _throttled,
     _little,
+    _others,
     _changed,
     _clients_above_scale,
     _not_steady,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from pgdyno.analysis.capacity import Capacity
@@ -63,6 +64,7 @@ def _run(run: RunFindings) -> Document:
         "retried": run.retried,
         "latency_ms": _latency(run.latency),
         "where_the_time_goes": where_document(run.where),
+        "where_the_time_goes_not_computed_because": run.where_not or None,
         "scripts": [_script(script) for script in run.scripts],
         "client_cpu_seconds": run.client_cpu_s,
         "valid": run.is_valid,
@@ -90,6 +92,23 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
             for part in where.parts
         ],
         "residual_ms": where.residual_ms,
+        "residual_ratio": where.residual_ratio,
+        "server_ms": where.server_ms,
+        "sampled_server_ms": where.sampled_server_ms,
+        "others_ratio": where.others_ratio,
+        "scheduled": None if where.scheduled is None else asdict(where.scheduled),
+        "statements": [
+            {
+                "script": one.script or None,
+                "line": one.line or None,
+                "text": one.text,
+                "ms": one.ms.value,
+                "low": one.ms.low,
+                "high": one.ms.high,
+                "events": dict(one.events),
+            }
+            for one in where.statements
+        ],
     }
 
 

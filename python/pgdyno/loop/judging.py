@@ -11,6 +11,7 @@ from pgdyno.analysis.warmup import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.spans import deltas_of, grown
+from pgdyno.loop.time_split import others_ratio_of
 from pgdyno.observe.host.cpu import CpuCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
 from pgdyno.spec.planned import PlannedRun
@@ -70,6 +71,7 @@ def doubts_of(
         updates_branches=any(script.name == "tpcb-like" for script in numbers.scripts),
         is_steady=_is_steady(numbers),
         change_point_seconds=change_seconds,
+        others_ratio=others_ratio_of(stored, numbers),
     )
     return (*_ended_early(stored, summary.ending), *doubts(facts))
 

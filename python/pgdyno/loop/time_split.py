@@ -186,6 +186,14 @@ def _is_whole(each: float) -> bool:
     return round(each) > 0 and abs(each - round(each)) <= _WHOLE_NUMBER_RATIO * each
 
 
+def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return the share of the server's active sessions that were not the load's; None = unknown.
+
+    Sessions that work for somebody count, in all databases: not autovacuum, which serves the load.
+    """
+    return _samples(stored, numbers)[1]
+
+
 def _samples(stored: StoredRun, numbers: LoadNumbers) -> tuple[WaitSamples | None, float | None]:
     """Return what our sessions waited for, and the share of active sessions that were not ours."""
     waits = stored.waits()

@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import embed, figures, filters, gauge, hatch, svg, tiles, words
+from pgdyno.report import embed, figures, filters, gauge, hatch, svg, tiles, time_words, words
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 
 ECHARTS_VERSION = "6.1.0"
@@ -75,6 +75,7 @@ def render(findings: ExperimentFindings) -> str:
             where=where,
             parts=parts,
             where_decimals=shown_decimals(where) if where else 0,
+            time_words=time_words,
             folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
             fact_line=words.fact_line(findings),
             run_words=words.run_words(findings),

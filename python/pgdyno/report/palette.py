@@ -39,6 +39,7 @@ _CLASS_BY_NAME: dict[str, WaitClass] = {
     "cpu or not instrumented": "cpu",
     "network": "network",
     "client": "client",
+    "waiting for the load engine": "client",
     "schedule lag": "client",
     "wait for a connection": "client",
     "not explained": "residual",

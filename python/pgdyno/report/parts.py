@@ -24,6 +24,7 @@ _WORDS: dict[str, str] = {
     "cpu or not instrumented": "server CPU, or not instrumented",
     "network": "network",
     "client": "client",
+    "waiting for the load engine": "client: replies waiting for the engine",
     "schedule lag": "client: waiting for a free client",
     "wait for a connection": "client: waiting for a connection",
     "io:walsync": "commit: WAL flush to disk",

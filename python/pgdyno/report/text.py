@@ -15,6 +15,7 @@ from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.parts import TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
+from pgdyno.report.time_words import statement_lines
 from pgdyno.report.words import degradation_text, failures_text, knee_range_text, level_ratios_text
 
 WIDTH = 100
@@ -71,6 +72,9 @@ def _run(run: RunFindings) -> Iterator[str]:
     yield from _latency(run)
     if run.where is not None:
         yield from _where(run.where)
+        yield from statement_lines(run.where, WIDTH)
+    elif run.where_not:
+        yield from row_lines("time", f"where it goes was not computed: {run.where_not}.")
 
 
 def _latency(run: RunFindings) -> Iterator[str]:

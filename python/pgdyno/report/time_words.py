@@ -1,0 +1,65 @@
+"""What stands below the parts of the time: whose it was, and which statements it went to."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from pgdyno.analysis.rounding import fixed
+from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.analysis.where_statements import StatementTime
+from pgdyno.report import numbers
+from pgdyno.report.parts import shown_decimals
+
+_STATEMENTS_SHOWN = 8
+_EVENTS_SHOWN = 2
+_LEAST_RATIO = 0.005
+
+
+def others_words(where: WhereTheTimeGoes) -> str:
+    """Return how much of the server's time was not the load's; "" where that is not known."""
+    if where.others_ratio is None:
+        return ""
+    return f"{numbers.percent(where.others_ratio)} of the server's DB time was not this load's"
+
+
+def scheduled_words(where: WhereTheTimeGoes) -> str:
+    """Return what the kernel counted of the backends; "" where it could not be asked."""
+    found = where.scheduled
+    if found is None:
+        return ""
+    decimals = shown_decimals(where)
+    words = (
+        f"the kernel counted {fixed(found.cpu_ms, decimals)} ms of CPU and "
+        f"{fixed(found.waiting_ms, decimals)} ms waiting for a core"
+    )
+    if found.inside_events_ms <= _LEAST_RATIO * where.latency_ms.value:
+        return words
+    return f"{words}, {fixed(found.inside_events_ms, decimals)} ms of it at the end of wait events"
+
+
+def event_words(one: StatementTime) -> str:
+    """Return a statement's largest wait events with their shares."""
+    shown = [(name, share) for name, share in one.events if share >= _LEAST_RATIO]
+    return ", ".join(f"{name} {numbers.percent(share)}" for name, share in shown[:_EVENTS_SHOWN])
+
+
+def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
+    """Yield whose the server's time was, and the statements that took most of it."""
+    for words in (others_words(where), scheduled_words(where)):
+        if words:
+            yield from textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    ")
+    whole = where.server_ms or 0.0
+    shown = [one for one in where.statements if one.ms.value >= _LEAST_RATIO * whole]
+    if not shown:
+        return
+    decimals = shown_decimals(where)
+    yield f"of which by statement, of {fixed(whole, decimals)} ms in the server"
+    for one in shown[:_STATEMENTS_SHOWN]:
+        start = f"    {fixed(one.ms.value, decimals)}  "
+        events = event_words(one)
+        room = max(20, width - len(start) - len(events) - 2)
+        text = " ".join(one.text.split())
+        if len(text) > room:
+            text = text[: room - 1] + "\N{HORIZONTAL ELLIPSIS}"
+        yield f"{start}{text:{room}}  {events}"

@@ -1,0 +1,59 @@
+"""What stands below the parts of the time: whose it was, and the statements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.report.examples import run
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.where import Scheduled, WhereTheTimeGoes
+from pgdyno.analysis.where_statements import StatementTime
+from pgdyno.report.time_words import others_words, scheduled_words, statement_lines
+
+
+def ms(value: float) -> Estimate:
+    return Estimate(value, value * 0.9, value * 1.1, 30, "ms", "within_run")
+
+
+def where() -> WhereTheTimeGoes:
+    found = run().where
+    assert found is not None
+    text = (
+        "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid AND bid = :bid;"
+    )
+    return replace(
+        found,
+        server_ms=5.0,
+        others_ratio=0.07,
+        scheduled=Scheduled(cpu_ms=0.3, waiting_ms=2.0, inside_events_ms=0.7),
+        statements=(
+            StatementTime("tpcb-like", 11, "END;", ms(4.0), (("IO:WalSync", 1.0),)),
+            StatementTime("tpcb-like", 6, text, ms(0.99), (("Lock:tuple", 0.8), ("CPU", 0.2))),
+            StatementTime("tpcb-like", 5, "BEGIN;", ms(0.01), (("CPU", 1.0),)),
+        ),
+    )
+
+
+def test_whose_the_servers_time_was_is_said_of_every_run() -> None:
+    assert others_words(where()) == "7.0 % of the server's DB time was not this load's"
+    assert others_words(replace(where(), others_ratio=None)) == ""
+
+
+def test_what_the_kernel_counted_is_said_with_what_lies_inside_wait_events() -> None:
+    words = scheduled_words(where())
+    assert "of CPU" in words
+    assert words.endswith("of it at the end of wait events")
+    assert scheduled_words(replace(where(), scheduled=None)) == ""
+
+
+def test_statements_are_listed_with_their_waits_and_fit_the_line() -> None:
+    lines = list(statement_lines(where(), 100))
+    assert all(len(line) <= 100 for line in lines)
+    first = next(i for i, line in enumerate(lines) if line.startswith("of which")) + 1
+    listed = lines[first:]
+    assert len(listed) == 2  # BEGIN is below half a percent.
+    assert "END;" in listed[0]
+    assert "IO:WalSync 100 %" in listed[0]
+    assert "…" in listed[1]
+    assert "Lock:tuple 80 %, CPU 20 %" in listed[1]
