@@ -100,37 +100,42 @@ fn shape_of_line(line: &str) -> String {
     out
 }
 
+/// Scripts that are right, and scripts that are wrong in every way.
+fn write_scripts(stand: &Stand) {
+    stand.script("set.sql", "\\set x random(1, 5)\nselect :x;\n\\sleep 1 us\n");
+    stand.script("error.sql", "begin;\nselect 1/0;\nend;\n");
+    stand.script("undefined.sql", "\\set x :nope + 1\n");
+    stand.script("open.sql", "begin;\nselect 1;\n");
+    stand.script("rows.sql", "select 1 where false \\gset\n");
+    stand.script("name.sql", "select 1 \\gset p_\nselect :p_nope;\n");
+    stand.script("missing.sql", "select * from\n  nowhere;\n");
+    stand.script("noise.sql", "do $$ begin raise notice 'hi'; raise warning 'w'; end $$;\n");
+    stand.script("context.sql", "do $$ begin perform 1/0; end $$;\n");
+    stand.script("copy.sql", "copy pgbench_branches to stdout;\n");
+    stand.script("copy_in.sql", "copy pgbench_history from stdin;\n");
+    stand.script("ended.sql", "select pg_terminate_backend(pg_backend_pid());\n");
+    stand.script("shell.sql", "\\shell echo hello\n\\setshell n echo 5\nselect :n;\n");
+    stand.script("shell_fails.sql", "\\shell false\n");
+    stand.script("silent.sql", "\\setshell x true\n");
+    stand.script("twice.sql", "\\startpipeline\n\\startpipeline\n");
+    stand.script("no_pipeline.sql", "\\endpipeline\n");
+    stand.script("gset.sql", "\\startpipeline\nselect 1 as a \\gset\n\\endpipeline\n");
+    stand.script("two_rows.sql", "select generate_series(1, 2) as x \\gset\n");
+    let long = ["1, "; 60].concat();
+    stand.script("long.sql", &format!("select {long}nope, {long}1;\n"));
+    stand.script(
+        "meta.sql",
+        "\\set x random(1, 5)\n\\if :x < 3\n\\sleep 1 ms\n\\else\n\\set y 1\n\\endif\n\
+         \\startpipeline\nselect 1;\nselect :x;\n\\endpipeline\n",
+    );
+}
+
 #[test]
 fn every_line_of_the_report_is_one_of_pgbench() {
     let newest = servers().iter().map(|server| server.major).max();
     for server in servers() {
         let stand = Stand::new(server, "lines");
-        stand.script("set.sql", "\\set x random(1, 5)\nselect :x;\n\\sleep 1 us\n");
-        stand.script("error.sql", "begin;\nselect 1/0;\nend;\n");
-        stand.script("undefined.sql", "\\set x :nope + 1\n");
-        stand.script("open.sql", "begin;\nselect 1;\n");
-        stand.script("rows.sql", "select 1 where false \\gset\n");
-        stand.script("name.sql", "select 1 \\gset p_\nselect :p_nope;\n");
-        stand.script("missing.sql", "select * from\n  nowhere;\n");
-        stand.script("noise.sql", "do $$ begin raise notice 'hi'; raise warning 'w'; end $$;\n");
-        stand.script("context.sql", "do $$ begin perform 1/0; end $$;\n");
-        stand.script("copy.sql", "copy pgbench_branches to stdout;\n");
-        stand.script("copy_in.sql", "copy pgbench_history from stdin;\n");
-        stand.script("ended.sql", "select pg_terminate_backend(pg_backend_pid());\n");
-        stand.script("shell.sql", "\\shell echo hello\n\\setshell n echo 5\nselect :n;\n");
-        stand.script("shell_fails.sql", "\\shell false\n");
-        stand.script("silent.sql", "\\setshell x true\n");
-        stand.script("twice.sql", "\\startpipeline\n\\startpipeline\n");
-        stand.script("no_pipeline.sql", "\\endpipeline\n");
-        stand.script("gset.sql", "\\startpipeline\nselect 1 as a \\gset\n\\endpipeline\n");
-        stand.script("two_rows.sql", "select generate_series(1, 2) as x \\gset\n");
-        let long = ["1, "; 60].concat();
-        stand.script("long.sql", &format!("select {long}nope, {long}1;\n"));
-        stand.script(
-            "meta.sql",
-            "\\set x random(1, 5)\n\\if :x < 3\n\\sleep 1 ms\n\\else\n\\set y 1\n\\endif\n\
-             \\startpipeline\nselect 1;\nselect :x;\n\\endpipeline\n",
-        );
+        write_scripts(&stand);
         let of_scripts: &[&[&str]] = &[
             &["-n", "-f", "noise.sql", "-t", "2"],
             &["-n", "-f", "context.sql"],

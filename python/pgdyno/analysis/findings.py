@@ -87,6 +87,39 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseFindings:
+    """One phase of an open loop's rate: values within one run, without an interval.
+
+    `backlog_at_end_count` counts transactions due and not begun. Percentiles are None where nothing
+    ended.
+    """
+
+    from_tps: float
+    to_tps: float
+    begin_s: float
+    duration_s: float
+    offered_tps: float
+    tps: float
+    failed: int
+    p50_ms: float | None
+    p99_ms: float | None
+    backlog_at_end_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LateFindings:
+    """What was not done within the latency limit: completed above it, or never ended.
+
+    `share` is `late_count` of `total_count`, in 0..1; failed transactions are in neither.
+    """
+
+    limit_ms: float
+    late_count: int
+    total_count: int
+    share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class RunFindings:
     """One measured run."""
 
@@ -110,6 +143,10 @@ class RunFindings:
     marks: tuple[Mark, ...] = ()
     where_not: str = ""
     """Why there is no `where`, as the end of a sentence."""
+    phases: tuple[PhaseFindings, ...] = ()
+    late: LateFindings | None = None
+    backlog_at_end_count: int | None = None
+    """Open loop: transactions due and not begun when measuring ended."""
 
 
 @dataclass(frozen=True, slots=True)

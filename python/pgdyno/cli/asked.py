@@ -23,6 +23,7 @@ from pgdyno.spec.experiment import (
     Variant,
     Workload,
 )
+from pgdyno.spec.rate import rate_from
 from pgdyno.spec.script_files import read_text
 from pgdyno.spec.setting_rules import object_to
 
@@ -68,7 +69,8 @@ def experiment_of(
                 rate=options.get("rate"),
                 threads=options.get("threads"),
                 protocol=options["protocol"],
-                duration=options.get("duration") or "60s",
+                latency_limit=_limit_of(options.get("latency_limit")),
+                duration=_duration_of(options, "5s" if verb == "compare" else "60s"),
                 transactions_per_client=options.get("transactions"),
                 warmup=None if options["warmup"] == "auto" else options["warmup"],
                 variables=_pairs(options["define"], "-D"),
@@ -101,6 +103,19 @@ def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
             hint="name it with -h, -d or a conninfo",
         )
     return {**given, "host_files": options.get("host_files", ())}
+
+
+def _duration_of(options: dict[str, Any], usual: str) -> str | None:
+    """Return how long to measure; None where the phases of the rate say it."""
+    if options.get("duration") or options.get("rate") is None:
+        return options.get("duration") or usual
+    return None if rate_from(options["rate"]).length_ns else usual
+
+
+def _limit_of(text: str | None) -> str | None:
+    """Return a latency limit with its unit: without one it is milliseconds, as pgbench's."""
+    is_bare = text is not None and text.strip().replace(".", "", 1).isdigit()
+    return f"{text}ms" if is_bare else text
 
 
 def permissions_of(options: dict[str, Any]) -> Permissions:

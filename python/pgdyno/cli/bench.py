@@ -18,7 +18,8 @@ from pgdyno.spec.experiment import BenchDesign
 @click.option("-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients.")
 @click.option("-T", "--duration", "--time", metavar="TIME", help="Length, such as 60s or 3min.")
 @click.option("-t", "--transactions", type=click.IntRange(min=1), help="Of each client, not -T.")
-@click.option("-R", "--rate", type=float, help="Transactions a second to offer (open loop).")
+@options.rate
+@click.option("-L", "--latency-limit", metavar="TIME", help="What is slower is late, as 50 or 2s.")
 @click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
 @options.workload
 @options.dataset

@@ -29,8 +29,8 @@ from pgdyno.spec.variant_text import variant_from
 @click.option("--margin", default="2%", metavar="SHARE", help="A difference that is none.")
 @click.option("--budget", default="30min", metavar="TIME", help="At most this long.")
 @click.option("-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients.")
-@click.option("-T", "--duration", "--time", default="5s", metavar="TIME", help="Of each run.")
-@click.option("-R", "--rate", type=float, help="Transactions a second to offer (open loop).")
+@click.option("-T", "--duration", "--time", metavar="TIME", help="Of each run (5s).")
+@options.rate
 @click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
 @options.workload
 @options.dataset

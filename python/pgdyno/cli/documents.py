@@ -68,7 +68,25 @@ def _run(run: RunFindings) -> Document:
         "scripts": [_script(script) for script in run.scripts],
         "client_cpu_seconds": run.client_cpu_s,
         "valid": run.is_valid,
+        **_offered(run),
     }
+
+
+def _offered(run: RunFindings) -> Document:
+    """Return what only an open loop or a latency limit has."""
+    document: Document = {}
+    if run.backlog_at_end_count is not None:
+        document["backlog_at_end_count"] = run.backlog_at_end_count
+    if run.phases:
+        document["phases"] = [asdict(phase) for phase in run.phases]
+    if run.late is not None:
+        document["over_latency_limit"] = {
+            "limit_ms": run.late.limit_ms,
+            "transactions": run.late.late_count,
+            "of": run.late.total_count,
+            "share": run.late.share.to_json(),
+        }
+    return document
 
 
 def _latency(latency: Latency) -> Document:

@@ -95,6 +95,16 @@ def workload(command: Command) -> Command:
     )
 
 
+def rate(command: Command) -> Command:
+    """Add the rate of an open loop."""
+    return click.option(
+        "-R",
+        "--rate",
+        metavar="RATE",
+        help="Offer so many a second (open loop), or phases: 500:30s,500-4000:60s,200.",
+    )(command)
+
+
 def changing(command: Command) -> Command:
     """Add how settings of a server of the user's own may be changed."""
     return _apply(

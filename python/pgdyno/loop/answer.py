@@ -24,6 +24,7 @@ from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded, stopped_by, visits
 from pgdyno.loop.judging import changes_of, doubts_of
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
+from pgdyno.loop.offered import backlog_of, late_of, phases_of
 from pgdyno.loop.sentences import bench_sentence, sweep_sentence
 from pgdyno.loop.time_split import split_or_why_not
 from pgdyno.loop.timeline import checkpoint_count, marks_of, panels_of
@@ -64,7 +65,8 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     details = [visit for visit in done if visit.planned.purpose == "detail"]
     run = None
     if details:
-        run = run_findings(details[-1], numbers[details[-1].planned.number], server)
+        last = details[-1]
+        run = run_findings(experiment, last, numbers[last.planned.number], server)
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
     curves = curves_of(experiment, done, numbers, frozenset(excluded(folder)))
     doubts = {
@@ -129,7 +131,9 @@ def _doubts_of_round(
     return tuple(doubt for doubt in found if doubt.kind not in _OF_A_DURATION)
 
 
-def run_findings(visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]) -> RunFindings:
+def run_findings(
+    experiment: Experiment, visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]
+) -> RunFindings:
     """Return one run whole: numbers, time split, doubts, time line."""
     stored, planned = visit.stored, visit.planned
     changes = changes_of(numbers)
@@ -165,6 +169,9 @@ def run_findings(visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]) 
         doubts=found,
         panels=panels_of(stored, numbers, storage.get("device")),
         marks=marks,
+        phases=phases_of(stored, numbers, experiment.workload, planned),
+        late=late_of(stored, numbers, experiment.workload),
+        backlog_at_end_count=backlog_of(stored) if planned.cell.rate_tps is not None else None,
     )
 
 

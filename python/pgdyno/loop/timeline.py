@@ -82,8 +82,16 @@ def _throughput(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     lines = [_line("completed", per_second("completed"))]
     if intervals["failed"][chosen].any():
         lines.append(_line("failed", per_second("failed")))
+    if is_open_loop(stored):
+        lines.insert(0, _line("offered", per_second("scheduled")))
     axis = np.arange(spent_ns.size, dtype=np.float64)[whole] + 0.5
     return Panel("tps", "Throughput", "tps", _axis(axis), tuple(lines))
+
+
+def is_open_loop(stored: StoredRun) -> bool:
+    """True where the clock, not the clients, said when transactions were due."""
+    arrivals = stored.job.get("work", {}).get("arrivals", {})
+    return bool(arrivals.get("loop") == "open")
 
 
 def _latency(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:

@@ -27,6 +27,7 @@ from pgdyno.engine.job import (
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Dataset, Experiment, Script
 from pgdyno.spec.planned import PlannedRun
+from pgdyno.spec.rate import RatePhase
 
 CONNECT_TIMEOUT_NS = 60_000_000_000
 
@@ -92,7 +93,7 @@ def load_job(
         protocol=own.protocol or workload.protocol,
         scripts=tuple(_script_source(script) for script in scripts),
         variables={**variables, **workload.variables},
-        arrivals=_arrivals(planned),
+        arrivals=_arrivals(experiment, planned),
         connect=Connect(timeout_ns=CONNECT_TIMEOUT_NS),
         warm_ns=planned.warm_ns,
         measure=measure,
@@ -135,16 +136,28 @@ def threads_for(clients: int, asked: int | None) -> int:
     return min(clients, asked or min(8, max(1, cores // 2)))
 
 
-def _arrivals(planned: PlannedRun) -> ClosedLoop | OpenLoop:
-    cell = planned.cell
+def _arrivals(experiment: Experiment, planned: PlannedRun) -> ClosedLoop | OpenLoop:
+    cell, rate = planned.cell, experiment.workload.rate
     if cell.rate_tps is None:
         return ClosedLoop(clients=cell.clients)
-    step = RateStep(
-        duration_ns=planned.warm_ns + planned.measure_ns,
-        from_tps=cell.rate_tps,
-        to_tps=cell.rate_tps,
+    if rate is None or rate.is_constant:
+        phases: tuple[RatePhase, ...] = (RatePhase(cell.rate_tps, cell.rate_tps),)
+    elif planned.purpose == "pilot":
+        phases = (RatePhase(rate.warm_tps, rate.warm_tps),)
+    else:
+        phases = rate.within(planned.measure_ns)
+        if planned.warm_ns:
+            phases = (RatePhase(rate.warm_tps, rate.warm_tps, planned.warm_ns), *phases)
+    whole_ns = planned.warm_ns + planned.measure_ns
+    steps = (
+        RateStep(
+            duration_ns=whole_ns if phase.duration_ns is None else phase.duration_ns,
+            from_tps=phase.from_tps,
+            to_tps=phase.to_tps,
+        )
+        for phase in phases
     )
-    return OpenLoop(clients=cell.clients, steps=(step,))
+    return OpenLoop(clients=cell.clients, steps=tuple(steps))
 
 
 def _script_source(script: Script) -> ScriptSource:

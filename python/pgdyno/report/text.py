@@ -6,7 +6,12 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.analysis.findings import (
+    CurveFindings,
+    ExperimentFindings,
+    PhaseFindings,
+    RunFindings,
+)
 from pgdyno.analysis.rounding import decimals_of, fixed
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
@@ -62,7 +67,13 @@ def _head(findings: ExperimentFindings) -> Iterator[str]:
 
 def _run(run: RunFindings) -> Iterator[str]:
     if run.offered_tps is not None:
-        yield from row_lines("offered", f"{numbers.plain(run.offered_tps)} tps")
+        backlog = run.backlog_at_end_count or 0
+        held = f", {numbers.count(backlog)} due and not begun at the end" if backlog else ""
+        of_phases = " on average" if run.phases else ""
+        yield from row_lines(
+            "offered",
+            f"{numbers.plain(run.offered_tps)} tps{of_phases}{held}",
+        )
     yield from row_lines(
         "tps",
         f"{numbers.estimate_text(run.tps)}, {numbers.counted(run.transactions, 'transaction')}, "
@@ -70,11 +81,44 @@ def _run(run: RunFindings) -> Iterator[str]:
         + (f", {numbers.count(run.retried)} retried" if run.retried else ""),
     )
     yield from _latency(run)
+    if run.late is not None:
+        percent = run.late.share.scaled(100, "%")
+        share = f"{numbers.value_text(percent)} %, {numbers.interval_text(percent)}"
+        counted = f"{numbers.count(run.late.late_count)} of {numbers.count(run.late.total_count)}"
+        limit = numbers.plain(run.late.limit_ms)
+        yield from row_lines("late", f"{counted} not done within {limit} ms: {share}")
+    if run.phases:
+        yield from _phases(run.phases)
     if run.where is not None:
         yield from _where(run.where)
         yield from statement_lines(run.where, WIDTH)
     elif run.where_not:
         yield from row_lines("time", f"where it goes was not computed: {run.where_not}.")
+
+
+def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
+    """Yield the phases of the rate as a table: one run, so no intervals."""
+    rows: list[tuple[str, ...]] = [
+        ("phase", "asked tps", "offered", "done", "p50 ms", "p99 ms", "waiting at its end")
+    ]
+    for phase in phases:
+        ends = (phase.from_tps, phase.to_tps)
+        asked = "-".join(numbers.plain(one) for one in dict.fromkeys(ends))
+        times = (phase.p50_ms, phase.p99_ms)
+        rows.append(
+            (
+                f"{phase.begin_s:g}-{phase.begin_s + phase.duration_s:g} s",
+                asked,
+                numbers.plain(phase.offered_tps),
+                numbers.plain(phase.tps),
+                *("-" if one is None else numbers.plain(one) for one in times),
+                numbers.count(phase.backlog_at_end_count),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = "   ".join(f"{one:>{width}}" for one, width in zip(row, widths, strict=True))
+        yield f"  {cells}"
 
 
 def _latency(run: RunFindings) -> Iterator[str]:

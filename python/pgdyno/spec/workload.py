@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from pgdyno.errors import SpecError
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
+from pgdyno.spec.rate import Rate, rate_from
 
 BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
-# Each arrival is counted one by one: of more the load engine would do nothing else.
-RATE_TPS_MAX = 10_000_000
 Protocol = Literal["simple", "extended", "prepared"]
 
 
@@ -35,14 +35,32 @@ class Script(Spec):
         return self.builtin or str(self.file)
 
 
+def _rate(value: object) -> Rate:
+    try:
+        return rate_from(value)
+    except SpecError as error:
+        raise ValueError(f"{error.message} {error.hint}".strip()) from error
+
+
+def _rate_text(rate: Rate) -> float | str:
+    return rate.phases[0].from_tps if rate.is_constant else rate.text
+
+
 class Workload(Spec):
     """What the clients do, how many they are, and for how long."""
 
     scripts: tuple[Script, ...]
     clients: Annotated[int, Field(ge=1, le=100_000)] = 1
-    rate_tps: float | None = Field(
-        default=None, gt=0, le=RATE_TPS_MAX, allow_inf_nan=False, alias="rate"
+    rate: (
+        Annotated[
+            Rate, BeforeValidator(_rate), PlainSerializer(_rate_text, return_type=float | str)
+        ]
+        | None
+    ) = None
+    latency_limit_ns: Annotated[DurationNs, Field(gt=0)] | None = Field(
+        default=None, alias="latency_limit"
     )
+    """What takes longer is late: counted, never skipped."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     protocol: Protocol = "simple"
     duration_ns: Annotated[DurationNs, Field(gt=0)] = Field(
@@ -55,6 +73,37 @@ class Workload(Spec):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     allow_shell: bool = False
     """Scripts may run commands on the load host: \\shell and \\setshell."""
+
+    @property
+    def rate_tps(self) -> float | None:
+        """Return the rate offered on average while measuring; None for a closed loop."""
+        return None if self.rate is None else self.rate.mean_tps(self.duration_ns)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _phases_say_how_long(cls, given: object) -> object:
+        """Measure for as long as the phases of the rate last, unless a duration is given."""
+        if not isinstance(given, dict) or given.get("rate") is None or given.get("duration"):
+            return given
+        try:
+            length_ns = rate_from(given["rate"]).length_ns
+        except SpecError:
+            return given  # The field says what is wrong.
+        return given if length_ns is None else {**given, "duration": f"{length_ns}ns"}
+
+    @model_validator(mode="after")
+    def _phases_fit(self) -> Workload:
+        if self.rate is None or self.rate.is_constant:
+            return self
+        if self.transactions_per_client is not None:
+            raise ValueError("phases of a rate are times: give no number of transactions")
+        begun_ns = sum(phase.duration_ns or 0 for phase in self.rate.phases)
+        if begun_ns > self.duration_ns:
+            raise ValueError(
+                f"the phases of rate {self.rate.text} last {begun_ns / 1e9:g} s, but the run is "
+                f"measured for {self.duration_ns / 1e9:g} s: leave the duration out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_something_to_run(self) -> Workload:

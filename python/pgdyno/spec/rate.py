@@ -1,0 +1,146 @@
+"""The rate of an open loop: one number, or phases of holding, ramping and spiking."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.units import duration_ns
+
+# Each arrival is counted one by one: of more the load engine would do nothing else.
+RATE_TPS_MAX = 10_000_000
+FORM = "RATE, RATE:TIME or FROM-TO:TIME, separated by commas"
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+_PHASE = re.compile(rf"\s*({_NUMBER})\s*(?:-\s*({_NUMBER})\s*)?(?::\s*([^\s:]+)\s*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class RatePhase:
+    """From one rate to the other in a straight line; equal rates hold. None = to the end."""
+
+    from_tps: float
+    to_tps: float
+    duration_ns: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the phase as it is written."""
+        ends = f"{self.from_tps:.17g}" + (
+            f"-{self.to_tps:.17g}" if self.to_tps != self.from_tps else ""
+        )
+        return ends if self.duration_ns is None else f"{ends}:{_time_text(self.duration_ns)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Transactions a second to offer: phases one after another, beginning when measuring does."""
+
+    phases: tuple[RatePhase, ...]
+
+    @property
+    def is_constant(self) -> bool:
+        """True for one rate throughout."""
+        first = self.phases[0]
+        return len(self.phases) == 1 and first.from_tps == first.to_tps
+
+    @property
+    def length_ns(self) -> int | None:
+        """Return how long all phases last; None where the last one has no end."""
+        lengths = [phase.duration_ns for phase in self.phases]
+        return sum(length for length in lengths if length is not None) if lengths[-1] else None
+
+    @property
+    def text(self) -> str:
+        """Return the rate as it is written."""
+        return ",".join(phase.text for phase in self.phases)
+
+    @property
+    def warm_tps(self) -> float:
+        """Return what a warm-up offers: the rate the phases begin with; from 0 on, their highest.
+
+        Caches that are cold when a ramp begins would be measured as slowness of low rates.
+        """
+        highest = max(max(phase.from_tps, phase.to_tps) for phase in self.phases)
+        return self.phases[0].from_tps or highest
+
+    def within(self, length_ns: int) -> tuple[RatePhase, ...]:
+        """Return the phases over a time of this length, the last one to its end."""
+        left_ns = length_ns
+        found = []
+        for phase in self.phases:
+            spent_ns = left_ns if phase.duration_ns is None else min(phase.duration_ns, left_ns)
+            left_ns -= spent_ns
+            found.append(RatePhase(phase.from_tps, phase.to_tps, spent_ns))
+        last = self.phases[-1]
+        if left_ns > 0:
+            found.append(RatePhase(last.to_tps, last.to_tps, left_ns))
+        return tuple(found)
+
+    def mean_tps(self, length_ns: int) -> float:
+        """Return the mean rate over a time of this length."""
+        if self.is_constant:
+            return self.phases[0].from_tps
+        area = sum(
+            (phase.from_tps + phase.to_tps) / 2 * (phase.duration_ns or 0)
+            for phase in self.within(length_ns)
+        )
+        return area / length_ns
+
+
+def rate_from(given: object) -> Rate:
+    """Return a rate from a number, or from text such as `500:30s,500-4000:60s,200`.
+
+    Raises: SpecError with the piece that is wrong, and why.
+    """
+    if isinstance(given, Rate):
+        return given
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        raise SpecError(f"a rate is a number or text, got {given!r}.", hint=FORM)
+    if not isinstance(given, str):
+        given = f"{given:f}".rstrip("0").rstrip(".")
+    pieces = given.split(",")
+    phases = tuple(_phase(piece, is_last=i == len(pieces) - 1) for i, piece in enumerate(pieces))
+    if not any(phase.from_tps or phase.to_tps for phase in phases):
+        raise SpecError(
+            f"rate {given!r} offers nothing: it must be above 0 somewhere.",
+            hint="leave the rate out for a closed loop",
+        )
+    return Rate(phases)
+
+
+def _phase(piece: str, *, is_last: bool) -> RatePhase:
+    found = _PHASE.fullmatch(piece)
+    if found is None:
+        raise SpecError(f"rate: {piece.strip()!r} is no phase of a rate.", hint=FORM)
+    begin, end, time = float(found[1]), float(found[2] or found[1]), found[3]
+    if max(begin, end) > RATE_TPS_MAX:
+        raise SpecError(
+            f"rate: {piece.strip()!r} is more than {RATE_TPS_MAX:,} a second.",
+            hint="one engine cannot offer more",
+        )
+    if time is None:
+        if found[2] is not None:
+            raise SpecError(
+                f"rate: the ramp {piece.strip()!r} needs a time.", hint=f"{piece.strip()}:60s"
+            )
+        if not is_last:
+            raise SpecError(
+                f"rate: {piece.strip()!r} needs a time, because another phase follows.",
+                hint=f"{piece.strip()}:30s",
+            )
+        return RatePhase(begin, end)
+    try:
+        length_ns = duration_ns(time)
+    except SpecError as error:
+        raise SpecError(f"rate: {piece.strip()!r}: {error.message}", hint=FORM) from error
+    if length_ns <= 0:
+        raise SpecError(f"rate: {piece.strip()!r} lasts no time.", hint=FORM)
+    return RatePhase(begin, end, length_ns)
+
+
+def _time_text(nanoseconds: int) -> str:
+    for unit, length_ns in (("min", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000)):
+        if nanoseconds % length_ns == 0:
+            return f"{nanoseconds // length_ns}{unit}"
+    return f"{nanoseconds}ns"

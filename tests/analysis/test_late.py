@@ -1,0 +1,46 @@
+"""The share that was late, against known shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pgdyno.analysis.histogram import Histogram
+from pgdyno.analysis.late import late_share, over_limit_count
+
+MS = 1_000_000
+
+
+def _seconds(late_ratio: float, count: int, seed: int, per_second: int = 400) -> list[Histogram]:
+    rng = np.random.default_rng(seed)
+    slow = rng.random((count, per_second)) < late_ratio
+    return [Histogram.from_values_ns(np.where(row, 30 * MS, 3 * MS)) for row in slow]
+
+
+def test_what_is_above_the_limit_is_counted() -> None:
+    histogram = Histogram.from_values_ns([1 * MS, 5 * MS, 20 * MS, 21 * MS])
+    assert over_limit_count(histogram, 10 * MS) == 2
+    assert over_limit_count(histogram, 100 * MS) == 0
+
+
+def test_the_share_is_exact_and_what_never_ended_is_late() -> None:
+    histogram = Histogram.from_values_ns([1 * MS] * 6 + [50 * MS] * 2)
+    found = late_share([histogram], 10 * MS, seed=1, unfinished_ages_ns=[90 * MS, 0])
+    assert found.value == pytest.approx(4 / 10)
+    assert not found.has_interval
+
+
+def test_no_late_transaction_is_a_share_of_nothing() -> None:
+    found = late_share(_seconds(0.0, 30, 1), 10 * MS, seed=1)
+    assert (found.value, found.low) == (0.0, 0.0)
+
+
+def test_the_interval_covers_the_true_share() -> None:
+    covered = 0
+    for seed in range(60):
+        found = late_share(_seconds(0.1, 40, seed), 10 * MS, seed=seed)
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= 0.1 <= found.high
+    # 95 % of 60 is 57; below 50 has a probability under 0.1 %.
+    assert covered >= 50
