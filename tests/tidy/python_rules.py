@@ -26,6 +26,7 @@ ARROW = (
     ("tune",),
     ("report",),
     ("cli",),
+    ("api",),
 )
 RANK = {name: rank for rank, names in enumerate(ARROW) for name in names}
 

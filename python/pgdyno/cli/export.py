@@ -1,45 +1,73 @@
-"""`pgdyno export`: the runs of a result as a table for other programs."""
+"""`pgdyno export`: the runs of a result, or any table of theirs, for other programs."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import tempfile
 import tomllib
 from pathlib import Path
 
 import click
 
 from pgdyno.cli import options, speak
-from pgdyno.loop.table import COLUMNS, Row, rows_of
+from pgdyno.errors import SpecError
+from pgdyno.loop.table import COLUMNS, rows_of
+from pgdyno.observe.column import Column
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.experiment import Store
+from pgdyno.store.export import FORMS, RUN, Form, export_rows, export_table
+from pgdyno.store.folder import ExperimentFolder
+from pgdyno.store.schema import tables
+
+_RUNS = "runs"
 
 
-@click.command("export", short_help="The runs of a result as CSV or JSON.")
+@click.command("export", short_help="The runs of a result as CSV, JSON or Parquet.")
 @click.argument("result", default="last")
-@click.option("--format", "form", type=click.Choice(["csv", "json"]), default="csv", help="Form.")
+@click.option("--format", "form", type=click.Choice(FORMS), default="csv", help="Form.")
+@click.option("--table", "name", default=_RUNS, metavar="NAME", help="Such as intervals or waits.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
 @options.store_option
-def command(result: str, form: str, store: Path | None) -> int:
-    """Print one row a run: variant, load, every metric. Units stand in the names.
+def command(result: str, form: Form, name: str, output: Path | None, store: Path | None) -> int:
+    """Write one row a run: variant, load, every metric; or all rows of one table of the runs.
 
-    Everything else that was measured lies in the result's folder as Parquet, which most programs
-    read.
+    Units stand in the names; JSON and Parquet carry unit and meaning of each column besides
+    (Parquet: the key pgdyno_columns of its metadata).
     """
+    if form == "parquet" and output is None:
+        raise SpecError("Parquet is no text to print.", hint="give a file: -o runs.parquet")
+    if name != _RUNS and name not in tables():
+        raise SpecError(
+            f"--table {name}: there is no such table.",
+            hint=f"one of {', '.join(sorted([_RUNS, *tables()]))}",
+        )
     folder = Store.default(store).find(result)
-    experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
-    rows = rows_of(folder, experiment)
-    if form == "json":
-        document = {"format": "pgdyno.export/1", "number": folder.number, "runs": rows}
-        speak.data(json.dumps(document, indent=2, ensure_ascii=False))
-    else:
-        speak.data(_as_csv(rows).rstrip())
+    with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:
+        made = Path(place) / f"{name}.{form}"
+        columns = _make(folder, name, made, form)
+        if form == "json":
+            made.write_text(_document(folder, name, columns, made))
+        if output is None:
+            speak.data(made.read_text().rstrip())
+        else:
+            options.write_file(output, made.read_bytes())
+            speak.data(str(output.absolute()))
     return 0
 
 
-def _as_csv(rows: list[Row]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+def _make(folder: ExperimentFolder, name: str, made: Path, form: Form) -> tuple[Column, ...]:
+    """Write the table; return its columns."""
+    if name == _RUNS:
+        experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
+        export_rows(rows_of(folder, experiment), COLUMNS, made, form)
+        return COLUMNS
+    table = tables()[name]
+    export_table(folder.runs(), table, made, form)
+    return (RUN, *table.columns)
+
+
+def _document(folder: ExperimentFolder, name: str, columns: tuple[Column, ...], made: Path) -> str:
+    """Return the rows as one document with what the columns mean."""
+    described = [{"name": c.name, "unit": c.unit, "meaning": c.meaning} for c in columns]
+    document = {"format": "pgdyno.export/1", "number": folder.number, "columns": described}
+    return json.dumps(document | {name: json.loads(made.read_text())}, indent=1) + "\n"

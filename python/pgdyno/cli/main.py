@@ -31,11 +31,11 @@ VERBS: dict[str, str] = {
     "init": "Load a dataset.",
     "drop": "Remove a dataset that pgdyno made.",
     "show": "A result again, as text.",
-    "report": "A result again, as an HTML page.",
+    "report": "A result again: a page, Markdown or PDF.",
     "list": "All results.",
     "pgbench": "The drop-in for pgbench.",
     "diff": "Two results side by side.",
-    "export": "The runs of a result as CSV or JSON.",
+    "export": "The runs of a result as CSV, JSON or Parquet.",
     "note": "Words of your own, kept with a result.",
     "undo": "Put back what a killed experiment left changed.",
 }

@@ -17,7 +17,7 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 
-@click.command("report", short_help="A result again, as an HTML page.")
+@click.command("report", short_help="A result again: a page, Markdown or PDF.")
 @click.argument("result", default="last")
 @options.store_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")

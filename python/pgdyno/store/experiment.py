@@ -46,8 +46,18 @@ class Store:
 
     @classmethod
     def default(cls, given: Path | str | None = None) -> Store:
-        """Return the store of --store, else of $PGDYNO_STORE, else ./pgdyno-runs."""
-        return cls(Path(given or os.environ.get("PGDYNO_STORE") or DEFAULT_ROOT).absolute())
+        """Return the store of --store, else of $PGDYNO_STORE, else ./pgdyno-runs.
+
+        Raises: StoreError when a relative path is meant and the working directory was removed.
+        """
+        path = Path(given or os.environ.get("PGDYNO_STORE") or DEFAULT_ROOT)
+        try:
+            return cls(path.absolute())
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"The working directory is gone, so {path} leads nowhere.",
+                hint="change to a folder that exists, or give --store an absolute path",
+            ) from error
 
     def create(self, slug: str, verb: str) -> ExperimentFolder:
         """Begin a new experiment: the next number, a folder named after slug and UTC time.
@@ -81,8 +91,9 @@ class Store:
         return ExperimentFolder(folder)
 
     def find(self, handle: str) -> ExperimentFolder:
-        """Return the experiment that a number, `last`, a folder's name or a path means.
+        """Return the experiment that a number, `last`, a name, a folder's name or a path means.
 
+        Of several with the same name (--name) the newest is meant.
         Raises: StoreError that lists what exists, or says that the folder is no result.
         """
         known = self._known()
@@ -90,6 +101,8 @@ class Store:
             return ExperimentFolder(known[max(known)])
         if handle.isdecimal() and int(handle) in known:
             return ExperimentFolder(known[int(handle)])
+        if handle in (names := self._by_name(known)):
+            return ExperimentFolder(names[handle])
         for folder in (self.root / handle, Path(handle)):
             if handle and handle != "last" and folder.is_dir():
                 if read_identity(folder) is None:
@@ -104,9 +117,22 @@ class Store:
         """Return every experiment, oldest first."""
         return [_listed(ExperimentFolder(folder)) for _, folder in sorted(self._known().items())]
 
+    def _by_name(self, known: Mapping[int, Path]) -> dict[str, Path]:
+        """Return the newest folder of each name that somebody gave."""
+        identities = ((read_identity(folder), folder) for _, folder in sorted(known.items()))
+        return {str(found["name"]): folder for found, folder in identities if found is not None}
+
     def _known(self) -> dict[int, Path]:
-        """Return the folders by number; what is not an experiment is passed over."""
+        """Return the folders by number; what is not an experiment is passed over.
+
+        Raises: StoreError when the store's place is taken by something that is no folder.
+        """
         found: dict[int, Path] = {}
+        if self.root.exists() and not self.root.is_dir():
+            raise StoreError(
+                f"{self.root} is a file, not a folder of results.",
+                hint="name a folder with --store; a zipped one is unpacked first",
+            )
         if not self.root.is_dir():
             return found
         for folder in sorted(self.root.iterdir()):

@@ -20,7 +20,7 @@ from pgdyno.store.schema import COUNT_NAMES, Table
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-_SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "int64[]": "BIGINT[]"}
+SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "int64[]": "BIGINT[]"}
 # Names that no column of a table has.
 _PLACE, _FILE = "place_in_file", "file_in_list"
 _lock = threading.Lock()
@@ -52,14 +52,14 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
     """
     query = (
         f"COPY ({_select_json(rows, table, torn_allowed=False)} ORDER BY time_ns)"
-        f" TO {_literal(parquet)} (FORMAT parquet, COMPRESSION zstd)"
+        f" TO {literal(parquet)} (FORMAT parquet, COMPRESSION zstd)"
     )
     try:
         cursor().execute(query)
     except Exception as error:  # DuckDB's tree is its own; every kind means the same here.
         parquet.unlink(missing_ok=True)
         raise StoreError(
-            f"{parquet} could not be made: {_first_line(error)}.",
+            f"{parquet} could not be made: {first_line(error)}.",
             hint="free some space on that disk if it is full; the rows themselves are kept",
         ) from error
 
@@ -76,7 +76,7 @@ def read_arrays(source: Path, table: Table, where: str = "") -> Arrays:
     relation = (
         f"({_select_json(source, table, torn_allowed=True)})"
         if source.suffix == ".jsonl"
-        else f"read_parquet({_literal(source)})"
+        else f"read_parquet({literal(source)})"
     )
     condition = f"WHERE time_ns IS NOT NULL {'AND ' + where if where else ''}"
     placed = f"SELECT *, row_number() OVER () AS {_PLACE} FROM {relation} {condition}"
@@ -93,7 +93,7 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
     Opening files one after the other is what reading many runs takes: 500 tables come in half a
     second rather than in ten.
     """
-    listed = ", ".join(map(_literal, sources))
+    listed = ", ".join(map(literal, sources))
     # Runs of different versions of pgdyno may have different columns.
     placed = (
         f"SELECT *, file_index AS {_FILE}, file_row_number AS {_PLACE}"
@@ -143,7 +143,7 @@ def _rows(whole: Arrays, begin: int, end: int) -> Arrays:
 
 def _unreadable(source: Path, error: Exception) -> StoreError:
     return StoreError(
-        f"{source} cannot be read: {_first_line(error)}.",
+        f"{source} cannot be read: {first_line(error)}.",
         hint="`pgdyno list` shows the results that are whole",
     )
 
@@ -152,7 +152,7 @@ def _select_json(rows: Path, table: Table, *, torn_allowed: bool) -> str:
     """Return SQL that reads JSON lines as this table; types are given, nothing is guessed."""
     types, selected = [], []
     for column in table.columns:
-        name, sql_type = column.name, _SQL_TYPES[column.dtype]
+        name, sql_type = column.name, SQL_TYPES[column.dtype]
         source, expression = _json_source(table, column)
         if source == name:
             types.append(f"\"{name}\": '{sql_type}'")
@@ -165,7 +165,7 @@ def _select_json(rows: Path, table: Table, *, torn_allowed: bool) -> str:
         types.append("\"buckets\": 'BIGINT[][]'")
     ignore = ", ignore_errors=true" if torn_allowed else ""
     return (
-        f"SELECT {', '.join(selected)} FROM read_json({_literal(rows)}, "
+        f"SELECT {', '.join(selected)} FROM read_json({literal(rows)}, "
         f"format='newline_delimited', maximum_object_size=67108864{ignore}, "
         f"columns={{{', '.join(types)}}})"
     )
@@ -226,9 +226,11 @@ def _empty(table: Table) -> Arrays:
     return arrays
 
 
-def _literal(path: Path) -> str:
+def literal(path: Path) -> str:
+    """Return a path as a literal of SQL."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return what DuckDB complains of, without the full stop."""
     return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else repr(error)

@@ -1,0 +1,326 @@
+"""pgdyno from Python: carry an experiment out, open a stored one, ask it with typed answers.
+
+Nothing is printed. Errors are those of `pgdyno.errors`: a message, and a hint in `.hint`.
+"""
+
+from __future__ import annotations
+
+import threading
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.analysis.compare import Comparison, Verdict
+from pgdyno.analysis.compare_findings import ContrastFindings, Pair, PlanChange, VariantFindings
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import ExperimentFindings, RunFindings
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.analysis.where_difference import Difference
+from pgdyno.cli.documents import document_of
+from pgdyno.cli.measure import keep, page_of
+from pgdyno.errors import PgdynoError, SpecError
+from pgdyno.loop.answer import answer_of
+from pgdyno.loop.drive import carry_out
+from pgdyno.loop.table import COLUMNS, rows_of
+from pgdyno.measure.progress import Progress
+from pgdyno.process import cleanup, signals
+from pgdyno.server.conninfo import resolve
+from pgdyno.spec.experiment import Experiment, Permissions
+from pgdyno.spec.file import read_spec
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+if TYPE_CHECKING:
+    import pandas
+
+_OPPOSITE: dict[Verdict, Verdict] = {
+    "faster": "slower",
+    "slower": "faster",
+    "lower": "higher",
+    "higher": "lower",
+}
+
+
+def run(
+    spec: str | Path,
+    *,
+    store: str | Path | None = None,
+    permissions: Permissions | None = None,
+    said: Callable[[str], None] | None = None,
+) -> Result:
+    """Carry out the experiment of a spec file, keep it in the store, and return its result.
+
+    Args: store, the results folder, as --store; permissions, what is allowed on a server of your
+    own (default: nothing); said, called with a line for each step that was reached.
+    Raises: SpecError with every mistake of the file; the error that the experiment broke off with,
+    after what was measured was kept (`.hint` says where).
+    """
+    found = read_spec(Path(spec)).experiment
+    server = resolve(conninfo=found.server.dsn) if found.server.scratch is None else None
+    with _signals():
+        outcome = carry_out(
+            found,
+            verb=found.design.kind,
+            resolved=server,
+            permissions=permissions or Permissions(),
+            store=Store.default(store),
+            progress=_Said(said),
+        )
+    if outcome.folder is not None and outcome.findings is not None:
+        keep(outcome.folder, outcome.findings)
+    if outcome.error is not None:
+        raise outcome.error
+    assert outcome.folder is not None, "without an error there is a result"
+    return Result(outcome.folder)
+
+
+def open(handle: str | int | Path = "last", *, store: str | Path | None = None) -> Result:
+    """Return a stored result. Args: handle, its number, its name, its folder, or "last".
+
+    Raises: StoreError that lists what exists; SpecError for a watch, which has no experiment.
+    """
+    folder = Store.default(store).find(str(handle))
+    if folder.verb == "watch":
+        raise SpecError(
+            f"#{folder.number} is a watch, not an experiment.", hint=f"pgdyno show {folder.number}"
+        )
+    return Result(folder)
+
+
+def results(*, store: str | Path | None = None) -> list[Result]:
+    """Return every experiment of a store, the oldest first."""
+    listed = Store.default(store).list()
+    return [Result(ExperimentFolder(one.folder)) for one in listed if one.verb != "watch"]
+
+
+class Result:
+    """One experiment in the store; everything is read when it is first asked for."""
+
+    def __init__(self, folder: ExperimentFolder) -> None:
+        self._folder = folder
+
+    @property
+    def number(self) -> int:
+        """Its number in the store."""
+        return self._folder.number
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._folder.name
+
+    @property
+    def folder(self) -> Path:
+        """Where everything measured lies."""
+        return self._folder.folder
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """What was asked."""
+        return Experiment.model_validate(tomllib.loads(self._folder.spec()))
+
+    @cached_property
+    def findings(self) -> ExperimentFindings:
+        """The whole answer, typed: what every report is made from."""
+        return answer_of(self._folder)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        return self.findings.sentence
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Reasons not to believe it, or to believe it with care."""
+        run = self.findings.run
+        return (*self.findings.doubts, *(run.doubts if run is not None else ()))
+
+    @property
+    def run(self) -> RunFindings:
+        """The run in detail, of bench and sweep. Raises: SpecError if there is none."""
+        if self.findings.run is None:
+            raise SpecError(
+                f"#{self.number} is a {self.findings.kind} without a run in detail.",
+                hint="compare() and variant() have what was measured",
+            )
+        return self.findings.run
+
+    def variant(self, name: str) -> VariantFindings:
+        """Return what was measured of one variant. Raises: SpecError that lists the names."""
+        variants = self.findings.compare.variants if self.findings.compare is not None else ()
+        for one in variants:
+            if one.name == name:
+                return one
+        names = ", ".join(one.name for one in variants) or "none"
+        raise SpecError(f"#{self.number} has no variant {name!r}.", hint=f"there are: {names}")
+
+    def compare(self, variant: str, reference: str) -> Contrast:
+        """Return `variant` against `reference`, as far as the design compared the two.
+
+        Asked the other way round than measured, ratios and verdicts are turned round.
+        Raises: SpecError that lists what was compared.
+        """
+        found = self.findings.compare
+        contrasts = (*found.contrasts, *found.steps) if found is not None else ()
+        for one in contrasts:
+            if (one.variant, one.reference) == (variant, reference):
+                return Contrast(one)
+            if (one.reference, one.variant) == (variant, reference):
+                return Contrast(one, is_turned=True)
+        listed = "; ".join(f"{one.variant} against {one.reference}" for one in contrasts)
+        raise SpecError(
+            f"#{self.number} did not compare {variant!r} against {reference!r}.",
+            hint=f"it has: {listed or 'no contrasts'}",
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row a run: variant, load, every metric; as `pgdyno export` does."""
+        return rows_of(self._folder, self.experiment)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return `rows()` as a DataFrame; units and meanings are in its `attrs["units"]`.
+
+        Raises: SpecError when pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise SpecError(
+                "to_dataframe() needs pandas, which is not installed.",
+                hint="pip install pandas; or take rows(), or pgdyno export --format parquet",
+            ) from error
+        frame = pandas.DataFrame(self.rows(), columns=[column.name for column in COLUMNS])
+        frame.attrs["units"] = {column.name: column.unit for column in COLUMNS}
+        return frame
+
+    def document(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        return document_of(self.findings)
+
+    def page(self) -> str:
+        """Return the report: one offline HTML page."""
+        return page_of(self.findings)
+
+    def __repr__(self) -> str:
+        return f"<pgdyno.Result #{self.number} {self.name!r}>"
+
+    def _repr_html_(self) -> str:
+        doubts = "; ".join(doubt.message for doubt in self.doubts)
+        said = f"<p><b>{escape(self.sentence)}</b></p><p>{escape(self.findings.facts.target)}</p>"
+        return said + (f"<p>Doubts: {escape(doubts)}</p>" if doubts else "")
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two variants compared; each metric is a `Comparison`: its ratio, interval and verdict.
+
+    `is_turned`: asked the other way round than it was measured.
+    """
+
+    findings: ContrastFindings
+    is_turned: bool = False
+
+    @property
+    def tps(self) -> Comparison:
+        """Throughput."""
+        return self.metric("tps")
+
+    @property
+    def p50(self) -> Comparison:
+        """Median latency."""
+        return self.metric("p50")
+
+    @property
+    def p99(self) -> Comparison:
+        """The 99th percentile of latency."""
+        return self.metric("p99")
+
+    @property
+    def cpu_per_tx(self) -> Comparison:
+        """CPU of the server's backends a transaction."""
+        return self.metric("cpu_per_tx")
+
+    @property
+    def wal_per_tx(self) -> Comparison:
+        """WAL a transaction."""
+        return self.metric("wal_per_tx")
+
+    @property
+    def deciding(self) -> Comparison:
+        """The metric that decides."""
+        return self._turned(self.findings.deciding)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the deciding metric says."""
+        return self.deciding.verdict
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words, as it was measured."""
+        return self.findings.sentence
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Every round's two runs, as measured: `reference_value` and `variant_value`."""
+        return self.findings.pairs
+
+    @property
+    def difference(self) -> Difference | None:
+        """Where the difference of a transaction's time lies, as measured."""
+        return self.findings.difference
+
+    @property
+    def plan_changes(self) -> tuple[PlanChange, ...]:
+        """Statements whose plan differs."""
+        return self.findings.plan_changes
+
+    def metric(self, name: str) -> Comparison:
+        """Return one metric's comparison. Raises: SpecError that lists what was measured."""
+        found = self.findings.comparisons.get(name)
+        if found is None:
+            raise SpecError(
+                f"{name} was not measured of both {self.findings.variant} and "
+                f"{self.findings.reference}.",
+                hint=f"there are: {', '.join(self.findings.comparisons)}",
+            )
+        return self._turned(found)
+
+    def _turned(self, found: Comparison) -> Comparison:
+        if not self.is_turned:
+            return found
+        ratio = found.ratio
+        ends = (ratio.high, ratio.low)
+        low, high = (1 / end if end else None for end in ends)
+        turned = Estimate(1 / ratio.value, low, high, ratio.n, ratio.unit, ratio.scope)
+        verdict = _OPPOSITE.get(found.verdict, found.verdict)
+        return replace(found, ratio=turned, verdict=verdict)
+
+
+class _Said(Progress):
+    def __init__(self, say: Callable[[str], None] | None) -> None:
+        self._say = say
+
+    def said(self, text: str) -> None:
+        """Hand a step on."""
+        if self._say is not None:
+            self._say(text)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Take Ctrl-C over while something is measured; whatever was made is removed at the end."""
+    is_main = threading.current_thread() is threading.main_thread()
+    with signals.handled() if is_main else nullcontext():
+        try:
+            yield
+        finally:
+            with signals.shielded():
+                problems = cleanup.run_all()
+    if problems:
+        raise PgdynoError(f"Not cleaned up: {'; '.join(problems)}.", hint="remove it by hand")

@@ -1,0 +1,82 @@
+"""Tables for other programs: CSV, JSON or Parquet files, with units beside the names."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pgdyno.errors import StoreError
+from pgdyno.observe.column import Column
+from pgdyno.store import parquet
+from pgdyno.store.schema import Table
+from pgdyno.store.stored_run import StoredRun
+
+Form = Literal["csv", "json", "parquet"]
+FORMS: tuple[Form, ...] = ("csv", "json", "parquet")
+RUN = Column("run", "int64", "number", "run of the experiment", "key")
+_OPTIONS: Mapping[Form, str] = {
+    "csv": "FORMAT csv, HEADER true",
+    "json": "FORMAT json, ARRAY true",
+    "parquet": "FORMAT parquet, COMPRESSION zstd",
+}
+
+
+def export_rows(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], target: Path, form: Form
+) -> None:
+    """Write rows of these columns; absent values are empty (CSV) or null.
+
+    Raises: StoreError when the disk refuses.
+    """
+    with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:
+        lines = Path(place) / "rows.jsonl"
+        lines.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
+        types = ", ".join(f"\"{c.name}\": '{parquet.SQL_TYPES[c.dtype]}'" for c in columns)
+        source = (
+            f"read_json({parquet.literal(lines)}, format='newline_delimited', columns={{{types}}})"
+        )
+        _copy(f"SELECT * FROM {source}", columns, target, form)
+
+
+def export_table(runs: Sequence[StoredRun], table: Table, target: Path, form: Form) -> None:
+    """Write one table of all complete runs that have it, with the run's number first.
+
+    Raises: StoreError when no run has it, or the disk refuses.
+    """
+    sources = {run.folder / f"{table.path}.parquet": run.number for run in runs}
+    present = {path: number for path, number in sources.items() if path.exists()}
+    if not present:
+        raise StoreError(
+            f"No run of this result has a table {table.name!r}.",
+            hint="the tables of a run are its Parquet files, in runs/ and runs/*/telemetry",
+        )
+    listed = ", ".join(map(parquet.literal, present))
+    numbers = ", ".join(map(str, present.values()))
+    read = f"read_parquet([{listed}], union_by_name = true)"
+    lists = {c.name for c in table.columns if c.dtype == "int64[]"} if form == "csv" else set()
+    # A cell of CSV holds no list: the values in order, with blanks between.
+    flat = ", ".join(f'array_to_string("{n}", \' \') AS "{n}"' for n in sorted(lists))
+    columns = f"* REPLACE ({flat})" if flat else "*"
+    query = (
+        f"SELECT [{numbers}][file_index::BIGINT + 1] AS run, {columns}"
+        f" FROM {read} ORDER BY run, time_ns, file_row_number"
+    )
+    _copy(query, (RUN, *table.columns), target, form)
+
+
+def _copy(query: str, columns: Sequence[Column], target: Path, form: Form) -> None:
+    options = _OPTIONS[form]
+    if form == "parquet":
+        described = json.dumps({c.name: {"unit": c.unit, "meaning": c.meaning} for c in columns})
+        quoted = described.replace("'", "''")
+        options += f", KV_METADATA {{pgdyno_columns: '{quoted}'}}"
+    try:
+        parquet.cursor().execute(f"COPY ({query}) TO {parquet.literal(target)} ({options})")
+    except Exception as error:  # DuckDB's tree is its own; every kind means the same here.
+        raise StoreError(
+            f"{target} could not be written: {parquet.first_line(error)}.",
+            hint="name another file with -o; is there room on that disk?",
+        ) from error
