@@ -59,6 +59,7 @@ def experiment_of(
                 admin=options.get("admin"),
                 apply_command=options.get("apply_command"),
                 restart_command=options.get("restart_command"),
+                recover_command=options.get("recover_command"),
                 **_watched(options, is_scratch=resolved is None),
                 settings=_settings(options.get("settings", ())),
             ),

@@ -112,6 +112,7 @@ def changing(command: Command) -> Command:
         click.option("--admin", metavar="CONNINFO", help="The role that may change settings."),
         click.option("--apply-command", metavar="CMD", help="Gets settings as JSON on stdin."),
         click.option("--restart-command", metavar="CMD", help="Restarts the server."),
+        click.option("--recover-command", metavar="CMD", help="Brings it back if it cannot start."),
         click.option(
             "--allow-risk",
             multiple=True,

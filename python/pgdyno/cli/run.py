@@ -73,7 +73,7 @@ def _scripts_in(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _changed(experiment: Experiment, given: dict[str, Any]) -> Experiment:
     """Return the experiment with what the command line says instead of the file."""
-    named = ("admin", "apply_command", "restart_command")
+    named = ("admin", "apply_command", "restart_command", "recover_command")
     commands = {name: given[name] for name in named if given[name] is not None}
     if commands:
         server = experiment.server.model_copy(update=commands)

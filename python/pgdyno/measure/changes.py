@@ -42,16 +42,20 @@ class SystemChanges:
             place = self._system.admin.place
             self._token = cleanup.register(f"settings of {place}", lambda: self.undo(journal))
         chosen = {**self._previous, **{name.lower(): value for name, value in wanted.items()}}
-        self._system.apply(chosen, needs_restart=self._restarts)
-        self._system.require(target, wanted)
+        try:
+            self._system.apply(chosen, needs_restart=self._restarts)
+            self._system.require(target, wanted)
+        except ServerError as error:
+            if self._system.recover(self._previous, target):
+                error.message += " It was brought back by the recover command."
+            raise
 
     def undo(self, journal: Journal) -> None:
         """Put everything back as it was; a signal meanwhile does not cut this short."""
         if self._previous is None:
             return
         with signals.shielded():
-            self._system.apply(self._previous, needs_restart=self._restarts)
-            self._system.require_entries(self._previous)
+            _put_back(self._system, self._previous, restarts=self._restarts)
             journal({"change": "undone", "names": sorted(self._previous)})
             self._previous = None
             cleanup.forget(self._token)
@@ -83,14 +87,22 @@ def undo_outstanding(
             verb="undo",
             apply_command=entry.get("apply_command"),
             restart_command=entry.get("restart_command"),
+            recover_command=entry.get("recover_command"),
         )
         previous = dict(entry["previous"])
         with signals.shielded():
-            system.apply(previous, needs_restart=bool(entry["restarts"]))
-            system.require_entries(previous)
+            _put_back(system, previous, restarts=bool(entry["restarts"]))
             folder.add_audit({"change": "undone", "names": sorted(previous)})
         names += sorted(previous)
     return names
+
+
+def _put_back(
+    system: SystemSettings, previous: Mapping[str, str | None], *, restarts: bool
+) -> None:
+    system.recover(previous, system.admin)
+    system.apply(previous, needs_restart=restarts)
+    system.require_entries(previous)
 
 
 def _entry(
@@ -101,6 +113,7 @@ def _entry(
         "admin": system.admin.as_document(),
         "apply_command": system.apply_command,
         "restart_command": system.restart_command,
+        "recover_command": system.recover_command,
         "restarts": restarts,
         "previous": dict(previous),
     }

@@ -1,31 +1,41 @@
-"""A server of the user's own, changed at the narrowest level that works, and put back."""
+"""Servers of the user's own, changed at the narrowest level that works, and put back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.beds import Beds
 from pgdyno.measure.changes import SystemChanges
-from pgdyno.measure.under_test import (
-    Conditions,
-    UnderTest,
-)
+from pgdyno.measure.under_test import Conditions, UnderTest, reached
 from pgdyno.server import facts as server_facts
 from pgdyno.server import settings as server_settings
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import Experiment, Variant
+from pgdyno.spec.experiment import Experiment, Server, Variant
+
+# What a variant may change there besides settings: it is of the load, or where the load goes.
+_OF_THE_LOAD = frozenset({"script", "clients", "idle", "active", "protocol", "dsn"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One server as one connection string reaches it, and what changes it as a whole."""
+
+    under_test: UnderTest
+    system_names: frozenset[str]
+    changes: SystemChanges | None
 
 
 class ForeignBeds(Beds):
-    """A server of the user's own, changed at the narrowest level that works.
+    """Servers of the user's own, changed at the narrowest level that works.
 
     What a session may change is given to the load's sessions alone. The rest is changed for the
-    whole server by the `admin` role or the user's commands, journaled first and undone.
+    whole server by the `admin` role or the user's commands, journaled first and undone. Variants
+    with a `dsn` of their own are on other servers, or reach the same one another way.
     """
 
     def __init__(
@@ -34,83 +44,88 @@ class ForeignBeds(Beds):
         super().__init__()
         self._experiment = experiment
         self._variants = experiment.all_variants()
-        self._under_test = under_test
-        wanted = {name.lower() for v in self._variants for name in self._settings_of(v)}
-        is_superuser = bool(under_test.facts.rights.get("superuser"))
-        own = {"user", "superuser"} if is_superuser else {"user"}
-        with under_test.control() as connection:
-            contexts = server_settings.contexts(connection, wanted)
-        self._refuse_what_cannot_be(wanted, contexts, conditions)
-        self._system_names = frozenset(n for n in wanted if contexts[n] not in own)
-        restarts = any(contexts[name] == "postmaster" for name in self._system_names)
-        self._changes = self._changes_of(restarts=restarts) if self._system_names else None
+        self._wanted = {n.lower() for v in self._variants for n in self._settings_of(v)}
+        self._changed: dict[str, SystemChanges] = {}
+        self._places: dict[tuple[str | None, str | None], _Place] = {}
+        self._refuse_what_cannot_be(conditions)
+        for variant in self._variants:
+            key = _key(variant)
+            if key not in self._places:
+                own = under_test
+                if variant.dsn is not None:
+                    own = reached(experiment, conditions, resolve(conninfo=variant.dsn).target)
+                self._places[key] = self._place(own, variant)
 
     def ready(self, variant: int | None) -> UnderTest:
         """Return the server as the variant's sessions see it; read back in a new session."""
         assert variant is not None, "every run of such an experiment is of a variant"
+        place = self._places[_key(self._variants[variant])]
         settings = self._settings_of(self._variants[variant])
-        system = {n: v for n, v in settings.items() if n.lower() in self._system_names}
-        target = self._target_of({n: v for n, v in settings.items() if n not in system})
-        if self._changes is not None:
-            self._changes.apply(system, target, self.journal)
-        with connect(target, verb=self._under_test.verb) as connection:
+        system = {n: v for n, v in settings.items() if n.lower() in place.system_names}
+        own = {n: v for n, v in settings.items() if n not in system}
+        target = _with_settings(place.under_test.target, own)
+        if place.changes is not None:
+            place.changes.apply(system, target, self.journal)
+        with connect(target, verb=place.under_test.verb) as connection:
             server_settings.require(connection, settings)
             facts = server_facts.collect(connection, target)
-        return replace(self._under_test, target=target, facts=facts)
+        return replace(place.under_test, target=target, facts=facts)
 
     def close(self) -> None:
-        """Put the server's settings back as they were."""
-        if self._changes is not None:
-            self._changes.undo(self.journal)
+        """Put the servers' settings back as they were."""
+        for changes in self._changed.values():
+            changes.undo(self.journal)
 
     def _settings_of(self, variant: Variant) -> dict[str, str]:
         return {**self._experiment.server.settings, **variant.settings}
 
-    def _target_of(self, settings: Mapping[str, str]) -> Target:
-        target = self._under_test.target
-        given = "".join(f" -c {name}={_escaped(value)}" for name, value in settings.items())
-        return replace(target, options=(target.options + given).strip())
+    def _place(self, under_test: UnderTest, variant: Variant) -> _Place:
+        is_superuser = bool(under_test.facts.rights.get("superuser"))
+        own = {"user", "superuser"} if is_superuser else {"user"}
+        with under_test.control() as connection:
+            contexts = server_settings.contexts(connection, self._wanted)
+        for name in sorted(self._wanted):
+            if contexts.get(name, "internal") == "internal":
+                raise SpecError(
+                    f"{name} cannot be set on PostgreSQL {under_test.facts.version}.",
+                    hint="SHOW ALL lists the settings there are",
+                )
+        names = frozenset(n for n in self._wanted if contexts[n] not in own)
+        if not names:
+            return _Place(under_test, names, None)
+        restarts = any(contexts[name] == "postmaster" for name in names)
+        admin = variant.admin or self._experiment.server.admin
+        changes = self._changes_of(under_test, names, admin, restarts=restarts)
+        return _Place(under_test, names, changes)
 
-    def _changes_of(self, *, restarts: bool) -> SystemChanges:
+    def _changes_of(
+        self, under_test: UnderTest, names: frozenset[str], admin: str | None, *, restarts: bool
+    ) -> SystemChanges:
+        """Return what changes the server as a whole: one for all the ways that lead to it."""
         server = self._experiment.server
-        names = ", ".join(sorted(self._system_names))
-        if restarts and server.restart_command is None and server.apply_command is None:
-            raise RefusedError(
-                f"{names}: at least one of these needs a restart of {self._under_test.facts.host}.",
-                hint="give --restart-command, or --apply-command if that restarts it",
+        _require_means(server, under_test, names, admin, restarts=restarts)
+        with under_test.control() as connection:
+            started = str(connection.execute(_STARTED).fetchone())
+        if started in self._changed:
+            return self._changed[started]
+        commands = server.apply_command, server.restart_command, server.recover_command
+        if self._changed and any(commands):
+            raise SpecError(
+                "apply_command, restart_command and recover_command are not told which server they"
+                " are for, and the variants change several.",
+                hint="give each variant an admin instead, and settings that need no restart",
             )
-        if server.admin is None and server.apply_command is None:
-            raise RefusedError(
-                f"{names} would be changed for all of {self._under_test.facts.host}.",
-                hint="name the role that may do that with --admin CONNINFO, or --apply-command",
-            )
-        admin = self._under_test.target
-        if server.admin is not None:
-            admin = resolve(conninfo=server.admin).target
-            self._require_same_server(admin)
-        system = SystemSettings(
-            admin, self._under_test.verb, server.apply_command, server.restart_command
-        )
-        return SystemChanges(system, self._system_names, restarts)
+        target = under_test.target
+        if admin is not None:
+            target = resolve(conninfo=admin).target
+            _require_same_server(under_test, target, started)
+        system = SystemSettings(target, under_test.verb, *commands)
+        self._changed[started] = SystemChanges(system, names, restarts)
+        return self._changed[started]
 
-    def _require_same_server(self, admin: Target) -> None:
-        """Raise RefusedError unless `admin` leads to the server under test, not to another."""
-        with self._under_test.control() as connection:
-            ours = connection.execute(_STARTED).fetchone()
-        with connect(admin, verb=self._under_test.verb) as connection:
-            theirs = connection.execute(_STARTED).fetchone()
-        if ours != theirs:
-            raise RefusedError(
-                f"--admin leads to {admin.place}, which is another server than"
-                f" {self._under_test.target.place}: they were not started at the same time.",
-                hint="name the server under test in --admin",
-            )
-
-    def _refuse_what_cannot_be(
-        self, wanted: set[str], contexts: Mapping[str, str], conditions: Conditions
-    ) -> None:
+    def _refuse_what_cannot_be(self, conditions: Conditions) -> None:
         for variant in self._variants:
-            others = {*variant.changes()} - {*variant.settings, "script", "clients", "protocol"}
+            others = {*variant.changes()} - {*variant.settings} - _OF_THE_LOAD
             if others:
                 raise SpecError(
                     f"Variant {variant.name!r} changes {', '.join(sorted(others))}, which is not"
@@ -124,12 +139,49 @@ class ForeignBeds(Beds):
                     " at a crash.",
                     hint="remove it, or add --allow-risk durability",
                 )
-        for name in sorted(wanted):
-            if contexts.get(name, "internal") == "internal":
-                raise SpecError(
-                    f"{name} cannot be set on PostgreSQL {self._under_test.facts.version}.",
-                    hint="SHOW ALL lists the settings there are",
-                )
+
+
+def _key(variant: Variant) -> tuple[str | None, str | None]:
+    return variant.dsn, variant.admin
+
+
+def _with_settings(target: Target, settings: Mapping[str, str]) -> Target:
+    given = "".join(f" -c {name}={_escaped(value)}" for name, value in settings.items())
+    return replace(target, options=(target.options + given).strip())
+
+
+def _require_means(
+    server: Server,
+    under_test: UnderTest,
+    names: frozenset[str],
+    admin: str | None,
+    *,
+    restarts: bool,
+) -> None:
+    """Raise RefusedError unless it was said who may change the server as a whole, and how."""
+    listed, host = ", ".join(sorted(names)), under_test.facts.host
+    if restarts and server.restart_command is None and server.apply_command is None:
+        raise RefusedError(
+            f"{listed}: at least one of these needs a restart of {host}.",
+            hint="give --restart-command, or --apply-command if that restarts it",
+        )
+    if admin is None and server.apply_command is None:
+        raise RefusedError(
+            f"{listed} would be changed for all of {host}.",
+            hint="name the role that may do that with --admin CONNINFO, or --apply-command",
+        )
+
+
+def _require_same_server(under_test: UnderTest, admin: Target, started: str) -> None:
+    """Raise RefusedError unless `admin` leads to the server under test, not to another."""
+    with connect(admin, verb=under_test.verb) as connection:
+        theirs = str(connection.execute(_STARTED).fetchone())
+    if started != theirs:
+        raise RefusedError(
+            f"--admin leads to {admin.place}, which is another server than"
+            f" {under_test.target.place}: they were not started at the same time.",
+            hint="name the server under test in --admin",
+        )
 
 
 # To the microsecond: no two servers share it, and every role may ask.

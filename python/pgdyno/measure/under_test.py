@@ -97,7 +97,7 @@ def opened(
             yield ready
     else:
         assert conditions.target is not None
-        yield _foreign(experiment, conditions, conditions.target)
+        yield reached(experiment, conditions, conditions.target)
 
 
 def load_dataset(
@@ -232,7 +232,11 @@ def _fits(present: datasets.Dataset, wanted: Dataset) -> bool:
     }
 
 
-def _foreign(experiment: Experiment, conditions: Conditions, target: Target) -> UnderTest:
+def reached(experiment: Experiment, conditions: Conditions, target: Target) -> UnderTest:
+    """Return a server of the user's own, safe to load.
+
+    Raises: ServerError, SpecError, RefusedError.
+    """
     refuse_what_the_engine_lacks(target)
     server = experiment.server
     with connect(target, verb=conditions.verb) as connection:

@@ -43,6 +43,7 @@ class SystemSettings:
     verb: str
     apply_command: str | None = None
     restart_command: str | None = None
+    recover_command: str | None = None
 
     def entries(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return the present entries of postgresql.auto.conf.
@@ -79,6 +80,25 @@ class SystemSettings:
                 connection.execute("SELECT pg_reload_conf()")
         if needs_restart and self.restart_command is not None:
             self._run(self.restart_command, b"")
+
+    def recover(self, entries: Entries, target: Target) -> bool:
+        """Bring back a server that cannot be reached, with these entries; wait until it answers.
+
+        Returns: False if it answers as it is, or there is no command for this.
+        Raises: ServerError when the command fails, or the server does not answer after it.
+        """
+        if self.recover_command is None or self._answers(target):
+            return False
+        self._run(self.recover_command, json.dumps(dict(entries)).encode())
+        self._wait_until(target, lambda _session: None)
+        return True
+
+    def _answers(self, target: Target) -> bool:
+        try:
+            connect(target, verb=self.verb).close()
+        except ServerError:
+            return False
+        return True
 
     def require(self, target: Target, wanted: Mapping[str, str]) -> None:
         """Wait until a new session of `target` sees the settings as wanted.

@@ -43,6 +43,14 @@ def _name(value: str) -> str:
     return value
 
 
+def _without_password(value: str) -> str:
+    if re.search(r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]+@", value):
+        raise ValueError("a password does not belong in a spec: use ~/.pgpass, PGPASSWORD, service")
+    return value
+
+
+# A conninfo or URI; results keep it, so it holds no password.
+Conninfo = Annotated[str, AfterValidator(_without_password)]
 # What lists, titles and terminals can show as it is.
 Name = Annotated[str, AfterValidator(_name)]
 # Given as text or seconds under its alias, held as nanoseconds, written back as text.

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec.base import SECOND_NS, DurationNs, Name, Spec
+from pgdyno.spec.base import SECOND_NS, Conninfo, DurationNs, Name, Spec
 from pgdyno.spec.designs import (
     BenchDesign,
     CompareDesign,
@@ -65,17 +65,19 @@ class Server(Spec):
 
     On a server of the user's own, `admin` is the only role that changes settings. A command is run
     instead of ALTER SYSTEM (`apply_command`, settings as JSON on its standard input) and where a
-    restart is needed (`restart_command`). What only watches: `observe` leads to it past a pooler,
-    whose console is `pooler`; `ssh` or `host_shell` leads to a shell on its host; `host_files` were
-    made there by hand.
+    restart is needed (`restart_command`); `recover_command` brings back a server that does not
+    start any more, with the settings it had on its standard input. What only watches: `observe`
+    leads to it past a pooler, whose console is `pooler`; `ssh` or `host_shell` leads to a shell on
+    its host; `host_files` were made there by hand.
     """
 
     scratch: Scratch | None = None
-    dsn: str | None = None
-    observe: str | None = None
-    admin: str | None = None
+    dsn: Conninfo | None = None
+    observe: Conninfo | None = None
+    admin: Conninfo | None = None
     apply_command: str | None = None
     restart_command: str | None = None
+    recover_command: str | None = None
     pooler: str | None = None
     ssh: str | None = None
     host_shell: str | None = None
@@ -164,10 +166,8 @@ class Experiment(Spec):
             )
         if not isinstance(design, FactorialDesign):
             return self.variants
-        return tuple(
-            merged(", ".join(level.name for level in levels), levels)
-            for levels in _combinations(design)
-        )
+        names = [factor.name for factor in design.factors]
+        return tuple(_cell(names, levels) for levels in _combinations(design))
 
     def levels_of(self, variant: int) -> dict[str, str]:
         """Return factor -> level of a variant of a factorial."""
@@ -225,6 +225,19 @@ class Experiment(Spec):
 _SCRATCH_ONLY = (
     *("version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment", "path", "pooler"),
 )
+
+
+def _cell(factors: list[str], levels: tuple[Variant, ...]) -> Variant:
+    """Return the variant of one combination; `{FACTOR}` in a connection string is its level."""
+    found = merged(", ".join(level.name for level in levels), levels)
+    names = {factor: level.name for factor, level in zip(factors, levels, strict=True)}
+
+    def filled(text: str | None) -> str | None:
+        for factor, name in names.items():
+            text = text.replace("{" + factor + "}", name) if text else text
+        return text
+
+    return found.model_copy(update={"dsn": filled(found.dsn), "admin": filled(found.admin)})
 
 
 def _combinations(design: FactorialDesign) -> list[tuple[Variant, ...]]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pgdyno.spec.base import Spec
+from pgdyno.spec.base import Conninfo, Spec
 from pgdyno.spec.pooler import Pooler
 from pgdyno.spec.workload import Protocol, Script
 
@@ -47,7 +47,8 @@ class DatasetChange(Spec):
 class Variant(Spec):
     """One of the things compared: only what it changes is given.
 
-    `sql` is run once on the loaded data, before the first run (indexes, schema). `path` is how the
+    `sql` is run once on the loaded data, before the first run (indexes, schema). `dsn` is another
+    server or another way to it, `admin` the role that changes settings there. `path` is how the
     load connects to a scratch server, `pooler` what it connects through. `checksums` and
     `wal_segment` are initdb's.
     """
@@ -62,7 +63,8 @@ class Variant(Spec):
     wal_dir: Path | None = None
     checksums: bool | None = None
     wal_segment: WalSegment | None = None
-    dsn: str | None = None
+    dsn: Conninfo | None = None
+    admin: Conninfo | None = None
     path: Literal["unix", "tcp"] | None = None
     pooler: Pooler | None = None
     scripts: tuple[Script, ...] = ()
@@ -83,7 +85,7 @@ class Variant(Spec):
         if self.scripts:
             found["script"] = " + ".join(script.name for script in self.scripts)
         for name in _PLAIN:
-            if (value := getattr(self, name)) is not None:
+            if name != "admin" and (value := getattr(self, name)) is not None:
                 found[_ALIASES.get(name, name)] = str(value)
         return found
 
@@ -97,6 +99,7 @@ _PLAIN = (
     "checksums",
     "wal_segment",
     "dsn",
+    "admin",
     "path",
     "pooler",
     "clients",

@@ -22,7 +22,7 @@ _PLACES = {
     "wal-dir": "wal_dir",
     "wal-segment": "wal_segment",
 }
-_PLAIN = ("version", "dsn", "path", "clients", "idle", "active", "protocol", "checksums")
+_PLAIN = ("version", "dsn", "admin", "path", "clients", "idle", "active", "protocol", "checksums")
 _DATASET = ("scale", "fillfactor", "unlogged", "foreign_keys", "partitions", "partition_method")
 KEYS = (*_PLACES, *_PLAIN, *_DATASET, "pooler", "sql", "script")
 # Cut at semicolons, but not inside quotes.

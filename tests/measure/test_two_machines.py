@@ -1,0 +1,110 @@
+"""Two servers of the user's own as two machines of one matrix, each reached by two paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import run_sql, scalar
+from tests.measure.test_beds import Open, open_beds, show
+
+from pgdyno.errors import RefusedError
+from pgdyno.measure.changes import outstanding
+from pgdyno.server.conninfo import resolve
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.spec.experiment import Dataset, Experiment, FactorialDesign, Script, Server, Workload
+from pgdyno.spec.variant_text import variant_from
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+__all__ = ["open_beds"]
+
+
+@pytest.fixture
+def services(
+    pg15: ScratchCluster, pg18: ScratchCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Name both ways to both servers in a service file: db1-socket, db1-tcp, db2-..."""
+    sections = []
+    for name, cluster in (("db1", pg15), ("db2", pg18)):
+        for path, target in (("socket", cluster.target), ("tcp", cluster.tcp_target)):
+            password = target.password.get_secret_value() if target.password else ""
+            sections.append(
+                f"[{name}-{path}]\nhost={target.host}\nport={target.ports}\nuser={target.user}\n"
+                f"dbname=postgres\n" + (f"password={password}\n" if password else "")
+            )
+    (tmp_path / "services").write_text("\n".join(sections))
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    yield
+    for cluster in (pg15, pg18):
+        assert run_sql(cluster.target, "SELECT 1 FROM pg_file_settings WHERE name = 'x'") == []
+
+
+def matrix(admin: str | None) -> Experiment:
+    factors = [
+        {"name": "machine", "levels": [{"name": "db1"}, {"name": "db2"}]},
+        {
+            "name": "settings",
+            "levels": [
+                {"name": "before"},
+                {"name": "after", "settings": {"work_mem": "9MB", "autovacuum_naptime": "41s"}},
+            ],
+        },
+        {
+            "name": "path",
+            "levels": [
+                {"name": "socket", "dsn": "service={machine}-socket", "admin": admin},
+                {"name": "tcp", "dsn": "service={machine}-tcp", "admin": admin},
+            ],
+        },
+    ]
+    return Experiment(
+        name="two machines",
+        server=Server(dsn="service=db1-socket"),
+        dataset=Dataset(kind="existing"),
+        workload=Workload(scripts=(Script(file=Path("/one.sql"), text="SELECT 1"),)),
+        design=FactorialDesign(kind="matrix", factors=factors),
+    )
+
+
+def test_every_cell_is_on_its_machine_by_its_path_with_its_settings(
+    services: None, open_beds: Open, tmp_path: Path, pg15: ScratchCluster, pg18: ScratchCluster
+) -> None:
+    asked = matrix("service={machine}-socket")
+    folder = Store(tmp_path / "store").create("two machines", "matrix")
+    beds = open_beds(asked, resolve(conninfo="service=db1-socket").target)
+    beds.journal = folder.add_audit
+    names = [variant.name for variant in asked.all_variants()]
+    for index, name in enumerate(names):
+        machine, settings, path = name.split(", ")
+        bed = beds.ready(index)
+        assert bed.facts.major == {"db1": 15, "db2": 18}[machine]
+        assert bed.target.is_socket == (path == "socket")
+        wanted = {"before": ("4MB", "1min"), "after": ("9MB", "41s")}[settings]
+        assert (show(bed, "work_mem"), show(bed, "autovacuum_naptime")) == wanted
+    assert len(outstanding(ExperimentFolder(folder.folder))) == 2
+    beds.close()
+    assert outstanding(ExperimentFolder(folder.folder)) == []
+    for cluster in (pg15, pg18):
+        assert scalar(cluster.target, "SHOW autovacuum_naptime") == "1min"
+
+
+def test_a_machine_without_an_admin_is_refused_by_what_would_change(
+    services: None, open_beds: Open
+) -> None:
+    with pytest.raises(RefusedError, match="autovacuum_naptime would be changed"):
+        open_beds(matrix(None), resolve(conninfo="service=db1-socket").target)
+
+
+def test_a_level_may_stand_in_a_connection_string() -> None:
+    dsns = {variant.name: variant.dsn for variant in matrix(None).all_variants()}
+    assert dsns["db2, after, tcp"] == "service=db2-tcp"
+    assert len(set(dsns.values())) == 4
+
+
+def test_a_password_in_a_connection_string_of_a_spec_is_refused() -> None:
+    with pytest.raises(ValueError, match="a password does not belong in a spec"):
+        Server(dsn="host=db1 password=secret")
+    with pytest.raises(Exception, match="a password does not belong in a spec"):
+        variant_from("b: dsn=postgresql://u:secret@db1/x")
