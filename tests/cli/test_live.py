@@ -27,6 +27,17 @@ def test_a_moment_is_one_line_with_units() -> None:
     )
 
 
+def test_a_load_says_its_rate_in_rows_and_in_what_the_table_grows_by() -> None:
+    loading = Moment(
+        "scale 50",
+        "loading 40%",
+        rows_per_second=1_234_567.8,
+        mb_per_second=165.8,
+        eta_ns=3 * 10**9,
+    )
+    assert line(loading) == "scale 50  loading 40%  1,234,568 rows/s  166 MB/s  3 s left"
+
+
 def test_without_a_terminal_a_short_run_is_one_line_at_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from pgdyno.engine.job import (
     ClockPairModel,
     ClosedLoop,
     Connect,
+    Distribute,
     EngineTarget,
     HostPort,
     InitWork,
@@ -119,6 +120,19 @@ init_works = st.builds(
     jobs=st.integers(1, 64),
     mark=TEXT,
     drop_existing=st.booleans(),
+    steps=st.none() | st.text("dtgGvpf ", min_size=1).filter(str.strip),
+    resume=st.booleans(),
+    keep_unfinished=st.booleans(),
+)
+# Neither goes with partitions, and distribution by branch not with foreign keys.
+init_works |= st.builds(
+    InitWork,
+    scale=st.integers(1, U32_MAX),
+    foreign_keys=st.booleans(),
+    mark=TEXT,
+    range_rows=st.none() | st.integers(1, U64_MAX),
+    distribute=st.none()
+    | st.builds(Distribute, server=st.sampled_from(("citus", "greenplum")), column=st.just("aid")),
 )
 jobs = st.builds(
     Job,

@@ -23,6 +23,7 @@ const USAGE: &str = "usage: pgdyno-engine VERB
   run            do the job that is one JSON line on standard input; records on standard output.
                  Further lines: stop. The end of the input means stop too
   check-job      say whether a job would be done, without connecting
+  print-sql      the statements that a job of loading may send, without connecting
   schema         the JSON Schema of jobs and records
   emit-corpus    samples of every record and job
   echo-records   read records from standard input and write them again
@@ -46,6 +47,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     match words.as_slice() {
         ["run"] => run(),
         ["check-job"] => check_job(),
+        ["print-sql"] => print_sql(),
         ["schema"] => say(&[schema()]),
         ["emit-corpus"] => emit_corpus(),
         ["echo-records"] => echo_records(),
@@ -147,6 +149,27 @@ fn check_job() -> ExitCode {
     }
 }
 
+/// What a load sends to the newest server; to older ones an ANALYZE may differ by a word.
+fn print_sql() -> ExitCode {
+    let job = read_job(&mut io::stdin().lock());
+    let clock = clock_of(&job);
+    let checked = job.map_err(|refusal| vec![refusal]).and_then(|job| {
+        crate::plan::check_init(&job)?;
+        match job.work {
+            Work::Init(init) => Ok(dataset::statements(&init, u32::MAX)),
+            Work::Load(_) => Err(vec![Refusal::new(
+                ErrorKind::Job,
+                "print-sql is for jobs that load a dataset",
+                "give a job whose work is of the kind init",
+            )]),
+        }
+    });
+    match checked {
+        Ok(statements) => say(&statements.iter().map(|sql| format!("{sql};")).collect::<Vec<_>>()),
+        Err(refusals) => refused(&mut Output::new(io::stdout(), clock), &refusals),
+    }
+}
+
 fn clock_of(job: &Result<Job, Refusal>) -> ClockPair {
     job.as_ref().map_or_else(|_| ClockPair::now(), |job| job.clock)
 }
@@ -220,7 +243,7 @@ fn run_init<W: Write>(
         time_ns: output.clock.unix_ns(now_ns()),
         ending,
         phases: facts.steps.clone(),
-        fairness: None,
+        resident_bytes_max: load::resident_bytes_max(),
         init: Some(facts),
         ..empty_summary()
     })));

@@ -31,6 +31,7 @@ fn init(scale: u32) -> InitWork {
         jobs: 2,
         mark: "pgdyno: test".into(),
         drop_existing: false,
+        ..InitWork::default()
     }
 }
 

@@ -22,6 +22,11 @@ const PLAIN: InitWork = InitWork {
     jobs: 2,
     mark: String::new(),
     drop_existing: false,
+    range_rows: None,
+    steps: None,
+    distribute: None,
+    resume: false,
+    keep_unfinished: false,
 };
 
 /// Queries whose answers must be equal, line by line.

@@ -61,6 +61,10 @@ def line(moment: Moment) -> str:
         parts.append(f"{moment.tps:,.0f} tps")
     if moment.p99_ms is not None:
         parts.append(f"p99 {moment.p99_ms:.3g} ms")
+    if moment.rows_per_second is not None:
+        parts.append(f"{moment.rows_per_second:,.0f} rows/s")
+    if moment.mb_per_second is not None:
+        parts.append(f"{moment.mb_per_second:,.0f} MB/s")
     if moment.failed_count:
         parts.append(f"{moment.failed_count:,} failed")
     if moment.eta_ns:

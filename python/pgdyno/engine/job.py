@@ -157,6 +157,16 @@ class LoadWork(Strict):
     allow_shell: bool = False
 
 
+class Distribute(Strict):
+    """How the tables are dealt to the nodes of a distributed server: by account or by branch."""
+
+    server: Literal["citus", "greenplum"]
+    column: Literal["aid", "bid"] = "aid"
+
+    def __str__(self) -> str:
+        return f"{self.server}:{self.column}"
+
+
 class InitWork(Strict):
     """Create and fill the pgbench tables."""
 
@@ -172,6 +182,11 @@ class InitWork(Strict):
     jobs: U16 = 2
     mark: str
     drop_existing: bool = False
+    range_rows: U64 | None = None
+    steps: str | None = None
+    distribute: Distribute | None = None
+    resume: bool = False
+    keep_unfinished: bool = False
 
 
 class Job(Strict):

@@ -165,6 +165,29 @@ def check_job(job: Job) -> tuple[ScriptShape, ...]:
     raise EngineError("The engine did not answer the check of the job.", hint="run make build")
 
 
+def print_sql(job: Job) -> str:
+    """Return the statements that a job of loading may send, one a line; nothing is connected.
+
+    Raises: SpecError saying what is wrong with the job.
+    """
+    with child.start(
+        [engine_path(), "print-sql"],
+        name="pgdyno-engine",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as printer:
+        assert printer.stdin is not None
+        assert printer.stdout is not None
+        printer.stdin.write(job.to_line())
+        printer.stdin.close()
+        said = printer.stdout.read()
+    if said.startswith(b'{"record"'):
+        record = parse_record(said.splitlines()[0])
+        if isinstance(record, Failure):
+            raise SpecError(_sentence(record.message), hint=record.hint)
+    return said.decode().rstrip()
+
+
 def engine_error(failure: Failure) -> EngineError:
     """Return the engine's own error as one of ours, its SQLSTATE and hint untouched."""
     hint = failure.hint

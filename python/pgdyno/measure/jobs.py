@@ -11,6 +11,7 @@ from pgdyno.engine.job import (
     ClockPairModel,
     ClosedLoop,
     Connect,
+    Distribute,
     EngineTarget,
     HostPort,
     InitWork,
@@ -111,6 +112,11 @@ def init_job(
     mark: str,
     jobs: int,
     drop_existing: bool,
+    range_rows: int | None = None,
+    steps: str | None = None,
+    distribute: Distribute | None = None,
+    resume: bool = False,
+    keep_unfinished: bool = False,
 ) -> Job:
     """Return the job that creates and fills the pgbench tables."""
     work = InitWork(
@@ -123,6 +129,11 @@ def init_job(
         jobs=jobs,
         mark=mark,
         drop_existing=drop_existing,
+        range_rows=range_rows,
+        steps=steps,
+        distribute=distribute,
+        resume=resume,
+        keep_unfinished=keep_unfinished,
     )
     return Job(clock=_clock(clock), target=target, work=work)
 

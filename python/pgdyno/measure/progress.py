@@ -18,6 +18,8 @@ class Moment:
     failed_count: int = 0
     position: str = ""
     eta_ns: int = 0
+    rows_per_second: float | None = None
+    mb_per_second: float | None = None
 
 
 class Progress:

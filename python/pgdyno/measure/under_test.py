@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,12 +12,9 @@ from psycopg import sql
 
 from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
-from pgdyno.engine.stream import EngineRun
-from pgdyno.errors import ServerError
-from pgdyno.measure.jobs import engine_target, init_job
+from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.progress import Progress
 from pgdyno.measure.reach import console_of, host_command
-from pgdyno.measure.watching import LoadWatch
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety
@@ -100,47 +96,6 @@ def opened(
         yield reached(experiment, conditions, conditions.target)
 
 
-def load_dataset(
-    dataset: Dataset,
-    target: Target,
-    *,
-    clock: ClockPair,
-    verb: str,
-    progress: Progress,
-    jobs: int = 2,
-    drop_existing: bool = False,
-) -> None:
-    """Create and fill the pgbench tables through the engine.
-
-    Raises: ServerError or EngineError with the server's own words; InterruptedByUser. Tables that
-    were not finished are gone then.
-    """
-    fields = dataset.model_dump(exclude={"kind"}, exclude_none=True)
-    job = init_job(
-        dataset,
-        target=engine_target(target, f"pgdyno/{verb}/init"),
-        clock=clock,
-        mark=datasets.mark_text(fields),
-        jobs=jobs,
-        drop_existing=drop_existing,
-    )
-    watch = LoadWatch(f"scale {dataset.scale}", progress)
-    with EngineRun(job, log=subprocess.DEVNULL) as engine:
-        outcome = engine.run(lambda _line, record: watch.see(record))
-    progress.ended()
-    if outcome.interrupted is not None:
-        outcome.interrupted.hint = "the tables are not there: load them again"
-        raise outcome.interrupted
-    summary = outcome.raise_if_nothing_was_measured()
-    if outcome.failures or summary.ending != "completed":
-        failure = outcome.failures[0] if outcome.failures else None
-        raise ServerError(
-            f"The dataset was not loaded: {failure.message if failure else 'it was stopped'}.",
-            hint=failure.hint if failure else "load it again",
-            sqlstate=failure.sqlstate if failure else None,
-        )
-
-
 @contextmanager
 def _scratch(
     experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
@@ -219,7 +174,7 @@ def load_into(
             clock=conditions.clock,
             verb=conditions.verb,
             progress=progress,
-            drop_existing=present.state != "none",
+            how=Loading(drop_existing=present.state != "none"),
         )
     return target
 

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Literal
 
-from pgdyno.engine.records import Distribution, HistogramRecord, Interval, Phase, Record, Summary
+from pgdyno.engine.records import (
+    Distribution,
+    HistogramRecord,
+    Interval,
+    Phase,
+    Record,
+    Summary,
+    Warning_,
+)
 from pgdyno.engine.records import Progress as LoadProgress
 from pgdyno.measure.progress import Moment, Progress
+from pgdyno.server.placement import account_row_bytes
+from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.planned import PlannedRun
 
 _WINDOW_INTERVALS = 10
@@ -91,34 +102,56 @@ class RunWatch:
 
 
 class LoadWatch:
-    """Turns the records of loading a dataset into moments, with the time left."""
+    """Turns the records of loading a dataset into moments: share, rows/s, MB/s, time left.
 
-    def __init__(self, label: str, progress: Progress) -> None:
+    MB/s is what the tables grow by; on the wire a row of accounts has a tenth of that.
+    """
+
+    def __init__(self, label: str, progress: Progress, *, fillfactor: int = 100) -> None:
         self._progress = progress
         self._label = label
+        self._row_bytes = account_row_bytes(fillfactor)
         self._phase = "create"
-        self._began_ns = 0
         self._tables: dict[str, LoadProgress] = {}
+        # Of the last seconds: when, and how many rows were loaded then.
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_WINDOW_INTERVALS)
+        self.is_unfinished = False
 
     def see(self, record: Record) -> None:
         """Take one record in and tell the progress when it moved."""
         if isinstance(record, Phase) and record.event == "begin":
-            self._phase, self._began_ns = record.phase, record.time_ns
+            self._phase = record.phase
+            if record.phase == "load":
+                self._recent.append((record.time_ns, self._rows("rows_done")))
             self._progress.moved(Moment(self._label, _PHASE_WORDS[record.phase]))
         elif isinstance(record, LoadProgress):
             self._tables[record.table] = record
             self._progress.moved(self._moment(record.time_ns))
+        elif isinstance(record, Warning_):
+            self.is_unfinished |= record.kind == "dataset_unfinished"
+            said = f"{record.message}; {record.hint}" if record.hint else record.message
+            self._progress.said(said)
+
+    def _rows(self, which: Literal["rows_done", "rows_total"]) -> int:
+        return sum(getattr(table, which) for table in self._tables.values())
 
     def _moment(self, now_ns: int) -> Moment:
-        done = sum(table.rows_done for table in self._tables.values())
-        total = sum(table.rows_total for table in self._tables.values())
-        elapsed_ns = now_ns - self._began_ns
+        done, total = self._rows("rows_done"), self._rows("rows_total")
         share = f" {done / total:.0%}" if total else ""
+        rows_per_second = None
+        if self._recent and now_ns > self._recent[0][0]:
+            then_ns, then_done = self._recent[0]
+            rows_per_second = (done - then_done) / ((now_ns - then_ns) / 1e9)
+            # The records of one second come one a table; a second is one step of the window.
+            if now_ns - self._recent[-1][0] > SECOND_NS // 2:
+                self._recent.append((now_ns, done))
+        is_moving = bool(rows_per_second)
         return Moment(
             label=self._label,
             phase=_PHASE_WORDS[self._phase] + share,
-            elapsed_ns=elapsed_ns,
-            eta_ns=round(elapsed_ns * (total - done) / done) if done else 0,
+            rows_per_second=rows_per_second if is_moving else None,
+            mb_per_second=(rows_per_second or 0) * self._row_bytes / 1e6 if is_moving else None,
+            eta_ns=round((total - done) / rows_per_second * 1e9) if rows_per_second else 0,
         )
 
 

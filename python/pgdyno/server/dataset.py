@@ -18,8 +18,12 @@ from pgdyno.errors import RefusedError, ServerError
 from pgdyno.server.connect import Connection
 
 MARK = "pgdyno dataset pgbench"
+# The loader's journal: there as long as a load is not finished; its comment begins with the mark.
+JOURNAL = "pgdyno_load"
 TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers")
 ACCOUNTS_PER_SCALE = 100_000
+
+_INTERRUPTED = "their load was interrupted"
 
 DatasetState = Literal["none", "partial", "complete"]
 
@@ -30,6 +34,7 @@ class Dataset:
 
     `scale` is the number of branches, None if there is no branches table to ask; `options` is what
     the mark says. `why_partial` names what is missing.
+    `interrupted` is what a load that was not finished was asked for, None if there is none.
     """
 
     state: DatasetState
@@ -40,6 +45,7 @@ class Dataset:
     size_bytes: int = 0
     options: Mapping[str, str] = field(default_factory=dict)
     why_partial: str = ""
+    interrupted: Mapping[str, str] | None = None
 
     def as_document(self) -> dict[str, Any]:
         """Return what a result keeps of it."""
@@ -72,6 +78,9 @@ def inspect(connection: Connection) -> Dataset:
         " ORDER BY c.relname",
         [list(TABLES)],
     ).fetchall()
+    interrupted = _interrupted(connection)
+    if not rows and interrupted is not None:
+        return Dataset("partial", True, interrupted=interrupted, why_partial=_INTERRUPTED)
     if not rows:
         return Dataset("none")
     names = tuple(str(row[0]) for row in rows)
@@ -83,6 +92,7 @@ def inspect(connection: Connection) -> Dataset:
         tables=names,
         size_bytes=sum(int(row[4]) for row in rows),
         options=_options(marks[0]),
+        interrupted=interrupted,
     )
     missing = [name for name in TABLES if name not in names]
     has_key = {str(row[0]): bool(row[5]) for row in rows}
@@ -105,9 +115,10 @@ def drop_statement(dataset: Dataset) -> sql.Composed:
             f"The pgbench tables in schema {dataset.schema} were not made by pgdyno.",
             hint="drop them yourself if they are yours to drop",
         )
-    tables = sql.SQL(", ").join(
-        sql.Identifier(dataset.schema, table) for table in sorted(dataset.tables)
-    )
+    names = sorted(dataset.tables)
+    if dataset.interrupted is not None:
+        names.append(JOURNAL)
+    tables = sql.SQL(", ").join(sql.Identifier(dataset.schema, name) for name in names)
     return sql.SQL("DROP TABLE {}").format(tables)
 
 
@@ -141,10 +152,25 @@ def require_complete(dataset: Dataset) -> int:
         return dataset.scale
     raise ServerError(
         f"This database has {dataset}.",
-        hint="load the tables with pgdyno init -s SCALE"
-        + (", after pgdyno drop" if dataset.state == "partial" and dataset.is_marked else ""),
+        hint=_how_to_complete(dataset),
         sqlstate="42P01" if dataset.state == "none" else None,
     )
+
+
+def _how_to_complete(dataset: Dataset) -> str:
+    if dataset.interrupted is not None:
+        scale = dataset.interrupted.get("scale", "SCALE")
+        return f"go on with pgdyno init -s {scale} and the options it had, or pgdyno drop"
+    is_ours = dataset.state == "partial" and dataset.is_marked
+    return "load the tables with pgdyno init -s SCALE" + (", after pgdyno drop" if is_ours else "")
+
+
+def _interrupted(connection: Connection) -> dict[str, str] | None:
+    row = connection.execute(
+        "SELECT obj_description(to_regclass(%s), 'pg_class')", [JOURNAL]
+    ).fetchone()
+    title = str(row[0] or "") if row is not None else ""
+    return _options(title) if title.startswith(MARK + " ") else None
 
 
 def _judged(
@@ -176,6 +202,8 @@ def _why_partial(
     has_key: Mapping[str, bool],
     scale: int | None,
 ) -> str:
+    if dataset.interrupted is not None:
+        return _INTERRUPTED
     if missing:
         return f"{', '.join(missing)} missing"
     keyless = [name for name in TABLES if name != "pgbench_history" and not has_key[name]]

@@ -38,14 +38,23 @@ def predicted_size_bytes(scale: int, *, fillfactor: int = 100) -> int:
     Limits: without history and without what updates add; partitions add less than 1 %.
     """
     page_bytes = _PAGE_BYTES - _PAGE_HEADER_BYTES
-    kept_free_bytes = _PAGE_BYTES * (100 - fillfactor) // 100
-    rows_per_page = (page_bytes - kept_free_bytes) // (_ACCOUNT_TUPLE_BYTES + _LINE_POINTER_BYTES)
     rows = scale * _ACCOUNTS_PER_SCALE
-    heap_pages = -(-rows // max(1, rows_per_page))
+    heap_pages = -(-rows // _rows_per_page(fillfactor))
     leaf_bytes = (page_bytes - 16) - _PAGE_BYTES * 10 // 100
     leaf_pages = -(-rows // (leaf_bytes // (_INDEX_TUPLE_BYTES + _LINE_POINTER_BYTES)))
     small_tables_pages = 12 + scale // 20  # branches, tellers, their keys, empty history
     return (heap_pages + leaf_pages + leaf_pages // 280 + small_tables_pages) * _PAGE_BYTES
+
+
+def account_row_bytes(fillfactor: int = 100) -> float:
+    """Return what `pgbench_accounts` grows by with each row, without its key."""
+    return _PAGE_BYTES / _rows_per_page(fillfactor)
+
+
+def _rows_per_page(fillfactor: int) -> int:
+    kept_free_bytes = _PAGE_BYTES * (100 - fillfactor) // 100
+    usable_bytes = _PAGE_BYTES - _PAGE_HEADER_BYTES - kept_free_bytes
+    return max(1, usable_bytes // (_ACCOUNT_TUPLE_BYTES + _LINE_POINTER_BYTES))
 
 
 def needed_bytes(

@@ -318,6 +318,10 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
 }
 
 fn init(partition_method: PartitionMethod, is_full: bool) -> InitWork {
+    let (server, column) = match partition_method {
+        PartitionMethod::Range => (DistributedServer::Citus, DistributionColumn::Aid),
+        PartitionMethod::Hash => (DistributedServer::Greenplum, DistributionColumn::Bid),
+    };
     InitWork {
         scale: if is_full { u32::MAX } else { 1 },
         fillfactor: is_full.then_some(100),
@@ -330,5 +334,10 @@ fn init(partition_method: PartitionMethod, is_full: bool) -> InitWork {
         jobs: u16::MAX,
         mark: "pgdyno dataset".into(),
         drop_existing: is_full,
+        range_rows: is_full.then_some(u64::MAX),
+        steps: is_full.then(|| "dtgGvpf ".into()),
+        distribute: is_full.then_some(Distribute { server, column }),
+        resume: is_full,
+        keep_unfinished: is_full,
     }
 }

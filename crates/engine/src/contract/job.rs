@@ -197,7 +197,7 @@ pub enum Measure {
 }
 
 /// Create and fill a dataset.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InitWork {
     /// Number of branches: 100,000 accounts and 10 tellers each.
@@ -225,6 +225,45 @@ pub struct InitWork {
     /// Drop existing pgbench tables first; without it existing tables are an error.
     #[serde(default)]
     pub drop_existing: bool,
+    /// Load ranges of so many accounts with all jobs at once, without FREEZE; absent = one COPY
+    /// with FREEZE a table or partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_rows: Option<u64>,
+    /// Initialization steps in pgbench's letters, one after another; absent = what the other fields
+    /// ask for, the tables side by side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribute: Option<Distribute>,
+    /// Go on with the interrupted load of a job that was the same but for this field and `jobs`.
+    #[serde(default)]
+    pub resume: bool,
+    /// What is loaded when the job is cut off stays, for a job that resumes it.
+    #[serde(default)]
+    pub keep_unfinished: bool,
+}
+
+/// How the tables are dealt to the nodes of a distributed server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Distribute {
+    pub server: DistributedServer,
+    /// By account (`aid`) or by branch (`bid`).
+    pub column: DistributionColumn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DistributedServer {
+    Citus,
+    Greenplum,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DistributionColumn {
+    Aid,
+    Bid,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

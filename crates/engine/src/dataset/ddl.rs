@@ -1,5 +1,6 @@
 //! The SQL that makes the pgbench tables: statement for statement what `pgbench -i` sends.
 
+use super::distribute::{key_columns, table_clause};
 use crate::contract::job::{InitWork, PartitionMethod};
 
 pub const ACCOUNTS_PER_BRANCH: u64 = 100_000;
@@ -7,6 +8,9 @@ pub const TELLERS_PER_BRANCH: u64 = 10;
 
 /// From this scale on `aid` is a bigint (pgbench: SCALE_32BIT_THRESHOLD).
 const SCALE_OF_BIGINT: u32 = 20_000;
+
+/// Tables with rows, in the order of the progress counters.
+pub(super) const FILLED: [&str; 3] = ["pgbench_accounts", "pgbench_tellers", "pgbench_branches"];
 
 pub const DROP_TABLES: &str = "drop table if exists \
      pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
@@ -58,7 +62,8 @@ pub fn create_tables(init: &InitWork) -> Vec<String> {
         None => String::new(),
     };
     let table = |name: &str, columns: String, storage: &str| {
-        format!("create{unlogged} table {name}({columns}){storage}{tablespace}")
+        let distribution = table_clause(init, name);
+        format!("create{unlogged} table {name}({columns}){storage}{tablespace}{distribution}")
     };
     vec![
         table(
@@ -131,7 +136,36 @@ pub fn add_primary_key(init: &InitWork, table: &str, column: &str) -> String {
         Some(name) => format!(" using index tablespace {}", quote_identifier(name)),
         None => String::new(),
     };
-    format!("alter table {table} add primary key ({column}){tablespace}")
+    let columns = key_columns(init, table, column);
+    // Citus before 11.2 wants the name that PostgreSQL chooses by itself.
+    let name = match init.distribute {
+        Some(_) => format!("constraint {table}_pkey "),
+        None => String::new(),
+    };
+    format!("alter table {table} add {name}primary key ({columns}){tablespace}")
+}
+
+/// The rows of each table of `FILLED`, made by the server.
+pub fn insert_rows(init: &InitWork) -> [String; 3] {
+    let scale = u64::from(init.scale);
+    [
+        format!(
+            "insert into pgbench_accounts(aid,bid,abalance,filler) \
+             select aid, (aid - 1) / {ACCOUNTS_PER_BRANCH} + 1, 0, '' \
+             from generate_series(1, {}) as aid",
+            scale * ACCOUNTS_PER_BRANCH
+        ),
+        format!(
+            "insert into pgbench_tellers(tid,bid,tbalance) \
+             select tid, (tid - 1) / {TELLERS_PER_BRANCH} + 1, 0 \
+             from generate_series(1, {}) as tid",
+            scale * TELLERS_PER_BRANCH
+        ),
+        format!(
+            "insert into pgbench_branches(bid,bbalance) select bid, 0 \
+             from generate_series(1, {scale}) as bid"
+        ),
+    ]
 }
 
 /// Put the job's mark on `table`.
@@ -145,7 +179,7 @@ fn quote_identifier(name: &str) -> String {
 }
 
 /// Right whatever `standard_conforming_strings` says.
-fn quote_literal(text: &str) -> String {
+pub(super) fn quote_literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     match quoted.contains('\\') {
         true => format!(" E'{}'", quoted.replace('\\', "\\\\")),
@@ -158,19 +192,7 @@ pub(super) mod tests {
     use super::*;
 
     pub(in crate::dataset) fn init(scale: u32) -> InitWork {
-        InitWork {
-            scale,
-            fillfactor: None,
-            unlogged: false,
-            foreign_keys: false,
-            partitions: 0,
-            partition_method: PartitionMethod::Range,
-            tablespace: None,
-            index_tablespace: None,
-            jobs: 1,
-            mark: String::new(),
-            drop_existing: false,
-        }
+        InitWork { scale, jobs: 1, ..InitWork::default() }
     }
 
     #[test]

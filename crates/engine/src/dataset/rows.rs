@@ -45,6 +45,24 @@ impl Rows {
         Rows::new(first, last, Some(ACCOUNTS_PER_BRANCH), b"\t0\t\n")
     }
 
+    /// Leave out the columns that are the same in every account.
+    pub(super) fn without_constants(self) -> Rows {
+        let mut rows = Rows { ending: b"\n", ..self };
+        rows.begin_branch();
+        rows
+    }
+
+    /// Leave out what comes after row `last`.
+    pub(super) fn up_to(self, last: u64) -> Rows {
+        Rows { last: self.last.min(last), ..self }
+    }
+
+    /// How many rows are left; of a hash partition about as many as of any other.
+    pub(super) fn count(&self) -> u64 {
+        let count = (self.last + 1).saturating_sub(self.next);
+        self.only.map_or(count, |leaf| count / u64::from(leaf.modulus))
+    }
+
     /// Keep the rows of one hash partition only.
     pub fn only(self, partition: HashPartition) -> Rows {
         Rows { only: Some(partition), ..self }
@@ -159,6 +177,9 @@ mod tests {
         let (accounts, count) = text(Rows::accounts(99_999, 100_001), 20);
         assert_eq!(accounts, "99999\t1\t0\t\n100000\t1\t0\t\n100001\t2\t0\t\n");
         assert_eq!(count, 3);
+        let short = Rows::accounts(100_000, 100_001).without_constants();
+        assert_eq!(short.count(), 2);
+        assert_eq!(text(short, 20).0, "100000\t1\n100001\t2\n");
     }
 
     #[test]

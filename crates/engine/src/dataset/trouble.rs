@@ -8,24 +8,41 @@ use crate::session::{Session, SessionError};
 /// An error, and what was being done: "copy pgbench_accounts".
 #[derive(Debug)]
 pub(super) struct Trouble {
-    pub doing: String,
-    pub error: SessionError,
+    doing: String,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Session(SessionError),
+    /// What was asked does not fit what is there.
+    Refused {
+        what: String,
+        hint: String,
+    },
 }
 
 impl Trouble {
+    pub(super) fn of_session(doing: &str, error: SessionError) -> Trouble {
+        Trouble { doing: doing.into(), cause: Cause::Session(error) }
+    }
+
+    pub(super) fn refused(doing: &str, what: &str, hint: &str) -> Trouble {
+        Trouble {
+            doing: doing.into(),
+            cause: Cause::Refused { what: what.into(), hint: hint.into() },
+        }
+    }
+
     pub(super) fn is_stop(&self) -> bool {
-        matches!(self.error, SessionError::Stopped)
+        matches!(self.cause, Cause::Session(SessionError::Stopped))
     }
 
     /// The record that tells it.
     pub(super) fn failure(&self, time_ns: u64) -> Failure {
-        let (kind, sqlstate, text, hint) = match (&self.error, self.error.refusal()) {
-            (SessionError::Server(error), _) => describe(ErrorKind::Init, error),
-            (_, Some(error)) => describe(kind_of_refusal(error), error),
-            (error, None) => {
-                let (kind, hint) = kind_of(error);
-                (kind, None, error.to_string(), hint.to_string())
-            }
+        let (kind, sqlstate, text, hint) = match &self.cause {
+            Cause::Session(error) => describe_session(error),
+            Cause::Refused { what, hint } => (ErrorKind::Init, None, what.clone(), hint.clone()),
         };
         Failure {
             time_ns,
@@ -47,10 +64,24 @@ pub(super) fn run_statement(session: &mut Session, sql: &str) -> Result<(), Trou
 
 /// Run `sql`, one transaction; `doing` says in an error what it was for.
 pub(super) fn run_as(session: &mut Session, doing: &str, sql: &str) -> Result<(), Trouble> {
-    session.query(sql).map(|_| ()).map_err(|error| Trouble { doing: doing.into(), error })
+    session.query(sql).map(|_| ()).map_err(|error| Trouble::of_session(doing, error))
 }
 
-fn describe(kind: ErrorKind, error: &ServerError) -> (ErrorKind, Option<String>, String, String) {
+/// Kind, SQLSTATE, text and hint.
+type Description = (ErrorKind, Option<String>, String, String);
+
+fn describe_session(error: &SessionError) -> Description {
+    match (error, error.refusal()) {
+        (SessionError::Server(error), _) => describe(ErrorKind::Init, error),
+        (_, Some(error)) => describe(kind_of_refusal(error), error),
+        (error, None) => {
+            let (kind, hint) = kind_of(error);
+            (kind, None, error.to_string(), hint.to_string())
+        }
+    }
+}
+
+fn describe(kind: ErrorKind, error: &ServerError) -> Description {
     let text = match &error.detail {
         Some(detail) => format!("{} ({detail})", error.message),
         None => error.message.clone(),

@@ -1,4 +1,4 @@
-//! One session at work: it takes one table after another, fills it, vacuums it, adds its key.
+//! One session at work: it takes one chain after another and does its pieces.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -8,11 +8,10 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use super::plan::Unit;
-use super::rows::Rows;
+use super::plan::{Chain, Copy, Piece, Stage, Work};
 use super::steps::StepEvent;
-use super::trouble::{Trouble, run_statement};
-use crate::contract::record::{PhaseEvent, PhaseName};
+use super::trouble::{Trouble, run_as, run_statement};
+use crate::contract::record::PhaseEvent;
 use crate::session::{Session, SessionError};
 
 /// Puts an empty message into the WAL, and wakes the WAL writer.
@@ -21,29 +20,32 @@ const NUDGE: &str = "select pg_logical_emit_message(false, 'pgdyno', '')";
 /// One COPY makes about 1 MB of WAL in this time: what the WAL writer takes at once.
 const NUDGE_EVERY: Duration = Duration::from_millis(4);
 
-/// What went out so far, by all sessions.
+/// What went out so far, by all sessions, and what an interrupted load had sent before.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// In the order of `FILLED`.
     pub rows: [AtomicU64; 3],
     pub bytes: AtomicU64,
+    /// Pieces that are entered in the journal.
+    pub pieces: AtomicUsize,
 }
 
-/// What the sessions share while they fill the tables.
+/// What the sessions share while they work off a stage.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
-    pub queue: Mutex<VecDeque<Unit>>,
-    /// Tables that are not yet filled.
-    pub copies_left: AtomicUsize,
+    queue: Mutex<VecDeque<Chain>>,
+    /// COPYs that have not ended.
+    copies_left: AtomicUsize,
     /// A session without work may nudge the WAL writer.
-    pub nudges_wal: bool,
-    pub sent: &'a Sent,
+    nudges_wal: bool,
+    sent: &'a Sent,
 }
 
 impl Shared<'_> {
-    pub(super) fn new(units: VecDeque<Unit>, nudges_wal: bool, sent: &Sent) -> Shared<'_> {
-        let copies = units.iter().filter(|unit| unit.rows.is_some()).count();
-        Shared { queue: Mutex::new(units), copies_left: copies.into(), nudges_wal, sent }
+    pub(super) fn new(stage: Stage, nudges_wal: bool, sent: &Sent) -> Shared<'_> {
+        let is_copy = |piece: &&Piece| matches!(piece.work, Work::Copy(_));
+        let copies = stage.iter().flatten().filter(is_copy).count();
+        Shared { queue: Mutex::new(stage.into()), copies_left: copies.into(), nudges_wal, sent }
     }
 }
 
@@ -58,42 +60,47 @@ impl Worker<'_> {
     pub(super) fn work(&mut self) -> Result<(), Trouble> {
         loop {
             let next = self.shared.queue.lock().expect("no panic while held").pop_front();
-            let Some(unit) = next else { return self.nudge_wal() };
-            if let Some((rows, counter)) = unit.rows {
-                self.step(PhaseName::Load, |worker| worker.copy(&unit.table, rows, counter))?;
-                self.shared.copies_left.fetch_sub(1, Ordering::Relaxed);
-            }
-            self.step(PhaseName::Vacuum, |worker| run_statement(worker.session, &unit.vacuum))?;
-            if let Some(sql) = &unit.key {
-                self.step(PhaseName::Index, |worker| run_statement(worker.session, sql))?;
-            }
+            let Some(chain) = next else { return self.nudge_wal() };
+            chain.into_iter().try_for_each(|piece| self.do_piece(piece))?;
         }
     }
 
-    fn step(
-        &mut self,
-        phase: PhaseName,
-        work: impl FnOnce(&mut Self) -> Result<(), Trouble>,
-    ) -> Result<(), Trouble> {
+    fn do_piece(&mut self, piece: Piece) -> Result<(), Trouble> {
+        let (phase, entry) = (piece.phase, piece.entry());
         // The receiver lives until every worker has ended.
         let _ = self.events.send(StepEvent::now(phase, PhaseEvent::Begin));
-        work(self)?;
+        match piece.work {
+            Work::Copy(copy) => {
+                self.copy(copy, entry)?;
+                self.shared.copies_left.fetch_sub(1, Ordering::Relaxed);
+            }
+            Work::Transaction(statements) => {
+                let doing = statements.first().map_or("", String::as_str);
+                let sql = [statements.as_slice(), &[entry]].concat().join(";\n");
+                run_as(self.session, doing, &sql)?;
+            }
+            Work::Alone(sql) => {
+                run_statement(self.session, &sql)?;
+                run_as(self.session, &sql, &entry)?;
+            }
+        }
+        self.shared.sent.pieces.fetch_add(1, Ordering::Relaxed);
         let _ = self.events.send(StepEvent::now(phase, PhaseEvent::End));
         Ok(())
     }
 
-    /// Subtle: TRUNCATE in the same transaction is what allows FREEZE, and with `wal_level =
-    /// minimal` spares the WAL.
-    fn copy(&mut self, table: &str, mut rows: Rows, counter: usize) -> Result<(), Trouble> {
-        let sql = format!("truncate {table}; copy {table} from stdin with (freeze on)");
-        let Sent { rows: row_counters, bytes } = self.shared.sent;
+    /// One simple query, and so one transaction: the rows and their entry in the journal.
+    fn copy(&mut self, copy: Copy, entry: String) -> Result<(), Trouble> {
+        let sql = [copy.statements(), vec![entry]].concat().join("; ");
+        let Copy { table, mut rows, counter, .. } = copy;
+        let Sent { rows: row_counters, bytes, .. } = self.shared.sent;
         let row_count = Cell::new(0);
         let fill = |message: &mut Vec<u8>, size| row_count.set(rows.fill(message, size));
         let result = self.session.copy_in(&sql, fill, |byte_count| {
             bytes.fetch_add(byte_count, Ordering::Relaxed);
             row_counters[counter].fetch_add(row_count.get(), Ordering::Relaxed);
         });
-        result.map_err(|error| Trouble { doing: format!("copy {table}"), error })
+        result.map_err(|error| Trouble::of_session(&format!("copy {table}"), error))
     }
 
     /// Keep the WAL writer busy while others copy, so that WAL is written beside the COPY and not
@@ -106,7 +113,7 @@ impl Worker<'_> {
             match self.session.query(NUDGE) {
                 // A user who may not is a user who loads a little slower.
                 Err(SessionError::Server(_)) => break,
-                Err(error) => return Err(Trouble { doing: NUDGE.into(), error }),
+                Err(error) => return Err(Trouble::of_session(NUDGE, error)),
                 Ok(_) => thread::sleep(NUDGE_EVERY),
             }
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use self::collect::Collector;
 pub use self::summary::Finished;
 use self::summary::ProcessUsage;
+pub(crate) use self::summary::resident_bytes_max;
 use self::watch::Watch;
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Measure;

@@ -62,7 +62,7 @@ fn usage() -> (u64, u64) {
 
 /// The most memory the process had resident. Not `ru_maxrss`: that one remembers the process
 /// which started us.
-fn resident_bytes_max() -> u64 {
+pub(crate) fn resident_bytes_max() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());

@@ -49,8 +49,7 @@ fn work(options: &Options) -> InitWork {
         tablespace: options.tablespace.clone(),
         index_tablespace: options.index_tablespace.clone(),
         jobs: 1,
-        mark: String::new(),
-        drop_existing: false,
+        ..InitWork::default()
     }
 }
 

@@ -4,7 +4,9 @@ use pgdyno_script::is_valid_name;
 
 use super::Refusal;
 use crate::contract::FORMAT;
-use crate::contract::job::{Arrivals, Job, LoadWork, Measure, OpenLoop, Target, Work};
+use crate::contract::job::{
+    Arrivals, DistributionColumn, InitWork, Job, LoadWork, Measure, OpenLoop, Target, Work,
+};
 use crate::contract::record::ErrorKind;
 
 const MAX_THREADS: u16 = 1024;
@@ -29,8 +31,29 @@ pub fn init(job_: &Job) -> Result<(), Vec<Refusal>> {
         if let Some(fillfactor) = init.fillfactor {
             found.within("fillfactor", u64::from(fillfactor), 10, 100);
         }
+        how_to_load(init, &mut found);
     }
     if found.0.is_empty() { Ok(()) } else { Err(found.0) }
+}
+
+fn how_to_load(init: &InitWork, found: &mut Found) {
+    found.rule(init.range_rows != Some(0), || "range_rows must be above 0, got 0".into());
+    found.rule(init.range_rows.is_none() || init.partitions == 0, || {
+        "range_rows and partitions exclude each other: partitions are loaded side by side".into()
+    });
+    if let Some(steps) = &init.steps {
+        let is_known = !steps.trim().is_empty() && steps.chars().all(|c| "dtgGvpf ".contains(c));
+        let rule = || format!("steps must be letters of \"dtgGvpf\", got \"{steps}\"");
+        found.rule_with_hint(is_known, rule, "such as dtgvp");
+    }
+    let Some(distribute) = init.distribute else { return };
+    found.rule(init.partitions == 0, || "a distributed table cannot have partitions here".into());
+    // The branch of a row in history is drawn apart from its account and its teller.
+    found.rule_with_hint(
+        !(init.foreign_keys && distribute.column == DistributionColumn::Bid),
+        || "foreign keys cannot be had with rows distributed by bid".into(),
+        "distribute by aid, or leave the foreign keys out",
+    );
 }
 
 fn target(target: &Target, found: &mut Found) {

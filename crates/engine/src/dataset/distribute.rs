@@ -1,0 +1,158 @@
+//! Where a server of many nodes puts the rows: distribution clauses for Citus and Greenplum.
+//!
+//! By account, every table is distributed by its own key, and history by account: what a
+//! transaction does to an account and to its history is done by one node. Branches and tellers
+//! become reference tables on Citus when foreign keys point at them, which Citus allows to nothing
+//! else; otherwise not, since an update of a reference table is an update on every node.
+//! By branch, all tables are distributed by branch, and a primary key has the branch beside its own
+//! column, because a key is only unique within a node.
+
+use super::trouble::Trouble;
+use crate::contract::job::{Distribute, DistributedServer, DistributionColumn, InitWork};
+use crate::session::{Row, Session};
+
+/// The order in which Citus distributes the tables: what others lie beside comes first.
+const ORDER: [&str; 4] =
+    ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
+
+/// Refuse a server that would not understand, before anything is dropped.
+pub(super) fn refuse_unfit(session: &mut Session, asked: Distribute) -> Result<(), Trouble> {
+    let (sql, lacks, next) = match asked.server {
+        DistributedServer::Citus => (
+            "select extversion from pg_extension where extname = 'citus'",
+            "this database has no extension citus",
+            "connect to the coordinator and CREATE EXTENSION citus there, or load without \
+             distribution",
+        ),
+        DistributedServer::Greenplum => (
+            "select 1 where version() ilike '%greenplum%'",
+            "this server is not Greenplum",
+            "connect to the coordinator of a Greenplum, or load without distribution",
+        ),
+    };
+    let rows: Vec<Row> =
+        session.query(sql).map_err(|error| Trouble::of_session(check_name(asked), error))?;
+    match rows.is_empty() {
+        true => Err(Trouble::refused(check_name(asked), lacks, next)),
+        false => Ok(()),
+    }
+}
+
+fn check_name(asked: Distribute) -> &'static str {
+    match asked.server {
+        DistributedServer::Citus => "distribute for Citus",
+        DistributedServer::Greenplum => "distribute for Greenplum",
+    }
+}
+
+/// The columns of the primary key of `table`, whose own column is `column`.
+pub(super) fn key_columns(init: &InitWork, table: &str, column: &str) -> String {
+    match init.distribute {
+        Some(Distribute { column: DistributionColumn::Bid, .. }) if table != ORDER[0] => {
+            format!("{column}, bid")
+        }
+        _ => column.to_string(),
+    }
+}
+
+/// What follows the definition of `table` in CREATE TABLE.
+pub(super) fn table_clause(init: &InitWork, table: &str) -> String {
+    match init.distribute {
+        Some(Distribute { server: DistributedServer::Greenplum, column }) => {
+            format!(" distributed by ({})", column_of(column, table))
+        }
+        _ => String::new(),
+    }
+}
+
+/// What is called once the tables are there.
+pub(super) fn after_create(init: &InitWork) -> Vec<String> {
+    let Some(Distribute { server: DistributedServer::Citus, column: by }) = init.distribute else {
+        return Vec::new();
+    };
+    let statement = |table: &str| {
+        let column = column_of(by, table);
+        let beside = match (by, table) {
+            (DistributionColumn::Bid, "pgbench_branches") => "none",
+            (DistributionColumn::Bid, _) => "pgbench_branches",
+            (DistributionColumn::Aid, "pgbench_history") => "pgbench_accounts",
+            (DistributionColumn::Aid, _) => "none",
+        };
+        if init.foreign_keys && matches!(table, "pgbench_branches" | "pgbench_tellers") {
+            return format!("select create_reference_table('{table}')");
+        }
+        format!(
+            "select create_distributed_table('{table}', '{column}', colocate_with => '{beside}')"
+        )
+    };
+    ORDER.into_iter().map(statement).collect()
+}
+
+fn column_of(by: DistributionColumn, table: &str) -> &'static str {
+    match (by, table) {
+        (DistributionColumn::Bid, _) | (_, "pgbench_branches") => "bid",
+        (DistributionColumn::Aid, "pgbench_tellers") => "tid",
+        (DistributionColumn::Aid, _) => "aid",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::ddl;
+    use crate::dataset::ddl::tests::init;
+
+    fn work(server: DistributedServer, column: DistributionColumn) -> InitWork {
+        InitWork { distribute: Some(Distribute { server, column }), ..init(1) }
+    }
+
+    #[test]
+    fn by_account_history_lies_beside_its_accounts() {
+        let statements = after_create(&work(DistributedServer::Citus, DistributionColumn::Aid));
+        let expected = [
+            "select create_distributed_table('pgbench_branches', 'bid', colocate_with => 'none')",
+            "select create_distributed_table('pgbench_tellers', 'tid', colocate_with => 'none')",
+            "select create_distributed_table('pgbench_accounts', 'aid', colocate_with => 'none')",
+            "select create_distributed_table('pgbench_history', 'aid', \
+             colocate_with => 'pgbench_accounts')",
+        ];
+        assert_eq!(statements, expected);
+    }
+
+    #[test]
+    fn what_foreign_keys_point_at_is_a_reference_table() {
+        let plain = work(DistributedServer::Citus, DistributionColumn::Aid);
+        let statements = after_create(&InitWork { foreign_keys: true, ..plain });
+        assert_eq!(statements[0], "select create_reference_table('pgbench_branches')");
+        assert_eq!(statements[1], "select create_reference_table('pgbench_tellers')");
+        assert!(statements[2].contains("create_distributed_table('pgbench_accounts'"));
+    }
+
+    #[test]
+    fn by_branch_every_primary_key_has_the_branch() {
+        for server in [DistributedServer::Citus, DistributedServer::Greenplum] {
+            let work = work(server, DistributionColumn::Bid);
+            let keys = ddl::KEYS.map(|(table, column)| ddl::add_primary_key(&work, table, column));
+            assert!(keys[0].contains("primary key (bid)"), "{keys:?}");
+            assert!(keys[1].contains("primary key (tid, bid)"), "{keys:?}");
+            assert!(keys[2].contains("primary key (aid, bid)"), "{keys:?}");
+        }
+        let citus = work(DistributedServer::Citus, DistributionColumn::Bid);
+        assert!(after_create(&citus).iter().all(|sql| sql.contains("'bid'")));
+    }
+
+    #[test]
+    fn greenplum_has_its_clause_at_the_end_of_each_table() {
+        let by_account = work(DistributedServer::Greenplum, DistributionColumn::Aid);
+        let ends = |work: &InitWork| {
+            ddl::create_tables(work)
+                .into_iter()
+                .map(|sql| sql[sql.find(" distributed").expect("a clause")..].to_string())
+        };
+        let columns = ["aid", "tid", "aid", "bid"].map(|c| format!(" distributed by ({c})"));
+        assert!(ends(&by_account).eq(columns));
+        let by_branch = work(DistributedServer::Greenplum, DistributionColumn::Bid);
+        assert!(ends(&by_branch).all(|clause| clause == " distributed by (bid)"));
+        assert!(after_create(&by_branch).is_empty());
+    }
+}

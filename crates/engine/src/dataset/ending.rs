@@ -1,0 +1,83 @@
+//! A load that does not get to its end: what is said, and what becomes of what it had done.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::trouble::Trouble;
+use super::{Loading, ddl, journal};
+use crate::contract::job::Job;
+use crate::contract::record::{Ending, Record};
+use crate::session::{Session, SessionError};
+
+/// How long a server that restarts after a crash is waited for, to remove what was begun.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Loading<'_> {
+    /// Say what went wrong, and keep or remove what was begun.
+    pub(super) fn give_up(&mut self, trouble: &Trouble) -> Ending {
+        self.stop.store(true, Ordering::Relaxed);
+        for record in self.steps.cut_off() {
+            (self.out)(record);
+        }
+        if !trouble.is_stop() {
+            let failure = trouble.failure(self.now_unix_ns());
+            (self.out)(Record::Error(failure));
+        }
+        if self.is_begun && self.sent.pieces.load(Ordering::Relaxed) > 0 {
+            // Steps that were asked for one by one may be about tables that were there before.
+            let is_creator = self.init.steps.is_none();
+            match (self.init.keep_unfinished, is_creator) {
+                (true, _) => self.keep(),
+                (false, true) => self.remove(),
+                (false, false) => {
+                    let _ = on_own_session(self.job, journal::DROP);
+                }
+            }
+        }
+        if trouble.is_stop() { Ending::Stopped } else { Ending::Aborted }
+    }
+
+    fn keep(&mut self) {
+        let pieces = self.sent.pieces.load(Ordering::Relaxed);
+        self.warn(
+            "dataset_unfinished",
+            format!("the loading did not finish; the {pieces} pieces that are done are kept"),
+            "resume: the same load goes on where this one stopped".into(),
+        );
+    }
+
+    fn remove(&mut self) {
+        let sql = format!("{}; {}", ddl::DROP_TABLES, journal::DROP);
+        match on_own_session(self.job, &sql) {
+            Ok(()) => self.warn(
+                "dataset_removed",
+                "the loading did not finish, so the tables it had created were dropped".into(),
+                "load again".into(),
+            ),
+            Err(error) => self.warn(
+                "dataset_left",
+                format!("the loading did not finish and its tables could not be dropped: {error}"),
+                format!("when the server answers again: {sql}"),
+            ),
+        }
+    }
+}
+
+/// Run `sql` on a session of its own, which no stop flag reaches. A server that restarts is waited
+/// for a moment.
+fn on_own_session(job: &Job, sql: &str) -> Result<(), SessionError> {
+    let never = Arc::new(AtomicBool::new(false));
+    let deadline = Instant::now() + REMOVAL_PATIENCE;
+    let mut session = loop {
+        match Session::connect(&job.target, &never) {
+            Ok(session) => break session,
+            Err(error) if error.may_pass() && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(200));
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    session.query(&format!("set lock_timeout = '10s'; {sql}")).map(|_| ())
+}

@@ -1,0 +1,134 @@
+//! What of a load is done, kept in the database itself: a table beside the pgbench tables.
+//!
+//! Each piece of work enters itself in the transaction that does it, so whatever is killed, and
+//! whenever, the entries and the rows agree. The table's comment says what was asked for. The last
+//! statement of a load drops it: as long as it is there, the load is not finished.
+//!
+//! The sessions of one load share an advisory lock, so that a load that goes on, or another one,
+//! does not meet what a killed one still has running.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::ddl::quote_literal;
+use super::trouble::{Trouble, run_as};
+use crate::contract::job::InitWork;
+use crate::session::{Row, Session, SessionError, StopFlag};
+
+pub(super) const DROP: &str = "drop table if exists pgdyno_load";
+
+/// Ends the load: the commit waits until all WAL before it is on disk.
+pub(super) const CLOSE: &str = "set synchronous_commit = on; drop table pgdyno_load";
+
+/// The lock of a schema's load; the number says "pgdy".
+const KEY: &str = "1885824121, hashtext(current_schema()::text)";
+
+/// How long sessions of a killed load may take to end. They look for their client each second.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rows of each piece that is done, by its name.
+pub(super) type Done = BTreeMap<String, u64>;
+
+/// Make the journal of a new load.
+pub(super) fn create(init: &InitWork) -> Vec<String> {
+    // Subtle: unlogged tables are empty after a crash of the server, and so must be what says that
+    // they are full. Then nothing is entered, not even that the tables were created.
+    let unlogged = if init.unlogged { " unlogged" } else { "" };
+    vec![
+        DROP.into(),
+        format!("create{unlogged} table pgdyno_load(piece text primary key, row_count bigint)"),
+        format!("comment on table pgdyno_load is {}", quote_literal(&title(init))),
+    ]
+}
+
+/// Enter a piece, within the transaction that does it.
+pub(super) fn entry(piece: &str, row_count: u64) -> String {
+    format!("insert into pgdyno_load values ({}, {row_count})", quote_literal(piece))
+}
+
+/// What the journal's comment says: the mark of the tables, and how they are being loaded.
+pub(super) fn title(init: &InitWork) -> String {
+    let mut words = vec![init.mark.clone()];
+    words.extend(init.range_rows.map(|rows| format!("range_rows={rows}")));
+    words.extend(init.steps.as_ref().map(|steps| format!("steps={}", steps.replace(' ', ""))));
+    words.join(" ")
+}
+
+/// Read what an interrupted load had done.
+///
+/// Errors: `Refused` when there is none, or it was one of another job.
+pub(super) fn read(session: &mut Session, init: &InitWork) -> Result<Done, Trouble> {
+    const DOING: &str = "read what was loaded";
+    let refused = |what: String| Err(Trouble::refused(DOING, &what, "load without resuming"));
+    let mut ask = |sql: &str| -> Result<Vec<Row>, Trouble> {
+        session.query(sql).map_err(|error| Trouble::of_session(DOING, error))
+    };
+    let found = ask("select obj_description(to_regclass('pgdyno_load'), 'pg_class')")?;
+    let Some(found) = found.into_iter().next().and_then(|row| row.into_iter().next()?) else {
+        return refused("there is no interrupted load here".into());
+    };
+    if found != title(init) {
+        return refused(format!("the interrupted load was of \"{found}\""));
+    }
+    let entries = ask("select piece, row_count from pgdyno_load")?;
+    let entry = |row: Row| {
+        let mut fields = row.into_iter().flatten();
+        Some((fields.next()?, fields.next()?.parse().ok()?))
+    };
+    Ok(entries.into_iter().filter_map(entry).collect())
+}
+
+/// Take the lock alone, then share it with the sessions to come.
+///
+/// Errors: `Refused` while another load holds it.
+pub(super) fn lock(
+    session: &mut Session,
+    stop: &StopFlag,
+    mut waiting: impl FnMut(),
+) -> Result<(), Trouble> {
+    const DOING: &str = "look for other loads";
+    let began = Instant::now();
+    let mut has_told = false;
+    loop {
+        let sql = format!("select pg_try_advisory_lock({KEY})");
+        let rows = session.query(&sql).map_err(|error| Trouble::of_session(DOING, error))?;
+        if rows[0][0].as_deref() != Some("f") {
+            break;
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(held_by_others(session, DOING));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Trouble::of_session(DOING, SessionError::Stopped));
+        }
+        if !has_told && began.elapsed() > Duration::from_secs(2) {
+            waiting();
+            has_told = true;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    share_lock(session)?;
+    run_as(session, DOING, &format!("select pg_advisory_unlock({KEY})"))
+}
+
+/// Hold the lock as one of several.
+pub(super) fn share_lock(session: &mut Session) -> Result<(), Trouble> {
+    let sql = format!("select pg_advisory_lock_shared({KEY})");
+    run_as(session, "share the lock of the load", &sql)
+}
+
+fn held_by_others(session: &mut Session, doing: &'static str) -> Trouble {
+    let sql = "select string_agg(distinct pid::text, ', ') from pg_locks \
+         where locktype = 'advisory' and classid = 1885824121 and granted \
+           and pid <> pg_backend_pid()";
+    let who =
+        session.query(sql).ok().and_then(|rows| rows.into_iter().next()?.into_iter().next()?);
+    let who = who.unwrap_or_else(|| "not known".into());
+    Trouble::refused(
+        doing,
+        &format!("another load is at work in this schema (server processes {who})"),
+        "wait until it has ended, or end its sessions with pg_terminate_backend",
+    )
+}

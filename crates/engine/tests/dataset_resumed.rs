@@ -1,0 +1,223 @@
+//! Loads that were cut off and go on: what is done stays done, and the end is that of a load that
+//! nothing cut off.
+
+mod common;
+
+use std::sync::atomic::Ordering;
+
+use common::{Server, lines, never, servers};
+use pgdyno_engine::contract::FORMAT;
+use pgdyno_engine::contract::job::{
+    ClockPair, Distribute, DistributedServer, DistributionColumn, InitWork, Job, PartitionMethod,
+    Work,
+};
+use pgdyno_engine::contract::record::{Ending, Failure, PhaseName, Record};
+use pgdyno_engine::dataset::{self, Outcome};
+use pgdyno_engine::session::StopFlag;
+
+fn init(scale: u32) -> InitWork {
+    InitWork {
+        scale,
+        jobs: 2,
+        mark: format!("pgdyno: test scale={scale}"),
+        keep_unfinished: true,
+        ..InitWork::default()
+    }
+}
+
+fn job(server: &Server, database: &str, init: &InitWork) -> Job {
+    Job {
+        format: FORMAT.into(),
+        clock: ClockPair::now(),
+        target: server.target(database),
+        work: Work::Init(init.clone()),
+    }
+}
+
+fn run(
+    server: &Server,
+    database: &str,
+    init: &InitWork,
+    stop: &StopFlag,
+    mut seen: impl FnMut(&Record),
+) -> (Outcome, Vec<Record>) {
+    let mut records = Vec::new();
+    let outcome = dataset::run(&job(server, database, init), init, stop, &mut |record| {
+        seen(&record);
+        records.push(record);
+    });
+    (outcome, records)
+}
+
+/// Rows, keys, comments and settled statistics; not the places of rows, which ranges share out.
+const CONTENTS: [&str; 5] = [
+    "select count(*), sum(aid::int8), sum(bid::int8), sum(abalance), min(filler), max(filler),
+            bit_xor(hashint8(aid)) from pgbench_accounts",
+    "select count(*), sum(tid), sum(bid), sum(tbalance), count(filler) from pgbench_tellers",
+    "select count(*), sum(bid), sum(bbalance), count(filler) from pgbench_branches",
+    "select relname, relkind, relpersistence, reloptions, relhasindex, reltuples,
+            obj_description(oid, 'pg_class')
+     from pg_class where relname ~ '^pgbench|^pgdyno' order by relname",
+    "select attrelid::regclass, attname, atthasdef from pg_attribute
+     where attrelid::regclass::text ~ '^pgbench' and attnum > 0
+     order by attrelid::regclass::text, attnum",
+];
+
+/// Page for page as well, where each table or leaf is one stream.
+const PLACES: &str = "select tableoid::regclass, md5(string_agg(t::text, ';' order by ctid)),
+    pg_relation_size(tableoid::regclass) from pgbench_accounts t
+    group by tableoid order by tableoid::regclass::text";
+
+/// Frozen by COPY: every page is marked.
+const NOT_FROZEN: &str = "select relname from pg_class where relname ~ '^pgbench'
+    and relkind = 'r' and relallvisible <> relpages";
+
+/// Frozen by VACUUM: no row is younger than the oldest number that may still be met. Pages that a
+/// range had taken and not used when it was cut off stay new.
+const THAWED: &str = "select count(*) from pgbench_accounts a
+    join pg_class c on c.oid = a.tableoid where age(a.xmin) < age(c.relfrozenxid)";
+
+fn state(server: &Server, database: &str, is_streamed: bool) -> Vec<Vec<String>> {
+    let mut session = server.session(database);
+    let places: &[&str] = if is_streamed { &[PLACES, NOT_FROZEN] } else { &[THAWED] };
+    let all = CONTENTS.into_iter().chain(places.iter().copied());
+    all.map(|sql| lines(&mut session, sql)).collect()
+}
+
+/// Cut `init` off after each number of rows, go on, and compare with a load nothing cut off.
+fn assert_resumes(init: &InitWork, is_streamed: bool) {
+    for server in servers() {
+        let whole = server.create_database("whole");
+        let (outcome, records) = run(&server, &whole, init, &never(), |_| {});
+        assert_eq!(outcome.ending, Ending::Completed, "{records:?}");
+        let expected = state(&server, &whole, is_streamed);
+        let not_frozen = expected.last().expect("queries");
+        assert!(not_frozen.is_empty() || *not_frozen == ["0"], "{expected:?}");
+
+        let cut = server.create_database("cut");
+        let mut resumed = 0;
+        for round in 0.. {
+            let init = InitWork { resume: round > 0, ..init.clone() };
+            let stop = StopFlag::default();
+            // The record that is written after so many others is the last one.
+            let mut left = 3 + round;
+            let (outcome, records) = run(&server, &cut, &init, &stop, |_| {
+                left -= 1;
+                if left == 0 {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            });
+            if outcome.ending == Ending::Completed {
+                break;
+            }
+            assert_eq!(outcome.ending, Ending::Stopped, "{records:?}");
+            resumed += 1;
+        }
+        assert!(resumed > 1, "cut off {resumed} times only");
+        assert_eq!(state(&server, &cut, is_streamed), expected, "PostgreSQL {}", server.major);
+    }
+}
+
+#[test]
+fn a_stream_that_was_cut_off_is_begun_again_and_what_was_done_is_kept() {
+    assert_resumes(&InitWork { foreign_keys: true, ..init(2) }, true);
+}
+
+#[test]
+fn ranges_that_were_loaded_are_kept_and_the_others_follow() {
+    assert_resumes(&InitWork { range_rows: Some(30_000), ..init(2) }, false);
+}
+
+#[test]
+fn partitions_that_were_loaded_are_kept_and_the_others_follow() {
+    let partitions = InitWork { partitions: 5, ..init(2) };
+    assert_resumes(&partitions, true);
+    let hash = PartitionMethod::Hash;
+    assert_resumes(&InitWork { partition_method: hash, unlogged: true, ..partitions }, true);
+}
+
+#[test]
+fn steps_that_were_done_are_not_done_again() {
+    assert_resumes(&InitWork { steps: Some("dtgvpf".into()), ..init(1) }, true);
+}
+
+fn failure(records: &[Record]) -> &Failure {
+    let found = records.iter().find_map(|record| match record {
+        Record::Error(failure) => Some(failure),
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("no error in {records:?}"))
+}
+
+#[test]
+fn a_load_of_other_options_is_not_gone_on_with() {
+    let Some(server) = servers().pop() else { return };
+    let database = server.create_database("other");
+    let stop = StopFlag::default();
+    let (outcome, _) = run(&server, &database, &init(1), &stop, |record| {
+        if matches!(record, Record::Phase(phase) if phase.phase == PhaseName::Load) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    assert_eq!(outcome.ending, Ending::Stopped);
+    let other = InitWork { range_rows: Some(1000), resume: true, ..init(1) };
+    let (outcome, records) = run(&server, &database, &other, &never(), |_| {});
+    assert_eq!(outcome.ending, Ending::Aborted);
+    assert!(failure(&records).message.contains("pgdyno: test scale=1"), "{records:?}");
+
+    let nothing = server.create_database("nothing");
+    let again = InitWork { resume: true, ..init(1) };
+    let (_, records) = run(&server, &nothing, &again, &never(), |_| {});
+    assert!(failure(&records).message.contains("no interrupted load"), "{records:?}");
+}
+
+#[test]
+fn a_server_without_citus_is_refused_before_anything_is_dropped() {
+    for server in servers() {
+        let database = server.create_database("plain");
+        let (outcome, _) = run(&server, &database, &init(1), &never(), |_| {});
+        assert_eq!(outcome.ending, Ending::Completed);
+        for (kind, text) in [
+            (DistributedServer::Citus, "no extension citus"),
+            (DistributedServer::Greenplum, "not Greenplum"),
+        ] {
+            let distribute = Distribute { server: kind, column: DistributionColumn::Aid };
+            let asked = InitWork { distribute: Some(distribute), drop_existing: true, ..init(2) };
+            let (outcome, records) = run(&server, &database, &asked, &never(), |_| {});
+            assert_eq!(outcome.ending, Ending::Aborted);
+            assert!(failure(&records).message.contains(text), "{records:?}");
+            assert!(failure(&records).hint.contains("coordinator"), "{records:?}");
+        }
+        let sql = "select count(*) from pgbench_accounts";
+        assert_eq!(lines(&mut server.session(&database), sql), ["100000"]);
+    }
+}
+
+#[test]
+fn beyond_scale_20000_account_numbers_are_bigint_from_table_to_key() {
+    let Some(server) = servers().pop() else { return };
+    // Tables, tellers, branches and keys of the whole scale; of the accounts the first few.
+    let scale = 20_001;
+    for init in [
+        init(scale),
+        InitWork { range_rows: Some(1_000_000_000), ..init(scale) },
+        InitWork { partitions: 3, partition_method: PartitionMethod::Hash, ..init(scale) },
+    ] {
+        let database = server.create_database("wide");
+        let mut records = Vec::new();
+        let job = job(&server, &database, &init);
+        let mut out = |record| records.push(record);
+        let outcome = dataset::run_first_accounts(&job, &init, 250_000, &mut out);
+        assert_eq!(outcome.ending, Ending::Completed, "{records:?}");
+        let mut session = server.session(&database);
+        let types = "select distinct format_type(atttypid, null) from pg_attribute
+             where attname = 'aid' and attrelid::regclass::text ~ '^pgbench'";
+        assert_eq!(lines(&mut session, types), ["bigint"]);
+        let counts = "select count(*), max(aid), max(bid) from pgbench_accounts";
+        assert_eq!(lines(&mut session, counts), ["250000 | 250000 | 3"]);
+        let sql = "select max(tid), max(bid), count(*) from pgbench_tellers";
+        assert_eq!(lines(&mut session, sql), ["200010 | 20001 | 200010"]);
+        drop(session);
+        server.session("postgres").query(&format!("drop database {database}")).expect("it goes");
+    }
+}

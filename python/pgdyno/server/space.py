@@ -1,0 +1,73 @@
+"""Whether what is to be loaded fits where a server of the user's own keeps its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+
+from pgdyno.errors import ServerError
+from pgdyno.server.connect import Connection
+from pgdyno.server.facts import ServerFacts
+from pgdyno.server.placement import needed_bytes, predicted_size_bytes
+from pgdyno.server.storage import free_bytes, mount_of
+
+_WHERE = (
+    "SELECT coalesce(nullif(pg_tablespace_location(t.oid), ''), current_setting('data_directory'))"
+    " FROM pg_database d JOIN pg_tablespace t ON t.oid = coalesce("
+    "   (SELECT oid FROM pg_tablespace WHERE spcname = current_setting('default_tablespace')),"
+    "   d.dattablespace)"
+    " WHERE d.datname = current_database()"
+)
+
+
+def check_own_server(
+    connection: Connection, facts: ServerFacts, *, scale: int, fillfactor: int = 100
+) -> str:
+    """Return why free space was not checked, or nothing if it was and is enough.
+
+    Tables that are replaced or gone on with count as free. Args: facts, of this connection.
+    Raises: ServerError with the room needed and the room there is.
+    """
+    if not facts.is_local:
+        return "the server is not on this host"
+    try:
+        row = connection.execute(_WHERE).fetchone()
+    except psycopg.Error:
+        return f"{facts.user} may not read data_directory (GRANT pg_read_all_settings)"
+    if row is None or not row[0]:
+        return "the folder of the database is not known"
+    data = Path(str(row[0]))
+    wal = Path(facts.settings.get("data_directory", str(data))) / "pg_wal"
+    tables = predicted_size_bytes(scale, fillfactor=fillfactor)
+    # Never more WAL than the load writes, or than the server keeps before it writes a checkpoint.
+    wal_bytes = min(tables * 11 // 10, _max_wal_size_bytes(connection))
+    needed = needed_bytes(scale, fillfactor=fillfactor, wal_bytes=wal_bytes)
+    needed["data"] = max(0, needed["data"] - facts.dataset.size_bytes)
+    try:
+        is_one_disk = mount_of(data.resolve()) == mount_of(wal.resolve())
+        free, free_wal = free_bytes(data), free_bytes(wal)
+    except OSError:
+        return f"{data} cannot be looked into"
+    if is_one_disk:
+        _refuse(data, needed["data"] + needed["wal"], free, "The dataset with its WAL")
+    else:
+        _refuse(data, needed["data"], free, "The dataset")
+        _refuse(wal, needed["wal"], free_wal, "The WAL of the load")
+    return ""
+
+
+def _refuse(folder: Path, needed: int, free: int, what: str) -> None:
+    if free < needed:
+        raise ServerError(
+            f"{what} needs about {needed / 1e9:.1f} GB more in {folder}, but {free / 1e9:.1f} GB"
+            " are free there.",
+            hint="free space, choose a smaller scale, or add --skip-space-check",
+        )
+
+
+def _max_wal_size_bytes(connection: Connection) -> int:
+    row = connection.execute(
+        "SELECT setting::int8 * 1024 * 1024 FROM pg_settings WHERE name = 'max_wal_size'"
+    ).fetchone()
+    return int(row[0]) if row else 1 << 30
