@@ -25,6 +25,9 @@ from pgdyno.observe.host.scheduler import SchedulerCollector
 from pgdyno.observe.host.space import SpaceCollector
 from pgdyno.observe.host.tcp import TcpCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
+from pgdyno.observe.log import collector as log
+from pgdyno.observe.log import tails
+from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.pooler.pools import PoolerCollector
 from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes import backends
@@ -44,6 +47,8 @@ from pgdyno.observe.sql.slru import SlruCollector
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 from pgdyno.observe.sql.statements import SCHEMA_SQL, StatementsCollector
 from pgdyno.observe.sql.tables import TablesCollector
+from pgdyno.observe.sql.wait_sampling import SCHEMA_SQL as WAIT_SAMPLING_SQL
+from pgdyno.observe.sql.wait_sampling import WaitSamplingCollector
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.observe.sql.wal import WalCollector
 
@@ -60,12 +65,14 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     ArchiverCollector,
     StatementsCollector,
     TablesCollector,
+    WaitSamplingCollector,
     WaitSampler,
 )
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
     PoolerCollector,
     PoolerTrafficCollector,
+    LogCollector,
     BackendsCollector,
     ProgramsCollector,
     CpuCollector,
@@ -99,7 +106,9 @@ def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
     found = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
-    found["pg_stat_statements"] = SCHEMA_SQL
+    found |= {"pg_stat_statements": SCHEMA_SQL, "pg_wait_sampling": WAIT_SAMPLING_SQL}
+    found |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
+    found |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}
     for collector in SQL_COLLECTORS:
         if version >= min(collector.sql):
             found[collector.name] = pick(collector.name, collector.sql, version)

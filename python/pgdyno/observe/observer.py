@@ -14,6 +14,7 @@ from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
 from pgdyno.observe.host.files import HERE
 from pgdyno.observe.host.space import SpaceCollector, spaces_here, spaces_received
+from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
 from pgdyno.observe.pooler.pools import PoolerCollector
@@ -35,6 +36,7 @@ from pgdyno.observe.sql.slots import SlotsCollector
 from pgdyno.observe.sql.slru import SlruCollector
 from pgdyno.observe.sql.statements import StatementsCollector
 from pgdyno.observe.sql.tables import TablesCollector
+from pgdyno.observe.sql.wait_sampling import WaitSamplingCollector
 from pgdyno.observe.sql.waits import OWN_PREFIX, WaitSampler
 from pgdyno.observe.sql.wal import WalCollector
 from pgdyno.observe.worker import Worker
@@ -193,6 +195,8 @@ class Observer:
             ArchiverCollector(regular),
             StatementsCollector(regular),
             TablesCollector(regular, server.database),
+            WaitSamplingCollector(regular),
+            LogCollector(regular, is_local=server.is_local),
         ]
         workers = []
         load = server.load_application_name

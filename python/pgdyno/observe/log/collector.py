@@ -1,0 +1,143 @@
+"""What the server's log tells: checkpoints, temporary files, lock waits, vacuums, errors."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import ClassVar
+
+import psycopg
+
+from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
+from pgdyno.observe.column import Column, gauge, key
+from pgdyno.observe.log.lines import (
+    Format,
+    LogEvent,
+    events_of_csv,
+    events_of_json,
+    events_of_stderr,
+    prefix_pattern,
+)
+from pgdyno.observe.log.tails import LocalLog, LogFile, ServedLog, Tail, forbidden
+from pgdyno.observe.processes.proc_files import parse_stat
+from pgdyno.observe.session import ServerSession
+
+SETTINGS_SQL = (
+    "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN ('data_directory',"
+    " 'log_destination', 'log_line_prefix', 'log_timezone', 'logging_collector')"
+)
+CURRENT_SQL = "SELECT coalesce(pg_catalog.pg_current_logfile(%s), '')"
+_EVENTS_MAX = 200
+# An event older than this belongs to a clock that is not ours.
+_BELIEVED_NS = 30 * SECOND_NS
+
+
+class LogCollector:
+    """Samples the current log file; the lines since the sample before."""
+
+    name: ClassVar[str] = "log"
+    meaning: ClassVar[str] = "What the server's log told: events by kind, never their texts"
+    interval_ns: ClassVar[int] = 2 * SECOND_NS
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("number", "int64", "index", "of the event, from 1", "key"),
+        key("kind", "checkpoint, temporary_file, lock_wait, autovacuum, error, deadlock, ..."),
+        key("severity", "LOG, WARNING, ERROR, FATAL or PANIC"),
+        key("sqlstate", "'' where the log does not tell, or nothing was wrong"),
+        key("what", "why a checkpoint began, which lock, which table"),
+        gauge("happened_ns", "ns", "Unix time by the log, or of the sample where clocks differ"),
+        gauge("duration_ns", "ns", "how long it took", is_nullable=True),
+        gauge("size_bytes", "bytes", "of a temporary file", is_nullable=True),
+    )
+
+    def __init__(
+        self, session: ServerSession, *, is_local: bool, proc: Path = Path("/proc")
+    ) -> None:
+        self._session, self._is_local, self._proc = session, is_local, proc
+        self._tail: Tail | None = None
+        self._format: Format = "stderr"
+        self._prefix = prefix_pattern("")
+        self._zone: tzinfo = UTC
+        self._count = 0
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return one row an event, the last of very many."""
+        if self._tail is None:
+            self._tail = self._found()
+        rows: list[Row] = []
+        for event in list(self._events(self._tail.new_lines()))[-_EVENTS_MAX:]:
+            self._count += 1
+            is_near = abs(event.time_ns - now_ns) < _BELIEVED_NS
+            rows.append(
+                {
+                    "number": self._count,
+                    "kind": event.kind,
+                    "severity": event.severity,
+                    "sqlstate": event.sqlstate,
+                    "what": event.what,
+                    "happened_ns": event.time_ns if is_near else now_ns,
+                    "duration_ns": event.duration_ns,
+                    "size_bytes": event.size_bytes,
+                }
+            )
+        return rows
+
+    def _events(self, lines: list[str]) -> Iterator[LogEvent]:
+        if self._format == "csvlog":
+            return events_of_csv(lines, self._zone)
+        if self._format == "jsonlog":
+            return events_of_json(lines, self._zone)
+        return events_of_stderr(lines, self._prefix, self._zone)
+
+    def _found(self) -> Tail:
+        """Return the log's tail by the nearest way there is. Raises: NotMeasurable."""
+        settings = {str(name): str(value) for name, value in self._session.fetch(SETTINGS_SQL)}
+        self._prefix = prefix_pattern(settings.get("log_line_prefix", ""))
+        self._zone = _zone(settings.get("log_timezone", "UTC"))
+        if settings.get("logging_collector") != "on":
+            return self._of_standard_error()
+        told = re.split(r",\s*", settings.get("log_destination", "stderr"))
+        formats: tuple[Format, ...] = ("csvlog", "jsonlog", "stderr")
+        self._format = next((one for one in formats if one in told), "stderr")
+        log: LogFile = ServedLog(self._session)
+        if self._is_local and "data_directory" in settings:
+            here = LocalLog(settings["data_directory"])
+            try:
+                here.read(self._current(), 0, 1)
+                log = here
+            except OSError:
+                pass  # Not ours to read: perhaps the server lets us.
+        return Tail(log, self._current)
+
+    def _current(self) -> str:
+        try:
+            path = str(self._session.fetch(CURRENT_SQL, [self._format])[0][0])
+        except psycopg.errors.InsufficientPrivilege:
+            raise forbidden(self._session.user) from None
+        if not path:
+            raise NotMeasurable(f"The server writes no {self._format} log file now.")
+        return path
+
+    def _of_standard_error(self) -> Tail:
+        """Return the file that standard error of a server on this host goes to."""
+        target = ""
+        if self._is_local:
+            try:
+                stat = (self._proc / str(self._session.backend_pid) / "stat").read_text()
+                target = str((self._proc / str(parse_stat(stat).parent_pid) / "fd/2").readlink())
+            except (OSError, ValueError):
+                target = ""
+        if not Path(target).is_file():
+            raise NotMeasurable(
+                "The server's log is no file that could be read from here: logging_collector = off."
+            )
+        return Tail(LocalLog("/"), lambda: target)
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        return UTC

@@ -1,0 +1,107 @@
+"""pg_wait_sampling beside our own samples: one load, the same shares."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import connection, make_cluster, run_sql
+from tests.observe.contract import CollectorContract
+from tests.observe.test_server_collectors import LOAD, open_session, sample_until
+
+from pgdyno.observe.collector import Collector, NotMeasurable
+from pgdyno.observe.sql.wait_sampling import WaitSamplingCollector
+from pgdyno.observe.sql.waits import WaitSampler
+from pgdyno.server.find import find
+from pgdyno.server.scratch import ScratchCluster
+
+LIBRARY = Path(str(find(version="15").bin_dir)).parent / "lib/pg_wait_sampling.so"
+needs_extension = pytest.mark.skipif(not LIBRARY.exists(), reason="no pg_wait_sampling here")
+
+
+pytestmark = pytest.mark.pg
+
+
+@pytest.fixture(scope="module")
+def sampled(house: Path) -> Iterator[ScratchCluster]:
+    preloaded = {"shared_preload_libraries": "pg_wait_sampling"}
+    with make_cluster("15", settings=preloaded) as cluster:
+        run_sql(cluster.target, "CREATE EXTENSION pg_wait_sampling")
+        yield cluster
+
+
+@needs_extension
+class TestWaitSampling(CollectorContract):
+    @pytest.fixture
+    def collector(self, sampled: ScratchCluster) -> Iterator[Collector]:
+        with closing(open_session(sampled)) as session:
+            run_sql(sampled.target, "SELECT pg_sleep(0.2)")
+            collector = WaitSamplingCollector(session)
+            sample_until(collector, bool)
+            yield collector
+
+
+@needs_extension
+def test_both_give_the_waits_of_one_load_the_same_shares(sampled: ScratchCluster) -> None:
+    # One session holds a row for three quarters of the time, which it sleeps; another waits for it.
+    run_sql(sampled.target, "CREATE TABLE t AS SELECT 1 AS a")
+    session = open_session(sampled)
+    extension, ours = WaitSamplingCollector(session), WaitSampler(session, LOAD)
+    before = counted(extension)
+    stopping = threading.Event()
+
+    def hold() -> None:
+        with connection(sampled.target) as holder:
+            while not stopping.is_set():
+                holder.execute("BEGIN")
+                holder.execute("UPDATE t SET a = a")
+                holder.execute("SELECT pg_sleep(0.15)")
+                holder.execute("COMMIT")
+                holder.execute("SELECT pg_sleep(0.05)")
+
+    def wait() -> None:
+        with connection(sampled.target) as waiter:
+            while not stopping.is_set():
+                waiter.execute("UPDATE t SET a = a")
+                waiter.execute("SELECT pg_sleep(0.05)")
+
+    threads = [threading.Thread(target=work) for work in (hold, wait)]
+    for thread in threads:
+        thread.start()
+    seen: Counter[str] = Counter()
+    try:
+        for _ in range(300):
+            for row in ours.sample(0):
+                seen[str(row["wait_event"])] += int(row["count"] or 0)
+            threading.Event().wait(0.01)
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+    theirs = counted(extension)
+    theirs.subtract(before)
+    session.close()
+    events = ("Timeout:PgSleep", "Lock:transactionid")
+    share = seen[events[1]] / sum(seen[event] for event in events)
+    their_share = theirs[events[1]] / sum(theirs[event] for event in events)
+    assert share == pytest.approx(their_share, abs=0.1)
+    assert 0.1 < share < 0.6
+
+
+def counted(extension: WaitSamplingCollector) -> Counter[str]:
+    """Return the extension's samples by event, of all statements together."""
+    found: Counter[str] = Counter()
+    for row in extension.sample(0):
+        found[str(row["wait_event"])] += int(row["samples"] or 0)
+    return found
+
+
+def test_a_server_without_the_extension_says_so(pg15: ScratchCluster) -> None:
+    session = open_session(pg15)
+    with pytest.raises(NotMeasurable, match="pg_wait_sampling is not in the database"):
+        WaitSamplingCollector(session).sample(0)
+    session.close()
