@@ -12,6 +12,7 @@ pytest_plugins = (
     "tests.fixtures.command",
     "tests.fixtures.null_server",
     "tests.fixtures.poolers",
+    "tests.fixtures.prove",
     "tests.fixtures.ssh",
 )
 

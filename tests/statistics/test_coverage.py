@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.fixtures.prove import Proved
 from tests.statistics import simulations as sim
 from tests.statistics.cases import CASES, Case
 
@@ -19,9 +20,12 @@ def test_a_claim_is_not_contradicted_by_a_few_experiments(case: Case) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_claim_is_proved(case: Case) -> None:
+def test_a_claim_is_proved(case: Case, proved: Proved) -> None:
     low, high = case.bounds
-    assert low <= case.seen(case.count) <= high
+    seen = case.seen(case.count)
+    assert low <= seen <= high
+    required = f"{low:.1%} to {high:.1%}" if low > 0 else f"at most {high:.0%}"
+    proved(f"coverage: {case.name}", required=required, seen=f"{seen:.1%} of {case.count:,}")
 
 
 def test_a_true_five_percent_is_decided_within_the_promised_runs() -> None:

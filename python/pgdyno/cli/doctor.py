@@ -11,6 +11,7 @@ import click
 
 from pgdyno.cli import options, speak
 from pgdyno.cli.asked import server_named
+from pgdyno.cli.doctor_aa import measure_noise
 from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.session import OLDEST_MAJOR
@@ -33,14 +34,21 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 @click.option("--grants", is_flag=True, help="Statements that give the role what it lacks.")
 @click.option("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
 @click.option("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
+@click.option("--aa", is_flag=True, help="A against A: how small a difference is seen here?")
+@click.option("--budget", default="5min", metavar="TIME", help="With --aa: at most this long.")
+@click.option("--run", default="5s", metavar="TIME", help="With --aa: length of each run.")
+@click.option("--confirm", metavar="DB@HOST", help="With --aa: yes, other sessions work there.")
 @options.store_option
 @options.json_option
 def command(**given: Any) -> int:
     """Examine a server, its settings and its host; without a server this host alone.
 
     Reads only: one connection, read-only, statement_timeout 2 s. --flush alone writes, a file of
-    2 MB that is gone afterwards. What cannot be judged from here never fails a --check.
+    2 MB that is gone afterwards; --aa alone is load, on a server of yours of reading only. What
+    cannot be judged from here never fails a --check.
     """
+    if given["aa"]:
+        return measure_noise(given)
     if given["print_sql"]:
         speak.data(sql_text())
         return 0

@@ -1,0 +1,116 @@
+"""`pgdyno doctor --aa`: how small a difference can be seen on this host?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from pgdyno.cli import options, speak
+from pgdyno.cli.asked import refuse, server_named
+from pgdyno.cli.live import Live
+from pgdyno.cli.measure import exit_code, keep
+from pgdyno.loop.compare_words import change_text
+from pgdyno.loop.drive import carry_out
+from pgdyno.loop.noise import HostNoise, aa_experiment, host_noise
+from pgdyno.report.numbers import counted, percent, seconds
+from pgdyno.report.text import row_lines
+from pgdyno.spec.experiment import Experiment, Permissions
+from pgdyno.store.experiment import Store
+
+_CLIENTS = 4
+_SCALE = 10
+
+
+def measure_noise(given: dict[str, Any]) -> int:
+    """Carry A against A out, print the noise floor, and return the exit code."""
+    resolved = server_named(given)
+    asked = _experiment(given, resolved.target.place if resolved else None)
+    progress = Live()
+    outcome = carry_out(
+        asked,
+        verb="doctor",
+        resolved=resolved,
+        permissions=Permissions(confirm=given["confirm"]),
+        store=Store.default(given["store"]),
+        progress=progress,
+    )
+    progress.ended()
+    if outcome.findings is not None and outcome.folder is not None:
+        keep(outcome.folder, outcome.findings)
+        noise = host_noise(outcome.findings)
+        lines = list(lines_of(noise, asked, outcome.findings.facts.target))
+        lines.append(f"{'saved':12}#{outcome.folder.number}   pgdyno show {outcome.folder.number}")
+        document = {
+            "format": "pgdyno.noise/1",
+            "number": outcome.folder.number,
+            "target": outcome.findings.facts.target,
+            **document_of_noise(noise),
+        }
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        options.write("\n".join(lines), text, given["json_to"])
+    if outcome.error is not None:
+        speak.problem(outcome.error.message, outcome.error.hint)
+        return outcome.error.exit_code
+    return exit_code(outcome)
+
+
+def _experiment(given: dict[str, Any], dsn: str | None) -> Experiment:
+    try:
+        return aa_experiment(
+            dsn=dsn, clients=_CLIENTS, run=given["run"], budget=given["budget"], scale=_SCALE
+        )
+    except ValidationError as error:
+        refuse(error)
+
+
+def lines_of(noise: HostNoise, asked: Experiment, target: str) -> Iterator[str]:
+    """Yield what was found as text."""
+    floor = noise.floor
+    script = asked.workload.scripts[0].name
+    yield from row_lines("target", target)
+    yield from row_lines(
+        "A against A",
+        f"{counted(floor.pair_count, 'pair')} of runs of {script} with {_CLIENTS} clients, "
+        f"{seconds(noise.pair_seconds)} a pair",
+    )
+    yield from row_lines("scatter", f"one pair is off by {percent(floor.deviation_ratio)} (1 sd)")
+    for place, (minutes, ratio) in enumerate(noise.detectable_ratio):
+        yield from row_lines(
+            "noise floor" if place == 0 else "",
+            f"in {minutes} min a difference of {percent(ratio)} is seen in 4 of 5 experiments",
+        )
+    said = change_text(noise.contrast.deciding.ratio)
+    if noise.is_false_verdict:
+        yield from row_lines(
+            "verdict",
+            f"FALSE: A differs from itself by {said}. Something drifts, or comes and goes: fewer "
+            "than 1 in 20 quiet hosts show this. Let nothing else run here, and repeat.",
+        )
+    else:
+        yield from row_lines("verdict", f"none, as it must be: A against itself {said}")
+
+
+def document_of_noise(noise: HostNoise) -> dict[str, Any]:
+    """Return what was found for JSON."""
+    deciding = noise.contrast.deciding
+    return {
+        "pairs": noise.floor.pair_count,
+        "pair_seconds": noise.pair_seconds,
+        "deviation_ratio": noise.floor.deviation_ratio,
+        "detectable": [{"minutes": m, "ratio": r} for m, r in noise.detectable_ratio],
+        "verdict": deciding.verdict,
+        "is_false_verdict": noise.is_false_verdict,
+        "tps_ratio": deciding.ratio.to_json(),
+        "ratios": [pair.ratio for pair in noise.contrast.pairs],
+        "warnings": _warnings(noise),
+    }
+
+
+def _warnings(noise: HostNoise) -> list[dict[str, str]]:
+    if not noise.is_false_verdict:
+        return []
+    message = "A differs from itself: something on this host drifts, or comes and goes."
+    return [{"kind": "false_verdict", "message": message, "hint": "let nothing else run, repeat"}]

@@ -1,0 +1,86 @@
+"""A against A: the experiment, and what its pairs say of the host's noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.compare import NoiseFloor, noise_floor
+from pgdyno.analysis.compare_findings import ContrastFindings
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.errors import AnalysisError
+from pgdyno.spec.designs import CompareDesign
+from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Variant, Workload
+
+MINUTES = (5, 15, 30, 60)
+_PAIRS_MIN = 3
+# Never reached: it is the budget that ends it, not a verdict, which would be a false one.
+_NEVER = 0.0001
+
+
+@dataclass(frozen=True, slots=True)
+class HostNoise:
+    """What A against A showed. `detectable_ratio`: minutes -> the smallest difference seen in them.
+
+    `pair_seconds`: what one pair of runs takes, everything included.
+    """
+
+    contrast: ContrastFindings
+    floor: NoiseFloor
+    pair_seconds: float
+    detectable_ratio: tuple[tuple[int, float], ...]
+
+    @property
+    def is_false_verdict(self) -> bool:
+        """True when A differs from itself: drift, or something that comes and goes."""
+        return self.contrast.deciding.verdict not in ("no difference", "cannot tell")
+
+
+def aa_experiment(
+    *, dsn: str | None, clients: int, run: str, budget: str, scale: int
+) -> Experiment:
+    """Return the experiment: one server, one load, twice the same variant.
+
+    On a server of the user's own it only reads.
+    Raises: pydantic.ValidationError naming what cannot be.
+    """
+    script = "tpcb-like" if dsn is None else "select-only"
+    return Experiment(
+        name="A against A",
+        server=Server(scratch=Scratch() if dsn is None else None, dsn=dsn),
+        dataset=Dataset(scale=scale) if dsn is None else Dataset(kind="existing"),
+        workload=Workload(
+            scripts=(Script(builtin=script),), clients=clients, duration=run, warmup="2s"
+        ),
+        variant=(Variant(name="A"), Variant(name="A again")),
+        design=CompareDesign(precision=_NEVER, budget=budget),
+    )
+
+
+def host_noise(findings: ExperimentFindings) -> HostNoise:
+    """Return what an A/A experiment says of the host.
+
+    Raises: AnalysisError when fewer than 3 pairs were measured.
+    """
+    contrasts = findings.compare.contrasts if findings.compare is not None else ()
+    pairs = contrasts[0].pairs if contrasts else ()
+    if len(pairs) < _PAIRS_MIN:
+        raise AnalysisError(
+            f"A noise floor needs {_PAIRS_MIN} pairs of runs, {len(pairs)} were measured.",
+            hint="give a longer --budget, or a shorter --run",
+        )
+    ratios = np.log(np.array([pair.ratio for pair in pairs], dtype=np.float64))
+    each_s = findings.seconds / len(pairs)
+    return HostNoise(
+        contrasts[0],
+        noise_floor(ratios),
+        each_s,
+        tuple((minutes, _detectable(ratios, minutes, each_s)) for minutes in MINUTES),
+    )
+
+
+def _detectable(ratios: FloatArray, minutes: int, each_s: float) -> float:
+    count = max(_PAIRS_MIN, int(minutes * 60 / each_s))
+    return noise_floor(ratios, pair_count=count).detectable_ratio
