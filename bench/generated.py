@@ -23,6 +23,7 @@ from pgdyno.store.folder import ExperimentFolder
 
 SECOND_NS = 1_000_000_000
 BEGAN_NS = 1_790_000_000 * SECOND_NS
+NAMES = ("before", "after")
 _SECONDS = 5
 _EACH_S = 10
 _KEYS = {"cpu": ["all"], "throttling": ["lab", "server"], "backends": ["load", "checkpointer"]}
@@ -30,7 +31,13 @@ _KEYS |= {"database": ["ours"], "wal": [""], "checkpointer": [""]}
 
 
 def generate(
-    store: Store, *, rounds: int, effect_ratio: float, noise_ratio: float, distinct: int = 40
+    store: Store,
+    *,
+    rounds: int,
+    effect_ratio: float,
+    noise_ratio: float,
+    distinct: int = 40,
+    prices: tuple[str | None, str | None] = (None, None),
 ) -> ExperimentFolder:
     """Write a comparison of two variants whose second is faster by `effect_ratio`.
 
@@ -45,7 +52,7 @@ def generate(
         workload=Workload(
             scripts=(Script(builtin="select-only"),), clients=4, duration="5s", warmup="2s"
         ),
-        variant=(Variant(name="before"), Variant(name="after")),
+        variant=tuple(Variant(name=n, price=p) for n, p in zip(NAMES, prices, strict=True)),
         design=CompareDesign(budget="24h"),
     )
     folder = store.create(asked.name, "compare")

@@ -45,7 +45,8 @@ class VariantFindings:
 
     `metrics`: means over its runs with intervals between runs. `weakened`: settings with which a
     crash may lose acknowledged commits. `holds_rate`: None without a rate. `by_round`: the deciding
-    metric of every run with its round.
+    metric of every run with its round. `cost`: what 1,000 tps of it cost, where it has a price; a
+    rate that it cannot hold has none.
     """
 
     name: str
@@ -59,6 +60,7 @@ class VariantFindings:
     weakened: tuple[str, ...]
     holds_rate: bool | None
     by_round: tuple[tuple[int, float], ...] = ()
+    cost: Estimate | None = None
 
     served: Served | None = None
 

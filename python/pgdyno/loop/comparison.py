@@ -161,12 +161,23 @@ class Compared:
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
             served=served_by(runs, self._numbers),
+            cost=self._cost(variant, metrics.get("tps"), holds),
             by_round=tuple(
                 (m.run.round, m.metrics[self._metric])
                 for m in self._history
                 if m.run.cell.variant == variant and self._metric in m.metrics
             ),
         )
+
+    def _cost(self, variant: int, tps: Estimate | None, holds: bool | None) -> Estimate | None:
+        """Return what 1,000 transactions a second of this variant cost."""
+        price = self._experiment.variant(variant).cost
+        if price is None or tps is None or holds is False:
+            return None
+        amount, unit = price
+        each, ends = amount * 1000 / tps.value, (tps.high, tps.low)
+        low, high = (amount * 1000 / end if end else None for end in ends)
+        return Estimate(each, low, high, tps.n, f"{unit} per 1,000 tps", tps.scope)
 
     def _settings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return the settings that the servers of the variants do not share, as read back."""

@@ -64,6 +64,8 @@ def _variants(found: CompareFindings) -> Iterator[str]:
     for variant in measured:
         names = dict.fromkeys((found.metric, "tps", "p99"))
         said = [_metric(variant, name) for name in names if name in variant.metrics]
+        if variant.cost is not None:
+            said.append(numbers.estimate_text(variant.cost, with_unit=True))
         runs = numbers.counted(variant.runs, "run")
         yield f"  {variant.name:{width}}  {', '.join(said)}, {runs}"
         changes = ", ".join(f"{name} = {value}" for name, value in variant.changes)

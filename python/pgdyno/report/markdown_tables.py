@@ -19,11 +19,13 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 def variant_table(found: CompareFindings) -> Table:
     """Return each variant with what it changes and what was measured of it."""
     metrics = tuple(dict.fromkeys((found.metric, "tps", "p99")))
+    is_priced = any(one.cost is not None for one in found.variants)
     rows: list[tuple[str, ...]] = []
     for one in found.variants:
         changes = ", ".join(f"{name} = {value}" for name, value in one.changes) or "nothing"
         if one.cannot_start:
-            rows.append((one.name, f"cannot start: {one.cannot_start}", *[""] * (len(metrics) + 1)))
+            empty = [""] * (1 + len(metrics) + is_priced)
+            rows.append((one.name, f"cannot start: {one.cannot_start}", *empty))
             continue
         if one.weakened:
             changes += f" (weakened: {', '.join(one.weakened)})"
@@ -31,8 +33,11 @@ def variant_table(found: CompareFindings) -> Table:
             numbers.estimate_text(one.metrics[name], with_unit=True) if name in one.metrics else ""
             for name in metrics
         ]
+        if is_priced:
+            values.append(numbers.estimate_text(one.cost, with_unit=True) if one.cost else "")
         rows.append((one.name, changes, str(one.runs), *values))
-    return ("variant", "changes", "runs", *(METRIC_NAMES.get(m, m) for m in metrics)), rows
+    named = [METRIC_NAMES.get(name, name) for name in metrics] + ["cost"] * is_priced
+    return ("variant", "changes", "runs", *named), rows
 
 
 def change_table(contrast: ContrastFindings, *, at_most: int = 12) -> Table:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from pgdyno.spec.base import Conninfo, Spec
 from pgdyno.spec.pooler import Pooler
@@ -30,7 +31,24 @@ def _setting_text(value: object) -> object:
 WalSegment = Literal[
     "1MB", "2MB", "4MB", "8MB", "16MB", "32MB", "64MB", "128MB", "256MB", "512MB", "1024MB"
 ]
+_PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?)\s+(?P<unit>\D.{0,30})")
 Settings = Annotated[dict[str, str], BeforeValidator(_setting_values)]
+
+
+def price_of(text: str) -> tuple[float, str]:
+    """Return amount and unit of "312 EUR/month".
+
+    Raises: ValueError saying the form.
+    """
+    found = _PRICE.fullmatch(text.strip())
+    if found is None or not float(found["amount"]) > 0:
+        raise ValueError(f"{text!r} is no price: an amount and a unit are needed, as 312 EUR/month")
+    return float(found["amount"]), found["unit"]
+
+
+def _price(text: str) -> str:
+    price_of(text)
+    return text.strip()
 
 
 class DatasetChange(Spec):
@@ -76,6 +94,13 @@ class Variant(Spec):
     )
     """So many connections the clients share, a transaction at a time; None = one each."""
     protocol: Protocol | None = None
+    price: Annotated[str, AfterValidator(_price)] | None = None
+    """What this variant costs, such as "312 EUR/month": reports say what 1,000 tps cost."""
+
+    @property
+    def cost(self) -> tuple[float, str] | None:
+        """Return the price as an amount and its unit, None without one."""
+        return None if self.price is None else price_of(self.price)
 
     def changes(self) -> dict[str, str]:
         """Return what this variant changes, flat, in words: `shared_buffers` -> `4GB`."""
@@ -85,7 +110,7 @@ class Variant(Spec):
         if self.scripts:
             found["script"] = " + ".join(script.name for script in self.scripts)
         for name in _PLAIN:
-            if name != "admin" and (value := getattr(self, name)) is not None:
+            if name not in ("admin", "price") and (value := getattr(self, name)) is not None:
                 found[_ALIASES.get(name, name)] = str(value)
         return found
 
@@ -106,6 +131,7 @@ _PLAIN = (
     "idle_clients",
     "active_connections",
     "protocol",
+    "price",
 )
 
 

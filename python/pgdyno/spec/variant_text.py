@@ -22,7 +22,18 @@ _PLACES = {
     "wal-dir": "wal_dir",
     "wal-segment": "wal_segment",
 }
-_PLAIN = ("version", "dsn", "admin", "path", "clients", "idle", "active", "protocol", "checksums")
+_PLAIN = (
+    "version",
+    "dsn",
+    "admin",
+    "path",
+    "clients",
+    "idle",
+    "active",
+    "protocol",
+    "checksums",
+    "price",
+)
 _DATASET = ("scale", "fillfactor", "unlogged", "foreign_keys", "partitions", "partition_method")
 KEYS = (*_PLACES, *_PLAIN, *_DATASET, "pooler", "sql", "script")
 # Cut at semicolons, but not inside quotes.
