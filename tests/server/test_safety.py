@@ -11,7 +11,7 @@ from pgdyno.server.safety import (
     OtherSessions,
     default_script,
     describe,
-    refuse_too_many_clients,
+    refuse_too_many_connections,
     refuse_unsafe_init,
     refuse_unsafe_load,
 )
@@ -102,8 +102,8 @@ def test_reserved_slots_are_for_superusers_only(room: ConnectionRoom, free: int)
 
 def test_too_many_clients_are_refused_with_the_number_needed() -> None:
     room = ConnectionRoom(max_connections=100, reserved_count=3, used_count=10)
-    refuse_too_many_clients(room, clients=80, control=7)
+    refuse_too_many_connections(room, load=80, control=7, in_words="80 clients")
     with pytest.raises(RefusedError) as caught:
-        refuse_too_many_clients(room, clients=200, control=5)
+        refuse_too_many_connections(room, load=200, control=5, in_words="200 clients")
     assert "need 205 connections, but 87 are free" in caught.value.message
-    assert "at most 82 clients, or set max_connections to at least 218" in caught.value.hint
+    assert "at most 82, or set max_connections to at least 218" in caught.value.hint

@@ -26,7 +26,7 @@ DIMENSIONLESS = {
 # A transaction's outcomes are counted under pgbench's own words.
 OUTCOMES = {
     *("scheduled", "started", "completed", "failed", "skipped", "late", "retried"),
-    *("unfinished", "not_started"),
+    *("unfinished", "not_started", "in_doubt"),
 }
 NOT_COUNTS = re.compile(r"(.*(ss|us|is|ness|basis|bias))$")
 NUMERIC = re.compile(r"\b(int|float|U8|U16|U32|U64|Count|FloatArray|IntArray|NDArray)\b")

@@ -44,6 +44,8 @@ pub struct Epoch {
     pub has_histograms: bool,
     pub levels: Levels,
     pub traffic: Traffic,
+    /// When the first and the last transaction completed; none when there was none.
+    pub completed_ns: Option<(u64, u64)>,
 }
 
 /// See the module's text.
@@ -63,6 +65,7 @@ pub struct Recorder {
     histograms: [Option<Box<HistogramSet>>; 3],
     pub traffic: Traffic,
     pub committed_count: u64,
+    completed_ns: Option<(u64, u64)>,
     sender: Sender<Message>,
     /// Sets the collector has emptied.
     spares: Receiver<Box<HistogramSet>>,
@@ -97,6 +100,7 @@ impl Recorder {
             histograms: [const { None }; 3],
             traffic: Traffic::default(),
             committed_count: 0,
+            completed_ns: None,
             sender: setup.sender,
             spares: setup.spares,
         };
@@ -152,6 +156,7 @@ impl Recorder {
             has_histograms,
             levels,
             traffic: std::mem::take(&mut self.traffic),
+            completed_ns: self.completed_ns.take(),
         };
         // It fails only when the coordinator is gone, and then nobody counts.
         let _ = self.sender.send(Message::Epoch(Box::new(epoch)));
@@ -191,6 +196,9 @@ impl Recorder {
                 tally.late += u64::from(limit_ns.is_some_and(|limit| latency_ns > limit));
                 tally.latency_sum_ns += latency_ns;
                 self.committed_count += 1;
+                let (first_ns, last_ns) =
+                    self.completed_ns.unwrap_or((ended.ended_ns, ended.ended_ns));
+                self.completed_ns = Some((first_ns, last_ns.max(ended.ended_ns)));
                 let set = set_of(&mut self.histograms, &self.spares, &self.layout, owner);
                 set.transaction(&self.layout, script, ended);
             }
@@ -208,6 +216,18 @@ impl Recorder {
         tally.started += u64::from(!is_open_loop);
         tally.unfinished += 1;
         tally.retries += u64::from(retries);
+    }
+
+    /// A transaction whose commit was sent, and may or may not have happened.
+    pub fn in_doubt(&mut self, owner: Owner, script: usize, retries: u16) {
+        self.unfinished(owner, script, retries);
+        self.tallies[owner as usize].scripts[script].in_doubt += 1;
+    }
+
+    /// A completed transaction waited for its connection.
+    pub fn connection_wait(&mut self, owner: Owner, script: usize, ns: u64) {
+        let set = set_of(&mut self.histograms, &self.spares, &self.layout, owner);
+        set.connection_wait(&self.layout, script, ns);
     }
 
     pub fn scheduled(&mut self, owner: Owner, count: u64) {

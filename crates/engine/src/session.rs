@@ -19,7 +19,7 @@ mod socket;
 
 pub use self::error::SessionError;
 use self::socket::{Place, Socket, is_slice_over};
-use crate::contract::job::{HostPort, Target};
+use crate::contract::job::{HostPort, SessionAttrs, Target};
 use crate::plan::channel_binding;
 use crate::tls::{Attempt, Negotiation, Opening, Security, TlsStream};
 
@@ -141,7 +141,8 @@ impl Session {
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         let mut salted = SaltedPasswords::default();
         let mut out = Vec::new();
-        let mut opening = Opening::start(&self.security, attempt, &login, &mut out)?;
+        let mut opening =
+            Opening::start(&self.security, attempt, (&login, SessionAttrs::Any), &mut out)?;
         loop {
             self.send_raw(&out)?;
             out.clear();

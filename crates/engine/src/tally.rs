@@ -71,6 +71,8 @@ pub struct ScriptTally {
     pub late: u64,
     pub retried: u64,
     pub retries: u64,
+    /// Of the unfinished.
+    pub in_doubt: u64,
     pub latency_sum_ns: u64,
     pub failures: BTreeMap<FailureCode, u64>,
 }
@@ -84,6 +86,7 @@ impl ScriptTally {
         self.late += other.late;
         self.retried += other.retried;
         self.retries += other.retries;
+        self.in_doubt += other.in_doubt;
         self.latency_sum_ns += other.latency_sum_ns;
         for (code, count) in &other.failures {
             *self.failures.entry(*code).or_default() += count;
@@ -103,6 +106,7 @@ impl ScriptTally {
             late: self.late,
             retried: self.retried,
             retries: self.retries,
+            in_doubt: self.in_doubt,
         }
     }
 }
@@ -169,8 +173,13 @@ impl Layout {
     }
 
     /// What is measured by script: each block of `script_count` histograms is one of these.
-    const BY_SCRIPT: [Measured; 4] =
-        [Measured::Latency, Measured::Attempt, Measured::Service, Measured::Lag];
+    const BY_SCRIPT: [Measured; 5] = [
+        Measured::Latency,
+        Measured::Attempt,
+        Measured::Service,
+        Measured::Lag,
+        Measured::ConnectionWait,
+    ];
 
     fn block(&self, measured: Measured) -> usize {
         let place = Self::BY_SCRIPT.iter().position(|&m| m == measured);
@@ -229,6 +238,10 @@ impl HistogramSet {
     pub fn statement(&mut self, layout: &Layout, script: usize, statement: usize, ns: u64) {
         let index = layout.statements_begin() + layout.statement_index(script, statement);
         self.record(index, ns);
+    }
+
+    pub fn connection_wait(&mut self, layout: &Layout, script: usize, ns: u64) {
+        self.record(layout.block(Measured::ConnectionWait) + script, ns);
     }
 
     pub fn attempt(&mut self, layout: &Layout, script: usize, ns: u64) {

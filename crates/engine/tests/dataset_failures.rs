@@ -220,6 +220,8 @@ fn nobody_listening_is_a_connect_error() {
         sslmode: Default::default(),
         tls: Default::default(),
         options: Default::default(),
+        reach: Default::default(),
+        password_command: None,
     };
     let (outcome, records) = run(target, &init(1), &never(), |_| {});
     assert_eq!(outcome.ending, Ending::Aborted);

@@ -77,6 +77,10 @@ def experiment_of(
                 variables=_pairs(options["define"], "-D"),
                 seed=options["seed"],
                 allow_shell=options["allow_shell"],
+                idle=options.get("idle") or 0,
+                active=options.get("active"),
+                connect_rate=options.get("connect_rate"),
+                connect_each_transaction=bool(options.get("connect")),
             ),
             variant=variants,
             design=design,
@@ -131,7 +135,7 @@ def permissions_of(options: dict[str, Any]) -> Permissions:
 
 def server_named(options: dict[str, Any]) -> Resolved | None:
     """Return the server of the user's own that the options name, or None for a scratch server."""
-    names = ("conninfo", "host", "port", "user", "database")
+    names = ("conninfo", "host", "port", "user", "database", "password_command")
     is_given = any(options.get(name) for name in names)
     refuse_silent_target(server_given=is_given, scratch_given=bool(options.get("scratch")))
     if not is_given:
@@ -221,10 +225,10 @@ def _settings(texts: tuple[str, ...]) -> dict[str, str]:
 
 def _refuse_too_few_connections(experiment: Experiment) -> None:
     asked = experiment.server.settings.get("max_connections", "")
-    needed = experiment.clients_max() + SPARE_CONNECTIONS
+    needed = experiment.connections_max() + SPARE_CONNECTIONS
     if asked.isdecimal() and int(asked) < needed:
         raise SpecError(
-            f"--set max_connections={asked} is too small: {experiment.clients_max()} clients and "
+            f"--set max_connections={asked} is too small: {experiment.connections_in_words()} and "
             f"pgdyno's own sessions need {needed}.",
             hint=f"leave it out, or give at least {needed}",
         )

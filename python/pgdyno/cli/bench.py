@@ -22,6 +22,7 @@ from pgdyno.spec.experiment import BenchDesign
 @click.option("-L", "--latency-limit", metavar="TIME", help="What is slower is late, as 50 or 2s.")
 @click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
 @options.workload
+@options.connections
 @options.dataset
 @options.scratch
 @options.watching

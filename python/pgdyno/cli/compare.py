@@ -33,6 +33,7 @@ from pgdyno.spec.variant_text import variant_from
 @options.rate
 @click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
 @options.workload
+@options.connections
 @options.dataset
 @options.scratch
 @options.changing

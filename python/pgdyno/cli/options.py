@@ -26,6 +26,25 @@ def connection(command: Command) -> Command:
         click.option("-p", "--port", help="Port."),
         click.option("-U", "--user", "--username", help="User to connect as."),
         click.option("-d", "--database", "--dbname", help="Database, or a whole conninfo."),
+        password_command,
+    )
+
+
+def password_command(command: Command) -> Command:
+    """Add --password-command, for verbs that connect."""
+    return click.option(
+        "--password-command", metavar="CMD", help="Prints the password, when one is needed."
+    )(command)
+
+
+def connections(command: Command) -> Command:
+    """Add how the load connects."""
+    return _apply(
+        command,
+        click.option("--idle", type=click.IntRange(0, 1_000_000), help="Idle connections beside."),
+        click.option("--active", type=click.IntRange(min=1), help="Connections clients share."),
+        click.option("--connect-rate", type=float, help="New connections a second, at most."),
+        click.option("-C", "--connect", is_flag=True, help="A connection for each transaction."),
     )
 
 

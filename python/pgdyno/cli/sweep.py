@@ -37,6 +37,7 @@ _CLIENTS_A_CORE = 32
 )
 @click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
 @options.workload
+@options.connections
 @options.dataset
 @options.scratch
 @options.changing

@@ -23,6 +23,8 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 ChannelBinding = Literal["disable", "prefer", "require"]
 TlsVersion = Literal["TLSv1.2", "TLSv1.3"]
 Protocol = Literal["simple", "extended", "prepared"]
+SessionAttrs = Literal["any", "read-write", "read-only", "primary", "standby", "prefer-standby"]
+_SECRETS = ("password", "password_command")
 
 
 class Strict(BaseModel):
@@ -58,6 +60,14 @@ class TlsSettings(Strict):
     ssl_max_protocol_version: TlsVersion | None = None
 
 
+class Reach(Strict):
+    """Which of several hosts is the right one, and how long one may take, as libpq says."""
+
+    target_session_attrs: SessionAttrs = "any"
+    load_balance: bool = False
+    timeout_ns: U64 | None = None
+
+
 class EngineTarget(Strict):
     """Where and as whom the engine connects; everything is resolved already."""
 
@@ -69,6 +79,8 @@ class EngineTarget(Strict):
     sslmode: SslMode = "prefer"
     tls: TlsSettings = TlsSettings()
     options: dict[str, str] = Field(default_factory=dict)
+    reach: Reach = Reach()
+    password_command: SecretStr | None = None
 
 
 class BuiltinScript(Strict):
@@ -121,6 +133,10 @@ class Connect(Strict):
 
     timeout_ns: U64
     rate_per_second: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    idle_connections: U32 = 0
+    active_connections: U32 | None = None
+    each_transaction: bool = False
+    patience_ns: U64 | None = None
 
 
 class MeasureDuration(Strict):
@@ -200,14 +216,16 @@ class Job(Strict):
     def to_line(self) -> bytes:
         """Return the line the engine reads, password included: for its standard input only."""
         document = self.model_dump(mode="json", exclude_none=True)
-        if self.target.password is not None:
-            document["target"]["password"] = self.target.password.get_secret_value()
+        for name in _SECRETS:
+            secret: SecretStr | None = getattr(self.target, name)
+            if secret is not None:
+                document["target"][name] = secret.get_secret_value()
         return json_line(document)
 
     def without_secrets(self) -> dict[str, object]:
-        """Return the job as it may be stored: no password, and a note that there was one."""
+        """Return the job as it may be stored: without the password, and what prints it."""
         document: dict[str, object] = self.model_dump(
-            mode="json", exclude_none=True, exclude={"target": {"password"}}
+            mode="json", exclude_none=True, exclude={"target": set(_SECRETS)}
         )
         return document
 

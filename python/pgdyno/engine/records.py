@@ -25,7 +25,16 @@ PhaseName = Literal[
     "index",
     "foreign_keys",
 ]
-Measured = Literal["latency", "service", "lag", "statement", "attempt", "connect", "round_trip"]
+Measured = Literal[
+    "latency",
+    "service",
+    "lag",
+    "statement",
+    "attempt",
+    "connect",
+    "round_trip",
+    "connection_wait",
+]
 ErrorKind = Literal[
     "job",
     "script",
@@ -100,6 +109,7 @@ class Counts(Open):
     late: int = 0
     retried: int = 0
     retries: int = 0
+    in_doubt: int = 0
 
 
 class Interval(Open):
@@ -189,6 +199,20 @@ class ScriptCounts(Open):
     failures: dict[str, int]
 
 
+class Gap(Open):
+    """A time without a completed transaction, Unix nanoseconds."""
+
+    began_ns: int
+    ended_ns: int
+
+
+class IdleFacts(Open):
+    """Connections beside those of the clients; `alive_count` answered after the load."""
+
+    opened_count: int
+    alive_count: int
+
+
 class ThreadFacts(Open):
     """Whether a thread of the engine was the bottleneck."""
 
@@ -233,6 +257,9 @@ class Summary(Open):
     unfinished_ages_ns: tuple[int, ...]
     connections_lost: int
     reconnects: int
+    commits_in_doubt: int = 0
+    longest_gap: Gap | None = None
+    idle: IdleFacts | None = None
     round_trips: int
     bytes_sent: int
     bytes_received: int

@@ -82,6 +82,7 @@ def _facts(
     summary = numbers.summary
     round_trip = summary.distribution("round_trip")
     lag = summary.distribution("lag")
+    wait = summary.distribution("connection_wait")
     backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
     reply_wait_ns = _reply_wait_ns(summary)
     return TransactionFacts(
@@ -95,6 +96,7 @@ def _facts(
         client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) / ended,
         reply_wait_ns=reply_wait_ns and reply_wait_ns * summary.round_trips / ended,
         schedule_lag_ns=None if lag is None else _mean_ns(lag),
+        connection_wait_ns=None if wait is None else _mean_ns(wait),
         backend_cpu_ns=grown(backends, "run_ns", *numbers.span_ns),
         backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
         backend_slice_count=grown(backends, "slices", *numbers.span_ns),

@@ -84,7 +84,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     job = load_job(
         stage.experiment,
         planned,
-        target=engine_target(under_test.target, application_name),
+        target=engine_target(under_test.target, application_name, follows=True),
         clock=stage.clock,
         scale=under_test.facts.dataset.scale,
         read_only=stage.read_only,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
+
+from pydantic import SecretStr
 
 from pgdyno.clock import ClockPair
 from pgdyno.engine.job import (
@@ -21,23 +24,33 @@ from pgdyno.engine.job import (
     MeasureTransactions,
     OpenLoop,
     RateStep,
+    Reach,
     ScriptSource,
     TextScript,
     TlsSettings,
 )
+from pgdyno.server.password import password_of
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import Dataset, Experiment, Script
+from pgdyno.spec.base import SECOND_NS
+from pgdyno.spec.experiment import Dataset, Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.rate import RatePhase
 
 CONNECT_TIMEOUT_NS = 60_000_000_000
 
 
-def engine_target(target: Target, application_name: str) -> EngineTarget:
-    """Return the target in the engine's terms: one host a port, start-up parameters by name."""
-    hosts = (target.host or target.hostaddr).split(",")
-    addresses = target.hostaddr.split(",") if target.hostaddr else [""] * len(hosts)
-    ports = target.ports.split(",")
+def engine_target(target: Target, application_name: str, *, follows: bool = False) -> EngineTarget:
+    """Return the target in the engine's terms: one host a port, start-up parameters by name.
+
+    Args: follows, to every host that was given, not only to the one that answered.
+    """
+    host, hostaddr, all_ports = target.host, target.hostaddr, target.ports
+    if follows and target.hosts_given is not None:
+        host, hostaddr, all_ports = target.hosts_given
+    hosts = (host or hostaddr).split(",")
+    addresses = hostaddr.split(",") if hostaddr else [""] * len(hosts)
+    ports = all_ports.split(",")
+    command = target.password_command
     if len(ports) == 1:
         ports *= len(hosts)
     return EngineTarget(
@@ -47,11 +60,26 @@ def engine_target(target: Target, application_name: str) -> EngineTarget:
         ),
         user=target.user,
         database=target.database,
-        password=target.password,
+        password=SecretStr(password_of(command)) if command else target.password,
         application_name=application_name,
         sslmode=target.sslmode,
         tls=tls_settings(target.parameters),
         options={"options": target.options} if target.options else {},
+        reach=reach(target.parameters),
+        password_command=SecretStr(command) if command else None,
+    )
+
+
+def reach(parameters: Mapping[str, str]) -> Reach:
+    """Return the part of libpq's parameters that says which host is the right one."""
+    # As libpq: 0 and negative numbers mean no limit, and less than 2 s is not taken.
+    seconds = int(parameters.get("connect_timeout") or 0)
+    return Reach.model_validate(
+        {
+            "target_session_attrs": parameters.get("target_session_attrs") or "any",
+            "load_balance": parameters.get("load_balance_hosts") == "random",
+            "timeout_ns": max(2, seconds) * SECOND_NS if seconds > 0 else None,
+        }
     )
 
 
@@ -81,6 +109,8 @@ def load_job(
     Args: scale, of the pgbench tables, the script variable :scale; None = not known.
     """
     workload = experiment.workload
+    connections = workload.connections_of(planned.cell.clients)
+    working = connections - workload.idle_connections
     known = experiment.all_scripts()
     scripts = [known[index] for index in planned.cell.script_indexes]
     own = experiment.variant(planned.cell.variant)
@@ -89,19 +119,30 @@ def load_job(
     if planned.transactions_per_client is not None:
         measure = MeasureTransactions(transactions_per_client=planned.transactions_per_client)
     work = LoadWork(
-        threads=threads_for(planned.cell.clients, workload.threads),
+        threads=threads_for(working, workload.threads),
         seed=planned.seed,
         protocol=own.protocol or workload.protocol,
         scripts=tuple(_script_source(script) for script in scripts),
         variables={**variables, **workload.variables},
         arrivals=_arrivals(experiment, planned),
-        connect=Connect(timeout_ns=CONNECT_TIMEOUT_NS),
+        connect=_connect(workload, connections),
         warm_ns=planned.warm_ns,
         measure=measure,
         read_only=read_only,
         allow_shell=workload.allow_shell,
     )
     return Job(clock=_clock(clock), target=target, work=work)
+
+
+def _connect(workload: Workload, connections: int) -> Connect:
+    rate = workload.connect_rate_per_second or math.inf
+    return Connect(
+        timeout_ns=CONNECT_TIMEOUT_NS + round(connections / rate * 1e9),
+        rate_per_second=workload.connect_rate_per_second,
+        idle_connections=workload.idle_connections,
+        active_connections=workload.active_connections,
+        each_transaction=workload.connect_each_transaction,
+    )
 
 
 def init_job(

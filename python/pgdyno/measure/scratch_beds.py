@@ -176,7 +176,7 @@ class ScratchBeds(Beds):
         return ScratchCluster.create(
             ScratchRequest(
                 binaries=place.binaries,
-                clients=experiment.clients_max(),
+                clients=experiment.connections_max(),
                 settings=experiment.server.settings,
                 data_dir=place.data_dir,
                 wal_dir=place.wal_dir,

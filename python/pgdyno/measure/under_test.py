@@ -119,7 +119,7 @@ def _created(experiment: Experiment, asked: Scratch, conditions: Conditions) -> 
     return ScratchCluster.create(
         ScratchRequest(
             binaries=find(bin_dir=asked.bin_dir, version=asked.version),
-            clients=experiment.clients_max(),
+            clients=experiment.connections_max(),
             settings=experiment.server.settings,
             data_dir=asked.data_dir,
             wal_dir=asked.wal_dir,
@@ -141,7 +141,7 @@ def _kept(experiment: Experiment, asked: Scratch, progress: Progress) -> Scratch
         if read_record(path).version == wanted.version:
             progress.said(f"kept cluster {path} is used again")
             return ScratchCluster.adopt(
-                path, clients=experiment.clients_max(), settings=experiment.server.settings
+                path, clients=experiment.connections_max(), settings=experiment.server.settings
             )
     return None
 
@@ -222,8 +222,11 @@ def reached(experiment: Experiment, conditions: Conditions, target: Target) -> U
     )
     # The control connection that asked is counted as used, and is closed by now.
     room = replace(facts.connections, used_count=max(0, facts.connections.used_count - 1))
-    safety.refuse_too_many_clients(
-        room, clients=experiment.clients_max(), control=CONTROL_CONNECTIONS
+    safety.refuse_too_many_connections(
+        room,
+        load=experiment.connections_max(),
+        control=CONTROL_CONNECTIONS,
+        in_words=experiment.connections_in_words(),
     )
     return UnderTest(
         *(target, observe, None, facts, conditions.verb),

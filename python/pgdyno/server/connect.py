@@ -11,6 +11,7 @@ from psycopg import sql
 
 from pgdyno.errors import ServerError
 from pgdyno.server.conninfo import without_pg_environment
+from pgdyno.server.password import password_of, refused
 from pgdyno.server.target import Target
 
 CONNECT_TIMEOUT_S = 10
@@ -68,20 +69,7 @@ def connect(
     server's own; read_only makes every transaction of the session read-only.
     Raises: ServerError with the next step.
     """
-    parameters = target.libpq_parameters()
-    parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_S))
-    try:
-        with without_pg_environment():
-            connection = psycopg.connect(
-                "",
-                autocommit=True,
-                application_name=f"pgdyno/{verb}/{run}",
-                # Nothing of ours is sent often; and a pooler on the path may not know statements.
-                prepare_threshold=None,
-                **parameters,  # type: ignore[arg-type]
-            )
-    except psycopg.Error as error:
-        raise failure(target, error) from None  # The chained text may name the password's source.
+    connection = _opened(target, f"pgdyno/{verb}/{run}")
     settings = {
         "statement_timeout": statement_timeout_ms,
         "lock_timeout": lock_timeout_ms,
@@ -99,11 +87,44 @@ def connect(
     return connection
 
 
+def _opened(target: Target, application_name: str) -> Connection:
+    """Return a new connection; a password that a command printed is asked for again if refused."""
+    parameters = target.libpq_parameters()
+    parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_S))
+    command = target.password_command
+    for is_last in (False, True) if command else (True,):
+        if command:
+            parameters["password"] = password_of(command)
+        try:
+            with without_pg_environment():
+                return psycopg.connect(
+                    "",
+                    autocommit=True,
+                    application_name=application_name,
+                    # Nothing of ours is sent often; a pooler on the path may not know statements.
+                    prepare_threshold=None,
+                    **parameters,  # type: ignore[arg-type]
+                )
+        except psycopg.Error as error:
+            # The chained text may name the password's source.
+            said = failure(target, error)
+            if is_last or said.sqlstate not in ("28P01", "28000"):
+                raise said from None
+            refused(command, parameters["password"])
+    raise AssertionError("the last try returns or raises")
+
+
 def pinned(target: Target, connection: Connection) -> Target:
     """Return the target with the one host, address and port that `connection` reached."""
     info = connection.info
     hostaddr = "" if info.host.startswith(("/", "@")) else info.hostaddr
-    return replace(target, host=info.host, ports=str(info.port), hostaddr=hostaddr)
+    return replace(
+        target,
+        host=info.host,
+        ports=str(info.port),
+        hostaddr=hostaddr,
+        hosts_given=target.hosts_given or (target.host, target.hostaddr, target.ports),
+    )
 
 
 def failure(target: Target, error: psycopg.Error) -> ServerError:

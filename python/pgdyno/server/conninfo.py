@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psycopg
@@ -55,11 +55,13 @@ def resolve(
     port: str | int | None = None,
     user: str | None = None,
     database: str | None = None,
+    password_command: str | None = None,
 ) -> Resolved:
     """Return the one target that these options and the environment mean, as psql would.
 
     Args: conninfo, a URI, `key=value ...` or a plain database name; `database` may be one too.
-    As in psql, what a conninfo names wins over the options.
+    As in psql, what a conninfo names wins over the options. password_command prints the password,
+    instead of whatever else names one.
     Raises: SpecError with libpq's own words for what cannot be parsed or found.
     """
     options = (("host", host), ("port", str(port or "")), ("user", user))
@@ -76,7 +78,10 @@ def resolve(
             )
         in_strings.update(parsed)
     notes = [_password_note()] if in_strings.get("password") else []
-    return Resolved(_ask_libpq({**given, **in_strings}), tuple(notes))
+    target = _ask_libpq({**given, **in_strings})
+    if password_command:
+        target = replace(target, password=None, password_command=password_command)
+    return Resolved(target, tuple(notes))
 
 
 def refuse_silent_target(

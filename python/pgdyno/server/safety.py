@@ -94,21 +94,24 @@ def refuse_unsafe_init(intent: Intent, *, tables: Sequence[str]) -> None:
     _refuse_unconfirmed(intent)
 
 
-def refuse_too_many_clients(room: ConnectionRoom, *, clients: int, control: int) -> None:
+def refuse_too_many_connections(
+    room: ConnectionRoom, *, load: int, control: int, in_words: str
+) -> None:
     """Raise RefusedError if the server cannot admit the load, with the number it needs.
 
-    Args: clients, sessions of the largest level; control, our own beside them.
+    Args: load, connections of the largest level, and whose they are in words; control, our own
+    sessions beside them.
     """
-    wanted = clients + control
+    wanted = load + control
     if wanted <= room.free:
         return
     needed = room.max_connections + wanted - room.free
     raise RefusedError(
-        f"{clients} clients and {control} sessions of pgdyno's own need {wanted} connections, but"
+        f"{in_words} and {control} sessions of pgdyno's own need {wanted} connections, but"
         f" {room.free} are free: max_connections is {room.max_connections},"
         f" {room.used_count} in use, {room.reserved_count} reserved.",
-        hint=f"ask for at most {max(0, room.free - control)} clients, or set max_connections to at"
-        f" least {needed}",
+        hint=f"ask for at most {max(0, room.free - control)}, or set max_connections to at least"
+        f" {needed}",
     )
 
 

@@ -28,7 +28,8 @@ class Target:
     """One server as libpq resolved it from options, environment, service and password files.
 
     `host` and `ports` may list several, as libpq allows; `connect.pinned` turns that into the one
-    that answered. `parameters` are all other libpq parameters that were given.
+    that answered, and keeps the list for the load, which goes on elsewhere when that one dies.
+    `parameters` are all other libpq parameters that were given.
     """
 
     host: str
@@ -41,6 +42,10 @@ class Target:
     options: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_scratch: bool = False
+    password_command: str = field(default="", repr=False)
+    """Prints the password, again whenever it is old or was refused (`server.password`)."""
+    hosts_given: tuple[str, str, str] | None = None
+    """Of a pinned target: host, hostaddr and ports as they were given, all of them."""
 
     @property
     def port(self) -> int:

@@ -205,8 +205,21 @@ class Experiment(Spec):
         default: Metric = "tps" if self.workload.rate_tps is None else "p99"
         return asked or default
 
-    def clients_max(self) -> int:
+    def connections_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""
+        return self.workload.connections_of(self.clients_max())
+
+    def connections_in_words(self) -> str:
+        """Return whose connections these are, as in "16 clients, 8000 idle connections"."""
+        workload = self.workload
+        words = f"{self.clients_max()} clients"
+        if workload.active_connections is not None:
+            words += f" on {min(self.clients_max(), workload.active_connections)} connections"
+        idle = workload.idle_connections
+        return words + (f", {idle} idle connections" if idle else "")
+
+    def clients_max(self) -> int:
+        """Return the largest number of clients any run of this experiment will have."""
         design = self.design
         if isinstance(design, SweepDesign):
             return design.clients_max if design.levels == "auto" else max(design.levels)

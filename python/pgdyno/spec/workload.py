@@ -73,6 +73,14 @@ class Workload(Spec):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     allow_shell: bool = False
     """Scripts may run commands on the load host: \\shell and \\setshell."""
+    idle_connections: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, alias="idle")
+    """Beside those of the clients: opened first, never used, looked at in the end."""
+    active_connections: int | None = Field(default=None, ge=1, alias="active")
+    """The clients share so many, one transaction at a time; None = one each."""
+    connect_rate_per_second: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, alias="connect_rate"
+    )
+    connect_each_transaction: bool = False
 
     @property
     def rate_tps(self) -> float | None:
@@ -109,4 +117,14 @@ class Workload(Spec):
     def _has_something_to_run(self) -> Workload:
         if not any(script.weight > 0 for script in self.scripts):
             raise ValueError("the weights of all scripts are 0: nothing would run")
+        if self.active_connections is not None and self.connect_each_transaction:
+            raise ValueError(
+                "active and connect_each_transaction (-C) exclude each other: a connection that"
+                " is shared is not made anew for every transaction"
+            )
         return self
+
+    def connections_of(self, clients: int) -> int:
+        """Return how many connections so many clients open, the idle ones included."""
+        working = min(clients, self.active_connections or clients)
+        return working + self.idle_connections

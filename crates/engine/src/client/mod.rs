@@ -19,7 +19,7 @@ use std::task::Poll;
 use pgdyno_wire::ServerError;
 
 pub use self::prepare::{Prepared, prepare, round_trips};
-pub use self::state::{ClientState, Clients, Current, Link, News, Shard};
+pub use self::state::{ClientState, Clients, Current, Link, News, Shard, Terminal};
 pub use self::transaction::{End, transaction};
 use crate::clock::now_ns;
 use crate::plan::Plan;

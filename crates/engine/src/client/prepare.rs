@@ -1,6 +1,5 @@
 //! Before the load: every statement is parsed once, and the round trip is measured.
 
-use pgdyno_script::Value;
 use pgdyno_wire::{ServerError, encode, messages, values};
 
 use super::check::check;
@@ -133,13 +132,6 @@ async fn scale(client: Client<'_>) -> Result<i64, Fault> {
             )))),
         }
     })
-}
-
-impl super::ClientState {
-    /// Set the scale factor for the client's scripts.
-    pub fn set_scale(&mut self, scale: i64) {
-        self.variables.set_by_name("scale", Value::Int(scale));
-    }
 }
 
 /// Measure the round trip of a Sync message on an idle connection.

@@ -16,6 +16,7 @@ use crate::recorder::{Recorder, Traffic};
 use crate::tally::Owner;
 use crate::timers::Timers;
 use crate::tls::{Opening, TlsError, TlsStream};
+use crate::walk::Walk;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub struct Current {
     /// In an open loop: by the schedule. In a closed one the phase of the end decides.
     pub owner: Owner,
     pub retries: u16,
+    /// Of `started_ns` to the connection, where clients share connections.
+    pub connection_wait_ns: u64,
 }
 
 /// One client: a connection and what its scripts know.
@@ -49,14 +52,8 @@ pub struct ClientState {
     pub link: Link,
     /// Encrypts and decrypts, while the link is up.
     pub tls: Option<Box<TlsStream>>,
-    /// Number of the attempt at this address: with TLS and without, as sslmode says.
-    pub attempt: usize,
-    /// Why the attempt before failed.
-    pub first_fault: Option<String>,
-    /// The address it connects to, of the list of all.
-    pub address: usize,
-    /// Failed attempts in a row to connect again.
-    pub failed_connects: u32,
+    /// Where it connects to.
+    pub walk: Walk,
     pub backend: Session,
     pub scanner: ReplyScanner,
     pub reply: Reply,
@@ -72,6 +69,8 @@ pub struct ClientState {
     pub prepared: Vec<u64>,
     /// What is awaited may make changes lasting.
     pub may_commit: bool,
+    /// The connection was lost while it was awaited.
+    pub is_in_doubt: bool,
     /// An error that came between replies: why the connection is about to end.
     pub last_words: Option<Box<ServerError>>,
     pub variables: ClientVariables,
@@ -96,10 +95,7 @@ impl ClientState {
         ClientState {
             link: Link::Down,
             tls: None,
-            attempt: 0,
-            first_fault: None,
-            address: 0,
-            failed_connects: 0,
+            walk: Walk::default(),
             backend: Session::default(),
             scanner: ReplyScanner::default(),
             reply: Reply::default(),
@@ -109,6 +105,7 @@ impl ClientState {
             sleeps_until_ns: NEVER_NS,
             prepared: Vec::new(),
             may_commit: false,
+            is_in_doubt: false,
             last_words: None,
             variables,
             random,
@@ -162,9 +159,23 @@ impl ClientState {
         }
     }
 
+    /// What was sent may have been committed, and no answer says so: none came, or the one that
+    /// the server gives as it ends the connection, after the commit or before it.
+    pub fn may_have_committed(&self) -> bool {
+        let is_fatal = |error: &ServerError| error.severity != "ERROR";
+        self.ready_wanted > 0 && self.may_commit && self.reply.error.as_deref().is_none_or(is_fatal)
+    }
+
+    /// Take the seat of a client: its variables and random numbers are used from now on.
+    pub fn seat(&mut self, terminal: &mut Terminal) {
+        std::mem::swap(&mut self.variables, &mut terminal.variables);
+        std::mem::swap(&mut self.random, &mut terminal.random);
+    }
+
     /// Forget everything that belonged to the connection.
     pub fn disconnected(&mut self) {
         self.link = Link::Down;
+        self.may_commit = false;
         self.tls = None;
         self.scanner = ReplyScanner::default();
         self.prepared.clear();
@@ -172,6 +183,15 @@ impl ClientState {
         self.last_words = None;
         self.reply.status = TransactionStatus::Idle;
     }
+}
+
+/// A client that shares connections with others: what it keeps while it has none.
+#[derive(Debug)]
+pub struct Terminal {
+    pub variables: ClientVariables,
+    pub random: Prng,
+    /// Of the measured phase, when it is bounded by number.
+    pub transactions_left: u64,
 }
 
 /// News of a connection that the loop deals with after it has read all sockets.

@@ -83,6 +83,7 @@ fn counts(edge: u64) -> Counts {
         late: edge,
         retried: edge,
         retries: edge,
+        in_doubt: edge,
     }
 }
 
@@ -101,6 +102,9 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         unfinished_ages_ns: vec![edge],
         connections_lost: edge,
         reconnects: edge,
+        commits_in_doubt: edge,
+        longest_gap: (edge > 0).then_some(Gap { began_ns: edge, ended_ns: edge }),
+        idle: (edge > 0).then_some(IdleFacts { opened_count: edge, alive_count: edge }),
         round_trips: edge,
         bytes_sent: edge,
         bytes_received: edge,
@@ -188,7 +192,7 @@ fn errors() -> Vec<Record> {
 
 fn histograms() -> Vec<Record> {
     use Measured::*;
-    [Latency, Service, Lag, Statement, Attempt, Connect, RoundTrip]
+    [Latency, Service, Lag, Statement, Attempt, Connect, RoundTrip, ConnectionWait]
         .into_iter()
         .flat_map(|measured| {
             [(None, None), (Some(0), None), (Some(0), Some(u32::MAX))].map(|(script, statement)| {
@@ -264,7 +268,22 @@ fn target(sslmode: SslMode) -> Target {
             },
         },
         options: BTreeMap::from([("search_path".into(), "a, b".into())]),
+        reach: reach(sslmode),
+        password_command: (sslmode == SslMode::Require).then(|| "cat \"größe\"".into()),
     }
+}
+
+fn reach(sslmode: SslMode) -> Reach {
+    let target_session_attrs = match sslmode {
+        SslMode::Disable => SessionAttrs::Any,
+        SslMode::Allow => SessionAttrs::ReadWrite,
+        SslMode::Prefer => SessionAttrs::ReadOnly,
+        SslMode::Require => SessionAttrs::Primary,
+        SslMode::VerifyCa => SessionAttrs::Standby,
+        SslMode::VerifyFull => SessionAttrs::PreferStandby,
+    };
+    let is_full = sslmode == SslMode::VerifyFull;
+    Reach { target_session_attrs, load_balance: is_full, timeout_ns: is_full.then_some(u64::MAX) }
 }
 
 fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
@@ -301,6 +320,10 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
         connect: Connect {
             timeout_ns: u64::MAX,
             rate_per_second: process.is_none().then_some(80.5),
+            idle_connections: 1_000_000,
+            active_connections: process.is_none().then_some(1_000_000),
+            each_transaction: process.is_some(),
+            patience_ns: process.is_none().then_some(u64::MAX),
         },
         warm_ns: u64::MAX,
         measure: match process {

@@ -46,6 +46,43 @@ pub struct Target {
     /// Start-up parameters sent to the server, such as `search_path`.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    #[serde(default)]
+    pub reach: Reach,
+    /// Prints the password, run through `sh`: again when a connection needs it and what it printed
+    /// is old, or was refused. A secret, as the password is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_command: Option<String>,
+}
+
+/// Which of several hosts is the right one, and how long one may take: libpq's parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reach {
+    #[serde(default)]
+    pub target_session_attrs: SessionAttrs,
+    /// Every connection begins at a host of its own choice, not at the first.
+    #[serde(default)]
+    pub load_balance: bool,
+    /// For one address, until its session is open; absent = 10 s where there is another address to
+    /// go to, or a load that waits for the connection, else as long as the connect phase lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ns: Option<u64>,
+}
+
+/// libpq's target_session_attrs: what a server must be for its session to be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionAttrs {
+    #[default]
+    Any,
+    /// Transactions may write.
+    ReadWrite,
+    ReadOnly,
+    /// Not in recovery.
+    Primary,
+    Standby,
+    /// A standby if one of the hosts is, else any.
+    PreferStandby,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -178,7 +215,7 @@ pub struct RateStep {
     pub to_tps: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Connect {
     /// The whole connect phase must end within this time.
@@ -186,6 +223,18 @@ pub struct Connect {
     /// New connections a second over all threads; absent = as fast as the server answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<f64>,
+    /// Connections beside those of the clients: opened first, never used, looked at in the end.
+    #[serde(default)]
+    pub idle_connections: u32,
+    /// The clients share so many connections, one transaction at a time; absent = one each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_connections: Option<u32>,
+    /// A new connection for every transaction.
+    #[serde(default)]
+    pub each_transaction: bool,
+    /// All connections may be lost for so long; absent = 5 s, with several hosts 60 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience_ns: Option<u64>,
 }
 
 /// How long the measured phase lasts.

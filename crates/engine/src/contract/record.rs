@@ -100,6 +100,7 @@ pub struct Interval {
     pub in_flight: u64,
     /// At the end of the interval, open loop: transactions due and not started.
     pub backlog: u64,
+    /// Of the clients, without the idle ones.
     pub connections: u64,
     /// CPU of the engine's process, user and system.
     pub cpu_ns: u64,
@@ -121,6 +122,9 @@ pub struct Counts {
     pub retried: u64,
     /// Tries beyond the first, of all transactions.
     pub retries: u64,
+    /// Of the unfinished: the commit was sent, and the connection lost before it was answered.
+    #[serde(default)]
+    pub in_doubt: u64,
 }
 
 /// Which duration a histogram holds.
@@ -141,6 +145,8 @@ pub enum Measured {
     Connect,
     /// A Sync message and its ReadyForQuery on an idle connection, before the load.
     RoundTrip,
+    /// From started to the connection, where clients share connections; a part of `service`.
+    ConnectionWait,
 }
 
 /// A distribution over the `interval_ns` before `time_ns`; buckets by the formula of `bucket.rs`.
@@ -267,6 +273,16 @@ pub struct Summary {
     pub unfinished_ages_ns: Vec<u64>,
     pub connections_lost: u64,
     pub reconnects: u64,
+    /// Commits sent and never answered, in all phases: they may or may not have happened.
+    #[serde(default)]
+    pub commits_in_doubt: u64,
+    /// The longest time of the measured phase without a completed transaction; absent when it is
+    /// shorter than a count interval, which is as fine as it is looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_gap: Option<Gap>,
+    /// Absent when none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleFacts>,
     /// Messages waited for: one for each flush of a statement or pipeline.
     pub round_trips: u64,
     pub bytes_sent: u64,
@@ -304,6 +320,21 @@ pub struct PhaseSpan {
 pub struct ScriptCounts {
     pub counts: Counts,
     pub failures: BTreeMap<String, u64>,
+}
+
+/// A time without a completed transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Gap {
+    pub began_ns: u64,
+    pub ended_ns: u64,
+}
+
+/// Connections beside those of the clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IdleFacts {
+    pub opened_count: u64,
+    /// Answered a Sync after the load.
+    pub alive_count: u64,
 }
 
 /// Whether a thread of the engine was the bottleneck.

@@ -140,6 +140,9 @@ fn kind_of(error: &SessionError) -> (ErrorKind, &str) {
             (ErrorKind::Protocol, "check that a PostgreSQL server listens there")
         }
         SessionError::Tls(error) => (ErrorKind::Connect, &error.hint),
+        SessionError::Unsuitable(_) => {
+            (ErrorKind::Connect, "name every host of the cluster, or another target_session_attrs")
+        }
         SessionError::Handshake(_) => {
             (ErrorKind::Authentication, "check the password and pg_hba.conf of the server")
         }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use super::gaps::Gaps;
 use super::start::Spares;
 use crate::clock::process_cpu_ns;
+use crate::contract::job::ClockPair;
 use crate::contract::record::{
-    Histogram, Interval, Phase, PhaseEvent, PhaseName, PhaseSpan, Record,
+    Gap, Histogram, Interval, Phase, PhaseEvent, PhaseName, PhaseSpan, Record,
 };
 use crate::output::Output;
 use crate::plan::Plan;
@@ -34,6 +36,10 @@ pub(super) struct Collector {
     window: [HistogramSet; 3],
     pub(super) totals: [Tally; 3],
     pub(super) histograms: [HistogramSet; 3],
+    gaps: Gaps,
+    /// Shorter ones are not looked for.
+    count_interval_ns: u64,
+    clock: ClockPair,
     /// Of the measured phase.
     pub(super) traffic: Traffic,
     /// When each phase began and ended.
@@ -41,7 +47,12 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new(plan: &Plan, spares: Spares, timeline: Timeline) -> Collector {
+    pub(super) fn new(
+        plan: &Plan,
+        spares: Spares,
+        timeline: Timeline,
+        clock: ClockPair,
+    ) -> Collector {
         let layout = plan.layout.clone();
         let sets = || OWNERS.map(|_| HistogramSet::new(&layout));
         let (window, histograms) = (sets(), sets());
@@ -58,6 +69,9 @@ impl Collector {
             window,
             totals: OWNERS.map(|_| Tally::new(layout.script_count())),
             histograms,
+            gaps: Gaps::default(),
+            count_interval_ns: plan.work.count_interval_ns,
+            clock,
             traffic: Traffic::default(),
             spans: Vec::new(),
             layout,
@@ -92,6 +106,10 @@ impl Collector {
         let epochs = self.pending.remove(&end_ns).expect("just seen");
         self.write_phases(end_ns - 1, output);
         let phase = epochs[0].phase;
+        let completed = epochs.iter().filter_map(|epoch| epoch.completed_ns);
+        if let Some((first_ns, last_ns)) = completed.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            self.gaps.completed(first_ns, last_ns, &self.timeline);
+        }
         let has_histograms = epochs.iter().any(|epoch| epoch.has_histograms);
         let counted = self.merge(epochs);
         let interval = self.interval(end_ns, phase, &counted, output);
@@ -189,8 +207,17 @@ impl Collector {
         }
     }
 
+    /// The longest time of the measured phase in which nothing completed.
+    pub(super) fn longest_gap(&self) -> Option<Gap> {
+        let (begin_ns, end_ns) = self.gaps.longest_ns?;
+        let unix_ns = |at_ns| self.clock.unix_ns(at_ns);
+        (end_ns - begin_ns >= self.count_interval_ns)
+            .then(|| Gap { began_ns: unix_ns(begin_ns), ended_ns: unix_ns(end_ns) })
+    }
+
     /// The run is over: write what is left of the phases.
     pub(super) fn end_phases<W: Write>(&mut self, end_ns: u64, output: &mut Output<W>) {
+        self.gaps.completed(end_ns, end_ns, &self.timeline);
         self.write_phases(end_ns, output);
         self.end_phase(end_ns, output);
     }

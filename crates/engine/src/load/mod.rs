@@ -1,6 +1,7 @@
 //! A load job: threads are started, led through the phases, and what they counted is written.
 
 mod collect;
+mod gaps;
 mod start;
 mod summary;
 mod watch;
@@ -68,7 +69,7 @@ pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
     }
     let thread_count = plan.thread_count();
     let mut coordinator = Coordinator {
-        collector: Collector::new(&plan, spares, Timeline::begin(connect_ns)),
+        collector: Collector::new(&plan, spares, Timeline::begin(connect_ns), output.clock),
         watch: Watch::new(),
         timeline: Timeline::begin(connect_ns),
         plan: &plan,
@@ -272,7 +273,7 @@ impl<W: Write> Coordinator<'_, W> {
             format!(
                 "{} of {} connections were made within {seconds} s",
                 self.collector.connections(),
-                self.plan.client_count()
+                self.plan.connection_count()
             ),
             "raise the connect timeout, or look for what slows connecting down",
         )

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value, clients_of_threads};
+use pgdyno_script::{
+    ClientVariables, Prng, RandomStreams, Value, VariableTable, clients_of_threads,
+};
 
 use super::Message;
 use crate::arrivals::Schedule;
-use crate::client::{ClientState, Clients};
+use crate::client::{ClientState, Clients, Terminal};
 use crate::contract::job::{Arrivals, Measure, Target};
 use crate::contract::record::ErrorKind;
 use crate::plan::{Plan, Refusal};
@@ -18,7 +20,7 @@ use crate::recorder::{Recorder, RecorderSetup};
 use crate::tally::HistogramSet;
 use crate::timeline::{Shared, Timeline};
 use crate::tls::{Endpoint, Security};
-use crate::worker::{self, Setup};
+use crate::worker::{self, Pace, Setup};
 
 /// Give back emptied histograms to a thread.
 pub(super) type Spares = Vec<Sender<Box<HistogramSet>>>;
@@ -33,7 +35,7 @@ pub(super) fn threads(
     let endpoints = endpoints(&plan.target)?;
     raise_file_limit();
     let poller = Kind::choose().map_err(|error| {
-        let hint = format!("unset {VARIABLE}: epoll is used then, which every Linux offers");
+        let hint = format!("unset {VARIABLE}: what this host offers is used then");
         Refusal::new(ErrorKind::System, error.to_string(), hint)
     })?;
     let is_default_seed_given = plan.work.variables.contains_key("default_seed");
@@ -60,7 +62,7 @@ pub(super) fn threads(
             sender: sender.clone(),
             spares: spare_receiver,
         };
-        let gap_ns = connect_gap_ns(plan);
+        let (clients, terminals) = clients(plan, thread, &streams);
         setups.push(Setup {
             plan: Arc::clone(plan),
             endpoints: Arc::clone(&endpoints),
@@ -69,14 +71,13 @@ pub(super) fn threads(
             poller,
             waker,
             recorder: Recorder::new(setup, timeline),
-            clients: clients(plan, thread, &streams),
+            clients,
+            idle_count: u64::from(share(plan.idle_count(), thread, plan.thread_count())),
+            terminals,
             observer: plan.rules.as_ref().and_then(|rules| rules.take_observer(thread)),
             choose: streams.threads[thread as usize].choose,
             arrivals: arrivals(plan, thread, streams.threads[thread as usize].throttle),
-            connect_gap_ns: gap_ns,
-            // The threads take turns.
-            first_connect_ns: connect_ns
-                + gap_ns / u64::from(plan.thread_count()) * u64::from(thread),
+            connecting: pace(plan, thread, connect_ns),
             thread,
             sender: sender.clone(),
         });
@@ -148,12 +149,47 @@ fn client_ids(plan: &Plan, thread: u32) -> Vec<u32> {
     }
 }
 
-fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
+/// Connections of a thread, with their clients on them or, where these share, with the clients
+/// beside; then the idle ones.
+fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> (Clients, Vec<Terminal>) {
+    let terminals = terminals(plan, thread, streams);
+    let threads = plan.thread_count();
+    let bare = |variables: &ClientVariables, count| {
+        let one = move |_| ClientState::new(variables.clone(), Prng::from_seed(0), 0);
+        (0..count).map(one).collect::<Vec<_>>()
+    };
+    let none = ClientVariables::new(&Arc::new(VariableTable::new()));
+    let idle = bare(&none, share(plan.idle_count(), thread, threads));
+    let is_shared = plan.work.connect.active_connections.is_some();
+    let (mut states, terminals) = match is_shared {
+        true => {
+            let connections = share(plan.connection_count(), thread, threads);
+            (bare(&ClientVariables::new(&plan.variables), connections), terminals)
+        }
+        false => {
+            let own = |own: Terminal| {
+                let mut state = ClientState::new(own.variables, own.random, own.transactions_left);
+                state.reply.keeps_notices = plan.rules.is_some();
+                state
+            };
+            (terminals.into_iter().map(own).collect(), Vec::new())
+        }
+    };
+    states.extend(idle);
+    (Clients::new(states), terminals)
+}
+
+/// How many of a number a thread gets when they are dealt round robin.
+fn share(count: u32, thread: u32, threads: u32) -> u32 {
+    count / threads + u32::from(thread < count % threads)
+}
+
+fn terminals(plan: &Plan, thread: u32, streams: &RandomStreams) -> Vec<Terminal> {
     let per_client = match plan.work.measure {
         Measure::TransactionsPerClient(count) => count,
         Measure::DurationNs(_) => u64::MAX,
     };
-    let states = client_ids(plan, thread).into_iter().map(|client_id| {
+    let terminal = |client_id: u32| {
         let mut variables = ClientVariables::new(&plan.variables);
         variables.set_by_name("scale", Value::Int(1));
         for (name, value) in plan.presets(client_id, streams.default_seed) {
@@ -165,11 +201,9 @@ fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
             }
         }
         let random = streams.clients[client_id as usize];
-        let mut state = ClientState::new(variables, random, per_client);
-        state.reply.keeps_notices = plan.rules.is_some();
-        state
-    });
-    Clients::new(states.collect())
+        Terminal { variables, random, transactions_left: per_client }
+    };
+    client_ids(plan, thread).into_iter().map(terminal).collect()
 }
 
 fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> {
@@ -195,8 +229,10 @@ fn latency_limit(plan: &Plan) -> Option<u64> {
     }
 }
 
-/// Between two connections of one thread.
-fn connect_gap_ns(plan: &Plan) -> u64 {
-    let per_thread = |rate: f64| f64::from(plan.thread_count()) / rate * 1e9;
-    plan.work.connect.rate_per_second.map_or(0, |rate| per_thread(rate) as u64)
+/// When a thread connects; the threads take turns.
+fn pace(plan: &Plan, thread: u32, connect_ns: u64) -> Pace {
+    let threads = plan.thread_count();
+    let per_thread = |rate: f64| f64::from(threads) / rate * 1e9;
+    let gap_ns = plan.work.connect.rate_per_second.map_or(0, |rate| per_thread(rate) as u64);
+    Pace { first_ns: connect_ns + gap_ns / u64::from(threads) * u64::from(thread), gap_ns }
 }

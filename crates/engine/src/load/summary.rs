@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::clock::NEVER_NS;
 use crate::contract::job::ClockPair;
-use crate::contract::record::{Ending, Measured, Record, ScriptCounts, Summary, ThreadFacts};
+use crate::contract::record::{
+    Ending, IdleFacts, Measured, Record, ScriptCounts, Summary, ThreadFacts,
+};
 use crate::histogram::Histogram;
 use crate::load::ThreadId;
 use crate::load::collect::Collector;
@@ -24,6 +26,7 @@ pub struct Finished {
     pub commits_in_doubt: u64,
     pub connections_lost: u64,
     pub reconnects: u64,
+    pub idle: IdleFacts,
     pub connect: Histogram,
     pub facts: Facts,
     pub shares: Shares,
@@ -118,6 +121,12 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         unfinished_ages_ns: ages,
         connections_lost: sum(|thread| thread.connections_lost),
         reconnects: sum(|thread| thread.reconnects),
+        commits_in_doubt: sum(|thread| thread.commits_in_doubt),
+        longest_gap: collector.longest_gap(),
+        idle: (plan.idle_count() > 0).then(|| IdleFacts {
+            opened_count: sum(|thread| thread.idle.opened_count),
+            alive_count: sum(|thread| thread.idle.alive_count),
+        }),
         round_trips: collector.traffic.round_trips,
         bytes_sent: collector.traffic.bytes_sent,
         bytes_received: collector.traffic.bytes_received,

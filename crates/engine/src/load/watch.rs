@@ -7,6 +7,8 @@ use crate::plan::{Plan, Refusal};
 
 /// How long a condition lasts before it ends the run.
 const PATIENCE_NS: u64 = 5_000_000_000;
+/// How long all connections may be lost where there is another host to go to.
+const FAILOVER_NS: u64 = 60_000_000_000;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -27,20 +29,29 @@ impl Watch {
         if !matches!(interval.phase, PhaseName::Warm | PhaseName::Measure) {
             return None;
         }
-        if interval.connections > 0 {
+        // A load that connects for every transaction may have none at the instant of looking.
+        if interval.connections > 0 || interval.counts.completed > 0 {
             self.disconnected_ns = 0;
         } else {
             self.disconnected_ns += interval.interval_ns;
         }
-        if self.disconnected_ns >= PATIENCE_NS {
+        let patience_ns = patience_ns(plan);
+        if self.disconnected_ns >= patience_ns {
             return Some(Refusal::new(
                 ErrorKind::ConnectionLost,
                 format!(
-                    "all {} connections were lost, and none could be made again for 5 s",
-                    plan.client_count()
+                    "all {} connections were lost, and none could be made again for {} s",
+                    plan.connection_count(),
+                    patience_ns as f64 / 1e9
                 ),
                 "look at the server's log: it may have crashed, or been stopped",
             ));
+        }
+        if self.disconnected_ns > 0 {
+            // What failed as the connections were lost says nothing of those to come.
+            self.window.clear();
+            self.window_ns = 0;
+            return None;
         }
         self.window.push_back((
             interval.interval_ns,
@@ -71,6 +82,13 @@ impl Watch {
     }
 }
 
+/// How long all connections may be lost.
+fn patience_ns(plan: &Plan) -> u64 {
+    let has_alternative = plan.target.hosts.len() > 1;
+    let usual_ns = if has_alternative { FAILOVER_NS } else { PATIENCE_NS };
+    plan.work.connect.patience_ns.unwrap_or(usual_ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,13 +117,26 @@ mod tests {
 
     #[test]
     fn five_seconds_without_a_connection_or_with_most_failing_end_the_run() {
-        let plan = crate::plan::tests::plan();
+        let mut plan = crate::plan::tests::plan();
+        plan.target.hosts.truncate(1);
         let end = |of: &dyn Fn(u64) -> Interval| seconds_until_end(&plan, of);
         assert_eq!(end(&|_| interval(0, 0, 0)), Some((5, ErrorKind::ConnectionLost)));
+        // What each client lost with its connection is not most of what a load does.
+        assert_eq!(end(&|second| interval(u64::from(second > 1), 0, u64::from(second < 2))), None);
         assert_eq!(end(&|_| interval(1, 10, 11)), Some((5, ErrorKind::TooManyFailures)));
         assert_eq!(end(&|_| interval(1, 11, 10)), None);
         assert_eq!(end(&|second| interval(second % 5, 1, 0)), None);
         // A burst of failures is outweighed by what succeeded in the same five seconds.
         assert_eq!(end(&|second| interval(1, 100, if second == 3 { 300 } else { 0 })), None);
+    }
+
+    #[test]
+    fn where_there_is_another_host_a_failover_is_waited_for() {
+        let mut plan = crate::plan::tests::plan();
+        assert!(plan.target.hosts.len() > 1);
+        let patience = |plan: &Plan| patience_ns(plan) / 1_000_000_000;
+        assert_eq!(patience(&plan), 60);
+        plan.work.connect.patience_ns = Some(7_000_000_000);
+        assert_eq!(seconds_until_end(&plan, |_| interval(0, 0, 0)).map(|end| end.0), Some(7));
     }
 }

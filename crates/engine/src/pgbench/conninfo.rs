@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::options::Options;
 use super::say::{Fault, fault};
 use super::security;
-use crate::contract::job::{HostPort, SslMode, Target};
+use crate::contract::job::{HostPort, Reach, SslMode, Target};
 
 /// Parameters that are sent to the server, or that decide where to connect.
 const KNOWN: [&str; 11] = [
@@ -92,6 +92,8 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
         sslmode: if is_local { SslMode::Disable } else { asked },
         tls,
         options: start_up(&get),
+        reach: Reach::default(),
+        password_command: None,
         hosts,
         user,
         database,

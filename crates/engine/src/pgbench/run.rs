@@ -319,7 +319,7 @@ fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
             .collect(),
         variables,
         arrivals,
-        connect: Connect { timeout_ns: NO_LIMIT_NS, rate_per_second: None },
+        connect: Connect { timeout_ns: NO_LIMIT_NS, ..Connect::default() },
         warm_ns: 0,
         measure: match options.duration_s {
             0 => Measure::TransactionsPerClient(u64::from(options.transactions)),

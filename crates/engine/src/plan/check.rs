@@ -5,7 +5,7 @@ use pgdyno_script::is_valid_name;
 use super::Refusal;
 use crate::contract::FORMAT;
 use crate::contract::job::{
-    Arrivals, DistributionColumn, InitWork, Job, LoadWork, Measure, OpenLoop, Target, Work,
+    Arrivals, Connect, DistributionColumn, InitWork, Job, LoadWork, Measure, OpenLoop, Target, Work,
 };
 use crate::contract::record::ErrorKind;
 
@@ -65,6 +65,9 @@ fn target(target: &Target, found: &mut Found) {
         "user, database, password and options must not contain zero bytes".into()
     });
     found.rule(!target.user.is_empty(), || "target.user must not be empty".into());
+    found.rule(target.reach.timeout_ns != Some(0), || {
+        "target.reach.timeout_ns must be above 0: leave it out for none".into()
+    });
 }
 
 /// Rules for generating load.
@@ -111,12 +114,35 @@ pub(super) fn load(work: &LoadWork) -> Vec<Refusal> {
     found.rule(work.connect.rate_per_second.is_none_or(is_rate), || {
         format!("connect.rate_per_second must be above 0, got {:?}", work.connect.rate_per_second)
     });
+    connections(&work.connect, &mut found);
     for name in work.variables.keys() {
         found.rule(is_valid_name(name), || {
             format!("variable name \"{name}\" must consist of letters, digits and underscores")
         });
     }
     found.0
+}
+
+fn connections(connect: &Connect, found: &mut Found) {
+    found.within(
+        "connect.idle_connections",
+        u64::from(connect.idle_connections),
+        0,
+        u64::from(MAX_CLIENTS),
+    );
+    found.rule(connect.active_connections != Some(0), || {
+        "connect.active_connections must be above 0, got 0".into()
+    });
+    found.rule_with_hint(
+        connect.active_connections.is_none() || !connect.each_transaction,
+        || {
+            "connect.active_connections and connect.each_transaction exclude each other: a \
+             connection that is shared is not made anew for every transaction"
+                .into()
+        },
+        "give one of --active and -C",
+    );
+    found.rule(connect.patience_ns != Some(0), || "connect.patience_ns must be above 0".into());
 }
 
 fn open_loop(open: &OpenLoop, found: &mut Found) {

@@ -158,9 +158,25 @@ impl Plan {
         }
     }
 
-    /// Threads without a client are not started.
+    /// Connections that the clients work on.
+    pub fn connection_count(&self) -> u32 {
+        self.client_count().min(self.work.connect.active_connections.unwrap_or(u32::MAX))
+    }
+
+    /// Connections beside them.
+    pub fn idle_count(&self) -> u32 {
+        self.work.connect.idle_connections
+    }
+
+    /// Threads without a connection to work on are not started.
     pub fn thread_count(&self) -> u32 {
-        u32::from(self.work.threads).min(self.client_count())
+        u32::from(self.work.threads).min(self.connection_count())
+    }
+
+    /// Every transaction has a connection of its own.
+    pub fn connects_each_time(&self) -> bool {
+        let by_rule = self.rules.as_ref().is_some_and(|rules| rules.reconnects);
+        by_rule || self.work.connect.each_transaction
     }
 
     /// As in the `hello` record.

@@ -74,7 +74,8 @@ impl Kind {
         }
     }
 
-    /// The kind that the environment asks for; else epoll, which every host offers.
+    /// The kind that the environment asks for; else io_uring where this host offers it, which costs
+    /// less, and epoll elsewhere.
     ///
     /// Errors: the environment asks for what does not exist, or what this host does not offer.
     pub fn choose() -> io::Result<Kind> {
@@ -86,7 +87,8 @@ impl Kind {
 
     fn chosen(asked: Option<&str>, probe: impl FnOnce() -> io::Result<()>) -> io::Result<Kind> {
         match asked {
-            None | Some("" | "epoll") => Ok(Kind::Epoll),
+            None | Some("") => Ok(probe().map_or(Kind::Epoll, |()| Kind::Uring)),
+            Some("epoll") => Ok(Kind::Epoll),
             Some("io_uring") => probe().map(|()| Kind::Uring).map_err(|error| {
                 let message =
                     format!("{VARIABLE}=io_uring, but this host does not offer it: {error}");
@@ -178,8 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_it_is_what_every_host_offers() {
-        assert_eq!(chosen(None, OFFERED), Ok(Kind::Epoll));
+    fn without_a_wish_it_is_io_uring_where_the_host_offers_it() {
+        assert_eq!(chosen(None, OFFERED), Ok(Kind::Uring));
+        assert_eq!(chosen(Some(""), OFFERED), Ok(Kind::Uring));
+        assert_eq!(chosen(None, REFUSED), Ok(Kind::Epoll));
         assert_eq!(chosen(Some(""), REFUSED), Ok(Kind::Epoll));
     }
 

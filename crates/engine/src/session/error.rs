@@ -23,6 +23,8 @@ pub enum SessionError {
     Protocol(ProtocolError),
     /// TLS was asked for and cannot be had.
     Tls(TlsError),
+    /// The session is not of the kind that target_session_attrs names.
+    Unsuitable(&'static str),
     Stopped,
 }
 
@@ -74,6 +76,7 @@ impl fmt::Display for SessionError {
             }
             SessionError::Protocol(error) => error.fmt(f),
             SessionError::Tls(error) => error.fmt(f),
+            SessionError::Unsuitable(why) => f.write_str(why),
             SessionError::Stopped => f.write_str("told to stop"),
         }
     }
@@ -98,6 +101,7 @@ impl From<OpeningError> for SessionError {
         match error {
             OpeningError::Handshake(error) => error.into(),
             OpeningError::Tls(error) => SessionError::Tls(error),
+            OpeningError::Unsuitable(why) => SessionError::Unsuitable(why),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use pgdyno_wire::{Advance, BytesMut, Handshake, HandshakeError, Login, SaltedPasswords, Session};
 
 use super::{Attempt, Security, TlsError, TlsStream};
+use crate::contract::job::SessionAttrs;
+use crate::session_attrs::Check;
 
 /// Length 8 and the number that stands in place of a protocol version.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -14,6 +16,8 @@ const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 pub enum OpeningError {
     Handshake(HandshakeError),
     Tls(TlsError),
+    /// The session is not of the kind that target_session_attrs names, and this is why.
+    Unsuitable(&'static str),
 }
 
 impl OpeningError {
@@ -27,7 +31,7 @@ impl OpeningError {
                 // Starting up, full, no such database: the same either way.
                 !matches!(state.as_str(), "57P03" | "53300") && state.class() != "3D"
             }
-            OpeningError::Handshake(_) => false,
+            OpeningError::Handshake(_) | OpeningError::Unsuitable(_) => false,
         }
     }
 }
@@ -37,6 +41,7 @@ impl fmt::Display for OpeningError {
         match self {
             OpeningError::Handshake(error) => error.fmt(f),
             OpeningError::Tls(error) => error.fmt(f),
+            OpeningError::Unsuitable(why) => f.write_str(why),
         }
     }
 }
@@ -166,6 +171,10 @@ pub struct Opening {
     negotiation: Negotiation,
     /// Absent until the encryption is agreed on.
     handshake: Option<Handshake>,
+    /// Absent when any session will do.
+    check: Option<Check>,
+    /// The session is open, and its server was asked what it is.
+    asked: Option<Session>,
 }
 
 /// An open session.
@@ -182,11 +191,12 @@ impl Opening {
     pub fn start(
         security: &Security,
         attempt: Attempt,
-        login: &Login,
+        (login, attrs): (&Login, SessionAttrs),
         out: &mut Vec<u8>,
     ) -> Result<Opening, OpeningError> {
         let negotiation = Negotiation::start(security, attempt, out)?;
-        let mut opening = Opening { negotiation, handshake: None };
+        let check = Check::new(attrs, login);
+        let mut opening = Opening { negotiation, handshake: None, check, asked: None };
         opening.log_in(login, out)?;
         Ok(opening)
     }
@@ -206,14 +216,36 @@ impl Opening {
         self.negotiation.advance(bytes, &mut plain, out)?;
         self.log_in(login, out)?;
         let Some(handshake) = &mut self.handshake else { return Ok(None) };
-        let (mut input, mut answer) = (plain.as_slice(), BytesMut::new());
-        let advance = handshake.advance(login, salted, &mut input, &mut answer);
-        self.send(&answer, out);
-        let Advance::Ready(session) = advance? else { return Ok(None) };
+        let mut input = plain.as_slice();
+        if self.asked.is_none() {
+            let mut answer = BytesMut::new();
+            let advance = handshake.advance(login, salted, &mut input, &mut answer);
+            self.send(&answer, out);
+            let Advance::Ready(session) = advance? else { return Ok(None) };
+            let mut query = Vec::new();
+            let is_known = match &mut self.check {
+                Some(check) => check.begin(&session.parameters, &mut query)?,
+                None => true,
+            };
+            if is_known {
+                return Ok(Some(self.open(session, input)));
+            }
+            self.send(&query, out);
+            self.asked = Some(session);
+        }
+        let check = self.check.as_mut().expect("it asked");
+        if !check.advance(&mut input)? {
+            return Ok(None);
+        }
+        let session = self.asked.take().expect("just seen");
+        Ok(Some(self.open(session, input)))
+    }
+
+    fn open(&mut self, session: Session, rest: &[u8]) -> Opened {
         let Negotiation::Done(tls) = &mut self.negotiation else {
             unreachable!("the handshake begins when the encryption is agreed on")
         };
-        Ok(Some(Opened { session, tls: tls.take(), rest: input.to_vec() }))
+        Opened { session, tls: tls.take(), rest: rest.to_vec() }
     }
 
     /// Send the start-up message as soon as it may be sent.

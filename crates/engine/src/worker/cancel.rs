@@ -73,7 +73,7 @@ where
             let token = self.cancels.first_token + request.client;
             let connected = {
                 let shard = &mut *self.shard.borrow_mut();
-                let address = shard.clients.states[request.client as usize].address;
+                let address = shard.clients.states[request.client as usize].walk.address;
                 shard.poller.connect(token, &self.connector.endpoints[address].address)
             };
             // A request that cannot be sent is given up: the end of the connection remains.
@@ -92,7 +92,7 @@ where
         else {
             return;
         };
-        let address = self.shard.borrow().clients.states[request.client as usize].address;
+        let address = self.shard.borrow().clients.states[request.client as usize].walk.address;
         let security = &self.connector.endpoints[address].security;
         request.negotiation = Negotiation::start(security, request.attempt, &mut out).ok();
         self.shard.borrow_mut().poller.send(token, &out);
@@ -139,7 +139,7 @@ where
     pub(super) fn count_in_doubt(&self) -> u64 {
         let shard = self.shard.borrow();
         let in_doubt = shard.clients.states.iter().zip(&self.slots).filter(|(client, slot)| {
-            !slot.is_empty() && client.ready_wanted > 0 && client.may_commit && client.is_up()
+            !slot.is_empty() && client.is_up() && client.may_have_committed()
         });
         in_doubt.count() as u64
     }

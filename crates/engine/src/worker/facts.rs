@@ -3,7 +3,11 @@
 use super::reply_wait::Looked;
 use crate::clock::thread_cpu_ns;
 use crate::histogram::Histogram;
+use crate::tally::Owner;
 use crate::timeline::Timeline;
+
+/// Ages that are kept of transactions without an end; of more, evenly chosen ones.
+pub(super) const MAX_AGES: usize = 10_000;
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -15,7 +19,7 @@ pub struct Facts {
     pub timer_lag: Histogram,
     pub round_trip: Histogram,
     pub commits_in_doubt: u64,
-    /// Age of each transaction that had not ended when the drain ended.
+    /// Age of each transaction that had not ended when the drain ended, or is in doubt.
     pub unfinished_ages_ns: Vec<u64>,
 }
 
@@ -40,6 +44,13 @@ impl Facts {
     /// Mean wait of a reply for the thread in the measured phase; None if none was looked at.
     pub fn reply_wait_ns_mean(&self) -> Option<u64> {
         if self.end.cpu_ns == 0 { None } else { self.end.looked.since(self.begin.looked).mean_ns() }
+    }
+
+    /// Keep the age of a measured transaction that will never be known to have ended.
+    pub(super) fn add_unfinished(&mut self, owner: Owner, age_ns: u64) {
+        if owner == Owner::Measure && self.unfinished_ages_ns.len() < MAX_AGES {
+            self.unfinished_ages_ns.push(age_ns);
+        }
     }
 
     /// Shares of the measured phase: on a core, and runnable without one.

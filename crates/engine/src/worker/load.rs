@@ -1,16 +1,14 @@
 //! Transactions begin and end.
 
+use super::facts::MAX_AGES;
 use super::{Free, Stage, Task, TaskEnd, Worker};
 use crate::client::{Client, Current, End};
 use crate::clock::now_ns;
 use crate::contract::job::Measure;
 use crate::load::Message;
-use crate::recorder::owner_at;
+use crate::recorder::{Recorder, owner_at};
 use crate::tally::{Ended, Outcome, Owner};
 use crate::tls::Attempt;
-
-/// Ages that are kept of transactions without an end; of more, evenly chosen ones.
-const MAX_AGES: usize = 10_000;
 
 impl<'s, F, M> Worker<'s, F, M>
 where
@@ -18,11 +16,13 @@ where
     M: Fn(Client<'s>, Task) -> F,
 {
     /// A client has nothing to do.
+    ///
+    /// Args: `index`, of the client and its connection; of clients that share, of the client.
     #[inline]
     pub(super) fn client_is_free(&mut self, index: u32) {
         let is_loading =
             self.stage == Stage::Load || self.stage == Stage::Drain && self.drains_backlog();
-        if !is_loading || !self.shard.borrow().clients.states[index as usize].is_up() {
+        if !is_loading || !self.can_work(index) {
             return;
         }
         let free_ns = now_ns();
@@ -47,11 +47,29 @@ where
     }
 
     fn count_off(&mut self, index: u32) {
-        let client = &mut self.shard.borrow_mut().clients.states[index as usize];
-        client.transactions_left -= 1;
-        if client.transactions_left == 0 {
-            self.clients_left -= 1;
+        let is_last = self.with_transactions_left(index, |left| {
+            *left -= 1;
+            *left == 0
+        });
+        self.clients_left -= usize::from(is_last);
+    }
+
+    /// Work on the number of transactions that a client may still start.
+    #[inline]
+    fn with_transactions_left<T>(&mut self, client: u32, work: impl FnOnce(&mut u64) -> T) -> T {
+        match &mut self.pool {
+            Some(pool) => work(&mut pool.terminals[client as usize].transactions_left),
+            None => {
+                let states = &mut self.shard.borrow_mut().clients.states;
+                work(&mut states[client as usize].transactions_left)
+            }
         }
+    }
+
+    /// A client that shares connections may always ask for one.
+    #[inline]
+    fn can_work(&self, index: u32) -> bool {
+        self.pool.is_some() || self.shard.borrow().clients.states[index as usize].is_up()
     }
 
     /// Closed loop: the next transaction follows at once.
@@ -61,7 +79,7 @@ where
             return;
         }
         if now_ns >= self.timeline.measure_ns {
-            if self.shard.borrow().clients.states[index as usize].transactions_left == 0 {
+            if self.with_transactions_left(index, |left| *left == 0) {
                 return;
             }
             self.count_off(index);
@@ -119,7 +137,7 @@ where
             return;
         }
         while let Some(&Free { index, script, since_ns }) = self.free.front() {
-            if !self.shard.borrow().clients.states[index as usize].is_up() {
+            if !self.can_work(index) {
                 // It comes back when it is connected again.
                 self.free.pop_front();
                 continue;
@@ -140,26 +158,41 @@ where
         if self.arrivals.is_some() && self.plan.rules.is_some() {
             self.count_off(index);
         }
+        let owner = owner_at(&self.timeline, scheduled_ns);
+        let (retries, connection_wait_ns) = (0, 0);
+        let current =
+            Current { script, scheduled_ns, started_ns, owner, retries, connection_wait_ns };
+        self.in_flight += 1;
         {
             let shard = &mut *self.shard.borrow_mut();
-            let owner = owner_at(&self.timeline, scheduled_ns);
             shard.recorder.started(owner, script);
-            shard.clients.states[index as usize].current =
-                Some(Current { script, scheduled_ns, started_ns, owner, retries: 0 });
+            if self.pool.is_none() {
+                shard.clients.states[index as usize].current = Some(current);
+            }
         }
-        self.in_flight += 1;
+        if self.pool.is_some() {
+            return self.wait_for_connection(index, current);
+        }
         self.begin_task(index, Task::Transaction { script, started_ns });
     }
 
     #[inline]
     pub(super) fn on_transaction_end(&mut self, index: u32, end: End) {
         self.in_flight -= 1;
+        let client_number = self.client_on(index);
         {
             let shard = &mut *self.shard.borrow_mut();
-            let current = shard.clients.states[index as usize].current.take();
+            let client = &mut shard.clients.states[index as usize];
+            let current = client.current.take();
+            let is_in_doubt = std::mem::take(&mut client.is_in_doubt) && self.plan.rules.is_none();
             // Subtle: without one, it was counted as unfinished when the drain ended. If its commit
             // got through all the same, the table has its rows.
             match (current, end) {
+                (Some(current), End::Ended { ended_ns, .. }) if is_in_doubt => {
+                    let owner = self.owner(&shard.recorder, current.owner);
+                    shard.recorder.in_doubt(owner, current.script, current.retries);
+                    self.facts.add_unfinished(owner, ended_ns - current.scheduled_ns);
+                }
                 (Some(current), End::Ended { outcome, ended_ns }) => {
                     let ended = Ended {
                         scheduled_ns: current.scheduled_ns,
@@ -171,7 +204,11 @@ where
                     let owner = self.owner(&shard.recorder, current.owner);
                     shard.recorder.ended(owner, current.script, &ended);
                     if owner == Owner::Measure && outcome == Outcome::Completed {
-                        self.shares.completed(index);
+                        self.shares.completed(client_number);
+                    }
+                    if self.pool.is_some() && outcome == Outcome::Completed {
+                        let wait_ns = current.connection_wait_ns;
+                        shard.recorder.connection_wait(owner, current.script, wait_ns);
                     }
                     if let Some(observer) = &mut shard.observer {
                         observer.ended(index, current.script, &ended);
@@ -183,10 +220,12 @@ where
                 _ => {}
             }
         }
-        match &self.plan.rules {
-            Some(_) if end == End::Aborted => self.abort_client(index),
-            Some(rules) if rules.reconnects => self.connect_anew(index),
-            _ => self.client_is_free(index),
+        if end == End::Aborted {
+            self.abort_client(index);
+        } else if self.plan.connects_each_time() {
+            self.connect_anew(index);
+        } else {
+            self.give_back(index);
         }
     }
 
@@ -207,14 +246,30 @@ where
 
     /// A connection serves one transaction only.
     fn connect_anew(&mut self, index: u32) {
+        if self.is_being_made(index) {
+            // The connection was lost, and is looked for already.
+            return;
+        }
         self.disconnect(index);
         let is_over = self.shard.borrow().clients.states[index as usize].transactions_left == 0;
-        if self.stage < Stage::Drain && !is_over {
-            self.connector.waiting.push_back(index);
+        if self.may_connect() && !is_over {
+            self.queue_connect(index);
         }
     }
 
-    fn owner(&self, recorder: &crate::recorder::Recorder, by_schedule: Owner) -> Owner {
+    /// The loss of a connection has its own way to the next one.
+    fn is_being_made(&self, index: u32) -> bool {
+        let shard = self.shard.borrow();
+        let client = &shard.clients.states[index as usize];
+        self.plan.rules.is_none() && !client.is_up()
+    }
+
+    /// A load that connects for every transaction still has some to start.
+    pub(super) fn makes_connections_in_drain(&self) -> bool {
+        self.plan.connects_each_time() && self.drains_backlog() && !self.is_backlog_empty()
+    }
+
+    fn owner(&self, recorder: &Recorder, by_schedule: Owner) -> Owner {
         if self.arrivals.is_some() { by_schedule } else { recorder.owner() }
     }
 
@@ -229,14 +284,18 @@ where
                 }
             }
             Stage::Drain if self.in_flight == 0 && self.is_backlog_empty() => {
-                self.stage = Stage::Over;
+                self.look_at_idle();
             }
             Stage::Cancel => {
                 let now_ns = self.shard.borrow().now_ns;
                 let is_quiet = self.in_flight == 0 && self.cancels.is_done();
                 if is_quiet || now_ns >= self.cancels.give_up_ns {
-                    self.stage = Stage::Over;
+                    self.look_at_idle();
                 }
+            }
+            Stage::Look => {
+                let now_ns = self.shard.borrow().now_ns;
+                self.end_look_at_idle(now_ns);
             }
             _ => {}
         }
@@ -270,14 +329,21 @@ where
         {
             let shard = &mut *self.shard.borrow_mut();
             shard.is_cancelling = true;
-            for index in 0..shard.clients.states.len() {
-                let Some(current) = shard.clients.states[index].current.take() else { continue };
-                let is_open = self.arrivals.is_some();
+            let is_open = self.arrivals.is_some();
+            let mut give_up = |recorder: &mut Recorder, current: Current| {
                 // In a closed loop what did not end has no phase of its end: it is measured load.
                 let owner = if is_open { current.owner } else { Owner::Measure };
-                shard.recorder.unfinished(owner, current.script, current.retries);
+                recorder.unfinished(owner, current.script, current.retries);
                 let since = if is_open { current.scheduled_ns } else { current.started_ns };
                 ages_ns.push(end_ns.saturating_sub(since));
+            };
+            for (_, current) in self.pool.iter_mut().flat_map(|pool| pool.waiting.drain(..)) {
+                give_up(&mut shard.recorder, current);
+                self.in_flight -= 1;
+            }
+            for index in 0..shard.clients.states.len() {
+                let Some(current) = shard.clients.states[index].current.take() else { continue };
+                give_up(&mut shard.recorder, current);
                 let client = &shard.clients.states[index];
                 if client.is_up() && client.ready_wanted > 0 {
                     let attempt = if client.tls.is_some() { Attempt::Tls } else { Attempt::Plain };
@@ -303,8 +369,8 @@ where
                 }
             }
         }
-        thin_out(&mut ages_ns, MAX_AGES);
-        self.facts.unfinished_ages_ns = ages_ns;
+        self.facts.unfinished_ages_ns.extend(ages_ns);
+        thin_out(&mut self.facts.unfinished_ages_ns, MAX_AGES);
         self.drop_sleepers();
         self.cancels.begin(now_ns());
         self.cancel_more();

@@ -8,7 +8,12 @@ mod arrivals;
 mod cancel;
 mod connect;
 mod facts;
+mod fault;
+mod idle;
 mod load;
+mod lost;
+mod news;
+mod pool;
 mod reply_wait;
 mod shares;
 mod slot;
@@ -26,15 +31,20 @@ use pgdyno_script::{Prng, choose_script};
 use self::arrivals::OpenArrivals;
 use self::cancel::Cancels;
 use self::connect::Connector;
+pub use self::connect::Pace;
 pub use self::facts::Facts;
+use self::idle::Idle;
 pub(crate) use self::load::thin_out;
+use self::pool::Pool;
 use self::reply_wait::ReplyWait;
 pub use self::shares::{Shares, fairness};
 use self::slot::Slot;
 use self::stage::Stage;
-use crate::client::{Client, Clients, End, Prepared, Shard, prepare, round_trips, transaction};
+use crate::client::{
+    Client, Clients, End, Prepared, Shard, Terminal, prepare, round_trips, transaction,
+};
 use crate::clock::{NEVER_NS, now_ns};
-use crate::contract::record::ErrorKind;
+use crate::contract::record::{ErrorKind, IdleFacts};
 use crate::histogram::Histogram;
 use crate::load::{Finished, Message};
 use crate::observer::Observer;
@@ -55,14 +65,16 @@ pub struct Setup {
     pub poller: poller::Kind,
     pub waker: Waker,
     pub recorder: Recorder,
+    /// The connections of the clients, and behind them the idle ones.
     pub clients: Clients,
+    pub idle_count: u64,
+    /// Clients that share the connections; none when each has its own.
+    pub terminals: Vec<Terminal>,
     pub observer: Option<Box<dyn Observer>>,
     /// Chooses scripts.
     pub choose: Prng,
     pub arrivals: Option<OpenArrivals>,
-    /// Between two connections of this thread; 0 = none.
-    pub connect_gap_ns: u64,
-    pub first_connect_ns: u64,
+    pub connecting: Pace,
     pub thread: u32,
     pub sender: Sender<Message>,
 }
@@ -126,18 +138,18 @@ pub fn run(setup: Setup) {
         fault: None,
         observer: setup.observer,
     });
-    let client_count = shard.borrow().clients.states.len();
+    let socket_count = shard.borrow().clients.states.len();
+    let connection_count = socket_count - setup.idle_count as usize;
+    let is_shared = !setup.terminals.is_empty();
+    let client_count = if is_shared { setup.terminals.len() } else { connection_count };
     let mut worker = Worker {
-        connector: Connector::new(
-            setup.endpoints,
-            client_count,
-            setup.first_connect_ns,
-            setup.connect_gap_ns,
-        ),
+        connector: Connector::new(&plan, setup.endpoints, setup.waker, setup.connecting),
+        idle: Idle::new(setup.idle_count),
+        pool: is_shared.then(|| Pool::new(setup.terminals, connection_count)),
         plan: &plan,
         shard: &shard,
         start: |client, task| run_task(client, task),
-        slots: (0..client_count).map(|_| Slot::new()).collect(),
+        slots: (0..connection_count).map(|_| Slot::new()).collect(),
         immediate: VecDeque::new(),
         shared: setup.shared,
         generation: 0,
@@ -152,7 +164,7 @@ pub fn run(setup: Setup) {
         is_connected: false,
         is_work_reported: false,
         prepared_count: 0,
-        cancels: Cancels::new(client_count as u32),
+        cancels: Cancels::new(socket_count as u32),
         facts: Facts::default(),
         shares: Shares::new(client_count),
         reply_wait: ReplyWait::of_this_thread(),
@@ -181,6 +193,7 @@ struct Worker<'s, F, M> {
     shard: &'s RefCell<Shard>,
     /// Makes the future of a task; of a type without a name, so that slots are not boxes.
     start: M,
+    /// One a connection of a client.
     slots: Vec<Slot<F>>,
     /// Tasks that ended without waiting for anything.
     immediate: VecDeque<(u32, TaskEnd)>,
@@ -189,6 +202,9 @@ struct Worker<'s, F, M> {
     timeline: Timeline,
     stage: Stage,
     connector: Connector,
+    idle: Idle,
+    /// Absent when each client has its own connection.
+    pool: Option<Pool>,
     choose: Prng,
     arrivals: Option<OpenArrivals>,
     /// Open loop: clients without a transaction, those that have waited longest first.
@@ -248,6 +264,7 @@ where
             };
             let stage_ns = match self.stage {
                 Stage::Cancel => self.cancels.give_up_ns,
+                Stage::Look => self.idle.give_up_ns(),
                 _ => self.timeline.drain_end_ns,
             };
             shard
@@ -301,10 +318,8 @@ where
                     self.facts.timer_lag.record(shard.now_ns - at_ns);
                     shard.clients.ready.push_back(index);
                 }
-                Wake::Connect(index) if self.stage < Stage::Drain => {
-                    self.connector.waiting.push_back(index);
-                }
-                Wake::Connect(_) => {}
+                // Where it is of no use any more, `connect_more` leaves it.
+                Wake::Connect(index) => self.connector.waiting.push_back(index),
             }
         }
     }
@@ -321,7 +336,11 @@ where
         for place in 0..count {
             let index = self.shard.borrow_mut().clients.ready.pop_front().expect("counted");
             let waited_ns = looked_at.contains(&place).then(|| self.waited_since(index));
-            match self.slots[index as usize].poll() {
+            let Some(slot) = self.slots.get_mut(index as usize) else {
+                self.idle.on_answer();
+                continue;
+            };
+            match slot.poll() {
                 // The wait for its turn is not part of a transaction that ended with the reply.
                 Some(end) => self.on_task_end(index, end),
                 None => self.reply_wait.went_on(waited_ns.unwrap_or(0)),
@@ -383,7 +402,8 @@ where
         shard.recorder.finish(now_ns());
         Finished {
             thread: self.thread,
-            clients: self.slots.len() as u32,
+            clients: self.pool.as_ref().map_or(self.slots.len(), |p| p.terminals.len()) as u32,
+            idle: IdleFacts { opened_count: self.idle.opened, alive_count: self.idle.alive },
             committed_count: shard.recorder.committed_count,
             commits_in_doubt: self.facts.commits_in_doubt + in_doubt_now,
             connections_lost: self.connector.lost_count,

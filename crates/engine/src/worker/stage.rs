@@ -1,5 +1,7 @@
 //! How far a thread is: it follows the timeline that the coordinator publishes.
 
+use pgdyno_script::Value;
+
 use super::{Task, TaskEnd, Worker};
 use crate::client::Client;
 
@@ -11,6 +13,8 @@ pub(super) enum Stage {
     Load,
     Drain,
     Cancel,
+    /// The idle connections are asked whether they live.
+    Look,
     Over,
 }
 
@@ -46,15 +50,19 @@ where
                 observer.began(timeline.warm_ns);
             }
             for index in 0..self.slots.len() as u32 {
-                if self.slots[index as usize].is_empty() {
-                    self.client_is_free(index);
+                let is_up = self.shard.borrow().clients.states[index as usize].is_up();
+                if is_up && self.slots[index as usize].is_empty() {
+                    self.connection_is_free(index);
                 }
             }
+            self.free_all_clients();
         }
         if self.stage < Stage::Drain && now_ns >= timeline.drain_ns {
             self.stage = Stage::Drain;
             self.shard.borrow_mut().is_draining = true;
-            self.connector.waiting.clear();
+            if !self.may_connect() {
+                self.connector.waiting.clear();
+            }
         }
         if self.stage < Stage::Cancel && now_ns >= timeline.drain_end_ns {
             self.stage = Stage::Cancel;
@@ -75,10 +83,14 @@ where
     pub(super) fn on_prepared(&mut self, index: u32, scale: Option<i64>) {
         if let Some(scale) = scale {
             let shard = &mut *self.shard.borrow_mut();
-            shard.clients.states.iter_mut().for_each(|client| client.set_scale(scale));
+            let states = shard.clients.states.iter_mut().map(|client| &mut client.variables);
+            let terminals = self.pool.iter_mut().flat_map(|pool| &mut pool.terminals);
+            for variables in states.chain(terminals.map(|terminal| &mut terminal.variables)) {
+                variables.set_by_name("scale", Value::Int(scale));
+            }
         }
         if self.stage > Stage::Prepare {
-            self.client_is_free(index);
+            self.connection_is_free(index);
             return;
         }
         self.prepared_count += 1;

@@ -141,6 +141,8 @@ impl Server {
             sslmode: SslMode::Disable,
             tls: Default::default(),
             options: BTreeMap::new(),
+            reach: Default::default(),
+            password_command: None,
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) enum Answer {
     /// Its command tag, as the first word demands.
     Done,
     Error(&'static str),
+    /// One row with this value.
+    Value(&'static str),
     /// No answer until a CancelRequest for the connection comes; then query_canceled.
     UntilCancelled,
     /// No answer until a CancelRequest comes; then success all the same.
@@ -45,6 +47,9 @@ pub(crate) struct Seen {
     pub(crate) statements: Vec<String>,
     /// When each came and when its answer left, by the server's clock.
     pub(crate) stamps: Vec<(u64, u64)>,
+    /// Connections of the statements, in their order.
+    pub(crate) connections: Vec<u32>,
+    pub(crate) parses: u64,
     pub(crate) commits: u64,
     pub(crate) cancels: u64,
     pub(crate) terminates: u64,
@@ -55,6 +60,8 @@ struct State {
     answer: Box<dyn Fn(&Statement) -> Answer + Send + Sync>,
     /// Answers to start-up messages: an SQLSTATE refuses, none admits.
     admit: Box<dyn Fn(u32) -> Option<&'static str> + Send + Sync>,
+    /// Parameters told at start-up.
+    told: Mutex<Vec<(&'static str, &'static str)>>,
     seen: Mutex<Seen>,
     /// Connections that a CancelRequest named.
     cancelled: Mutex<HashMap<u32, u64>>,
@@ -87,6 +94,7 @@ impl Server {
         let state = Arc::new(State {
             answer: Box::new(answer),
             admit: Box::new(admit),
+            told: Mutex::default(),
             seen: Mutex::default(),
             cancelled: Mutex::default(),
             was_cancelled: Condvar::new(),
@@ -111,6 +119,23 @@ impl Server {
 
     pub(crate) fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.state.seen.lock().unwrap()
+    }
+
+    /// Sessions opened from now on are told this parameter.
+    pub(crate) fn tell(&self, name: &'static str, value: &'static str) {
+        let mut told = self.state.told.lock().unwrap();
+        told.retain(|(known, _)| *known != name);
+        told.push((name, value));
+    }
+
+    /// Sessions that were opened.
+    pub(crate) fn connection_count(&self) -> u32 {
+        self.state.connection_count.load(Ordering::Acquire)
+    }
+
+    /// Break one connection, by its number among all that came.
+    pub(crate) fn cut(&self, number: usize) {
+        let _ = self.state.streams.lock().unwrap()[number].shutdown(std::net::Shutdown::Both);
     }
 
     /// End as a crash would: every connection breaks, and nobody listens.
@@ -178,6 +203,7 @@ impl Connection {
                     if sql.contains("missing_table") {
                         self.error("42P01");
                     } else {
+                        self.state.seen.lock().unwrap().parses += 1;
                         self.prepared.insert(name, sql);
                         self.message(b'1', b"");
                     }
@@ -230,6 +256,10 @@ impl Connection {
         }
         self.message(b'R', &[0; 4]);
         self.message(b'S', b"server_version\x0015.7\0");
+        let told = self.state.told.lock().unwrap().clone();
+        for (name, value) in told {
+            self.message(b'S', format!("{name}\0{value}\0").as_bytes());
+        }
         let key = [self.number.to_be_bytes(), [0, 0, 0, 9]].concat();
         self.message(b'K', &key);
         self.ready()?;
@@ -249,6 +279,7 @@ impl Connection {
         let number = {
             let mut seen = self.state.seen.lock().unwrap();
             seen.statements.push(sql.to_owned());
+            seen.connections.push(self.number);
             seen.statements.len()
         };
         let statement = Statement { number, sql: sql.to_owned() };
@@ -256,6 +287,12 @@ impl Connection {
         match (self.state.answer)(&statement) {
             Answer::Done => self.done(&word),
             Answer::Error(state) => self.error(state),
+            Answer::Value(value) => {
+                let length = (value.len() as u32).to_be_bytes();
+                let row = [&[0, 1][..], &length, value.as_bytes()].concat();
+                self.message(b'D', &row);
+                self.message(b'C', b"SHOW\0");
+            }
             Answer::UntilCancelled => {
                 self.wait_for_cancel();
                 self.error("57014");

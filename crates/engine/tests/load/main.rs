@@ -1,5 +1,7 @@
 //! Whole load jobs, done in this process against a server that does what the test says.
 
+mod connections;
+mod failover;
 mod fake;
 mod outcomes;
 mod truth;

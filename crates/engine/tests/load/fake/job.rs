@@ -27,7 +27,7 @@ pub(crate) fn work(script: &str) -> LoadWork {
         }],
         variables: BTreeMap::new(),
         arrivals: Arrivals::Closed(ClosedLoop { clients: 1 }),
-        connect: Connect { timeout_ns: 10_000 * MS, rate_per_second: None },
+        connect: Connect { timeout_ns: 10_000 * MS, ..Connect::default() },
         warm_ns: 0,
         measure: Measure::DurationNs(500 * MS),
         drain_ns: 5_000 * MS,
@@ -66,14 +66,27 @@ pub(crate) fn load_with(
     work: LoadWork,
     with: impl FnOnce(Sender<Message>),
 ) -> Run {
-    let host =
-        HostPort { host: server.folder.to_str().unwrap().into(), hostaddr: None, port: 5432 };
+    load_on(&[server], work, |_| {}, with)
+}
+
+/// As `load_with`, on servers in this order, as `change` wants to reach them.
+pub(crate) fn load_on(
+    servers: &[&Server],
+    work: LoadWork,
+    change: impl FnOnce(&mut Target),
+    with: impl FnOnce(Sender<Message>),
+) -> Run {
+    let host = |server: &&Server| HostPort {
+        host: server.folder.to_str().unwrap().into(),
+        hostaddr: None,
+        port: 5432,
+    };
     let clock = ClockPair::now();
-    let job = Job {
+    let mut job = Job {
         format: FORMAT.into(),
         clock,
         target: Target {
-            hosts: vec![host],
+            hosts: servers.iter().map(host).collect(),
             user: "ann".into(),
             database: "bank".into(),
             password: None,
@@ -81,9 +94,12 @@ pub(crate) fn load_with(
             sslmode: SslMode::Disable,
             tls: Default::default(),
             options: BTreeMap::new(),
+            reach: Default::default(),
+            password_command: None,
         },
         work: Work::Load(work.clone()),
     };
+    change(&mut job.target);
     let plan = Plan::new(&job, &work).expect("a valid job");
     let ends = Ends::new();
     with(ends.sender.clone());

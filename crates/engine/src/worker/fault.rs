@@ -1,0 +1,126 @@
+//! Why a connection was not made, and what is said about it.
+
+use std::fmt;
+use std::io;
+
+use pgdyno_wire::{HandshakeError, SqlState};
+
+use crate::contract::record::ErrorKind;
+use crate::plan::{Plan, Refusal};
+use crate::tls::OpeningError;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Io(io::Error),
+    Opening(OpeningError),
+    /// The server hung up before the session was open.
+    HungUp,
+    /// The session was not open after so many nanoseconds.
+    TookTooLong(u64),
+}
+
+impl Fault {
+    /// The server is there and will soon let us in.
+    pub(super) fn is_starting_up(&self) -> bool {
+        self.server_state().is_some_and(|state| state == SqlState::new(b"57P03"))
+    }
+
+    /// The user or the password is refused.
+    pub(super) fn is_about_the_password(&self) -> bool {
+        let is_missing = matches!(
+            self,
+            Fault::Opening(OpeningError::Handshake(HandshakeError::PasswordMissing))
+        );
+        is_missing || self.server_state().is_some_and(|state| state.class() == "28")
+    }
+
+    /// As libpq: a server that is there and refuses the user ends the search.
+    pub(super) fn ends_the_search(&self) -> bool {
+        let is_wrong_host = matches!(self, Fault::Opening(OpeningError::Unsuitable(_)));
+        matches!(self, Fault::Opening(_)) && !is_wrong_host && !self.is_starting_up()
+    }
+
+    fn server_state(&self) -> Option<SqlState> {
+        match self {
+            Fault::Opening(OpeningError::Handshake(HandshakeError::Server(error))) => {
+                Some(error.sqlstate)
+            }
+            _ => None,
+        }
+    }
+
+    /// Kind, hint and SQLSTATE of what ends the run; the message is the caller's.
+    pub(super) fn refusal(&self, plan: &Plan) -> Refusal {
+        match self {
+            Fault::Opening(OpeningError::Tls(error)) => {
+                Refusal::new(ErrorKind::Connect, "", error.hint.clone())
+            }
+            Fault::Opening(OpeningError::Handshake(error)) => of_handshake(error, plan),
+            Fault::Opening(OpeningError::Unsuitable(_)) => {
+                let hint = "name every host of the cluster, or another target_session_attrs";
+                Refusal::new(ErrorKind::Connect, "", hint)
+            }
+            Fault::Io(_) | Fault::HungUp | Fault::TookTooLong(_) => {
+                let hint = "check host and port, and that the server runs";
+                Refusal::new(ErrorKind::Connect, "", hint)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Io(error) => error.fmt(f),
+            Fault::HungUp => f.write_str("the server closed the connection during the handshake"),
+            Fault::Opening(error) => error.fmt(f),
+            Fault::TookTooLong(limit_ns) => {
+                write!(f, "no session within {} s", *limit_ns as f64 / 1e9)
+            }
+        }
+    }
+}
+
+fn of_handshake(handshake: &HandshakeError, plan: &Plan) -> Refusal {
+    let (kind, hint) = match handshake {
+        HandshakeError::Server(error) => {
+            let hint = error.hint.clone().unwrap_or_default();
+            match error.sqlstate {
+                SqlState::TOO_MANY_CONNECTIONS => (
+                    ErrorKind::TooManyConnections,
+                    format!(
+                        "the load needs {} connections: raise max_connections, or use fewer \
+                         clients",
+                        plan.connection_count() + plan.idle_count()
+                    ),
+                ),
+                state if state.class() == "28" => {
+                    (ErrorKind::Authentication, or(hint, "check user, password and pg_hba.conf"))
+                }
+                state if state.class() == "3D" => {
+                    (ErrorKind::Connect, or(hint, "check the name of the database"))
+                }
+                _ => (ErrorKind::Connect, or(hint, "the server's log may say more")),
+            }
+        }
+        HandshakeError::Protocol(_) => {
+            (ErrorKind::Protocol, "something else than PostgreSQL may listen there".to_owned())
+        }
+        HandshakeError::NotBound => (
+            ErrorKind::Authentication,
+            "connect by TCP with TLS and scram-sha-256, or give channel_binding=prefer".to_owned(),
+        ),
+        _ => (ErrorKind::Authentication, "check user and password".to_owned()),
+    };
+    let sqlstate = match handshake {
+        HandshakeError::Server(error) => Some(error.sqlstate.as_str().to_owned()),
+        _ => None,
+    };
+    Refusal { sqlstate, ..Refusal::new(kind, "", hint) }
+}
+
+/// The server's own hint, or ours.
+fn or(hint: String, ours: &str) -> String {
+    if hint.is_empty() { ours.to_owned() } else { hint }
+}

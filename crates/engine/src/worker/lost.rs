@@ -1,0 +1,133 @@
+//! Connections of one thread: lost, or not made; and the search for another.
+
+use std::io;
+
+use super::fault::Fault;
+use super::{Stage, Task, TaskEnd, Worker};
+use crate::client::{Client, ClientState, Link};
+use crate::load::Message;
+use crate::timers::Wake;
+use crate::tls::Attempt;
+use crate::walk::Next;
+
+impl<'s, F, M> Worker<'s, F, M>
+where
+    F: Future<Output = TaskEnd>,
+    M: Fn(Client<'s>, Task) -> F,
+{
+    /// The connection is gone, whatever state it was in.
+    pub(super) fn on_closed(&mut self, index: u32, error: Option<io::Error>) {
+        if matches!(self.shard.borrow().clients.states[index as usize].link, Link::Down) {
+            // Subtle: what ended the connection came with the same events, and was dealt with.
+            return;
+        }
+        let was_up = self.shard.borrow().clients.states[index as usize].is_up();
+        if !was_up {
+            let fault = error.map_or(Fault::HungUp, Fault::Io);
+            self.connect_failed(index, &fault);
+            return;
+        }
+        if self.is_idle(index) {
+            self.lose_idle(index);
+        } else {
+            self.lose_client(index);
+            if self.plan.rules.is_some() {
+                // pgbench makes a connection once.
+                if self.slots[index as usize].is_empty() && self.stage >= Stage::Load {
+                    self.abort_client(index);
+                }
+                return;
+            }
+        }
+        // What idles is not opened again once it was there: its number at the end tells.
+        let is_wanted = !self.is_idle(index) || self.stage < Stage::Prepare;
+        if is_wanted && self.may_connect() {
+            let shard = &mut *self.shard.borrow_mut();
+            let walk = &mut shard.clients.states[index as usize].walk;
+            walk.begin(self.connector.first_address(index));
+            let at_ns = shard.now_ns + walk.pause_ns(index);
+            shard.timers.set(at_ns, Wake::Connect(index));
+        }
+    }
+
+    fn lose_idle(&mut self, index: u32) {
+        let client = &mut self.shard.borrow_mut().clients.states[index as usize];
+        self.connector.idle_up_count -= 1;
+        if client.ready_wanted > 0 {
+            self.idle.on_lost();
+        }
+        client.ready_wanted = 0;
+        client.disconnected();
+    }
+
+    fn lose_client(&mut self, index: u32) {
+        let shard = &mut *self.shard.borrow_mut();
+        let client = &mut shard.clients.states[index as usize];
+        self.connector.up_count -= 1;
+        self.connector.lost_count += 1;
+        client.walk.is_after_loss = true;
+        client.is_in_doubt = client.may_have_committed();
+        self.facts.commits_in_doubt += u64::from(client.is_in_doubt);
+        client.disconnected();
+        // Its transaction, if any, learns of it.
+        if !self.slots[index as usize].is_empty() {
+            shard.clients.ready.push_back(index);
+        }
+    }
+
+    pub(super) fn connect_failed(&mut self, index: u32, fault: &Fault) {
+        self.connector.in_flight -= 1;
+        let is_initial = self.stage < Stage::Load;
+        let may_connect = self.may_connect();
+        let shard = &mut *self.shard.borrow_mut();
+        shard.poller.close(index);
+        let client = &mut shard.clients.states[index as usize];
+        client.disconnected();
+        if !may_connect {
+            return;
+        }
+        let is_refused = fault.is_about_the_password() && !client.walk.is_password_new;
+        if is_refused && self.connector.asks_anew(client.walk.password) {
+            client.walk.is_password_new = true;
+            self.connector.waiting.push_front(index);
+            return;
+        }
+        if self.has_other_attempt(client, fault) {
+            client.walk.try_another_way(fault.to_string());
+            self.connector.waiting.push_front(index);
+            return;
+        }
+        let address = client.walk.address;
+        let before = client.walk.first_fault.take();
+        client.walk.is_awaited |= fault.is_starting_up();
+        let is_the_end = is_initial && fault.ends_the_search();
+        let next = client.walk.leave(self.connector.endpoints.len(), self.connector.attrs());
+        if next == Next::AtOnce && !is_the_end {
+            self.connector.waiting.push_front(index);
+            return;
+        }
+        if is_initial && (is_the_end || !client.walk.is_awaited) {
+            let address = &self.connector.endpoints[address].address;
+            let mut refusal = fault.refusal(self.plan);
+            let before = before.map_or(String::new(), |before| format!(" (before that: {before})"));
+            refusal.message = format!("could not connect to {address}: {fault}{before}");
+            self.tell(Message::Fatal(Box::new(refusal)));
+            return;
+        }
+        let at_ns = shard.now_ns + client.walk.pause_ns(index);
+        shard.timers.set(at_ns, Wake::Connect(index));
+    }
+
+    /// True when sslmode has another way to try, and the fault may lie in this one.
+    fn has_other_attempt(&self, client: &ClientState, fault: &Fault) -> bool {
+        let security = &self.connector.endpoints[client.walk.address].security;
+        let number = client.walk.attempt;
+        let may_help = match fault {
+            Fault::Opening(error) => error.may_be_the_encryption(),
+            // Some servers close at a request for TLS.
+            Fault::HungUp => security.attempt(number) == Some(Attempt::Tls),
+            Fault::Io(_) | Fault::TookTooLong(_) => false,
+        };
+        may_help && security.attempt(number + 1).is_some()
+    }
+}

@@ -1,0 +1,84 @@
+//! What the sockets brought beside replies.
+
+use pgdyno_wire::{ProtocolError, encode};
+
+use super::{Task, TaskEnd, Worker};
+use crate::client::{Client, News};
+use crate::contract::job::Protocol;
+use crate::contract::record::ErrorKind;
+use crate::load::Message;
+use crate::plan::Refusal;
+use crate::tls::TlsError;
+
+impl<'s, F, M> Worker<'s, F, M>
+where
+    F: Future<Output = TaskEnd>,
+    M: Fn(Client<'s>, Task) -> F,
+{
+    pub(super) fn on_news(&mut self) {
+        let mut all = std::mem::take(&mut self.shard.borrow_mut().clients.news);
+        for news in all.drain(..) {
+            match news {
+                News::Connected(token) if self.cancels.is_token(token) => {
+                    self.on_cancel_connected(token);
+                }
+                News::Closed(token, _) if self.cancels.is_token(token) => {
+                    self.on_cancel_closed(token);
+                }
+                News::Opening(token, bytes) if self.cancels.is_token(token) => {
+                    self.on_cancel_received(token, &bytes);
+                }
+                News::Connected(index) => self.begin_opening(index),
+                News::Opening(index, bytes) => self.advance_opening(index, &bytes),
+                News::Tls(index, error) => self.on_tls(index, error),
+                News::Closed(index, error) => self.on_closed(index, error),
+                News::Broken(index, error) => self.on_broken(index, &error),
+                News::CopyIn(index) => self.refuse_copy(index),
+            }
+        }
+        // The memory goes back, unless dealing with news made more.
+        let news = &mut self.shard.borrow_mut().clients.news;
+        if news.is_empty() {
+            *news = all;
+        }
+    }
+
+    /// Something that is not the protocol: what came before it cannot be trusted either.
+    fn on_broken(&mut self, index: u32, error: &ProtocolError) {
+        let message = format!("the server broke the protocol: {error}");
+        let hint = "something between engine and server may have changed what they said";
+        self.tell(Message::Fatal(Box::new(Refusal::new(ErrorKind::Protocol, message, hint))));
+        self.shard.borrow_mut().poller.close(index);
+        self.on_closed(index, None);
+    }
+
+    /// The TLS session of a client that is up has something to say to the server; with an error it
+    /// is over.
+    fn on_tls(&mut self, index: u32, error: Option<TlsError>) {
+        {
+            let shard = &mut *self.shard.borrow_mut();
+            let Some(tls) = &mut shard.clients.states[index as usize].tls else { return };
+            shard.poller.send(index, tls.to_send());
+        }
+        if let Some(error) = error {
+            self.tell(Message::Fatal(Box::new(Refusal::new(
+                ErrorKind::Protocol,
+                error.message,
+                error.hint,
+            ))));
+            self.shard.borrow_mut().poller.close(index);
+            self.on_closed(index, None);
+        }
+    }
+
+    /// Nobody feeds a COPY FROM STDIN: its error ends it.
+    fn refuse_copy(&mut self, index: u32) {
+        let mut out = Vec::new();
+        encode::copy_fail(&mut out, "a script cannot send COPY data");
+        if self.plan.work.protocol != Protocol::Simple {
+            // During COPY the server ignores a Sync, so the one that was sent is lost.
+            encode::sync(&mut out);
+        }
+        self.shard.borrow_mut().send(index, &out);
+    }
+}

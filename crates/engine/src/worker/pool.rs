@@ -1,0 +1,117 @@
+//! Clients that share connections: who waits for one, and who has it.
+//!
+//! A client takes a connection for a whole transaction, its retries and pauses included, and gives
+//! it back when the transaction ended. Who asks first is served first. What belongs to the client
+//! (variables, random numbers) moves with it; what belongs to the connection (prepared statements,
+//! the session) stays.
+
+use std::collections::VecDeque;
+
+use super::{Task, TaskEnd, Worker};
+use crate::client::{Client, Current, Terminal};
+use crate::clock::now_ns;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) terminals: Vec<Terminal>,
+    /// Transactions that have started and have no connection, and whose they are.
+    pub(super) waiting: VecDeque<(u32, Current)>,
+    /// Open connections that nobody has.
+    free: VecDeque<u32>,
+    /// By connection: the client that has it.
+    seated: Vec<Option<u32>>,
+}
+
+impl Pool {
+    pub(super) fn new(terminals: Vec<Terminal>, connection_count: usize) -> Pool {
+        Pool {
+            terminals,
+            waiting: VecDeque::new(),
+            free: VecDeque::with_capacity(connection_count),
+            seated: vec![None; connection_count],
+        }
+    }
+}
+
+impl<'s, F, M> Worker<'s, F, M>
+where
+    F: Future<Output = TaskEnd>,
+    M: Fn(Client<'s>, Task) -> F,
+{
+    /// The client whose transaction a connection has.
+    #[inline]
+    pub(super) fn client_on(&self, index: u32) -> u32 {
+        match &self.pool {
+            None => index,
+            Some(pool) => pool.seated[index as usize].expect("a transaction is somebody's"),
+        }
+    }
+
+    /// A connection can take a transaction.
+    #[inline]
+    pub(super) fn connection_is_free(&mut self, index: u32) {
+        match &mut self.pool {
+            None => self.client_is_free(index),
+            Some(pool) => {
+                pool.free.push_back(index);
+                self.serve();
+            }
+        }
+    }
+
+    /// A connection's transaction has ended, and its client has nothing to do.
+    #[inline]
+    pub(super) fn give_back(&mut self, index: u32) {
+        let Some(pool) = &mut self.pool else { return self.client_is_free(index) };
+        let client = pool.seated[index as usize].take().expect("a transaction is somebody's");
+        let is_up = {
+            let state = &mut self.shard.borrow_mut().clients.states[index as usize];
+            state.seat(&mut pool.terminals[client as usize]);
+            state.is_up()
+        };
+        // Subtle: who waits is served before the client asks again.
+        if is_up {
+            self.connection_is_free(index);
+        }
+        self.client_is_free(client);
+    }
+
+    /// Every client of the pool begins.
+    pub(super) fn free_all_clients(&mut self) {
+        let count = self.pool.as_ref().map_or(0, |pool| pool.terminals.len() as u32);
+        (0..count).for_each(|client| self.client_is_free(client));
+    }
+
+    /// A client's transaction has started, and waits for a connection.
+    pub(super) fn wait_for_connection(&mut self, client: u32, current: Current) {
+        let pool = self.pool.as_mut().expect("who waits shares");
+        pool.waiting.push_back((client, current));
+        self.serve();
+    }
+
+    /// Give free connections to those that wait, as long as there are both.
+    fn serve(&mut self) {
+        loop {
+            let Some(pool) = &mut self.pool else { return };
+            let Some(&index) = pool.free.front() else { return };
+            let task = {
+                let state = &mut self.shard.borrow_mut().clients.states[index as usize];
+                if !state.is_up() {
+                    // It comes back when it is connected again.
+                    pool.free.pop_front();
+                    continue;
+                }
+                let Some((client, mut current)) = pool.waiting.pop_front() else { return };
+                pool.free.pop_front();
+                pool.seated[index as usize] = Some(client);
+                state.seat(&mut pool.terminals[client as usize]);
+                let granted_ns = now_ns();
+                current.connection_wait_ns = granted_ns.saturating_sub(current.started_ns);
+                state.current = Some(current);
+                Task::Transaction { script: current.script, started_ns: granted_ns }
+            };
+            self.begin_task(index, task);
+        }
+    }
+}
