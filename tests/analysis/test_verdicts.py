@@ -73,6 +73,7 @@ def test_a_good_run_has_no_doubt() -> None:
         ("littles_law", {"latency_mean_ns": 9.51 * MS}, {"latency_mean_ns": 9.49 * MS}),
         ("littles_law", {"latency_mean_ns": 10.49 * MS}, {"latency_mean_ns": 10.51 * MS}),
         ("change_point", {}, {"change_point_seconds": (31.0,)}),
+        ("others", {"others_ratio": 0.05}, {"others_ratio": 0.051}),
         ("clients_above_scale", {"scale": 8}, {"scale": 7}),
         ("not_steady", {"is_steady": None}, {"is_steady": False}),
         ("checkpoints", {"checkpoint_count": 2}, {"checkpoint_count": 1}),

@@ -24,6 +24,8 @@ _SEED = 20_260_102
 _WHOLE_NUMBER_RATIO = 0.03
 # Statements a second of our own sessions, where they watch the load's own database.
 _OWN_TRANSACTIONS_S = 20
+# With less than so much of the measured transactions reported in their time, the whole load tells.
+_REPORTED_RATIO_MIN = 0.9
 # Sessions that work for somebody: what a server does for itself serves the load too.
 _FOR_SOMEBODY = ("client backend", "parallel worker")
 _OVERLAP_RATIO_MAX = 0.15
@@ -141,25 +143,32 @@ def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> fl
     """Return the time the server's sessions were active for the transactions of the window.
 
     Backends report active_time and xact_commit together and up to a second late, so their ratio
-    is taken over the window, and only then multiplied by the transactions the engine counted.
+    is taken over the window, and only then multiplied by the transactions the engine counted. Some
+    loads are hardly reported before their sessions end: backends that touch no table say nothing
+    until then. For these the whole load stands, warm-up included.
     """
     rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
     active_ns = grown(rows, "active_time_ns", *numbers.span_ns)
     commits = grown(rows, "xact_commit", *numbers.span_ns)
     rollbacks = grown(rows, "xact_rollback", *numbers.span_ns)
-    if not active_ns or commits is None or rollbacks is None or commits + rollbacks <= 0:
-        return None
+    seen = (commits or 0.0) + (rollbacks or 0.0)
     totals = (stored.document("server.json") or {}).get("totals") or {}
     is_exact = totals.get("is_exact") and not numbers.counts.failed
     reported = totals.get("database.xact_commit") if is_exact else None
+    committed = numbers.summary.transactions_committed_all_phases
     each = server_transactions_each(
-        seen=commits + rollbacks,
+        seen=seen,
         ended=ended,
         reported=reported,
-        committed=numbers.summary.transactions_committed_all_phases,
+        committed=committed,
         own_max=round(_OWN_TRANSACTIONS_S * (numbers.seconds + 2)),
     )
-    return active_ns / (commits + rollbacks) * each * ended / 1e6
+    whole_ns = totals.get("database.active_time_ns") if is_exact else None
+    if whole_ns and committed and seen < _REPORTED_RATIO_MIN * each * ended:
+        return float(whole_ns) / committed * ended / 1e6
+    if not active_ns or seen <= 0:
+        return None
+    return active_ns / seen * each * ended / 1e6
 
 
 def server_transactions_each(

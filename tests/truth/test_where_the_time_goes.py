@@ -1,0 +1,144 @@
+"""Loads whose answer is known: where their time goes is what was made of it on purpose.
+
+The truth is what the preloaded shim or the load engine's own clock measured. A part is right within
+5 %, or within twice its interval where that is wider: samples are few in so short a run.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from tests.fixtures.clusters import connection, run_sql
+from tests.fixtures.command import Command
+from tests.fixtures.slow_flush import SlowFlush
+
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+Document = dict[str, Any]
+# A run of under 10 s is not valid (3); that it is short is the point.
+DONE = (0, 3)
+
+
+def measured(
+    pgdyno: Command, target: Target, script: Path, text: str, *, clients: int, seconds: int = 6
+) -> Document:
+    """Run a script against a server and return the document of the result."""
+    script.write_text(text)
+    said = pgdyno(*bench(target, script, clients=clients, seconds=seconds))
+    assert said.code in DONE, said
+    return said.document
+
+
+def bench(target: Target, script: Path, *, clients: int, seconds: int) -> list[str | Path]:
+    place = ["-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database]
+    load = ["-c", str(clients), "-T", f"{seconds}s", "--warmup", "0s", "--allow-write"]
+    return ["bench", *place, "-f", script, *load, "--json"]
+
+
+def parts_of(document: Document) -> dict[str, Document]:
+    where = document["where_the_time_goes"]
+    assert where is not None, document["where_the_time_goes_not_computed_because"]
+    total_ms = sum(part["ms"] for part in where["parts"]) + where["residual_ms"]
+    assert total_ms == pytest.approx(where["latency_ms"])
+    return {part["name"]: part for part in where["parts"]}
+
+
+def is_right(parts: dict[str, Document], names: tuple[str, ...], truth_ms: float) -> bool:
+    """Whether these parts together are the truth, within 5 % or twice their interval."""
+    there = [parts[name] for name in names if name in parts]
+    found_ms = sum(part["ms"] for part in there)
+    half_ms = max((part["high"] - part["low"] for part in there if part["high"]), default=0.0) / 2
+    return abs(found_ms - truth_ms) <= max(0.05 * truth_ms, 2 * half_ms)
+
+
+def statement_ms(document: Document, text: str) -> float:
+    """Return a statement's mean latency by the load engine's clock, for each transaction."""
+    [script] = document["scripts"]
+    [found] = [one for one in script["statements"] if text in one["text"]]
+    return float(found["mean_ms"])
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return tmp_path / "known.sql"
+
+
+def test_a_queue_for_one_row_is_the_wait_for_it(
+    pgdyno: Command, database: Target, script: Path
+) -> None:
+    run_sql(database, "CREATE TABLE one (id int PRIMARY KEY, n int)")
+    run_sql(database, "INSERT INTO one VALUES (1, 0)")
+    # The first in the queue waits for the transaction that has the row; the others for the first.
+    text = "BEGIN;\nSELECT n FROM one WHERE id = 1 FOR UPDATE;\nSELECT pg_sleep(0.01);\nEND;\n"
+    document = measured(pgdyno, database, script, text, clients=4)
+    parts = parts_of(document)
+    assert {"Lock:transactionid", "Lock:tuple"} <= parts.keys()
+    assert is_right(
+        parts, ("Lock:transactionid", "Lock:tuple"), statement_ms(document, "FOR UPDATE")
+    )
+    statements = {one["text"]: one for one in document["where_the_time_goes"]["statements"]}
+    [locking] = [one for text, one in statements.items() if "FOR UPDATE" in text]
+    assert locking["events"]["Lock:tuple"] + locking["events"]["Lock:transactionid"] > 0.8
+
+
+def test_pg_sleep_inside_the_transaction_is_its_own_part(
+    pgdyno: Command, database: Target, script: Path
+) -> None:
+    text = "BEGIN;\nSELECT 1;\nSELECT pg_sleep(0.02);\nEND;\n"
+    document = measured(pgdyno, database, script, text, clients=3)
+    parts = parts_of(document)
+    assert is_right(parts, ("Timeout:PgSleep",), statement_ms(document, "pg_sleep"))
+    sleeping = document["where_the_time_goes"]["statements"][0]
+    assert "pg_sleep" in sleeping["text"]
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+def test_a_slow_flush_is_in_the_commits_as_the_shim_counted_it(
+    clients: int, pgdyno: Command, slow_flush: SlowFlush, script: Path
+) -> None:
+    target = slow_flush.cluster.target
+    run_sql(target, "DROP TABLE IF EXISTS written")
+    run_sql(target, "CREATE TABLE written (n int)")
+    slow_flush.forget()
+    document = measured(
+        pgdyno, target, script, "INSERT INTO written VALUES (1);\n", clients=clients
+    )
+    parts = parts_of(document)
+    transactions = document["transactions_committed_all_phases"]
+    truth_ms = slow_flush.busiest_ns(clients) / 1e6 / transactions
+    assert truth_ms * transactions >= 5.0 * transactions / clients
+    assert is_right(parts, ("IO:WALSync",), truth_ms)
+    if clients > 1:
+        # Who comes while another flushes waits for it, and both are the commit's time.
+        assert parts["LWLock:WALWrite"]["ms"] > 1.0
+        statement = statement_ms(document, "INSERT INTO written")
+        waited = parts["LWLock:WALWrite"]["ms"] + parts["IO:WALSync"]["ms"]
+        assert 0.5 * statement < waited < 1.2 * statement
+
+
+def test_time_of_the_server_that_was_not_ours_is_said_and_doubted(
+    pgdyno: Command, pg15: ScratchCluster, database15: Target, script: Path
+) -> None:
+    script.write_text("SELECT pg_sleep(0.01);\n")
+    running = pgdyno.start(*bench(database15, script, clients=1, seconds=8))
+    running.await_load(pgdyno.store)
+    with connection(pg15.target) as other:
+        burning = threading.Thread(target=_burn, args=(other,))
+        burning.start()
+        said = running.wait()
+        other.cancel()
+        burning.join()
+    assert said.code in DONE, said
+    where = said.document["where_the_time_goes"]
+    assert where["others_ratio"] > 0.05
+    assert "others" in [warning["kind"] for warning in said.document["warnings"]]
+
+
+def _burn(other: psycopg.Connection) -> None:
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        other.execute("SELECT count(*) FROM generate_series(1, 1000000000000) AS n")
