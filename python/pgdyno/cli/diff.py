@@ -10,11 +10,13 @@ from typing import Any
 import click
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import ExperimentFindings, RunFindings
+from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options
-from pgdyno.errors import SpecError
+from pgdyno.errors import SpecError, StoreError
 from pgdyno.loop.answer import answer_of
-from pgdyno.report.numbers import estimate_text
+from pgdyno.loop.reference import references
+from pgdyno.report.numbers import estimate_text, percent
+from pgdyno.report.text import row_lines
 from pgdyno.spec.units import duration_text
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -30,55 +32,105 @@ _MANY_SETTINGS = 12
 def command(first: str, second: str, store: Path | None, json_to: str | None) -> int:
     """Show the detailed runs of two results side by side, and what differs between their servers.
 
-    They were measured at different times, so this is no verdict: `pgdyno compare` gives one.
+    They were measured at different times, so this is no verdict: `pgdyno compare` gives one. Of a
+    result with variants name one as RESULT:VARIANT, or its reference is meant. Where the first
+    one's load was measured again until the second, its drift is said.
     """
     kept = Store.default(store)
-    folders = kept.find(first), kept.find(second)
-    found = answer_of(folders[0]), answer_of(folders[1])
-    runs = _run_of(found[0]), _run_of(found[1])
+    (one, a), (other, b) = (_found(kept, handle) for handle in (first, second))
+    runs = _numbers_of(one, a), _numbers_of(other, b)
     rows = list(_rows(*runs))
-    differing = _differing(*found)
+    differing = _differing(one, other)
+    folders = kept.find(str(one.number)), kept.find(str(other.number))
     caveat = _caveat(*folders)
-    text = [f"CAVEAT      {caveat}", f"{'':12}#{found[0].number}, #{found[1].number}"]
-    text += [f"{name:12}{a} | {b}{change}" for name, a, b, change in rows]
-    text += [f"differs     {name}: {a} | {b}" for name, a, b in differing[:_MANY_SETTINGS]]
+    drift = _drift(kept, *folders)
+    text = [*row_lines("CAVEAT", caveat), *row_lines("", f"#{one.number}{a}, #{other.number}{b}")]
+    text += row_lines("drift", drift["text"])
+    text += [f"{name:12}{x} | {y}{change}" for name, x, y, change in rows]
+    text += [f"differs     {name}: {x} | {y}" for name, x, y in differing[:_MANY_SETTINGS]]
     if len(differing) > _MANY_SETTINGS:
         text.append(f"            and {len(differing) - _MANY_SETTINGS} more")
     document = {
         "format": "pgdyno.diff/1",
-        "numbers": [one.number for one in found],
+        "numbers": [one.number, other.number],
         "warnings": [{"kind": "different_times", "message": caveat, "hint": "pgdyno compare"}],
-        "metrics": {name: [one.to_json() for one in pair] for name, pair in _pairs(*runs)},
-        "differs": {name: [a, b] for name, a, b in differing},
+        "drift": drift,
+        "metrics": {name: [x.to_json() for x in pair] for name, pair in _pairs(*runs)},
+        "differs": {name: [x, y] for name, x, y in differing},
     }
     options.write("\n".join(text), json.dumps(document, indent=2, ensure_ascii=False), json_to)
     return 0
 
 
-def _run_of(found: ExperimentFindings) -> RunFindings:
+def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
+    """Return a result and ":VARIANT", where the handle names one."""
+    try:
+        return answer_of(store.find(handle)), ""
+    except StoreError:
+        result, colon, variant = handle.rpartition(":")
+        if not colon:
+            raise
+    return answer_of(store.find(result)), f":{variant}"
+
+
+def _numbers_of(found: ExperimentFindings, named: str) -> dict[str, Estimate]:
+    """Return the metrics that are set side by side.
+
+    Raises: SpecError for a variant that is none, and for what has neither run nor variants.
+    """
+    if found.compare is not None:
+        variants = {one.name: one for one in found.compare.variants if one.metrics}
+        name = named[1:] or found.compare.reference
+        if name not in variants:
+            raise SpecError(
+                f"#{found.number} has no variant {name!r} that was measured.",
+                hint=f"there are: {', '.join(variants) or 'none'}",
+            )
+        return variants[name].metrics
+    if named:
+        raise SpecError(f"#{found.number} has no variants.", hint=f"leave out {named}")
     if found.run is None:
         raise SpecError(
             f"#{found.number} is a {found.kind} without a run in detail.",
-            hint="diff takes results of bench and sweep; show prints this one",
+            hint=f"pgdyno show {found.number} prints it",
         )
-    return found.run
+    return {"tps": found.run.tps, "mean": found.run.latency.mean, **found.run.latency.percentiles}
 
 
-def _pairs(a: RunFindings, b: RunFindings) -> Iterator[tuple[str, tuple[Estimate, Estimate]]]:
-    yield "tps", (a.tps, b.tps)
-    yield "mean", (a.latency.mean, b.latency.mean)
-    for name in a.latency.percentiles.keys() & b.latency.percentiles.keys():
-        yield name, (a.latency.percentiles[name], b.latency.percentiles[name])
+def _pairs(
+    a: dict[str, Estimate], b: dict[str, Estimate]
+) -> Iterator[tuple[str, tuple[Estimate, Estimate]]]:
+    for name in a:
+        if name in b:
+            yield name, (a[name], b[name])
 
 
-def _rows(a: RunFindings, b: RunFindings) -> Iterator[tuple[str, str, str, str]]:
-    for name, (one, other) in sorted(_pairs(a, b), key=lambda pair: (pair[0] != "tps", pair[0])):
+def _rows(a: dict[str, Estimate], b: dict[str, Estimate]) -> Iterator[tuple[str, str, str, str]]:
+    for name, (one, other) in _pairs(a, b):
         change = ""
         if one.value > 0:
             change = f" | {(other.value / one.value - 1) * 100:+.1f} %, no interval"
         texts = [estimate_text(estimate, with_unit=True) for estimate in (one, other)]
         yield name, texts[0], texts[1], change
-    yield "load", a.label, b.label, ""
+
+
+def _drift(store: Store, a: ExperimentFolder, b: ExperimentFolder) -> dict[str, Any]:
+    """Return how the first one's load changed until the second, from what the store has of it."""
+    seen = references(store, a, b)
+    numbers = ", ".join(f"#{one.number}" for one in seen)
+    document: dict[str, Any] = {"numbers": [one.number for one in seen], "tps_ratio": None}
+    if len(seen) < 2:
+        text = "not known: the load of the first was not measured again until the second"
+    else:
+        ratio = seen[-1].tps / seen[0].tps
+        least, most = min(one.tps for one in seen), max(one.tps for one in seen)
+        document["tps_ratio"] = ratio
+        text = (
+            f"the same load was measured {len(seen)} times ({numbers}): tps "
+            f"{(ratio - 1) * 100:+.1f} % from first to last, {percent(most / least - 1)} between "
+            "least and most"
+        )
+    return {**document, "text": text}
 
 
 def _differing(a: ExperimentFindings, b: ExperimentFindings) -> list[tuple[str, str, str]]:
