@@ -25,6 +25,7 @@ from pgdyno.engine.job import (
     OpenLoop,
     RateStep,
     ScriptSource,
+    TextScript,
 )
 from pgdyno.engine.records import Failure, Hello, Summary, parse_record
 from pgdyno.engine.stream import engine_path
@@ -32,6 +33,7 @@ from pgdyno.server.find import Binaries
 from pgdyno.server.target import Target
 
 SECOND_NS = 1_000_000_000
+APPLICATION_NAME = "pgdyno/bench/ratios"
 _SLACK_S = 120.0
 
 
@@ -40,7 +42,8 @@ class Measured:
     """One run of one program. `tps` counts no time for connecting; `cpu_ns` is all of it.
 
     `steady_cpu_ratio` is the share of a core used while every client was connected; `connect_s`
-    is how long it took to connect them all.
+    is how long it took to connect them all; `watch_core_ratio` the share of a core that telemetry
+    took with its backends.
     """
 
     program: str
@@ -51,6 +54,7 @@ class Measured:
     resident_bytes_max: int
     steady_cpu_ratio: float = 0.0
     connect_s: float = 0.0
+    watch_core_ratio: float = 0.0
 
     @property
     def steady_cpu_ns_per_transaction(self) -> float:
@@ -65,13 +69,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What both programs are asked to do: prepared select-only on `target`."""
+    """What both programs are asked to do: prepared select-only on `target`, or a script's text."""
 
     target: Target
     clients: int
     seconds: float
     threads: int
     rate_tps: float | None = None
+    script: str | None = None
 
 
 def engine(load: Load) -> Measured:
@@ -84,7 +89,7 @@ def engine(load: Load) -> Measured:
         threads=load.threads,
         seed=1,
         protocol="prepared",
-        scripts=(ScriptSource(name="select-only", source=BuiltinScript(builtin="select-only")),),
+        scripts=(_script(load.script),),
         arrivals=arrivals,
         connect=Connect(timeout_ns=60 * SECOND_NS),
         warm_ns=0,
@@ -106,6 +111,12 @@ def engine(load: Load) -> Measured:
 def limit(seconds: float) -> Measured:
     """Return a run that did everything in so many seconds: what an absolute reach is held to."""
     return Measured("limit", 1, 1 / seconds, 0, round(seconds * 1e9), 0, connect_s=seconds)
+
+
+def _script(text: str | None) -> ScriptSource:
+    if text is None:
+        return ScriptSource(name="select-only", source=BuiltinScript(builtin="select-only"))
+    return ScriptSource(name="script", source=TextScript(text=text))
 
 
 def engine_init(target: Target, scale: int, jobs: int) -> Measured:
@@ -135,7 +146,7 @@ def _job(target: Target, work: LoadWork | InitWork) -> Job:
             user=target.user,
             database=target.database,
             password=target.password,
-            application_name="pgdyno/bench/ratios",
+            application_name=APPLICATION_NAME,
             sslmode="disable",
         ),
         work=work,

@@ -11,10 +11,11 @@ from functools import partial
 from psycopg import sql
 
 from bench import loads
+from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.loads import Load, Measured
 from bench.yardsticks import NullServer
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
 
 CLIENTS = (8, 64, 250)
@@ -56,6 +57,11 @@ def peak_memory(run: Measured) -> float:
 def connecting(run: Measured) -> float:
     """Return how long all clients took to connect, s."""
     return run.connect_s
+
+
+def watch_cost(run: Measured) -> float:
+    """Return the share of a core that watching took, or may take."""
+    return run.watch_core_ratio
 
 
 def duration(run: Measured) -> float:
@@ -140,6 +146,34 @@ def init(bench: Bench) -> Iterator[Contest]:
     )
 
 
+def watching(bench: Bench) -> Iterator[Contest]:
+    """Telemetry on against off, at its usual intervals; collectors against what they may cost."""
+    load = Load(bench.server.target, 250, 2 * bench.seconds, bench.threads)
+    yield Contest(
+        "telemetry on vs off, 250 clients",
+        partial(telemetry.engine_unwatched, load),
+        partial(telemetry.engine_watched, load, bench.server),
+        (
+            Question("tps", throughput, 0.99, "at least"),
+            Question("collectors vs 2 % of a core", watch_cost, 1.0, "at most"),
+        ),
+    )
+    # Next to no load, so that only their number costs; waits slow themselves down after 10 s.
+    settings = {"shared_buffers": "128MB", "max_connections": "2100"}
+    server = bench.stack.enter_context(
+        ScratchCluster.create(
+            ScratchRequest(bench.server.binaries, clients=2000, settings=settings)
+        )
+    )
+    idle = Load(server.target, 2000, 8 * bench.seconds, 1, rate_tps=20, script="SELECT 1;")
+    yield Contest(
+        "telemetry on vs off, 2,000 sessions",
+        partial(telemetry.engine_unwatched, idle),
+        partial(telemetry.engine_watched, idle, server),
+        (Question("collectors vs 2 % of a core", watch_cost, 1.0, "at most"),),
+    )
+
+
 def _fresh_database(server: ScratchCluster) -> Target:
     """Replace the database of the last run by an empty one, everything before it on disk."""
     number = next(_database_numbers)
@@ -158,4 +192,5 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "bare-loop": bare_loop,
     "many-connections": many_connections,
     "init": init,
+    "watching": watching,
 }

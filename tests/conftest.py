@@ -13,12 +13,14 @@ pytest_plugins = (
     "tests.fixtures.null_server",
     "tests.fixtures.poolers",
     "tests.fixtures.prove",
+    "tests.fixtures.slow_flush",
     "tests.fixtures.ssh",
 )
 
 # What `make check` leaves to `make test`: real servers, and the fake one, which takes time.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
+SERVER_FIXTURES |= {"slow_flush"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

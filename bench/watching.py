@@ -1,0 +1,77 @@
+"""What telemetry costs: a load with the observer beside it, and an observer of idle sessions."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench import loads
+from bench.loads import APPLICATION_NAME, Load, Measured
+from pgdyno.clock import monotonic_ns, read_pair
+from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.server.connect import connect
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.store.run_writer import RunWriter
+
+# Collectors with their backends, of one core: what they may take together.
+REACH_CORE_RATIO = 0.02
+_numbers = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Watched:
+    """What an observer cost from the end of its first samples on."""
+
+    core_ratio: float = 0.0
+    notices: tuple[str, ...] = ()
+
+
+def engine_watched(load: Load, server: ScratchCluster) -> Measured:
+    """Run the load with telemetry on: samples each second, waits ten times a second, stored."""
+    with watching(server) as watched:
+        run = loads.engine(load)
+    return replace(run, watch_core_ratio=watched.core_ratio)
+
+
+def engine_unwatched(load: Load) -> Measured:
+    """Run the load without telemetry; what watching may cost stands for what it did."""
+    return replace(loads.engine(load), watch_core_ratio=REACH_CORE_RATIO)
+
+
+@contextmanager
+def watching(server: ScratchCluster) -> Iterator[Watched]:
+    """Observe a server with everything a run is observed with, and say afterwards what it cost."""
+    clock, number, watched = read_pair(), next(_numbers), Watched()
+    with (
+        tempfile.TemporaryDirectory(prefix="pgdyno-bench-") as folder,
+        RunWriter(Path(folder) / f"{number:04}.partial", number, "watching", {}) as sink,
+    ):
+        observer = Observer(
+            clock=clock,
+            sink=sink,
+            run=f"bench.{number}",
+            server=ObservedServer(
+                connect=lambda: connect(server.target, verb="observe", run="bench"),
+                database=server.target.database,
+                load_application_name=APPLICATION_NAME,
+                is_local=True,
+            ),
+        )
+        observer.start()
+        try:
+            begun_ns, before_ns = monotonic_ns(), _spent_ns(observer)
+            yield watched
+        finally:
+            observer.stop()
+        spent_ns = _spent_ns(observer) - before_ns
+        watched.core_ratio = spent_ns / (monotonic_ns() - begun_ns)
+        watched.notices = tuple(notice.kind for notice in observer.notices)
+
+
+def _spent_ns(observer: Observer) -> int:
+    rows = observer.cost.sample(0)
+    return sum(int(row["cpu_ns"] or 0) + int(row["backend_cpu_ns"] or 0) for row in rows)
