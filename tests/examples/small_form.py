@@ -1,0 +1,65 @@
+"""An example in its small form: the same question of the same cells, in seconds."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from tests.fixtures.clusters import QUICK
+
+FOLDER = Path(__file__).parents[2] / "examples"
+_CLIENTS_MAX = 4
+# With fsync off and little memory it is still the same server; what needs a restart takes time.
+_LEFT_OUT = ("shared_buffers",)
+
+
+def small_form(name: str, place: Path) -> Path:
+    """Write the small form of an example into `place` and return the spec file."""
+    document = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    document["dataset"]["scale"] = 1
+    document["server"]["scratch"]["version"] = "15"
+    document["server"]["settings"] = {**QUICK, "max_wal_size": "1GB"}
+    workload = document["workload"]
+    workload |= {"duration": "1s", "warmup": "0s"}
+    if workload.get("clients", 0) < 100:  # Many connections stay many: they are the question.
+        workload["clients"] = min(_CLIENTS_MAX, workload.get("clients", 1))
+    _shorten(document["design"])
+    keeps_settings = name == "shared_buffers"
+    for variant in _variants(document):
+        variant.get("dataset", {}).pop("scale", None)
+        if "data_dir" in variant:
+            variant["data_dir"] = _folder(place / variant["name"].replace(" ", "-"))
+        if not keeps_settings:
+            for setting in _LEFT_OUT:
+                variant.get("settings", {}).pop(setting, None)
+    for scripts in (workload["scripts"], *(v.get("scripts", []) for v in _variants(document))):
+        for script in scripts:
+            if "file" in script:
+                script["file"] = str(FOLDER / script["file"])
+    path = place / f"{name}.toml"
+    path.write_text(tomli_w.dumps(document))
+    return path
+
+
+def _shorten(design: dict[str, Any]) -> None:
+    kind = design["kind"]
+    if kind == "sweep":
+        design |= {"levels": [1, 2], "rounds": 1, "run": "1s", "knee": "1s"}
+    elif kind == "compare":
+        design["budget"] = "1s"  # One round.
+    else:
+        design["rounds"] = 1
+
+
+def _variants(document: dict[str, Any]) -> list[dict[str, Any]]:
+    factors = document["design"].get("factors", [])
+    levels = [level for factor in factors for level in factor["levels"]]
+    return [*document.get("variant", []), *levels]
+
+
+def _folder(path: Path) -> str:
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o777)
+    return str(path)

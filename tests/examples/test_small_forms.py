@@ -1,0 +1,89 @@
+"""Every example runs, in its small form, and answers what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.examples.small_form import FOLDER, small_form
+from tests.fixtures.command import Command
+
+pytestmark = pytest.mark.pg
+RAN = (0, 3)  # Runs of a second are too short to be believed, and pgdyno says so.
+Answer = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def answer(pgdyno: Command, house: Path, tmp_path_factory: pytest.TempPathFactory) -> Answer:
+    """Run an example in its small form and return its document."""
+
+    def of(name: str) -> dict[str, Any]:
+        place = house / f"example-{name}"
+        place.mkdir(mode=0o755)
+        said = pgdyno("run", small_form(name, place), "--json", "-q", timeout_s=240)
+        assert said.code in RAN, said.err
+        return said.document
+
+    return of
+
+
+def names_of(document: dict[str, Any]) -> list[str]:
+    assert all(variant["cannot_start"] is None for variant in document["variants"])
+    assert all(variant["runs"] == 1 for variant in document["variants"])
+    return [variant["name"] for variant in document["variants"]]
+
+
+def test_every_example_is_run_here() -> None:
+    text = Path(__file__).read_text()
+    for path in FOLDER.glob("*.toml"):
+        assert f'answer("{path.stem}")' in text
+
+
+def test_the_cloud_matrix_has_a_row_a_cell_with_its_round_trip(answer: Answer) -> None:
+    document = answer("azure_matrix")
+    names = names_of(document)
+    assert len(names) == 8
+    assert names[0] == "ssd, before, socket"
+    for variant in document["variants"]:
+        assert variant["served"]["round_trip_ms"]["value"] > 0
+    assert document["format"] == "pgdyno.matrix/1"
+
+
+def test_passes_are_compared_with_the_base_and_with_the_pass_before(answer: Answer) -> None:
+    document = answer("passes")
+    assert names_of(document) == ["base", "pass 1: settings", "pass 2: storage"]
+    assert any("at once: which of them did it?" in one for one in document["confounds"])
+
+
+def test_the_quartet_has_a_curve_a_script(answer: Answer) -> None:
+    document = answer("concurrency")
+    scripts = [curve["script"] for curve in document["curves"]]
+    assert scripts == ["tpcb-like", "select-only", "update-only", "insert-only"]
+
+
+def test_two_disks_are_two_clusters(answer: Answer) -> None:
+    document = answer("disks")
+    assert names_of(document) == ["first disk", "second disk"]
+    assert any("one layout of the data each" in one for one in document["confounds"])
+
+
+def test_durability_has_its_price_printed_beside_it(answer: Answer) -> None:
+    document = answer("commit")
+    assert names_of(document) == ["on", "off"]
+    assert "synchronous_commit" in document["variants"][1]["weakened_durability"]
+
+
+def test_a_setting_that_needs_a_restart_is_restarted_for(answer: Answer) -> None:
+    assert names_of(answer("shared_buffers")) == ["128MB", "1GB"]
+
+
+def test_many_connections_are_served_five_ways(answer: Answer) -> None:
+    document = answer("many_connections")
+    assert len(names_of(document)) == len(document["variants"])
+    for variant in document["variants"]:
+        served = variant["served"]
+        assert served["completed_by_client_min"]["value"] >= 0
+        assert 0 <= served["gini"]["value"] < 1
+        assert {"tps", "p50", "p99"} <= set(variant["metrics"])

@@ -1,0 +1,95 @@
+"""A comparison killed at random moments: it goes on, loses at most one run, answers the same."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.command import Command, eventually
+from tests.loop.test_compare import options, scripts
+
+from pgdyno.cli.documents import document_of
+from pgdyno.loop.answer import answer_of
+from pgdyno.loop.journal import visits
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+__all__ = ["scripts"]
+pytestmark = pytest.mark.pg
+# About what five rounds of these runs take; a kill that comes too late proves nothing, and is fine.
+LONGEST_S = 25.0
+MOMENTS = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(10)]
+
+
+def done_runs(folder: ExperimentFolder) -> set[int]:
+    return {one["number"] for one in folder.decisions() if one["decision"] == "done"}
+
+
+def without_the_interruption(folder: ExperimentFolder, copy: Path) -> ExperimentFolder:
+    """Return a copy that looks as if nobody had killed anything: the same runs, one after another.
+
+    Decisions that were made twice are there once, and the run in flight never was.
+    """
+    shutil.copytree(folder.folder, copy)
+    seen: dict[str, dict[str, Any]] = {}
+    done = done_runs(folder)
+    for one in folder.decisions():
+        is_lost = one["decision"] == "run" and one["number"] not in done
+        if one["decision"] != "resumed" and not is_lost:
+            seen[f"{one['decision']} {one.get('number')}"] = one
+    lines = (json.dumps(one) + "\n" for one in seen.values())
+    (copy / "plan.jsonl").write_text("".join(lines))
+    for leftover in (copy / "runs").glob("*.partial*"):
+        shutil.rmtree(leftover)
+    return ExperimentFolder(copy)
+
+
+def answer(folder: ExperimentFolder) -> dict[str, Any]:
+    document = document_of(answer_of(folder))
+    # How often it was interrupted is the only thing an answer may say of it.
+    document["confounds"] = [one for one in document["confounds"] if "interrupted" not in one]
+    return document
+
+
+def prove(pgdyno: Command, folder_of_scripts: Path, tmp_path: Path, moment_s: float) -> None:
+    running = pgdyno.start("compare", *options(folder_of_scripts))
+    eventually(
+        lambda: pgdyno.store.exists() and list(pgdyno.store.glob("*/plan.jsonl")),
+        unless=lambda: running.process.poll() is not None,
+    )
+    time.sleep(moment_s)
+    running.process.kill()
+    running.wait()
+    folder = Store(pgdyno.store).find("last")
+    before = done_runs(folder)
+    decided_before = [one["number"] for one in folder.decisions() if one["decision"] == "run"]
+    said = pgdyno("run", "--resume", "last", "--json")
+    assert said.code in (0, 3), said.err
+    after = done_runs(folder)
+    assert before <= after, "what was measured before the kill still counts"
+    lost = set(decided_before) - after
+    assert len(lost) <= 1, "at most the run in flight is lost"
+    assert {visit.planned.number for visit in visits(folder)} == after
+    assert said.document["variants"][1]["verdict"] == "faster"
+    uninterrupted = without_the_interruption(folder, tmp_path / "uninterrupted")
+    assert answer(folder) == answer(uninterrupted)
+
+
+def test_a_comparison_killed_at_one_moment_answers_as_if_nothing_had_happened(
+    pgdyno: Command, scripts: Path, tmp_path: Path
+) -> None:
+    prove(pgdyno, scripts, tmp_path, moment_s=4.0)
+
+
+@pytest.mark.parametrize("seed", MOMENTS)
+def test_a_comparison_killed_at_any_moment_answers_as_if_nothing_had_happened(
+    seed: int, pgdyno: Command, scripts: Path, tmp_path: Path
+) -> None:
+    moment_s = random.Random(seed).uniform(0.0, LONGEST_S)
+    print(f"killed {moment_s:.2f} s after the first decision")
+    prove(pgdyno, scripts, tmp_path, moment_s)
