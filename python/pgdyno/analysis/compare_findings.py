@@ -93,7 +93,8 @@ class CompareFindings:
 
     `effects` of a factorial, `steps` of passes (each against the one before). `confounds`: what
     the design cannot tell apart. `settings`: every setting that is not the same on the servers of
-    all variants, with its value on each, "" where it is not known.
+    all variants, with its value on each, "" where it is not known. `state`: how the data of each
+    variant grew meanwhile.
     """
 
     metric: str
@@ -106,4 +107,5 @@ class CompareFindings:
     effects: tuple[Effect, ...] = ()
     steps: tuple[ContrastFindings, ...] = ()
     confounds: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
     settings: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -53,6 +53,7 @@ def experiment_of(
         experiment = Experiment(
             name=options.get("name") or _default_name(verb, scripts),
             reset=options.get("reset") or "vacuum",
+            cache=options.get("cache") or "warm",
             server=Server(
                 scratch=_scratch(options) if resolved is None else None,
                 dsn=dsn,

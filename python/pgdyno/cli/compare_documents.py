@@ -30,6 +30,7 @@ def compare_document(found: CompareFindings) -> Document:
         "effects": [_effect(effect) for effect in found.effects],
         "steps": [_contrast(step) for step in found.steps],
         "confounds": list(found.confounds),
+        "state": list(found.state),
     }
 
 

@@ -107,6 +107,12 @@ def workload(command: Command) -> Command:
             default="vacuum",
             help="Before every run; restore copies the data anew.",
         ),
+        click.option(
+            "--cache",
+            type=click.Choice(["warm", "prewarm", "cold"]),
+            default="warm",
+            help="After the reset; cold: a scratch server starts with nothing in memory.",
+        ),
         click.option("--seed", type=click.IntRange(min=0), default=1, help="Of all randomness."),
         click.option("--allow-shell", is_flag=True, help="The scripts may run \\shell commands."),
         click.option("--allow-write", is_flag=True, help="The scripts may write on that server."),

@@ -31,6 +31,7 @@ from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.metrics import UNITS
 from pgdyno.loop.plan_changes import between_rounds, between_variants
 from pgdyno.loop.served_runs import served_by
+from pgdyno.loop.state_words import state_words
 from pgdyno.loop.time_split import time_split
 from pgdyno.plan.compare import Standing, standings
 from pgdyno.plan.history import History
@@ -110,6 +111,11 @@ class Compared:
             effects=effects,
             steps=steps,
             confounds=self._confounds(),
+            state=tuple(
+                words
+                for i in self._variant_range()
+                if (words := state_words(self._name(i), self._runs_of(i)))
+            ),
             settings=self._settings(),
         )
 
@@ -341,7 +347,7 @@ class Compared:
             tuple(v.changes().get(name) for name in _LAYOUT)
             for v in self._experiment.all_variants()
         }
-        if len(layouts) > 1:
+        if len(layouts) > 1 and self._experiment.reload == "once":
             found.append("one layout of the data each: the interval excludes layout")
         if self._resumed_count and self._experiment.server.scratch is not None:
             times = "once" if self._resumed_count == 1 else f"{self._resumed_count} times"

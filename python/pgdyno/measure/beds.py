@@ -23,9 +23,10 @@ class Beds(ABC):
         self.journal: Journal = _no_journal
 
     @abstractmethod
-    def ready(self, variant: int | None) -> UnderTest:
+    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:
         """Return the server in the state that a run of the variant starts from.
 
+        Args: round_number, 0 for runs outside the rounds.
         Raises: ServerError when it cannot be brought there.
         """
 
@@ -41,7 +42,7 @@ class OneBed(Beds):
         super().__init__()
         self._under_test = under_test
 
-    def ready(self, variant: int | None) -> UnderTest:
+    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:  # noqa: ARG002
         """Return the one server."""
         assert variant is None, "an experiment without variants has one server"
         return self._under_test

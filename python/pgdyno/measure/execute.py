@@ -5,7 +5,7 @@ reset -> totals -> observe -> engine (connect, prepare, warm, measure, drain) ->
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pgdyno.measure.around import Around
 from pgdyno.measure.beds import Beds
 from pgdyno.measure.brake import Brake
 from pgdyno.measure.jobs import engine_target, load_job
+from pgdyno.measure.preparing import prepared
 from pgdyno.measure.progress import Progress
 from pgdyno.measure.reach import lay_files, observed_pooler
 from pgdyno.measure.under_test import UnderTest
@@ -30,9 +31,8 @@ from pgdyno.observe.totals import Totals, read_totals, totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of, query_ids_of
 from pgdyno.server.facts import ServerFacts
-from pgdyno.server.reset import Reset, Step, no_reset, reset, restore_database
 from pgdyno.spec.condition import Condition
-from pgdyno.spec.experiment import Experiment, ResetMode
+from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.run_writer import RunWriter
@@ -74,12 +74,13 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     measured until then is in the store.
     Raises: ServerError when the server cannot be prepared; StoreError when the disk refuses.
     """
-    under_test, folder = stage.beds.ready(planned.cell.variant), stage.folder
+    under_test, folder = stage.beds.ready(planned.cell.variant, planned.round), stage.folder
     name = f"{folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
     around = Around(under_test, stage.clock, name)
     examined = around.doctor(stage.checkup, clients=planned.cell.clients)
-    prepared, before = _prepare(stage.experiment.reset, under_test, name, application_name)
+    under_test, state = prepared(stage.experiment, under_test, name)
+    before = _totals(under_test, name, application_name)
     explained = _explained(stage, planned, under_test, name)
     job = load_job(
         stage.experiment,
@@ -110,7 +111,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         writer.write_json(
             "server.json",
             {
-                "reset": prepared.as_document(),
+                "reset": state.as_document(),
                 "totals": totals_between(before, after) if before and after else None,
                 **explained,
                 **around.document(observer),
@@ -119,24 +120,6 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         )
         stored = writer.finish() if outcome.summary is not None else None
     return Executed(stored, outcome, under_test.facts, brake.why)
-
-
-def _prepare(
-    mode: ResetMode, under_test: UnderTest, name: str, application_name: str
-) -> tuple[Reset, Totals | None]:
-    """Bring the server to the state that every run of the experiment starts from."""
-    first: tuple[Step, ...] = ()
-    if mode == "restore" and under_test.cluster is not None:
-        with under_test.cluster.connect(verb=under_test.verb, run_name=name) as control:
-            first = (restore_database(control, under_test.target.database),)
-    with under_test.control(name) as control:
-        dataset = under_test.facts.dataset
-        if mode == "none":
-            done = no_reset(control, dataset)
-        else:
-            done = reset(control, dataset, is_scratch=under_test.is_scratch)
-    done = replace(done, steps=(*first, *done.steps))
-    return done, _totals(under_test, name, application_name)
 
 
 def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals | None:

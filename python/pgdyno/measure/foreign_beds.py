@@ -56,7 +56,7 @@ class ForeignBeds(Beds):
                     own = reached(experiment, conditions, resolve(conninfo=variant.dsn).target)
                 self._places[key] = self._place(own, variant)
 
-    def ready(self, variant: int | None) -> UnderTest:
+    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:  # noqa: ARG002
         """Return the server as the variant's sessions see it; read back in a new session."""
         assert variant is not None, "every run of such an experiment is of a variant"
         place = self._places[_key(self._variants[variant])]

@@ -27,6 +27,7 @@ from pgdyno.server.find import Binaries, find
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.server.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
 from pgdyno.server.placement import needed_bytes
+from pgdyno.server.reset import drop_database
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.sql_script import run_script
 from pgdyno.server.target import Target
@@ -72,6 +73,7 @@ class ScratchBeds(Beds):
         self._progress = progress
         self._clusters: dict[_Place, _Cluster] = {}
         self._restarts_each_run = False
+        self._loaded_in: dict[str, int] = {}
         self._program: PoolerProgram | None = None
         self._pooler: PgBouncer | None = None
 
@@ -98,7 +100,7 @@ class ScratchBeds(Beds):
         for one in self._clusters.values():
             self._load(one)
 
-    def ready(self, variant: int | None) -> UnderTest:
+    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:
         """Return the variant's server with its settings, restarted if any variant needs that."""
         assert variant is not None, "every run of such an experiment is of a variant"
         self._end_pooler()  # Each run begins with one of its own, whose pool is empty.
@@ -110,6 +112,8 @@ class ScratchBeds(Beds):
         if self._restarts_each_run and not was_restarted:
             # Every run starts from the same state: a cache that only some find warm is no contrast.
             one.cluster.restart()
+        if self._experiment.reload == "round":
+            self._reload(one, variant, round_number)
         target = self._target_of(variant, one)
         with connect(target, verb=self._conditions.verb) as connection:
             facts = server_facts.collect(connection, target)
@@ -232,6 +236,18 @@ class ScratchBeds(Beds):
         if sql is not None:
             with connect(target, verb=self._conditions.verb) as connection:
                 run_script(connection, sql)
+
+    def _reload(self, one: _Cluster, variant: int, round_number: int) -> None:
+        """Load the variant's data anew, once a round: another layout, as another machine has it."""
+        key = self._experiment.dataset_of(variant), self._variants[variant].sql
+        database = one.databases[key]
+        before = self._loaded_in.setdefault(database, 0)
+        if round_number <= max(before, 1):  # What was loaded first is round 1's.
+            self._loaded_in[database] = max(before, round_number)
+            return
+        self._loaded_in[database] = round_number
+        drop_database(one.cluster, database)
+        self._fill(one.cluster, database, *key)
 
     def _cluster_of(self, variant: int) -> _Cluster:
         return next(one for one in self._clusters.values() if variant in one.variants)

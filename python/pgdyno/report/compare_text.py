@@ -40,6 +40,8 @@ def compare_text(findings: ExperimentFindings) -> str:
     lines += _effects(found)
     for confound in found.confounds:
         lines += row_lines("confound", confound)
+    for state in found.state:
+        lines += row_lines("state", state)
     lines += row_lines("stopped", found.stopped_by)
     return "\n".join(line.rstrip() for line in [*lines, *tail_lines(findings)])
 

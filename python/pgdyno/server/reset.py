@@ -16,6 +16,7 @@ from psycopg import sql
 from pgdyno.clock import monotonic_ns
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset
+from pgdyno.server.scratch import ScratchCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Reset:
     steps: tuple[Step, ...]
     history_rows_removed: int | None
     dead_rows_before: int | None
+    database_bytes_before: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -48,7 +50,8 @@ class Reset:
 def no_reset(connection: Connection, dataset: Dataset) -> Reset:
     """Change nothing; return how many dead rows the run begins with."""
     dead_rows = _dead_rows(connection, dataset) if dataset.tables else None
-    return Reset((Step("reset", skipped="none was asked for"),), None, dead_rows)
+    size = _database_bytes(connection)
+    return Reset((Step("reset", skipped="none was asked for"),), None, dead_rows, size)
 
 
 def restore_database(connection: Connection, database: str) -> Step:
@@ -78,6 +81,18 @@ def restore_database(connection: Connection, database: str) -> Step:
     return Step("restore", monotonic_ns() - started_ns)
 
 
+def drop_database(cluster: ScratchCluster, database: str) -> None:
+    """Remove a database of a server of our own, and the template that `restore` made of it."""
+    template = sql.Identifier(f"{database}_template")
+    with cluster.connect() as connection:
+        known = "SELECT 1 FROM pg_database WHERE datname = %s"
+        if connection.execute(known, [f"{database}_template"]).fetchone() is not None:
+            connection.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(template))
+            connection.execute(sql.SQL("DROP DATABASE {}").format(template))
+        own = sql.Identifier(database)
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(own))
+
+
 def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Reset:
     """Bring server and dataset to the state every run starts from.
 
@@ -87,6 +102,7 @@ def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Rese
     owns_tables = dataset.state != "none" and (dataset.is_marked or is_scratch)
     why_not = "" if owns_tables else "no table is pgdyno's"
     dead_rows = _dead_rows(connection, dataset) if dataset.tables else None
+    size = _database_bytes(connection)
     history_rows = None
     steps = []
     if owns_tables and "pgbench_history" in dataset.tables and dataset.is_marked:
@@ -103,7 +119,7 @@ def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Rese
     else:
         steps.append(Step("vacuum", skipped=why_not))
     steps.append(_step(connection, "checkpoint", sql.SQL("CHECKPOINT").format()))
-    return Reset(tuple(steps), history_rows, dead_rows)
+    return Reset(tuple(steps), history_rows, dead_rows, size)
 
 
 def _step(connection: Connection, name: str, statement: sql.Composed) -> Step:
@@ -129,6 +145,11 @@ def _step(connection: Connection, name: str, statement: sql.Composed) -> Step:
 def _count(connection: Connection, table: sql.Identifier) -> int:
     row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table)).fetchone()
     return 0 if row is None else int(row[0])
+
+
+def _database_bytes(connection: Connection) -> int | None:
+    row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    return None if row is None else int(row[0])
 
 
 def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:

@@ -252,7 +252,9 @@ class ScratchCluster:
         """
         assert self.pid is None, "it runs already"
         for attempt in range(1, _PORT_TRIES + 1):
-            self._conf.port = _free_port() if self._conf.listens_tcp else 5432
+            # Started again it is where it was, so that whoever knows the way still finds it.
+            if attempt > 1 or not self._conf.port:
+                self._conf.port = _free_port() if self._conf.listens_tcp else 5432
             self._conf.write(self.settings)
             try:
                 self._child = start_postmaster(
@@ -266,7 +268,7 @@ class ScratchCluster:
         identity = ProcessIdentity.of(self._child.pid) if self._child else None
         if identity is not None:
             self._folder.update(postmaster_pid=identity.pid, postmaster_started=identity.started)
-        if self._conf.listens_tcp:
+        if self._conf.listens_tcp and self._password is None:
             self._set_password()
 
     def stop(self, *, is_immediate: bool = False) -> None:

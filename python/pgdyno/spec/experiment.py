@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from pgdyno.errors import SpecError
 from pgdyno.spec.base import SECOND_NS, Conninfo, DurationNs, Name, Spec
 from pgdyno.spec.designs import (
     BenchDesign,
@@ -22,6 +23,7 @@ from pgdyno.spec.designs import (
     PassesDesign,
     SweepDesign,
 )
+from pgdyno.spec.sizes import scale_for
 from pgdyno.spec.variant import Settings, Variant, merged
 from pgdyno.spec.workload import BUILTINS, Protocol, Script, Workload
 
@@ -29,6 +31,7 @@ __all__ = [
     "BUILTINS",
     "SECOND_NS",
     "BenchDesign",
+    "CacheState",
     "CompareDesign",
     "Dataset",
     "Design",
@@ -96,14 +99,29 @@ class Dataset(Spec):
 
     kind: Literal["pgbench", "existing"] = "pgbench"
     scale: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
+    size: str | None = Field(default=None, exclude=True)
+    """Instead of `scale`: about this much, such as "200GB" or "2xRAM"."""
     fillfactor: Annotated[int, Field(ge=10, le=100)] | None = None
     unlogged: bool = False
     foreign_keys: bool = False
     partitions: Annotated[int, Field(ge=0)] = 0
     partition_method: Literal["range", "hash"] = "range"
 
+    @model_validator(mode="before")
+    @classmethod
+    def _size_is_a_scale(cls, given: object) -> object:
+        if not isinstance(given, dict) or not isinstance(given.get("size"), str):
+            return given
+        if "scale" in given:
+            raise ValueError("give one of scale and size")
+        try:
+            return {**given, "scale": scale_for(given["size"])}
+        except SpecError as error:
+            raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+
 
 ResetMode = Literal["none", "vacuum", "restore"]
+CacheState = Literal["warm", "prewarm", "cold"]
 _UNCHANGED = Variant(name="unchanged")
 
 
@@ -111,11 +129,16 @@ class Experiment(Spec):
     """The whole question.
 
     `reset` is done before every run: `none`; `vacuum` (history emptied, tables vacuumed, checkpoint
-    written); `restore` (the database is copied anew from a template, then as vacuum).
+    written); `restore` (the database is copied anew from a template, then as vacuum). `cache`
+    follows: `warm` (as the run before left it), `prewarm` (tables and indexes are read into
+    shared_buffers), `cold` (nothing of the server's files is in memory). `reload = "round"` loads
+    the data anew in every round, so that an interval covers the layout too.
     """
 
     name: Name
     reset: ResetMode = "vacuum"
+    cache: CacheState = "warm"
+    reload: Literal["once", "round"] = "once"
     server: Server
     dataset: Dataset
     workload: Workload
@@ -150,6 +173,10 @@ class Experiment(Spec):
             raise ValueError(f"two variants have the name {doubled[0]!r}")
         if self.reset == "restore" and self.server.scratch is None:
             raise ValueError('reset = "restore" drops a database: only on a scratch server')
+        if self.cache == "cold" and self.server.scratch is None:
+            raise ValueError('cache = "cold" stops the server: only a scratch server')
+        if self.reload == "round" and (self.server.scratch is None or not self.all_variants()):
+            raise ValueError('reload = "round" is for variants on a scratch server')
         if self.server.scratch is None:
             self._refuse_what_needs_scratch()
         elif any(variant.dsn is not None for variant in self.all_variants()):

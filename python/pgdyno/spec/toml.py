@@ -13,7 +13,7 @@ def to_toml(experiment: Experiment) -> str:
     A connection string is written without its password.
     """
     document = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
-    experiment_table = {key: document.pop(key) for key in ("name", "reset")}
+    experiment_table = {key: document.pop(key) for key in ("name", "reset", "cache", "reload")}
     named = {"experiment": experiment_table, **document}
     variants = [_without_empty(variant) for variant in document.pop("variant")]
     if variants:

@@ -1,0 +1,52 @@
+"""The state that every run starts from: data, cache, checkpoint; the same for all runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgdyno.measure.under_test import UnderTest
+from pgdyno.server import facts as server_facts
+from pgdyno.server.connect import connect
+from pgdyno.server.page_cache import make_cold, prewarm
+from pgdyno.server.reset import Reset, Step, no_reset, reset, restore_database
+from pgdyno.spec.experiment import CacheState, Experiment, ResetMode
+
+
+def prepared(experiment: Experiment, under_test: UnderTest, name: str) -> tuple[UnderTest, Reset]:
+    """Bring the server to the state that every run of the experiment starts from.
+
+    Returns: the server as it is now (a cold one was started again), and what was done.
+    Raises: ServerError when it cannot be brought there.
+    """
+    done = _reset(experiment.reset, under_test, name)
+    under_test, steps = _cached(experiment.cache, under_test, name)
+    return under_test, replace(done, steps=(*done.steps, *steps))
+
+
+def _reset(mode: ResetMode, under_test: UnderTest, name: str) -> Reset:
+    first: tuple[Step, ...] = ()
+    if mode == "restore" and under_test.cluster is not None:
+        with under_test.cluster.connect(verb=under_test.verb, run_name=name) as control:
+            first = (restore_database(control, under_test.target.database),)
+    with under_test.control(name) as control:
+        dataset = under_test.facts.dataset
+        if mode == "none":
+            done = no_reset(control, dataset)
+        else:
+            done = reset(control, dataset, is_scratch=under_test.is_scratch)
+    return replace(done, steps=(*first, *done.steps))
+
+
+def _cached(
+    state: CacheState, under_test: UnderTest, name: str
+) -> tuple[UnderTest, tuple[Step, ...]]:
+    if state == "prewarm":
+        with under_test.control(name) as control:
+            return under_test, (prewarm(control),)
+    if state == "cold":
+        assert under_test.cluster is not None, "only a scratch server is stopped for this"
+        step = make_cold(under_test.cluster)
+        with connect(under_test.direct or under_test.target, verb=under_test.verb) as connection:
+            facts = server_facts.collect(connection, under_test.direct or under_test.target)
+        return replace(under_test, facts=facts), (step,)
+    return under_test, ()
