@@ -21,7 +21,18 @@ DIMENSIONLESS = {
     *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog"),
     *("reference", "in_flight"),
     *("alpha", "beta", "sigma", "lambda_", "gamma", "n", "df", "mad", "probability", "confidence"),
-    *("uid", "gid", "pid", "oid", "lsn", "generation", "server_version_num", "timeline", "n_runs"),
+    *(
+        "uid",
+        "gid",
+        "pid",
+        "oid",
+        "query_id",
+        "lsn",
+        "generation",
+        "server_version_num",
+        "timeline",
+        "n_runs",
+    ),
 }
 # A transaction's outcomes are counted under pgbench's own words.
 OUTCOMES = {

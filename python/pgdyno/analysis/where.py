@@ -90,8 +90,8 @@ def where_the_time_goes(
     exact_ns = None if active_ns is None else active_ns * _NS_PER_MS
     if found.events and (facts.others_ratio or 0.0) > _OTHERS_RATIO_MAX:
         exact_ns = None
-    point = amounts(facts, found, found.point[None, :], exact_ns)
-    drawn = amounts(facts, found, found.redrawn, exact_ns)
+    point = amounts(facts, found, found.point_count[None, :], exact_ns)
+    drawn = amounts(facts, found, found.redrawn_count, exact_ns)
     parts = [
         Part(name, _estimate(float(point.ns[0, i]), drawn.ns[:, i], found.block_count, side), side)
         for i, (name, side) in enumerate(point.parts)

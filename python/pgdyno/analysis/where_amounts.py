@@ -27,20 +27,20 @@ from pgdyno.errors import AnalysisError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sampled:
-    """Mean sessions in each event: `point`, shape (events,), and `redrawn`, (replicates, events).
+    """Mean sessions in each event: `point_count`, shape (events,), and `redrawn_count`, (replicates, events).
 
     `block_count`: how many independent stretches of time the replicates are drawn from.
     """
 
     events: tuple[str, ...]
-    point: FloatArray
-    redrawn: FloatArray
+    point_count: FloatArray
+    redrawn_count: FloatArray
     block_count: int
 
     @property
     def active(self) -> float:
         """Return the mean number of active sessions."""
-        return float(self.point[_is_active(self.events)].sum())
+        return float(self.point_count[_is_active(self.events)].sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

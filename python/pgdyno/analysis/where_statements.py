@@ -71,11 +71,13 @@ def named_statements(
     label = [_label(int(one), by_id) for one in samples.query_id[kept]]
     labelled = WaitSamples(samples.sampled_at_ns, samples.time_ns[kept], label, counts)
     found = sampled(replace(facts, samples=labelled), np.random.default_rng(seed), replicates)
-    total, blocks = found.point.sum(), found.block_count
-    drawn = found.redrawn / np.maximum(found.redrawn.sum(axis=1, keepdims=True), 1e-12)
+    total, blocks = found.point_count.sum(), found.block_count
+    drawn = found.redrawn_count / np.maximum(found.redrawn_count.sum(axis=1, keepdims=True), 1e-12)
     times = []
     for i, key in enumerate(found.events):
-        ms = _estimate(float(found.point[i] / total) * server_ms, drawn[:, i] * server_ms, blocks)
+        ms = _estimate(
+            float(found.point_count[i] / total) * server_ms, drawn[:, i] * server_ms, blocks
+        )
         shares = _events(events, np.asarray(label) == key, counts)
         times += _named(key, by_id, places, ms, shares)
     return tuple(sorted(times, key=lambda time: -time.ms.value))
