@@ -75,7 +75,10 @@ def deltas(arrays: Arrays, columns: Sequence[Column]) -> list[Deltas]:
     if not len(arrays["time_ns"]):
         return []
     order = np.argsort(arrays["time_ns"], kind="stable")
-    labels = [tuple(str(arrays[name][row]) for name in keys) for row in order]
+    # Older results lack newer keys.
+    labels = [
+        tuple(str(arrays[name][row]) if name in arrays else "" for name in keys) for row in order
+    ]
     rows_of: dict[tuple[str, ...], list[int]] = {}
     for label, row in zip(labels, order, strict=True):
         rows_of.setdefault(label, []).append(int(row))
