@@ -99,3 +99,9 @@ def test_more_time_than_the_budget_leaves_is_said() -> None:
     history = carry_out(asked(), noisy(11, truth=(1000, 1050))).history[:12]
     short = outlook_words(asked(budget="100s"), history, frozenset())
     assert "more than the budget leaves" in short
+
+
+def test_what_explains_less_than_a_tenth_is_no_reason() -> None:
+    small = tuple(part for part in DIFFERENCE.parts if part.name == "IO:WALSync")
+    whole = replace(DIFFERENCE, latency_ms=DIFFERENCE.latency_ms.scaled(20, "ms"), parts=small)
+    assert because_words(whole, ()) == ""

@@ -25,6 +25,7 @@ METRIC_WORDS = {
     "duration": "duration",
 }
 _PARTS_NAMED = 3
+_NAMED_RATIO_MIN = 0.1
 
 
 def outlook_words(experiment: Experiment, history: History, excluded: frozenset[int]) -> str:
@@ -122,7 +123,8 @@ def verdict_sentence(
 def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) -> str:
     """Return why: changed plans first, then the parts whose change is sure, the largest first.
 
-    A part counts when its interval between runs excludes 0 and it goes the way the latency goes.
+    A part counts when its interval between runs excludes 0, it goes the way the latency goes, and
+    it is a tenth of it: what explains less is no reason.
     """
     if plans:
         first = plans[0]
@@ -135,7 +137,7 @@ def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) 
         return ""
     total = difference.latency_ms.value
     sure = [part for part in difference.parts if _is_sure(part) and part.ms.value * total > 0]
-    named = sure[:_PARTS_NAMED]
+    named = [part for part in sure if part.ms.value / total >= _NAMED_RATIO_MIN][:_PARTS_NAMED]
     if not named or math.isclose(total, 0, abs_tol=1e-9):
         return ""
     largest, *others = named

@@ -69,7 +69,7 @@ def _variants(found: CompareFindings) -> Iterator[str]:
         if variant.cost is not None:
             said.append(numbers.estimate_text(variant.cost, with_unit=True))
         runs = numbers.counted(variant.runs, "run")
-        yield f"  {variant.name:{width}}  {', '.join(said)}, {runs}"
+        yield from row_lines(f"  {variant.name}", f"{', '.join(said)}, {runs}", indent=width + 4)
         changes = ", ".join(f"{name} = {value}" for name, value in variant.changes)
         if changes:
             yield from row_lines("", f"{changes}{_warnings(variant)}", indent=width + 4)

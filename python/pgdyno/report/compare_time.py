@@ -72,10 +72,12 @@ def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
     found = contrast.difference
     if found is None:
         return ()
-    largest = max((_farthest(part.ms) for part in found.parts), default=0.0) or 1.0
+    unexplained = found.latency_ms.value - sum(part.ms.value for part in found.parts)
+    reaches = [_farthest(part.ms) for part in found.parts]
+    largest = max([*reaches, abs(unexplained)]) or 1.0
     total = abs(found.latency_ms.value)
     shown = [part for part in found.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
-    decimals = max(plain_decimals(total or largest), 2)
+    decimals = max(plain_decimals(total or largest, 4), 2)
     rows = [_row(part, largest, decimals) for part in shown]
     rest = found.latency_ms.value - sum(part.ms.value for part in shown)
     css = palette.shade("residual", 0).css
