@@ -10,12 +10,14 @@ from pydantic import ValidationError
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import (
     BenchDesign,
+    CompareDesign,
     Dataset,
     Experiment,
     Scratch,
     Script,
     Server,
     SweepDesign,
+    Variant,
     Workload,
 )
 from pgdyno.spec.toml import to_toml
@@ -80,3 +82,22 @@ def test_a_server_is_either_scratch_or_named() -> None:
 def test_the_connections_needed_are_those_of_the_largest_level() -> None:
     sweep = bench().model_copy(update={"design": SweepDesign(levels=(1, 48, 8))})
     assert sweep.clients_max() == 48
+
+
+def test_connections_are_those_of_the_variant_that_opens_most() -> None:
+    variants = (
+        Variant(name="busy"),
+        Variant(name="idle beside", clients=10, idle=900),
+        Variant(name="shared", active=4),
+    )
+    asked = Experiment(
+        name="connections",
+        server=Server(scratch=Scratch()),
+        dataset=Dataset(),
+        workload=Workload(scripts=(Script(builtin="select-only"),), clients=800),
+        variant=variants,
+        design=CompareDesign(),
+    )
+    assert asked.connections_max() == 910
+    assert asked.workload_of(2).connections_of(800) == 4
+    assert variants[1].changes() == {"clients": "10", "idle": "900"}

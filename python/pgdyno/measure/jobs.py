@@ -108,12 +108,11 @@ def load_job(
 
     Args: scale, of the pgbench tables, the script variable :scale; None = not known.
     """
-    workload = experiment.workload
+    workload = experiment.workload_of(planned.cell.variant)
     connections = workload.connections_of(planned.cell.clients)
     working = connections - workload.idle_connections
     known = experiment.all_scripts()
     scripts = [known[index] for index in planned.cell.script_indexes]
-    own = experiment.variant(planned.cell.variant)
     variables = {"scale": str(scale)} if scale is not None else {}
     measure: MeasureDuration | MeasureTransactions = MeasureDuration(duration_ns=planned.measure_ns)
     if planned.transactions_per_client is not None:
@@ -121,7 +120,7 @@ def load_job(
     work = LoadWork(
         threads=threads_for(working, workload.threads),
         seed=planned.seed,
-        protocol=own.protocol or workload.protocol,
+        protocol=workload.protocol,
         scripts=tuple(_script_source(script) for script in scripts),
         variables={**variables, **workload.variables},
         arrivals=_arrivals(experiment, planned),

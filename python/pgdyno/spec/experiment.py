@@ -234,7 +234,23 @@ class Experiment(Spec):
 
     def connections_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""
-        return self.workload.connections_of(self.clients_max())
+        if isinstance(self.design, SweepDesign) or not self.all_variants():
+            loads = [self.workload_of(i) for i in range(len(self.all_variants()))]
+            return max(w.connections_of(self.clients_max()) for w in loads or [self.workload])
+        return max(
+            self.workload_of(index).connections_of(variant.clients or self.workload.clients)
+            for index, variant in enumerate(self.all_variants())
+        )
+
+    def workload_of(self, variant: int | None) -> Workload:
+        """Return the workload as a variant changes it; None: as it is."""
+        own = self.variant(variant)
+        changes = {
+            field: value
+            for field in ("protocol", "idle_connections", "active_connections")
+            if (value := getattr(own, field)) is not None
+        }
+        return self.workload.model_copy(update=changes)
 
     def connections_in_words(self) -> str:
         """Return whose connections these are, as in "16 clients, 8000 idle connections"."""

@@ -87,7 +87,9 @@ class Variant(Spec):
     pooler: Pooler | None = None
     scripts: tuple[Script, ...] = ()
     clients: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    idle_clients: Annotated[int, Field(ge=0, le=100_000)] | None = Field(default=None, alias="idle")
+    idle_connections: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
+        default=None, alias="idle"
+    )
     """Connections beside the clients' that never do anything."""
     active_connections: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, alias="active"
@@ -128,14 +130,14 @@ _PLAIN = (
     "path",
     "pooler",
     "clients",
-    "idle_clients",
+    "idle_connections",
     "active_connections",
     "protocol",
     "price",
 )
 
 
-_ALIASES = {"bin_dir": "bin", "idle_clients": "idle", "active_connections": "active"}
+_ALIASES = {"bin_dir": "bin", "idle_connections": "idle", "active_connections": "active"}
 
 
 def merged(name: str, parts: Iterable[Variant]) -> Variant:
