@@ -47,7 +47,7 @@ def watching(server: ScratchCluster) -> Iterator[Watched]:
     """Observe a server with everything a run is observed with, and say afterwards what it cost."""
     clock, number, watched = read_pair(), next(_numbers), Watched()
     with (
-        tempfile.TemporaryDirectory(prefix="pgdyno-bench-") as folder,
+        tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-") as folder,
         RunWriter(Path(folder) / f"{number:04}.partial", number, "watching", {}) as sink,
     ):
         observer = Observer(

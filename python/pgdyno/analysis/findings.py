@@ -13,6 +13,7 @@ from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.hazel import Hazel
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
@@ -166,7 +167,8 @@ class CurveFindings:
     """The load curve of one line, with what limits it at the knee.
 
     `script` names the line: the script, and its variant where there are several. `capacity` where a
-    latency target was given; `speed_up` of a variant against the first one.
+    latency target was given; `speed_up` of a variant against the first one; `hazel`: speed and
+    waits by the method published as PG_HAZEL, and corrected.
     """
 
     script: str
@@ -175,6 +177,7 @@ class CurveFindings:
     capacity: Capacity | None = None
     variant: str = ""
     speed_up: SpeedUp | None = None
+    hazel: Hazel | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.analysis.findings import Mark, Panel
+from pgdyno.analysis.hazel import Hazel
 
 
 @dataclass(frozen=True, slots=True)
 class WatchFindings:
     """A watch as its page shows it.
 
-    `document` is `pgdyno.watch/1`; `examined` the findings of the doctor, worst first.
+    `document` is `pgdyno.watch/1`; `examined` the findings of the doctor, worst first; `hazel`:
+    speed and waits by the method published as PG_HAZEL, and corrected.
     """
 
     document: Mapping[str, Any]
@@ -23,3 +25,4 @@ class WatchFindings:
     examined: tuple[Mapping[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    hazel: Hazel | None = None

@@ -27,7 +27,9 @@ from pgdyno.errors import AnalysisError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sampled:
-    """Mean sessions in each event: `point_count`, shape (events,), and `redrawn_count`, (replicates, events).
+    """Mean sessions in each event.
+
+    `point_count` has shape (events,), `redrawn_count` (replicates, events).
 
     `block_count`: how many independent stretches of time the replicates are drawn from.
     """

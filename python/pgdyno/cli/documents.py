@@ -17,6 +17,7 @@ from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.cli.compare_documents import compare_document
+from pgdyno.cli.hazel_document import hazel_document
 
 Document = dict[str, Any]
 
@@ -191,6 +192,7 @@ def _curve(found: CurveFindings) -> Document:
         },
         "limit": found.limit,
         "variant": found.variant or None,
+        "pg_hazel": hazel_document(found.hazel),
         "capacity": None if found.capacity is None else _capacity(found.capacity),
         "speed_up": None if found.speed_up is None else _speed_up(found.speed_up),
     }

@@ -12,6 +12,7 @@ import click
 from pgdyno.cli import options, speak
 from pgdyno.cli.asked import server_named
 from pgdyno.cli.doctor import sql_text
+from pgdyno.cli.hazel_document import hazel_document
 from pgdyno.cli.watch_text import text_of
 from pgdyno.doctor.examine import Examination
 from pgdyno.doctor.session import OLDEST_MAJOR
@@ -75,9 +76,11 @@ def command(**given: Any) -> int:
         Shown(),
     )
     speak.clear_live()
-    page = outcome.folder.write_report(watch_page(watch_findings(outcome.folder)))
+    found = watch_findings(outcome.folder)
+    page = outcome.folder.write_report(watch_page(found))
     outcome.folder.seal()
-    document = json.dumps(outcome.document, indent=2, ensure_ascii=False)
+    whole = {**outcome.document, "pg_hazel": hazel_document(found.hazel)}
+    document = json.dumps(whole, indent=2, ensure_ascii=False)
     text = f"{text_of(outcome.document)}\n{'report':12}{page}"
     options.write(text, document, given["json_to"])
     if outcome.error is not None:

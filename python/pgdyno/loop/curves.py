@@ -12,6 +12,7 @@ from pgdyno.analysis.findings import CurveFindings
 from pgdyno.analysis.speed_up import SpeedUp, speed_up
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.errors import AnalysisError
+from pgdyno.loop.hazel_windows import hazel_of_sweep
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.judging import cpu_busy_ratio
@@ -48,6 +49,7 @@ def curves_of(
             limit=_limit(of_line, numbers, curve),
             capacity=_capacity(experiment.design, history, line),
             variant=experiment.variant(line.variant).name if line.variant is not None else "",
+            hazel=hazel_of_sweep([(v, numbers[v.planned.number]) for v in of_line]),
         )
         if line.script in references:
             reference, its = references[line.script]

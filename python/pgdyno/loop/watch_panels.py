@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.analysis.watch_findings import WatchFindings
+from pgdyno.loop.hazel_windows import hazel_of_watch
 from pgdyno.measure.watch_stored import document_again
 from pgdyno.observe.catalogue import COLLECTORS
 from pgdyno.observe.rates import Deltas, deltas
@@ -153,6 +154,7 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
         examined=tuple(facts.get("doctor", {}).get("findings", ())),
         settings=tuple(sorted(facts.get("settings", {}).items())),
         notes=tuple(str(note["text"]) for note in folder.notes()),
+        hazel=hazel_of_watch(segments),
     )
 
 
