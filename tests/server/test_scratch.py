@@ -22,6 +22,7 @@ from pgdyno.server.connect import connect
 from pgdyno.server.find import Binaries
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.settings import read_back
 
 LAB = """
 import sys
@@ -176,6 +177,16 @@ def test_settings_take_effect_by_a_reload_where_that_is_enough(cluster: ScratchC
         assert one(cluster, "SHOW shared_buffers") == "24MB"
     finally:
         cluster.apply({})
+
+
+def test_a_value_that_the_server_shows_as_another_one_took_effect(cluster: ScratchCluster) -> None:
+    with cluster.connect(verb="test") as connection:
+        for value in ("on", "pglz", "off"):
+            connection.execute(f"SET wal_compression = {value}")
+            assert read_back(connection, {"wal_compression": value}) == []
+        assert [str(one) for one in read_back(connection, {"wal_compression": "on"})] == [
+            "wal_compression: asked 'on', seen 'off'"
+        ]
 
 
 @pytest.mark.parametrize(

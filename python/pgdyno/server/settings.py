@@ -36,6 +36,8 @@ _MICROSECONDS = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
+# Values that the server lists, and shows as another of its values (PostgreSQL 15 and later).
+_SAME = {("wal_compression", "on"): "pglz"}
 _TRUE, _FALSE = frozenset({"on", "true", "yes", "1"}), frozenset({"off", "false", "no", "0"})
 
 
@@ -132,7 +134,9 @@ def read_back(connection: Connection, wanted: Mapping[str, str]) -> list[Mismatc
     result = []
     for name, value in wanted.items():
         seen = shown.get(name.lower())
-        if seen is None or not _is_same(value.strip(), seen):
+        asked = value.strip().lower()
+        same = _SAME.get((name.lower(), asked), asked)
+        if seen is None or not (_is_same(value.strip(), seen) or same == seen.setting):
             text = None if seen is None else seen.setting + (f" x {seen.unit}" if seen.unit else "")
             result.append(Mismatch(name, value, text))
     return result
