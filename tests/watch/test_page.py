@@ -189,7 +189,7 @@ def test_panels_are_drawn_over_all_segments_and_break_at_gaps(tmp_path: Path) ->
     assert {"tps", "waits", "connections"} <= panels.keys()
     committed = panels["tps"].series[0]
     assert committed.values == (*[100.0] * 4, None, *[100.0] * 4)
-    assert panels["tps"].time_s == (1.0, 2.0, 3.0, 4.0, 12.0, 20.0, 21.0, 22.0, 23.0)
+    assert panels["tps"].time_s == (0.5, 1.5, 2.5, 3.5, 11.5, 19.5, 20.5, 21.5, 22.5)
     waits = {series.name: series.values for series in panels["waits"].series}
     # Two samples in the second second: three sessions in one, one in the other.
     assert waits["IO:WALSync"][1] == 1.5

@@ -15,6 +15,7 @@ from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.hazel import Hazel
 from pgdyno.analysis.speed_up import SpeedUp
+from pgdyno.analysis.telemetry import TelemetryFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 
@@ -76,6 +77,8 @@ class Panel:
     is_stacked: bool = False
     is_logarithmic: bool = False
     note: str = ""
+    # "" = among the first; else the heading it is folded under.
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Mark:
     """Something that happened at one moment: a checkpoint, a change of speed, a gap."""
 
     time_s: float
-    kind: Literal["checkpoint", "change", "gap", "error"]
+    kind: Literal["checkpoint", "vacuum", "change", "gap", "error"]
     text: str
 
 
@@ -141,6 +144,7 @@ class RunFindings:
     is_valid: bool
     doubts: tuple[Doubt, ...]
     panels: tuple[Panel, ...] = ()
+    telemetry: TelemetryFindings = field(default_factory=TelemetryFindings)
     marks: tuple[Mark, ...] = ()
     where_not: str = ""
     """Why there is no `where`, as the end of a sentence."""

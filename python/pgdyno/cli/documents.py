@@ -14,6 +14,7 @@ from pgdyno.analysis.findings import (
     ScriptFindings,
 )
 from pgdyno.analysis.speed_up import SpeedUp
+from pgdyno.analysis.telemetry import TelemetryFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.cli.compare_documents import compare_document
@@ -64,6 +65,8 @@ def _run(run: RunFindings) -> Document:
         "failures": run.failures,
         "retried": run.retried,
         "latency_ms": _latency(run.latency),
+        "energy_joules_per_transaction": run.telemetry.energy_joules_per_transaction,
+        "telemetry": telemetry_document(run.telemetry),
         "where_the_time_goes": where_document(run.where),
         "where_the_time_goes_not_computed_because": run.where_not or None,
         "scripts": [_script(script) for script in run.scripts],
@@ -93,6 +96,19 @@ def _offered(run: RunFindings) -> Document:
 def _latency(latency: Latency) -> Document:
     percentiles = {name: value.to_json() for name, value in latency.percentiles.items()}
     return {"mean": latency.mean.to_json(), **percentiles, "max": latency.max_ms}
+
+
+def telemetry_document(telemetry: TelemetryFindings) -> Document:
+    """Return facts, tables and what is missing, as texts."""
+    return {
+        "facts": dict(telemetry.facts),
+        "tables": {
+            table.key: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            for table in telemetry.tables
+        },
+        "not_measured": list(telemetry.not_measured),
+        "doctor": [dict(one) for one in telemetry.examined],
+    }
 
 
 def where_document(where: WhereTheTimeGoes | None) -> Document | None:

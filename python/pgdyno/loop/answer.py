@@ -26,6 +26,7 @@ from pgdyno.loop.judging import changes_of, doubts_of
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.loop.offered import backlog_of, late_of, phases_of
 from pgdyno.loop.sentences import bench_sentence, sweep_sentence
+from pgdyno.loop.telemetry import telemetry_findings
 from pgdyno.loop.time_split import split_or_why_not
 from pgdyno.loop.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
@@ -168,6 +169,7 @@ def run_findings(
         is_valid=is_valid(found),
         doubts=found,
         panels=panels_of(stored, numbers, storage.get("device")),
+        telemetry=telemetry_findings(stored, numbers),
         marks=marks,
         phases=phases_of(stored, numbers, experiment.workload, planned),
         late=late_of(stored, numbers, experiment.workload),

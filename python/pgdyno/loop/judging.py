@@ -11,6 +11,7 @@ from pgdyno.analysis.warmup import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.spans import deltas_of, grown
+from pgdyno.loop.telemetry import telemetry_doubts
 from pgdyno.loop.time_split import others_ratio_of
 from pgdyno.observe.host.cpu import CpuCollector
 from pgdyno.observe.host.throttling import ThrottlingCollector
@@ -73,7 +74,7 @@ def doubts_of(
         change_point_seconds=change_seconds,
         others_ratio=others_ratio_of(stored, numbers),
     )
-    return (*_ended_early(stored, summary.ending), *doubts(facts))
+    return (*_ended_early(stored, summary.ending), *doubts(facts), *telemetry_doubts(stored))
 
 
 def offered_tps(numbers: LoadNumbers) -> float:

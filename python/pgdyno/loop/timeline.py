@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.findings import Mark, Panel, Series
+from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram
+from pgdyno.loop.strips import panels_of_strips
+from pgdyno.loop.strips_of_host import FIRST, FURTHER
 from pgdyno.observe.catalogue import COLLECTORS
 from pgdyno.observe.rates import Deltas, deltas
 from pgdyno.store.stored_run import StoredRun
@@ -35,8 +39,29 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
         lambda run, load: _disk_times(run, load, device),
         _buffers,
     )
-    found = (maker(stored, numbers) for maker in makers)
-    return tuple(panel for panel in found if panel is not None)
+    found = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
+    known = {panel.key for panel in found}
+    strips = [strip for strip in (*FIRST, *FURTHER) if strip.key not in known]
+    further = panels_of_strips(strips, [stored], numbers.began_ns)
+    within = (_within(panel, numbers) for panel in further)
+    return (*found, *(panel for panel in within if panel is not None))
+
+
+def _within(panel: Panel, numbers: LoadNumbers) -> Panel | None:
+    """Return a panel's points in the measured phase and next to it; None if nothing happened."""
+    inside = [0 <= second <= numbers.seconds for second in panel.time_s]
+    if sum(inside) < 2 or not any(
+        value
+        for one in panel.series
+        for value, is_in in zip(one.values, inside, strict=True)
+        if is_in
+    ):
+        return None
+    first = max(0, inside.index(True) - 1)
+    last = len(inside) - inside[::-1].index(True)
+    kept = slice(first, last + 1)
+    series = tuple(Series(one.name, one.values[kept]) for one in panel.series)
+    return replace(panel, time_s=panel.time_s[kept], series=series)
 
 
 def marks_of(
@@ -56,6 +81,8 @@ def marks_of(
     for warning in stored.warnings:
         if "gap" in warning["kind"] or "lost" in warning["kind"]:
             marks.append(Mark(_seconds(warning["time_ns"], numbers), "gap", warning["message"]))
+    happened = event_marks(stored, numbers.began_ns)
+    marks += [mark for mark in happened if 0 <= mark.time_s <= numbers.seconds]
     return tuple(sorted(marks, key=lambda mark: mark.time_s))
 
 
@@ -198,7 +225,7 @@ def _programs(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 def _wal(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     found = next(iter(_deltas(stored, "wal")), None)
-    if found is None or not found.by_column["bytes"].any():
+    if found is None or not np.nansum(found.by_column["bytes"]):
         return None
     lines = [_line("WAL generated", found.per_second("bytes") / 1e6)]
     return _panel("wal", "WAL", "MB/s", found, numbers, lines)

@@ -59,6 +59,7 @@ class Chart:
     height_px: int = 150
     flags: tuple[Flag, ...] = ()
     note: str = ""
+    section: str = ""
 
     @property
     def x_range(self) -> tuple[float, float]:

@@ -78,6 +78,15 @@ def time_charts(run: Timed) -> tuple[Chart, ...]:
     return tuple(over_time(panel, run) for panel in drawable(run))
 
 
+def sections_of(charts: Iterable[Chart]) -> tuple[tuple[str, tuple[Chart, ...]], ...]:
+    """Return the charts that are folded away, by the heading they are under, in order."""
+    found: dict[str, list[Chart]] = {}
+    for chart in charts:
+        if chart.section:
+            found.setdefault(chart.section, []).append(chart)
+    return tuple((section, tuple(some)) for section, some in found.items())
+
+
 def drawable(run: Timed) -> tuple[Panel, ...]:
     """Return the panels that hold at least one value at two moments or more."""
     return tuple(
@@ -193,6 +202,7 @@ def over_time(
         x_ends=(0.0, max(run.duration_s, panel.time_s[-1])),
         flags=tuple(Flag(mark.time_s, mark.kind, mark.text) for mark in run.marks),
         note=panel.note,
+        section=panel.section,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -81,3 +81,13 @@ def percentile_names(one: CurveFindings) -> tuple[str, ...]:
     """Return the latencies that a curve's levels have, in the order they were given."""
     names = dict.fromkeys(name for level in one.curve.levels for name in level.latency)
     return tuple(names)
+
+
+def said(finding: Mapping[str, Any]) -> str:
+    """Return what the doctor saw with the check's name before it, unless it begins with it."""
+    name = str(finding["id"]).replace("_", " ")
+    seen = str(finding["seen"])
+    return seen if seen.startswith((name, str(finding["id"]))) else f"{name}: {seen}"
+
+
+FILTERS["said"] = said

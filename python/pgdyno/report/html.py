@@ -97,6 +97,8 @@ def _sections(
         ("latency", "Latency", run is not None),
         ("time", "Over time", has_strips),
         ("scripts", "Statements", bool(run and run.scripts)),
+        ("telemetry", "Telemetry", bool(run and run.telemetry.facts)),
+        ("doctor", "Doctor", bool(run and run.telemetry.examined)),
         ("doubts", "Doubts", True),
         ("facts", "Facts", True),
         ("notes", "Method", bool(findings.notes)),
@@ -146,6 +148,7 @@ def page_environment() -> jinja2.Environment:
         percentile_names=filters.percentile_names,
         script_words=words.script_words,
         curve_words=words.curve_words,
+        sections_of=figures.sections_of,
     )
     return environment
 

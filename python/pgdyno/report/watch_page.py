@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,17 +54,9 @@ def watch_page(findings: WatchFindings) -> str:
             tiles=_tiles(document),
             seen=_seen_words(document),
             cost=_cost_words(document),
-            worse=[_said(one) for one in findings.examined if one["verdict"] in ("bad", "warn")],
+            worse=[one for one in findings.examined if one["verdict"] in ("bad", "warn")],
         )
     )
-
-
-def _said(finding: Mapping[str, str]) -> dict[str, str]:
-    """Return a finding with its name before what was seen, unless it begins with it."""
-    name = finding["id"].replace("_", " ")
-    is_named = finding["seen"].startswith((name, finding["id"]))
-    said = finding["seen"] if is_named else f"{name}: {finding['seen']}"
-    return {**finding, "said": said}
 
 
 def _main(findings: WatchFindings) -> tuple[Chart, ...]:

@@ -18,6 +18,7 @@ from pgdyno.report.figures import in_ms
 
 _MARKS = {
     "checkpoint": ("checkpoint", "C"),
+    "vacuum": ("vacuum", "V"),
     "change": ("change of speed", "C"),
     "gap": ("gap", "G"),
     "error": ("error", "E"),

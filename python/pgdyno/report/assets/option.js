@@ -101,7 +101,7 @@ function lineSeries(chart, line) {
 }
 
 function flagLines(chart) {
-  const isPlain = (kind) => kind === "checkpoint" || kind === "knee";
+  const isPlain = (kind) => ["checkpoint", "vacuum", "knee"].includes(kind);
   const label = { color: css("--ink-2"), fontSize: 10.5, fontFamily: sans(), distance: 4 };
   const data = chart.flags.map(([x, kind]) => ({
     xAxis: x,

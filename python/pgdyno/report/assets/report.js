@@ -14,7 +14,9 @@ const views = [...document.querySelectorAll("figure[data-chart]")].map((figure) 
   ),
 }));
 const isTime = (view) => view.chart.group === "time";
-const together = (view) => (isTime(view) ? views.filter(isTime) : [view]);
+// A chart that is folded away has no width: it is drawn when it is unfolded.
+const isShown = (view) => !view.figure.closest("details:not([open])");
+const together = (view) => (isTime(view) ? views.filter((one) => isTime(one) && one.drawn) : [view]);
 const cursorAt = document.getElementById("cursor-at");
 let zoomed = null;
 
@@ -93,7 +95,7 @@ function leave(view) {
 function zoom(range) {
   zoomed = range;
   root.classList.toggle("zoomed", range !== null);
-  views.filter(isTime).forEach(draw);
+  views.filter((view) => isTime(view) && isShown(view)).forEach(draw);
 }
 
 function listen(view) {
@@ -159,10 +161,12 @@ document.querySelector(".toggle").addEventListener("click", () => {
   } catch {
     /* a file opened from disk may have no storage: the choice lasts as long as the page */
   }
-  views.forEach(draw);
+  views.filter(isShown).forEach(draw);
 });
-systemDark.addEventListener("change", () => views.forEach(draw));
+systemDark.addEventListener("change", () => views.filter(isShown).forEach(draw));
+for (const details of document.querySelectorAll("details.more"))
+  details.addEventListener("toggle", () => views.filter(isShown).forEach(draw));
 document.getElementById("zoom-out")?.addEventListener("click", () => zoom(null));
 
-views.forEach(draw);
-new ResizeObserver(() => views.forEach((view) => view.drawn.resize())).observe(document.body);
+views.filter(isShown).forEach(draw);
+new ResizeObserver(() => views.forEach((view) => view.drawn?.resize())).observe(document.body);

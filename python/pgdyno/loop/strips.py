@@ -1,0 +1,185 @@
+"""Telemetry over time: one strip is one chart of one collector's counters or gauges.
+
+Runs (of a watch: segments) are read one after another, and only what is drawn is kept.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.findings import Panel, Series
+from pgdyno.observe.catalogue import COLLECTORS
+from pgdyno.observe.rates import deltas
+from pgdyno.store.stored_run import StoredRun
+
+_COLUMNS = {collector.name: collector.columns for collector in COLLECTORS}
+_LINES_MAX = 8
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Section = Literal["", "Server", "Processes", "Pooler", "Host", "Load host", "Elsewhere"]
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One panel: each line is a sum of columns times a factor, of all rows of an instant.
+
+    `kind`: "rate" of counters a second, "gauge" as it is. `keys` chooses rows by any of their
+    keys; `by`: instead of the lines named, one for each value of these keys.
+    """
+
+    key: str
+    title: str
+    unit: str
+    collector: str
+    lines: Mapping[str, tuple[tuple[str, ...], float]]
+    keys: tuple[str, ...] | None = None
+    is_stacked: bool = False
+    kind: Literal["rate", "gauge"] = "rate"
+    by: tuple[str, ...] = ()
+    section: Section = ""
+    note: str = ""
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """Points of one strip gathered so far; a gap is a point whose values are NaN."""
+
+    time_ns: list[int] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, axis_ns: IntArray, lines: Mapping[str, FloatArray], longest_ns: int) -> None:
+        """Add the points of one run; a line that was not there before has NaN until now."""
+        if self.time_ns and axis_ns[0] - self.time_ns[-1] > 3 * longest_ns:
+            self._extend([(int(axis_ns[0]) + self.time_ns[-1]) // 2], {})
+        after = np.flatnonzero(np.diff(axis_ns) > 2 * longest_ns) + 1
+        middles = (axis_ns[after - 1] + axis_ns[after]) // 2
+        filler = np.full(after.size, np.nan)
+        self._extend(
+            np.insert(axis_ns, after, middles).tolist(),
+            {name: np.insert(line, after, filler).tolist() for name, line in lines.items()},
+        )
+
+    def _extend(self, time_ns: list[int], lines: Mapping[str, list[float]]) -> None:
+        known = len(self.time_ns)
+        for name in lines:
+            if name not in self.values:
+                self.values[name] = [float("nan")] * known
+        self.time_ns += time_ns
+        for name, values in self.values.items():
+            values += lines.get(name, [float("nan")] * len(time_ns))
+
+
+def panels_of_strips(
+    strips: Iterable[Strip], runs: Sequence[StoredRun], origin_ns: int
+) -> tuple[Panel, ...]:
+    """Return the panels something ever happened in; times count from `origin_ns`."""
+    found = (panel_of(strip, runs, origin_ns) for strip in strips)
+    return tuple(panel for panel in found if panel is not None)
+
+
+def panel_of(strip: Strip, runs: Iterable[StoredRun], origin_ns: int) -> Panel | None:
+    """Return one panel, or None if nothing was measured, or nothing ever happened there."""
+    drawn = _Drawn()
+    for run in runs:
+        arrays = run.telemetry(strip.collector)
+        if arrays is None or not len(arrays["time_ns"]):
+            continue
+        lines, axis_ns, longest_ns = (
+            _rates(strip, arrays) if strip.kind == "rate" else _gauges(strip, arrays)
+        )
+        if axis_ns.size:
+            drawn.add(axis_ns, lines, longest_ns)
+    sums = {name: float(np.nansum(np.abs(values))) for name, values in drawn.values.items()}
+    if not any(sums.values()) or len(drawn.time_ns) < 2:
+        return None
+    names = [name for name in strip.lines if name in sums]
+    if strip.by:
+        busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
+        names = [name for name in busiest if sums[name]]
+    axis = tuple(round((time_ns - origin_ns) / 1e9, 3) for time_ns in drawn.time_ns)
+    return Panel(
+        strip.key,
+        strip.title,
+        strip.unit,
+        axis,
+        tuple(series(name or strip.title, drawn.values[name]) for name in names),
+        is_stacked=strip.is_stacked,
+        note=strip.note,
+        section=strip.section,
+    )
+
+
+def _rates(
+    strip: Strip, arrays: Mapping[str, npt.NDArray[Any]]
+) -> tuple[dict[str, FloatArray], IntArray, int]:
+    """Return the rates by line at the middle of each interval, those of several keys summed."""
+    found = [
+        one
+        for one in deltas(arrays, _COLUMNS[strip.collector])
+        if one.time_ns.size and (strip.keys is None or set(strip.keys) & set(one.key.values()))
+    ]
+    if not found:
+        return {}, np.zeros(0, dtype=np.int64), 0
+    axis_ns = np.unique(np.concatenate([one.time_ns for one in found]))
+    longest_ns = int(max(np.median(one.interval_ns) for one in found))
+    lines: dict[str, FloatArray] = {}
+    for one in found:
+        place = np.searchsorted(axis_ns, one.time_ns)
+        for name, (columns, factor) in strip.lines.items():
+            if not set(columns) <= one.by_column.keys():
+                continue  # Older results lack newer counters.
+            label = " ".join(one.key[key] for key in strip.by) if strip.by else name
+            grown = sum(one.per_second(column) for column in columns) * factor
+            _add_at(lines, label, place, grown, axis_ns.size)
+    return lines, axis_ns - longest_ns // 2, longest_ns
+
+
+def _gauges(
+    strip: Strip, arrays: Mapping[str, npt.NDArray[Any]]
+) -> tuple[dict[str, FloatArray], IntArray, int]:
+    """Return the values by line at each instant, those of several keys summed."""
+    keys = [c.name for c in _COLUMNS[strip.collector] if c.nature == "key" and c.name in arrays]
+    time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
+    chosen = np.ones(time_ns.size, dtype=bool)
+    if strip.keys is not None:
+        texts_of_keys = np.stack([np.asarray(arrays[key]).astype(str) for key in keys])
+        chosen = np.asarray(np.isin(texts_of_keys, strip.keys).any(axis=0), dtype=np.bool_)
+    axis_ns, place = np.unique(time_ns[chosen], return_inverse=True)
+    if not axis_ns.size:
+        return {}, axis_ns, 0
+    longest_ns = int(np.median(np.diff(axis_ns))) if axis_ns.size > 1 else 0
+    labels = np.full(int(chosen.sum()), "")
+    if strip.by:
+        texts = [np.asarray(arrays[key])[chosen].astype(str).tolist() for key in strip.by]
+        labels = np.asarray([" ".join(words) for words in zip(*texts, strict=True)])
+    lines: dict[str, FloatArray] = {}
+    for name, (columns, factor) in strip.lines.items():
+        if not set(columns) <= arrays.keys():
+            continue
+        added = [np.asarray(arrays[column], dtype=np.float64)[chosen] for column in columns]
+        total = np.sum(added, axis=0) * factor
+        for label in np.unique(labels):
+            rows = labels == label
+            _add_at(lines, str(label) if strip.by else name, place[rows], total[rows], axis_ns.size)
+    return lines, axis_ns, longest_ns
+
+
+def _add_at(
+    lines: dict[str, FloatArray], name: str, place: IntArray, values: Any, size: int
+) -> None:
+    """Add values at places of a line; a place nobody adds to stays NaN."""
+    line = lines.setdefault(name, np.full(size, np.nan))
+    known = ~np.isnan(values)
+    line[place[known]] = np.where(np.isnan(line[place[known]]), 0.0, line[place[known]])
+    np.add.at(line, place[known], np.asarray(values)[known])
+
+
+def series(name: str, values: Iterable[float]) -> Series:
+    """Return a named line; NaN is a gap."""
+    return Series(name, tuple(None if np.isnan(value) else float(value) for value in values))
