@@ -28,7 +28,7 @@ scale = 1
 [workload]
 scripts = [{{ builtin = "select-only" }}]
 clients = 1
-duration = "1s"
+transactions_per_client = 2000
 warmup = "0s"
 [[variant]]
 name = "on"
