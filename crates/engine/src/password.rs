@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -174,8 +174,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Run the command, and return the one line that it printed.
 ///
-/// Errors: the end of a sentence that begins with "the password command". What the command wrote to
-/// standard error is shown on ours.
+/// Errors: the end of a sentence that begins with "the password command", with the last line of what
+/// it wrote to standard error. Our own is kept with the results, so the rest is not shown there.
 fn run(command: &str) -> Result<String, String> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
@@ -204,7 +204,6 @@ fn run(command: &str) -> Result<String, String> {
         return Err(format!("took more than {} s, and was ended", TIMEOUT.as_secs()));
     }
     let (printed, said) = read.unwrap_or_default();
-    let _ = io::stderr().write_all(&said);
     let status = child.wait().map_err(|error| format!("was lost: {error}"))?;
     if !status.success() {
         let said = String::from_utf8_lossy(&said);

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.compare_findings import CompareFindings
+from pgdyno.analysis.connections import ConnectionFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.hazel import Hazel
@@ -152,6 +153,7 @@ class RunFindings:
     late: LateFindings | None = None
     backlog_at_end_count: int | None = None
     """Open loop: transactions due and not begun when measuring ended."""
+    connections: ConnectionFindings | None = None
 
 
 @dataclass(frozen=True, slots=True)

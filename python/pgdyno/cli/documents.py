@@ -72,6 +72,7 @@ def _run(run: RunFindings) -> Document:
         "scripts": [_script(script) for script in run.scripts],
         "client_cpu_seconds": run.client_cpu_s,
         "valid": run.is_valid,
+        "connections": None if run.connections is None else asdict(run.connections),
         **_offered(run),
     }
 

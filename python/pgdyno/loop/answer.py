@@ -19,6 +19,7 @@ from pgdyno.analysis.findings import (
 from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.errors import StoreError
 from pgdyno.loop.comparison import Compared, comparison_sentence
+from pgdyno.loop.connection_numbers import connections_of
 from pgdyno.loop.curves import curves_of
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded, stopped_by, visits
@@ -174,6 +175,7 @@ def run_findings(
         phases=phases_of(stored, numbers, experiment.workload, planned),
         late=late_of(stored, numbers, experiment.workload),
         backlog_at_end_count=backlog_of(stored) if planned.cell.rate_tps is not None else None,
+        connections=connections_of(numbers, experiment.workload, planned.cell.clients),
     )
 
 

@@ -17,6 +17,7 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.loop.sentences import capacity_words, speed_up_words
 from pgdyno.report import numbers
+from pgdyno.report.connection_text import connection_rows
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.parts import TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
@@ -81,6 +82,8 @@ def _run(run: RunFindings) -> Iterator[str]:
         + (f", {numbers.count(run.retried)} retried" if run.retried else ""),
     )
     yield from _latency(run)
+    for label, text in connection_rows(run.connections) if run.connections is not None else ():
+        yield from row_lines(label, text)
     if run.late is not None:
         percent = run.late.share.scaled(100, "%")
         share = f"{numbers.value_text(percent)} %, {numbers.interval_text(percent)}"

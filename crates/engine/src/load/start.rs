@@ -163,8 +163,9 @@ fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> (Clients, Vec<T
     let is_shared = plan.work.connect.active_connections.is_some();
     let (mut states, terminals) = match is_shared {
         true => {
+            // Statements are checked with the variables of a client, before any has a connection.
             let connections = share(plan.connection_count(), thread, threads);
-            (bare(&ClientVariables::new(&plan.variables), connections), terminals)
+            (bare(&terminals[0].variables, connections), terminals)
         }
         false => {
             let own = |own: Terminal| {

@@ -1,0 +1,63 @@
+"""Idle, shared and short-lived connections on a real server, as a person asks for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures.command import Command
+
+from pgdyno.server.target import Target
+
+
+@pytest.fixture
+def given(database15: Target, tmp_path: Path) -> tuple[str, ...]:
+    """A server of the user's own, and a script that any role may run."""
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT :client_id;\n")
+    target = database15
+    where = ("-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database)
+    return (*where, "-f", str(script), "--warmup", "0")
+
+
+def test_clients_share_connections_beside_idle_ones(
+    given: tuple[str, ...], pgdyno: Command
+) -> None:
+    said = pgdyno(
+        *("bench", *given, "-c", "9", "-t", "40", "-M", "prepared"),
+        *("--active", "3", "--idle", "12", "--connect-rate", "200", "--json"),
+    )
+    assert said.code in (0, 3), said.err
+    found = said.document["connections"]
+    assert said.document["transactions"] == 360
+    assert (found["opened_count"], found["shared_count"]) == (15, 3)
+    assert (found["idle_opened_count"], found["idle_alive_count"]) == (12, 12)
+    assert 0 < found["wait_ms"]["p50"] <= found["wait_ms"]["max"]
+    shown = pgdyno("show", "last")
+    assert "12 of 12 idle connections answered at the end" in shown.out
+    assert "3 connections, waited for" in shown.out
+
+
+def test_a_connection_for_each_transaction_is_timed_apart(
+    given: tuple[str, ...], pgdyno: Command
+) -> None:
+    said = pgdyno("bench", *given, "-c", "2", "-t", "15", "-C", "--json")
+    assert said.code in (0, 3), said.err
+    found = said.document["connections"]
+    assert said.document["transactions"] == 30
+    assert found["is_per_transaction"]
+    assert 30 <= found["opened_count"] <= 32
+    assert 0 < found["connect_ms"]["p50"] <= found["connect_ms"]["p99"]
+    assert "one for each transaction" in pgdyno("show", "last").out
+
+
+def test_what_excludes_each_other_or_does_not_fit_is_refused_by_name(
+    given: tuple[str, ...], pgdyno: Command
+) -> None:
+    both = pgdyno("bench", *given, "--active", "2", "-C")
+    assert both.code == 1
+    assert "-C" in both.error
+    assert "active" in both.error
+    many = pgdyno("bench", *given, "-c", "4", "--idle", "5000")
+    assert many.code == 1
+    assert "4 clients, 5000 idle connections and" in many.error
