@@ -252,7 +252,12 @@ def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
         f"{hello.get('poller', '')}), {work.get('threads', 1)} thread(s), query mode "
         f"{work.get('protocol', '')}, seed {experiment.workload.seed}.",
     ]
-    if any(visit.planned.purpose == "round" for visit in done):
+    if experiment.all_variants():
+        notes.append(
+            "Intervals are between runs: of a mean, had its runs been repeated; of a change, had "
+            "the rounds been. docs/method.md says how each is made."
+        )
+    elif any(visit.planned.purpose == "round" for visit in done):
         notes.append(
             "Intervals at the levels of a curve are between runs; those of the detailed run are "
             "within it, and do not cover what differs from run to run."

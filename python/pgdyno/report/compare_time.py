@@ -77,7 +77,7 @@ def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
     largest = max([*reaches, abs(unexplained)]) or 1.0
     total = abs(found.latency_ms.value)
     shown = [part for part in found.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
-    decimals = max(plain_decimals(total or largest, 4), 2)
+    decimals = min(max(plain_decimals(total or largest, 4), 2), 3)
     rows = [_row(part, largest, decimals) for part in shown]
     rest = found.latency_ms.value - sum(part.ms.value for part in shown)
     css = palette.shade("residual", 0).css
