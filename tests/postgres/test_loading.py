@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually
 from tests.fixtures.engine_process import Engine, init_job
@@ -131,8 +132,10 @@ def interrupted(pgdyno: Command, database15: Target) -> Callable[..., list[str]]
 
     def interrupt(*options: str) -> list[str]:
         words = ["init", *_where(database15), *options]
-        running = pgdyno.start(*words)
         with connection(database15) as session, session.transaction():
+            # Not one of the other applications that init would not disturb.
+            session.execute("SET application_name = 'pgdyno/test'")
+            running = pgdyno.start(*words)
             # Its last statement drops the journal: with this lock it does not get there.
             eventually(
                 lambda: _locked(session, "pgdyno_load"),
@@ -260,6 +263,112 @@ def test_what_distribution_cannot_have_is_refused(pgdyno: Command, database15: T
     said = pgdyno("init", *_where(database15), "-s", "1", "--distribute", "citus")
     assert said.code == 2
     assert "no extension citus" in said.error
+    assert scalar(database15, "SELECT count(*) FROM pgbench_accounts") == 100_000
+
+
+@pytest.fixture
+def pretended_citus(database15: Target) -> Target:
+    """Give a database whose catalogue has citus, with functions that keep their calls."""
+    with connection(database15) as session:
+        session.execute("SET allow_system_table_mods = on")
+        session.execute(
+            "INSERT INTO pg_extension SELECT 1, 'citus', extowner, extnamespace, false, '12.1'"
+            " FROM pg_extension WHERE extname = 'plpgsql'"
+        )
+        session.execute("CREATE TABLE calls (number serial, text text, tables bigint, rows bigint)")
+        record = (
+            "BEGIN INSERT INTO calls (text, tables, rows) SELECT {}, count(*), sum(reltuples)"
+            " FROM pg_class WHERE relname ~ '^pgbench' AND reltuples >= 0; END"
+        )
+        for arguments, text in (
+            (
+                "create_distributed_table(what text, by text, colocate_with text)",
+                "format('%s by %s beside %s', what, by, colocate_with)",
+            ),
+            ("create_reference_table(what text)", "format('%s everywhere', what)"),
+        ):
+            body = record.format(text)
+            session.execute(
+                f"CREATE FUNCTION {arguments} RETURNS void LANGUAGE plpgsql AS $$ {body} $$"
+            )
+    return database15
+
+
+@pytest.mark.parametrize(
+    ("column", "foreign_keys", "calls"),
+    [
+        (
+            "aid",
+            False,
+            [
+                "pgbench_branches by bid beside none",
+                "pgbench_tellers by tid beside none",
+                "pgbench_accounts by aid beside none",
+                "pgbench_history by aid beside pgbench_accounts",
+            ],
+        ),
+        (
+            "aid",
+            True,
+            [
+                "pgbench_branches everywhere",
+                "pgbench_tellers everywhere",
+                "pgbench_accounts by aid beside none",
+                "pgbench_history by aid beside pgbench_accounts",
+            ],
+        ),
+        (
+            "bid",
+            False,
+            [
+                "pgbench_branches by bid beside none",
+                "pgbench_tellers by bid beside pgbench_branches",
+                "pgbench_accounts by bid beside pgbench_branches",
+                "pgbench_history by bid beside pgbench_branches",
+            ],
+        ),
+    ],
+)
+def test_citus_is_told_where_rows_go_before_there_are_any(
+    engine: Engine,
+    pretended_citus: Target,
+    column: str,
+    foreign_keys: bool,
+    calls: list[str],
+) -> None:
+    distribute = {"server": "citus", "column": column}
+    job = init_job(pretended_citus, 1, distribute=distribute, foreign_keys=foreign_keys)
+    end = engine(job)
+    assert end.summary.ending == "completed", end.failures
+    called = run_sql(pretended_citus, "SELECT text, rows FROM calls ORDER BY number")
+    assert [text for text, _ in called] == calls
+    assert all(not rows for _, rows in called)
+    keys = "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'p'"
+    found = dict(run_sql(pretended_citus, keys + " AND conname ~ '^pgbench'"))
+    columns = "aid" if column == "aid" else "aid, bid"
+    assert found["pgbench_accounts_pkey"] == f"PRIMARY KEY ({columns})"
+    [frozen] = run_sql(pretended_citus, FROZEN[0])
+    assert frozen == (0,)
+
+
+def test_greenplum_is_sent_its_clauses_and_nothing_is_dropped_when_it_refuses(
+    engine: Engine, database15: Target
+) -> None:
+    assert engine(init_job(database15, 1)).summary.ending == "completed"
+    run_sql(
+        database15,
+        "CREATE FUNCTION public.version() RETURNS text LANGUAGE sql"
+        " AS $$ SELECT 'PostgreSQL 12.12 (Greenplum Database 7.1.0)' $$",
+    )
+    name = sql.Identifier(database15.database)
+    path = sql.SQL("ALTER DATABASE {} SET search_path = public, pg_catalog").format(name)
+    run_sql(database15, path)
+    distribute = {"server": "greenplum", "column": "aid"}
+    end = engine(init_job(database15, 2, distribute=distribute, drop_existing=True))
+    # What pretends to be Greenplum does not know the clause: it was sent.
+    [failure] = end.failures
+    assert failure.sqlstate == "42601"
+    assert 'at or near "distributed"' in failure.message
     assert scalar(database15, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
 

@@ -18,8 +18,9 @@ const SETTINGS: &str = "select set_config(name, wanted, false) from pg_settings 
 /// A session whose client was killed ends within a second, and does not build its index first.
 const CHECK_CLIENT: &str = "set client_connection_check_interval = '1s'";
 
-/// Memory for the sort of a key: 24 bytes of the entry in the sort, 16 of the entry itself.
-const SORT_BYTES_PER_ROW: u64 = 40;
+/// Memory for the sort of a key: 24 bytes of the entry in the sort, 16 of the entry itself, and as
+/// much again so that the server gives it two workers where there are some million rows.
+const SORT_BYTES_PER_ROW: u64 = 64;
 const SORT_BYTES_MAX: u64 = 256 << 20;
 
 impl Loading<'_> {

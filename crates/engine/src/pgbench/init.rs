@@ -106,27 +106,9 @@ impl Init {
     }
 
     fn generate_on_server(&mut self) -> Result<(), Fault> {
-        let [accounts, tellers, branches] = row_totals(&self.work);
-        let (per_branch, tellers_per_branch) = (ddl::ACCOUNTS_PER_BRANCH, ddl::TELLERS_PER_BRANCH);
-        self.execute_all([
-            "begin".into(),
-            ddl::TRUNCATE_TABLES.into(),
-            format!(
-                "insert into pgbench_branches(bid,bbalance) select bid, 0 \
-                 from generate_series(1, {branches}) as bid"
-            ),
-            format!(
-                "insert into pgbench_tellers(tid,bid,tbalance) \
-                 select tid, (tid - 1) / {tellers_per_branch} + 1, 0 \
-                 from generate_series(1, {tellers}) as tid"
-            ),
-            format!(
-                "insert into pgbench_accounts(aid,bid,abalance,filler) \
-                 select aid, (aid - 1) / {per_branch} + 1, 0, '' \
-                 from generate_series(1, {accounts}) as aid"
-            ),
-            "commit".into(),
-        ])
+        let [accounts, tellers, branches] = ddl::insert_rows(&self.work);
+        let truncate = ddl::TRUNCATE_TABLES.into();
+        self.execute_all(["begin".into(), truncate, branches, tellers, accounts, "commit".into()])
     }
 
     /// Fill `table`, or instead its `leaves`, one for each of `rows`.
