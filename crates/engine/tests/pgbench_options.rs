@@ -4,6 +4,7 @@ mod common;
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use common::bin_dirs;
 
@@ -139,4 +140,28 @@ fn help_has_every_line_of_pgbench_and_one_more() {
     let missing: Vec<_> = options.filter(|line| !mine.contains(*line)).collect();
     assert!(missing.is_empty(), "{missing:?}");
     assert!(mine.contains("--percentiles"));
+}
+
+#[test]
+fn the_drop_in_starts_about_as_quickly_as_pgbench() {
+    let Some(bin) = bin_dirs().pop() else { return };
+    let theirs = bin.join("pgbench");
+    let ours = Path::new(env!("CARGO_BIN_EXE_pgdyno-engine"));
+    let took = |command: &mut Command| {
+        let began = Instant::now();
+        let output = run(command, &["-b", "list"]);
+        assert_eq!(output.status.code(), Some(0));
+        began.elapsed()
+    };
+    let (mut least_theirs, mut least_ours) = (Duration::MAX, Duration::MAX);
+    // In turn, and the quickest of many: whatever else the machine does only adds.
+    for _ in 0..40 {
+        least_theirs = least_theirs.min(took(&mut Command::new(&theirs)));
+        least_ours = least_ours.min(took(Command::new(ours).arg("pgbench")));
+        if least_ours < 4 * least_theirs {
+            return;
+        }
+    }
+    // pgbench itself takes 1 to 4 ms, so this is below 20 ms.
+    panic!("pgbench {least_theirs:?}, the drop-in {least_ours:?}");
 }

@@ -20,7 +20,7 @@ const MAX_CAPTURED: usize = 16 << 20;
 const MAX_NOTICES: usize = 1000;
 
 /// The answer to one flush, gathered message by message; reused, so that it allocates nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Reply {
     /// Keep RowDescription, DataRow and CommandComplete in `captured`.
     pub capture: bool,

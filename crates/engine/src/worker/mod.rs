@@ -81,6 +81,9 @@ pub struct Setup {
 
 pub use self::arrivals::OpenArrivals as Arrivals;
 
+/// How often a client is prepared, on average, before the run gives up.
+const PREPARES: usize = 3;
+
 /// What a slot runs.
 #[derive(Clone, Copy, Debug)]
 enum Task {
@@ -164,6 +167,7 @@ pub fn run(setup: Setup) {
         is_connected: false,
         is_work_reported: false,
         prepared_count: 0,
+        prepare_losses: 0,
         cancels: Cancels::new(socket_count as u32),
         facts: Facts::default(),
         shares: Shares::new(client_count),
@@ -217,6 +221,8 @@ struct Worker<'s, F, M> {
     is_connected: bool,
     is_work_reported: bool,
     prepared_count: usize,
+    /// Connections lost while they were prepared.
+    prepare_losses: usize,
     cancels: Cancels,
     facts: Facts,
     shares: Shares,
@@ -368,12 +374,25 @@ where
             TaskEnd::Transaction(end) => self.on_transaction_end(index, end),
             TaskEnd::Prepared(Prepared::Ready { scale }) => self.on_prepared(index, scale),
             TaskEnd::Prepared(Prepared::Refused(refusal)) => self.tell(Message::Fatal(refusal)),
-            // It is connecting again, and will then be prepared again.
-            TaskEnd::Prepared(Prepared::Lost) => {}
+            TaskEnd::Prepared(Prepared::Lost) => self.on_lost_in_prepare(),
             TaskEnd::RoundTrips(histogram) => {
                 self.facts.round_trip = histogram;
                 self.tell(Message::Prepared);
             }
+        }
+    }
+
+    /// The client is connecting again, and will then be prepared again; not for ever.
+    fn on_lost_in_prepare(&mut self) {
+        self.prepare_losses += 1;
+        if self.stage == Stage::Prepare && self.prepare_losses > PREPARES * self.slots.len() {
+            let message = format!(
+                "the server ended the connection each time the statements were prepared, {} times",
+                self.prepare_losses
+            );
+            let hint = "look into the server's log; a pooler may not know prepared statements";
+            let refusal = Refusal::new(ErrorKind::ConnectionLost, message, hint);
+            self.tell(Message::Fatal(Box::new(refusal)));
         }
     }
 

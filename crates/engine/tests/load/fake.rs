@@ -200,8 +200,10 @@ impl Connection {
                 b'P' => {
                     let mut parts = body.split(|&byte| byte == 0).map(text);
                     let (name, sql) = (parts.next().unwrap(), parts.next().unwrap());
-                    if sql.contains("missing_table") {
-                        self.error("42P01");
+                    if let Some(at) = sql.find("missing_table") {
+                        self.error_at("42P01", at + 1);
+                    } else if let Some(at) = sql.find(":nosuch") {
+                        self.error_at("42601", at + 1);
                     } else {
                         self.state.seen.lock().unwrap().parses += 1;
                         self.prepared.insert(name, sql);
@@ -338,6 +340,12 @@ impl Connection {
             self.status = b'E';
         }
         let body = format!("SERROR\0VERROR\0C{state}\0Mas the test wants\0\0");
+        self.message(b'E', body.as_bytes());
+    }
+
+    /// With a place in the statement, counted from 1.
+    fn error_at(&mut self, state: &str, position: usize) {
+        let body = format!("SERROR\0VERROR\0C{state}\0Mas the test wants\0P{position}\0\0");
         self.message(b'E', body.as_bytes());
     }
 

@@ -1,5 +1,6 @@
 //! Whole load jobs, done in this process against a server that does what the test says.
 
+mod checked;
 mod connections;
 mod failover;
 mod fake;
