@@ -131,8 +131,10 @@ def _loop(stage: Stage) -> PgdynoError | None:
         assert done.stored is not None
         facts.keep(variant, done.facts)
         took_ns = monotonic_ns() - began_ns
+        # A run that nothing can be made of is no run: it must not be in the way of the answer.
+        one = measured(decision, done.stored, took_ns=took_ns)
         finished(folder, decision.number, took_ns)
-        history = (*history, measured(decision, done.stored, took_ns=took_ns))
+        history = (*history, one)
         words = outlook_words(*as_measured(experiment, history), frozenset(left_out))
         if words not in ("", last_words):
             stage.progress.said(words)
@@ -205,6 +207,11 @@ def _why_ended(done: Executed) -> PgdynoError | None:
         return outcome.interrupted
     if outcome.failures:
         return engine_error(outcome.failures[0])
+    if done.is_server_lost:
+        return ServerError(
+            "The server was lost during the run, and does not answer.",
+            hint="its log says why; what was measured until then is kept",
+        )
     if outcome.summary is None:
         return EngineError(
             f"The load engine was lost during the run (exit code {outcome.exit_code}). "

@@ -58,13 +58,15 @@ class Stage:
 class Executed:
     """A run carried out; `stored` is None when the engine was lost before its summary.
 
-    `braked` says which condition ended it, "" if none did.
+    `braked` says which condition ended it, "" if none did. `is_server_lost`: it answered before
+    the run and not after it.
     """
 
     stored: StoredRun | None
     outcome: EngineOutcome
     facts: ServerFacts
     braked: str
+    is_server_lost: bool = False
 
 
 def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
@@ -119,7 +121,8 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
             },
         )
         stored = writer.finish() if outcome.summary is not None else None
-    return Executed(stored, outcome, under_test.facts, brake.why)
+    is_lost = before is not None and after is None
+    return Executed(stored, outcome, under_test.facts, brake.why, is_server_lost=is_lost)
 
 
 def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals | None:

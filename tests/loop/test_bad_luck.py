@@ -1,0 +1,175 @@
+"""Comparisons that meet bad luck: the server goes, the disk is full, rights are missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import QUICK, connection, make_cluster, run_sql
+from tests.fixtures.command import Command, eventually
+from tests.fixtures.poolers import Pooler
+
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+pytestmark = pytest.mark.pg
+SHORT = ("-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s")
+SCRATCH = [part for n, v in QUICK.items() for part in ("--set", f"{n}={v}")]
+# Ends the whole server at once, whatever it does: it stands in the server's own folder.
+KILL = "COPY (SELECT 1) TO PROGRAM 'kill -QUIT $(head -1 postmaster.pid)';\n"
+
+
+def where(target: Target, user: str | None = None) -> list[str]:
+    return [
+        *("-h", target.host, "-p", target.ports),
+        *("-U", user or target.user, "-d", target.database),
+    ]
+
+
+def one_script(folder: Path, text: str = "SELECT 1;\n") -> Path:
+    path = folder / "one.sql"
+    path.write_text(text)
+    return path
+
+
+def test_a_variant_that_loses_the_server_is_left_out_and_the_others_go_on(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    killer = tmp_path / "killer.sql"
+    killer.write_text(KILL)
+    said = pgdyno(
+        *("compare", "-s", "1", "--pg-version", "15", *SCRATCH, *SHORT, "--json"),
+        *("-f", one_script(tmp_path)),
+        *("--variant", "first", "--variant", f"killer: script={killer}", "--variant", "second"),
+    )
+    document = json.loads(said.out)
+    by_name = {variant["name"]: variant for variant in document["variants"]}
+    assert by_name["killer"]["cannot_start"], said.err
+    assert by_name["killer"]["runs"] == 0
+    assert (by_name["first"]["runs"], by_name["second"]["runs"]) == (1, 1)
+
+
+def test_memory_that_is_not_there_is_found_before_anything_is_loaded(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    said = pgdyno(
+        *("compare", "-s", "1", "--pg-version", "15", *SCRATCH, *SHORT, "--json"),
+        *("-f", one_script(tmp_path), "--variant", "as it is"),
+        *("--variant", "never: shared_buffers=8000GB", "--variant", "fine: work_mem=5MB"),
+    )
+    by_name = {variant["name"]: variant for variant in said.document["variants"]}
+    assert "could not map anonymous shared memory" in by_name["never"]["cannot_start"]
+    assert said.err.index("never cannot start") < said.err.index("loading scale 1")
+    assert (by_name["as it is"]["runs"], by_name["fine"]["runs"]) == (1, 1)
+
+
+def test_a_second_interrupt_leaves_nothing_behind_either(pgdyno: Command, tmp_path: Path) -> None:
+    place = Path(os.environ["PGDYNO_DATA"])
+    before = set(place.iterdir())
+    running = pgdyno.start(
+        *("compare", "-s", "1", "--pg-version", "15", "--data-dir", place, *SCRATCH),
+        *("-c", "1", "-T", "60s", "--warmup", "0s", "-f", one_script(tmp_path)),
+        *("--variant", "a", "--variant", "b"),
+    )
+    engine_pid = running.await_load(pgdyno.store)
+    running.signal(signal.SIGINT)
+    running.signal(signal.SIGINT)
+    said = running.wait()
+    assert said.code == 130
+    assert "Traceback" not in said.err
+    eventually(lambda: not Path(f"/proc/{engine_pid}").exists() or None)
+    assert set(place.iterdir()) == before
+    assert "not finished" in pgdyno("list").out
+
+
+@pytest.fixture
+def small_disk(house: Path) -> Iterator[Path]:
+    """A file system of 120 MB that a server can use."""
+    place = house / "round-seven"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=120m,mode=755", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode != 0:
+        pytest.skip("only root can make a file system that fills up")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+    place.rmdir()
+
+
+def test_a_disk_that_fills_up_in_a_later_round_ends_it_and_keeps_the_rounds_before(
+    pgdyno: Command, small_disk: Path, house: Path, tmp_path: Path
+) -> None:
+    filling = "INSERT INTO filler SELECT g, repeat('x', 700) FROM generate_series(1, 14000) g;\n"
+    script = one_script(tmp_path, filling)
+    with make_cluster(
+        "15", data_dir=small_disk, wal_dir=house / "wal7", allow_tmpfs=True, listens_tcp=False
+    ) as full:
+        run_sql(full.target, "CREATE UNLOGGED TABLE filler (n int, words text)")
+        spec = tmp_path / "full.toml"
+        target = full.target
+        dsn = f"host={target.host} port={target.ports} user={target.user} dbname=postgres"
+        spec.write_text(
+            f'[experiment]\nname = "full"\nreset = "none"\n[server]\ndsn = "{dsn}"\n'
+            f'[dataset]\nkind = "existing"\n[workload]\nscripts = [{{ file = "{script}" }}]\n'
+            'transactions_per_client = 1\nwarmup = "0s"\n'
+            '[[variant]]\nname = "a"\n[[variant]]\nname = "b"\n[design]\nkind = "compare"\n'
+        )
+        said = pgdyno("run", spec, "--allow-write", "--json")
+        assert said.code in (2, 3), said.err
+        assert "53100" in said.err
+        # About 10 MB a run on what is left of 120: some whole rounds before it is full.
+        assert said.out, said.err
+        assert said.document["rounds"] >= 1
+        assert [one["runs"] for one in said.document["variants"]] >= [1, 1]
+    shutil.rmtree(house / "wal7", ignore_errors=True)
+
+
+def test_a_role_without_rights_may_compare_what_its_sessions_may_set(
+    pgdyno: Command, pg15: ScratchCluster, tmp_path: Path
+) -> None:
+    run_sql(pg15.target, "CREATE ROLE plain LOGIN")
+    try:
+        said = pgdyno(
+            *("compare", *where(pg15.target, "plain"), *SHORT, "-f", one_script(tmp_path)),
+            *("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=9MB", "--json"),
+        )
+        assert said.code in (0, 3), said.err
+        assert [one["runs"] for one in said.document["variants"]] == [1, 1]
+        refused = pgdyno(
+            *("compare", *where(pg15.target, "plain"), *SHORT, "-f", one_script(tmp_path)),
+            *("--variant", "a", "--variant", "b: checkpoint_timeout=7min"),
+        )
+        assert refused.code == 1
+        assert "--admin" in refused.error
+    finally:
+        run_sql(pg15.target, "DROP ROLE plain")
+
+
+def test_others_at_work_are_a_reason_to_refuse(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    with connection(database15) as somebody:
+        somebody.execute("SET application_name = 'orders'")
+        said = pgdyno(
+            *("compare", *where(database15), *SHORT, "-f", one_script(tmp_path)),
+            *("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=9MB"),
+        )
+    assert said.code == 1
+    assert "--confirm" in said.error
+
+
+def test_settings_that_a_pooler_swallows_are_found_out_before_a_run_counts(
+    pgdyno: Command, pooler: Pooler, tmp_path: Path
+) -> None:
+    said = pgdyno(
+        *("compare", *where(pooler.target), *SHORT, "-f", one_script(tmp_path)),
+        *("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=9MB"),
+    )
+    assert said.code == 2
+    assert "work_mem" in said.err
+    assert "Traceback" not in said.err
