@@ -1,0 +1,59 @@
+"""The report in its three forms, from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.generated import generate
+from click.testing import CliRunner
+
+from pgdyno.cli.report import command
+from pgdyno.errors import SpecError, StoreError
+from pgdyno.store import ExperimentFolder, Store
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> ExperimentFolder:
+    store = Store(tmp_path_factory.mktemp("store"))
+    return generate(store, rounds=2, effect_ratio=0.1, noise_ratio=0.01)
+
+
+def report(folder: ExperimentFolder, *options: str) -> Path:
+    arguments = [folder.name, "--store", str(folder.folder.parent), *options]
+    done = CliRunner().invoke(command, arguments, standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return Path(done.stdout.strip())
+
+
+def test_each_form_lies_in_the_result_and_is_sealed_with_it(generated: ExperimentFolder) -> None:
+    assert report(generated).name == "report.html"
+    pdf, markdown = report(generated, "--pdf"), report(generated, "--md")
+    assert (pdf.name, markdown.name) == ("report.pdf", "report.md")
+    assert pdf.read_bytes().startswith(b"%PDF")
+    pictures = sorted(path.name for path in generated.folder.glob("report-*.png"))
+    assert pictures
+    assert all(name in markdown.read_text() for name in pictures)
+    assert generated.verify() == []
+    assert pdf.stat().st_mode & 0o077 == 0
+
+
+def test_markdown_for_a_wiki_has_its_pictures_beside_it(
+    generated: ExperimentFolder, tmp_path: Path
+) -> None:
+    made = report(generated, "--md", "-o", str(tmp_path / "buffers.md"))
+    assert made == tmp_path / "buffers.md"
+    assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".png"}
+    assert all(path.stem.startswith("buffers") for path in tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_said(generated: ExperimentFolder) -> None:
+    with pytest.raises(StoreError, match="cannot be written"):
+        report(generated, "--pdf", "-o", "/nowhere/at/all.pdf")
+
+
+def test_a_watch_has_a_page_only(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create("night", "watch")
+    with pytest.raises(SpecError, match="#1 is a watch: its report is a page, not PDF"):
+        report(folder, "--pdf")
