@@ -11,9 +11,9 @@ from tests.fixtures.clusters import Make, connection, make_cluster, run_sql
 from tests.fixtures.command import Command
 
 from pgdyno.doctor.examine import Asked, Examination, checks, examine
-from pgdyno.doctor.finding import NO_SERVER, NO_SHELL
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.text import grants_text, text_of
+from pgdyno.doctor.unknown import NO_SERVER, NO_SHELL
 from pgdyno.errors import PgdynoError, ServerError, SpecError
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -46,7 +46,8 @@ def test_a_scratch_server_is_examined_with_its_host(any_server: ScratchCluster) 
 
 def test_the_text_has_the_target_the_rights_and_each_mend(pg15: ScratchCluster) -> None:
     text = text_of(of(pg15.target), verbs=VERBS, show_all=False)
-    first, rights, *_ = text.splitlines()
+    first, host, rights, *_ = text.splitlines()
+    assert re.match(r"host    (hardware|virtual machine).*, \d+ cores?, \d", host)
     assert re.match(r"target  local:\d+/postgres  PostgreSQL 15\.\d+ primary, \d", first)
     assert rights == (
         "rights  pg_monitor yes | pg_checkpoint yes | ALTER SYSTEM yes | CREATE yes"

@@ -9,6 +9,7 @@ from tests.doctor.machines import tree
 from pgdyno.doctor import host_files
 from pgdyno.doctor.host_facts import HostFacts, Limits, glance, read_host, window_between
 from pgdyno.doctor.host_files import GroupFolder
+from pgdyno.observe.host.files import LocalFiles
 
 THP = "sys/kernel/mm/transparent_hugepage/enabled"
 CLOCKS = "sys/devices/system/clocksource/clocksource0"
@@ -61,7 +62,7 @@ CONTAINER = {
 
 
 def test_a_server_with_two_sockets_is_read(tmp_path: Path) -> None:
-    host = read_host(tree(tmp_path, SERVER), pid=77)
+    host = read_host(LocalFiles(tree(tmp_path, SERVER)), pid=77)
     assert host.cores == 4
     assert host.governors == ("performance", "powersave", "performance", "performance")
     assert host.has_boost is True
@@ -75,22 +76,23 @@ def test_a_server_with_two_sockets_is_read(tmp_path: Path) -> None:
 
 
 def test_the_strictest_limit_of_all_levels_counts(tmp_path: Path) -> None:
-    host = read_host(tree(tmp_path, SERVER), pid=77)
+    host = read_host(LocalFiles(tree(tmp_path, SERVER)), pid=77)
     assert host.limits == Limits(2.5, 8 << 30, 3)
 
 
 def test_version_1_groups_of_a_container_are_read(tmp_path: Path) -> None:
-    host = read_host(tree(tmp_path, CONTAINER), pid=5)
+    host = read_host(LocalFiles(tree(tmp_path, CONTAINER)), pid=5)
     assert host.limits == Limits(1.5, 2 << 30, 0)
     assert (host.is_virtual, host.governors, host.has_boost) == (True, (), None)
 
 
 def test_a_machine_that_says_nothing_is_read_as_nothing(tmp_path: Path) -> None:
-    assert read_host(tmp_path, pid=1) == HostFacts()
+    assert read_host(LocalFiles(tmp_path), pid=1) == HostFacts(machine="hardware")
 
 
 def test_the_frequency_driver_of_amd_says_boost_in_another_place(tmp_path: Path) -> None:
-    assert read_host(tree(tmp_path, {f"{CPU}/cpufreq/boost": "0\n"}), pid=1).has_boost is False
+    files = LocalFiles(tree(tmp_path, {f"{CPU}/cpufreq/boost": "0\n"}))
+    assert read_host(files, pid=1).has_boost is False
 
 
 def test_the_word_in_brackets_is_the_choice() -> None:
@@ -145,7 +147,7 @@ def test_what_others_did_between_two_looks_is_told_by_program(tmp_path: Path) ->
             "proc/14/stat": _process("late", 99),
         },
     )
-    first, last = glance(0, first_tree), glance(1_000_000_000, last_tree)
+    first, last = glance(0, LocalFiles(first_tree)), glance(1_000_000_000, LocalFiles(last_tree))
     window = window_between(first, last, own_pid=13)
     # 10 of 100 ticks were stolen; java used 50 ticks of 10 ms in a second.
     assert window.steal_ratio == 0.1

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
+from pgdyno.measure.reach import command_to_host
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
 from pgdyno.spec.experiment import (
@@ -122,6 +123,11 @@ def _limit_of(text: str | None) -> str | None:
     """Return a latency limit with its unit: without one it is milliseconds, as pgbench's."""
     is_bare = text is not None and text.strip().replace(".", "", 1).isdigit()
     return f"{text}ms" if is_bare else text
+
+
+def host_command_of(options: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the command that --ssh or --host-shell means. Raises: SpecError for a bad one."""
+    return command_to_host(ssh=options["ssh"], host_shell=options["host_shell"])
 
 
 def permissions_of(options: dict[str, Any]) -> Permissions:

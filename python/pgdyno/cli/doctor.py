@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, speak
-from pgdyno.cli.asked import server_named
+from pgdyno.cli.asked import host_command_of, server_named
 from pgdyno.cli.doctor_aa import measure_noise
 from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
@@ -30,6 +30,7 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 @click.option("--scratch", is_flag=True, help="This host alone, as a scratch server would use it.")
 @click.option("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
 @click.option("--flush", type=click.Path(path_type=Path), help="Measure flushes there: writes.")
+@options.host
 @click.option("--all", "show_all", is_flag=True, help="Good and unknown checks as well.")
 @click.option("--grants", is_flag=True, help="Statements that give the role what it lacks.")
 @click.option("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
@@ -61,6 +62,7 @@ def command(**given: Any) -> int:
             folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
             ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,
             flush_folder=given["flush"],
+            host_command=host_command_of(given),
             peak=peak_seen(Store.default(given["store"]), resolved.target) if resolved else None,
         )
     )

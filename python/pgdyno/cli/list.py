@@ -27,7 +27,8 @@ def command(store: Path | None, json_to: str | None) -> int:
 
 def _line(row: ListedExperiment) -> str:
     began = datetime.fromtimestamp(row.began_ns // 1_000_000_000, tz=UTC)
-    state = f"{row.run_count} run{'s' if row.run_count != 1 else ''}"
+    kept = "segment" if row.verb == "watch" else "run"
+    state = f"{row.run_count} {kept}{'s' if row.run_count != 1 else ''}"
     if row.incomplete_count:
         state += f", {row.incomplete_count} incomplete"
     elif not row.is_sealed:

@@ -155,18 +155,26 @@ def watching(command: Command) -> Command:
         click.option(
             "--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path."
         ),
-        click.option("--ssh", metavar="USER@HOST", help="The server's host; nothing is asked."),
-        click.option(
-            "--host-shell",
-            metavar="CMD",
-            help='As --ssh, through any command, such as "kubectl exec -i pod --".',
-        ),
+        host,
         click.option(
             "--host-file",
             "host_files",
             multiple=True,
             type=_PATH,
             help="Made there by hand: collector or CSV.",
+        ),
+    )
+
+
+def host(command: Command) -> Command:
+    """Add how the server's host is reached, where that is another one."""
+    return _apply(
+        command,
+        click.option("--ssh", metavar="USER@HOST", help="The server's host; nothing is asked."),
+        click.option(
+            "--host-shell",
+            metavar="CMD",
+            help='As --ssh, through any command, such as "kubectl exec -i pod --".',
         ),
         click.option(
             "--print-collector",

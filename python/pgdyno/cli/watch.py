@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, speak
-from pgdyno.cli.asked import server_named
+from pgdyno.cli.asked import host_command_of, server_named
 from pgdyno.cli.doctor import sql_text
 from pgdyno.cli.hazel_document import hazel_document
 from pgdyno.cli.watch_text import text_of
@@ -18,6 +18,7 @@ from pgdyno.doctor.examine import Examination
 from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.errors import SpecError
 from pgdyno.loop.watch_panels import watch_findings
+from pgdyno.measure.reach import console_of
 from pgdyno.measure.watch import WatchRequest, WatchShow, watch
 from pgdyno.measure.watch_statements import statements
 from pgdyno.measure.watch_tally import Gap, Sums, Tally
@@ -35,6 +36,8 @@ _PLAIN_EVERY_NS = 10_000_000_000
 
 @click.command("watch", short_help="A server without our load.")
 @options.connection
+@options.host
+@click.option("--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path.")
 @click.option("--duration", default="1h", help="How long, such as 90s, 1h (the default), 2d.")
 @click.option("--interval", default="1s", help="Between samples of counters; waits ten times.")
 @click.option("--note", default="", metavar="TEXT", help="Kept with the result.")
@@ -71,6 +74,8 @@ def command(**given: Any) -> int:
             interval_ns=interval_ns,
             name=given["name"] or f"watch {resolved.target.database}",
             note=given["note"],
+            host_command=host_command_of(given),
+            console=console_of(given["pooler"]),
         ),
         Store.default(given["store"]),
         Shown(),

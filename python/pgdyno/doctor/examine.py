@@ -8,9 +8,11 @@ from typing import Any
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.doctor import flush, rights
+from pgdyno.doctor.check import Check
 from pgdyno.doctor.checks import durability, host, memory, settings, state, storage
 from pgdyno.doctor.facts import Facts, PeakActive
-from pgdyno.doctor.finding import VERDICTS, Check, Finding, Verdict
+from pgdyno.doctor.finding import VERDICTS, Finding, Verdict
+from pgdyno.doctor.host_afar import HostAfar
 from pgdyno.doctor.host_facts import Glance, glance, own_pid, parent_pid, read_host, window_between
 from pgdyno.doctor.server_seen import ServerSeen, peak_active, read_server
 from pgdyno.doctor.session import read_only
@@ -35,7 +37,8 @@ def checks() -> tuple[Check, ...]:
 class Asked:
     """What to examine. `target` None: this host alone, with `folder` where data would lie.
 
-    `peak` was seen earlier, by a watch; what is seen now counts if it is more.
+    `peak` was seen earlier, by a watch; what is seen now counts if it is more. `host_command` runs
+    a shell on the server's host, where that is another one.
     """
 
     target: Target | None
@@ -44,6 +47,7 @@ class Asked:
     flush_folder: Path | None = None
     peak: PeakActive | None = None
     verb: str = "doctor"
+    host_command: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,10 @@ def examine(asked: Asked) -> Examination:
         on_host = _on_host(asked, Facts(), first, pid=own_pid(), folder=asked.folder)
         return judged("this host, no server", on_host)
     with read_only(asked.target, asked.verb) as (session, target):
+        is_here = target.is_loopback and is_backend_here(session.backend_pid, target)
+        afar = None
+        if asked.host_command is not None and not is_here:
+            afar = HostAfar(asked.host_command, session.backend_pid)
         seen = read_server(session)
         now = PeakActive(peak_active(session, signals.sleep), "now")
         known = [peak for peak in (asked.peak, now) if peak is not None]
@@ -115,11 +123,13 @@ def examine(asked: Asked) -> Examination:
             others_active=now.sessions,
         )
         pid = session.backend_pid
-        if target.is_loopback and is_backend_here(pid, target):
+        if is_here:
             facts = replace(facts, data_folder=_data_folder(seen, pid))
             facts = replace(facts, postmaster_pid=parent_pid(pid))
             facts = _on_host(asked, facts, first, pid=pid, folder=facts.data_folder)
-        elif asked.flush_folder is not None:
+        elif afar is not None:
+            facts = afar.told(facts)
+        if asked.flush_folder is not None and not is_here:
             raise SpecError(
                 f"--flush {asked.flush_folder} is here, but the server is on another host.",
                 hint="leave --flush out, or run the doctor on the server's host",

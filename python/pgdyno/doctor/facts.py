@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.doctor.finding import NO_MONITOR, NO_SERVER, NO_SHELL, Unknown
 from pgdyno.doctor.flush import FlushTimes
 from pgdyno.doctor.host_facts import HostFacts
 from pgdyno.doctor.server_seen import ServerSeen
 from pgdyno.doctor.storage_facts import Place
+from pgdyno.doctor.unknown import NO_MONITOR, NO_SERVER, NO_SHELL, Unknown
 
 _SYSTEM_BYTES_MAX = 2 << 30
 
@@ -28,7 +28,7 @@ class Facts:
 
     `host`, `data` and `wal` are None unless this process runs on that host. `ram_bytes` is the
     server's memory, as seen or as told by the person. `others_active` were at work just now, `peak`
-    may have been seen earlier.
+    may have been seen earlier. `no_host` says why there is no host.
     """
 
     host: HostFacts | None = None
@@ -41,11 +41,12 @@ class Facts:
     flush: FlushTimes | None = None
     data_folder: Path | None = None
     postmaster_pid: int | None = None
+    no_host: str = NO_SHELL
 
     def on_host(self) -> HostFacts:
         """Return the host's facts. Raises: Unknown from afar."""
         if self.host is None:
-            raise Unknown(NO_SHELL)
+            raise Unknown(self.no_host)
         return self.host
 
     def on_server(self) -> ServerSeen:

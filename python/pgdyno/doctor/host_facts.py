@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pgdyno.doctor import host_files
 from pgdyno.observe.host import cpu, memory, throttling
+from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 from pgdyno.observe.processes.proc_files import parse_stat
 
 SYSCTLS = (
@@ -23,6 +23,7 @@ SYSCTLS = (
     "vm/swappiness",
     "vm/zone_reclaim_mode",
 )
+_CPU = "/sys/devices/system/cpu"
 _PRESSURES = ("cpu", "io", "memory")
 
 
@@ -63,6 +64,8 @@ class HostFacts:
     cores: int = 1
     governors: tuple[str, ...] = ()
     is_virtual: bool = False
+    machine: str = ""
+    container: str = ""
     has_boost: bool | None = None
     huge_pages_mode: str = ""
     memory: Mapping[str, int] = field(default_factory=dict)
@@ -87,55 +90,59 @@ class Glance:
     by_process: Mapping[tuple[int, int], tuple[str, int]]
 
 
-def read_host(root: Path = Path("/"), *, pid: int, window: Window | None = None) -> HostFacts:
-    """Return what the host below `root` says; pid, whose control groups count."""
-    cores = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*"))
-    governors = [_text(core / "cpufreq/scaling_governor").strip() for core in cores]
-    stat = cpu.parse(_text(root / "proc/stat"))
-    sysctl = {name: host_files.whole(_text(root / "proc/sys" / name)) for name in SYSCTLS}
-    clocks = root / "sys/devices/system/clocksource/clocksource0"
-    load = _text(root / "proc/loadavg").split()
+def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None) -> HostFacts:
+    """Return what a host says; pid, whose control groups count."""
+
+    def text(path: str) -> str:
+        return text_or_nothing(files, path)
+
+    cores = files.matching(f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor")
+    governors = [text(path).strip() for path in cores]
+    stat = cpu.parse(text("/proc/stat"))
+    sysctl = {name: host_files.whole(text(f"/proc/sys/{name}")) for name in SYSCTLS}
+    clocks = "/sys/devices/system/clocksource/clocksource0"
+    load = text("/proc/loadavg").split()
     pressures = {
-        name: host_files.pressure_percent(_text(root / "proc/pressure" / name))
-        for name in _PRESSURES
+        name: host_files.pressure_percent(text(f"/proc/pressure/{name}")) for name in _PRESSURES
     }
-    meminfo = _text(root / "proc/meminfo")
+    meminfo = text("/proc/meminfo")
     memory_row = memory.parse(meminfo) if meminfo else {}
-    nodes = len(list((root / "sys/devices/system/node").glob("node[0-9]*")))
+    nodes = len(files.matching("/sys/devices/system/node/node[0-9]*"))
+    is_virtual = host_files.is_virtual_machine(text("/proc/cpuinfo"))
     return HostFacts(
         cores=max(1, len(stat) - 1),
         governors=tuple(word for word in governors if word),
-        is_virtual=host_files.is_virtual_machine(_text(root / "proc/cpuinfo")),
-        has_boost=_boost(root / "sys/devices/system/cpu"),
-        huge_pages_mode=host_files.chosen(
-            _text(root / "sys/kernel/mm/transparent_hugepage/enabled")
-        )
+        is_virtual=is_virtual,
+        machine=_machine(files, is_virtual=is_virtual),
+        container=_container(files, pid),
+        has_boost=_boost(files),
+        huge_pages_mode=host_files.chosen(text("/sys/kernel/mm/transparent_hugepage/enabled"))
         or "",
         memory={name: value for name, value in memory_row.items() if isinstance(value, int)},
         sysctl={name: value for name, value in sysctl.items() if value is not None},
         numa_nodes=max(1, nodes),
-        runs_irqbalance=_runs(root / "proc", "irqbalance"),
-        clock_source=_text(clocks / "current_clocksource").strip(),
-        clock_sources=tuple(_text(clocks / "available_clocksource").split()),
-        limits=_limits(root, pid),
+        runs_irqbalance=_runs(files, "irqbalance"),
+        clock_source=text(f"{clocks}/current_clocksource").strip(),
+        clock_sources=tuple(text(f"{clocks}/available_clocksource").split()),
+        limits=_limits(files, pid),
         load_1min_ratio=float(load[0]) if load else 0.0,
         pressure_percent={name: value for name, value in pressures.items() if value is not None},
         window=window,
     )
 
 
-def glance(now_ns: int, root: Path = Path("/")) -> Glance:
+def glance(now_ns: int, files: HostFiles = HERE) -> Glance:
     """Return the CPU time used until now; two of them make a window."""
-    total = next(iter(cpu.parse(_text(root / "proc/stat"))), {})
+    total = next(iter(cpu.parse(text_or_nothing(files, "/proc/stat"))), {})
     times = {name: value for name, value in total.items() if isinstance(value, int)}
     by_process: dict[tuple[int, int], tuple[str, int]] = {}
-    for entry in (root / "proc").glob("[0-9]*"):
-        text = _text(entry / "stat")
+    for path in files.matching("/proc/[0-9]*/stat"):
+        text = text_or_nothing(files, path)
         if ")" not in text:
             continue  # It ended since the list was made.
         stat = parse_stat(text)
         name = text[text.index("(") + 1 : text.rindex(")")]
-        identity = (int(entry.name), stat.started_ticks)
+        identity = (int(path.split("/")[2]), stat.started_ticks)
         by_process[identity] = (name, stat.user_ns + stat.system_ns)
     return Glance(now_ns, sum(times.values()), times.get("steal_ns", 0), by_process)
 
@@ -157,26 +164,26 @@ def window_between(first: Glance, last: Glance, *, own_pid: int) -> Window:
     )
 
 
-def _limits(root: Path, pid: int) -> Limits:
-    cgroup = _text(root / f"proc/{pid}/cgroup")
-    mounts = _text(root / "proc/mounts")
+def _limits(files: HostFiles, pid: int) -> Limits:
+    def text(path: str) -> str:
+        return text_or_nothing(files, path)
+
+    cgroup, mounts = text(f"/proc/{pid}/cgroup"), text("/proc/mounts")
     cores: list[float | None] = []
     throttled_count = 0
     for group in host_files.group_folders(cgroup, mounts, "cpu"):
-        folder = root / str(group.path).lstrip("/")
         cores.append(
-            host_files.cpu_cores(_text(folder / "cpu.max"))
+            host_files.cpu_cores(text(f"{group.path}/cpu.max"))
             if group.is_unified
             else host_files.cpu_cores_of_quota(
-                _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+                text(f"{group.path}/cpu.cfs_quota_us"), text(f"{group.path}/cpu.cfs_period_us")
             )
         )
-        throttled_count += throttling.parse_cpu_stat(_text(folder / "cpu.stat"))[1]
+        throttled_count += throttling.parse_cpu_stat(text(f"{group.path}/cpu.stat"))[1]
     sizes: list[int | None] = []
     for group in host_files.group_folders(cgroup, mounts, "memory"):
         name = "memory.max" if group.is_unified else "memory.limit_in_bytes"
-        text = _text(root / str(group.path).lstrip("/") / name)
-        sizes.append(host_files.memory_limit_bytes(text))
+        sizes.append(host_files.memory_limit_bytes(text(f"{group.path}/{name}")))
     return Limits(
         cpu_cores=min((one for one in cores if one is not None), default=None),
         memory_bytes=min((size for size in sizes if size is not None), default=None),
@@ -184,25 +191,40 @@ def _limits(root: Path, pid: int) -> Limits:
     )
 
 
-def _boost(folder: Path) -> bool | None:
+def _machine(files: HostFiles, *, is_virtual: bool) -> str:
+    """Return "virtual machine (Google Compute Engine)" or "hardware (...)", as firmware says."""
+    names = ("sys_vendor", "product_name")
+    words = [text_or_nothing(files, f"/sys/class/dmi/id/{name}").strip() for name in names]
+    made_by = " ".join(dict.fromkeys(word for word in words if word))
+    kind = "virtual machine" if is_virtual else "hardware"
+    return f"{kind} ({made_by})" if made_by else kind
+
+
+def _container(files: HostFiles, pid: int) -> str:
+    """Return the kind of container this seems to be, "" for none."""
+    marks = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
+    for path, kind in marks:
+        if files.exists(path):
+            return kind
+    for kind in ("kubepods", "docker", "lxc", "libpod"):
+        if kind in text_or_nothing(files, f"/proc/{pid}/cgroup"):
+            return kind
+    return ""
+
+
+def _boost(files: HostFiles) -> bool | None:
     """Return whether cores may run above their nominal frequency."""
-    no_turbo = host_files.whole(_text(folder / "intel_pstate/no_turbo"))
+    no_turbo = host_files.whole(text_or_nothing(files, f"{_CPU}/intel_pstate/no_turbo"))
     if no_turbo is not None:
         return no_turbo == 0
-    boost = host_files.whole(_text(folder / "cpufreq/boost"))
+    boost = host_files.whole(text_or_nothing(files, f"{_CPU}/cpufreq/boost"))
     return None if boost is None else boost == 1
 
 
-def _runs(proc: Path, name: str) -> bool:
-    return any(_text(comm).strip() == name for comm in proc.glob("[0-9]*/comm"))
-
-
-def _text(path: Path) -> str:
-    """Return a file's text; "" when it is not there or not ours to read."""
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
+def _runs(files: HostFiles, name: str) -> bool:
+    return any(
+        text_or_nothing(files, path).strip() == name for path in files.matching("/proc/[0-9]*/comm")
+    )
 
 
 def own_pid() -> int:
@@ -210,7 +232,7 @@ def own_pid() -> int:
     return os.getpid()
 
 
-def parent_pid(pid: int, root: Path = Path("/")) -> int | None:
+def parent_pid(pid: int, files: HostFiles = HERE) -> int | None:
     """Return the parent of a process, a backend's being the postmaster; None if it is not seen."""
-    text = _text(root / f"proc/{pid}/stat")
+    text = text_or_nothing(files, f"/proc/{pid}/stat")
     return parse_stat(text).parent_pid if ")" in text else None

@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterator
 
 from pgdyno.doctor import rights as rights_of
 from pgdyno.doctor.examine import Examination
-from pgdyno.doctor.finding import NO_SERVER, NO_SHELL, Finding, Verdict
+from pgdyno.doctor.finding import Finding, Verdict
+from pgdyno.doctor.unknown import NO_SERVER, NO_SHELL
+from pgdyno.server.facts import format_bytes
 
 WIDTH = 100
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "good", "unknown": "?"}
@@ -19,7 +21,7 @@ _FOLDED = {NO_SHELL: NO_SHELL, NO_SERVER: "need a server, and none was named"}
 
 def text_of(examination: Examination, *, verbs: Collection[str], show_all: bool) -> str:
     """Return the whole text; `verbs` are those whose rights are told."""
-    lines = [f"target  {examination.target}"]
+    lines = [f"target  {examination.target}", *_host(examination)]
     lines += _rights(examination, verbs)
     for verdict in ("bad", "warn"):
         for finding in examination.of(verdict):
@@ -30,6 +32,18 @@ def text_of(examination: Examination, *, verbs: Collection[str], show_all: bool)
             lines += _finding(finding)
     lines += _wrapped(_counts(examination, show_all=show_all), f"{'good':{_LABEL_WIDTH}}")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _host(examination: Examination) -> list[str]:
+    """Return what the host is, in one line; none from afar."""
+    host = examination.facts.host
+    if host is None:
+        return []
+    words = [host.machine, f"container ({host.container})" if host.container else ""]
+    words.append(f"{host.cores} core{'s' * (host.cores != 1)}")
+    if "total_bytes" in host.memory:
+        words.append(format_bytes(host.memory["total_bytes"]))
+    return _wrapped(", ".join(word for word in words if word), "host    ")
 
 
 def grants_text(examination: Examination) -> str:

@@ -11,33 +11,32 @@ from pgdyno.observe.remote.host_session import shell_command, ssh_command
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import Server
 from pgdyno.store.run_writer import RunWriter
 
 _MARGIN_NS = 5_000_000_000
 
 
-def host_command(server: Server) -> tuple[str, ...] | None:
+def command_to_host(*, ssh: str | None, host_shell: str | None) -> tuple[str, ...] | None:
     """Return the command that runs a shell on the server's host, or None if none was named.
 
     Raises: SpecError for a command that is none, or two of them.
     """
-    if server.ssh is not None and server.host_shell is not None:
+    if ssh is not None and host_shell is not None:
         raise SpecError("--ssh and --host-shell both lead to a host.", hint="give one of the two")
-    if server.ssh is not None:
-        return ssh_command(server.ssh)
-    return None if server.host_shell is None else shell_command(server.host_shell)
+    if ssh is not None:
+        return ssh_command(ssh)
+    return None if host_shell is None else shell_command(host_shell)
 
 
-def console_of(server: Server) -> Target | None:
+def console_of(pooler: str | None) -> Target | None:
     """Return the console of the user's own pooler: the database pgbouncer, unless another is named.
 
     Raises: SpecError for a connection string that cannot be read.
     """
-    if server.pooler is None:
+    if pooler is None:
         return None
-    target = resolve(conninfo=server.pooler).target
-    return target if "pgbouncer" in server.pooler else target.with_database("pgbouncer")
+    target = resolve(conninfo=pooler).target
+    return target if "pgbouncer" in pooler else target.with_database("pgbouncer")
 
 
 def observed_pooler(console: Target, run: str) -> ObservedPooler:

@@ -14,7 +14,7 @@ from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.progress import Progress
-from pgdyno.measure.reach import console_of, host_command
+from pgdyno.measure.reach import command_to_host, console_of
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety
@@ -231,8 +231,8 @@ def reached(experiment: Experiment, conditions: Conditions, target: Target) -> U
     return UnderTest(
         *(target, observe, None, facts, conditions.verb),
         direct=None if server.observe is None else observe.with_database(target.database),
-        pooler=console_of(server),
-        host_command=host_command(server),
+        pooler=console_of(server.pooler),
+        host_command=command_to_host(ssh=server.ssh, host_shell=server.host_shell),
         host_files=server.host_files,
     )
 

@@ -19,6 +19,7 @@ from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_seen import read_settings
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import InterruptedByUser, PgdynoError
+from pgdyno.measure.reach import observed_pooler
 from pgdyno.measure.watch_document import Watched, document_of, utc
 from pgdyno.measure.watch_segments import SEGMENT_NS, Segments
 from pgdyno.measure.watch_statements import Calls, read_calls
@@ -45,6 +46,8 @@ class WatchRequest:
     name: str
     note: str = ""
     segment_ns: int = SEGMENT_NS
+    host_command: tuple[str, ...] | None = None
+    console: Target | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,14 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     be made. Later troubles are in the outcome, with what was seen until then.
     """
     clock = read_pair()
-    examination = examine(Asked(target=request.target, folder=Path("/"), verb="watch"))
+    examination = examine(
+        Asked(
+            target=request.target,
+            folder=Path("/"),
+            verb="watch",
+            host_command=request.host_command,
+        )
+    )
     before = read_calls(request.target)
     folder = store.create(request.name, "watch")
     job = _keep_what_was_asked(folder, request, examination, clock)
@@ -100,7 +110,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             lasted_ns=clock.now_ns() - began_ns,
             began_utc=utc(began_ns),
             is_complete=error is None,
-            is_local=examination.facts.host is not None,
+            is_local=examination.facts.postmaster_pid is not None,
             version=importlib.metadata.version("pgdyno"),
             cost_ns=_cost(observer.cost),
         )
@@ -143,7 +153,7 @@ def _observer(
     clock: ClockPair,
 ) -> Observer:
     facts = examination.facts
-    is_local = facts.host is not None
+    is_local = facts.postmaster_pid is not None
     folders = {"store": folder.folder}
     if facts.data_folder is not None:
         folders["data"] = facts.data_folder
@@ -163,6 +173,8 @@ def _observer(
         folders=folders,
         interval_ns=request.interval_ns,
         loads=False,
+        host=None if is_local else request.host_command,
+        pooler=observed_pooler(request.console, name) if request.console is not None else None,
     )
 
 

@@ -136,6 +136,8 @@ class LoadWatch:
         return sum(getattr(table, which) for table in self._tables.values())
 
     def _moment(self, now_ns: int) -> Moment:
+        if self._phase not in ("create", "load"):
+            return Moment(self._label, _PHASE_WORDS[self._phase])
         done, total = self._rows("rows_done"), self._rows("rows_total")
         share = f" {done / total:.0%}" if total else ""
         rows_per_second = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.finding import Judgement, bad, check, good, warn
+from pgdyno.doctor.finding import Judgement, bad, good, warn
 
 _ATOMIC_FILE_SYSTEMS = {"zfs"}
 

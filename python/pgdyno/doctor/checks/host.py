@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.finding import Judgement, Unknown, bad, check, good, warn
+from pgdyno.doctor.finding import Judgement, bad, good, warn
+from pgdyno.doctor.unknown import Unknown
 from pgdyno.server.facts import format_bytes
 
 _FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
 _NEIGHBOUR_CORES = 0.1
 _SMALL_RAM_BYTES = 8 << 30
+
+
+@check("host", "what the hypervisor does to others on its machine is not to be seen from inside")
+def machine(facts: Facts) -> Judgement:
+    """Whether this is hardware, a virtual machine, a container."""
+    host = facts.on_host()
+    if not host.machine:
+        raise Unknown("the host does not say what it is")
+    if host.container:
+        return warn(
+            f"{host.machine}, container ({host.container}): its neighbours and part of its limits"
+            " are not to be seen from inside",
+            "state it beside the result, or measure on the host itself",
+        )
+    return good(host.machine)
 
 
 @check("host", "a core that must speed up first answers the first statements late")

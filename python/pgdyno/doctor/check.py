@@ -1,0 +1,37 @@
+"""What a check is: a function from facts to a judgement, with its name and its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Finding, Group, Judgement
+from pgdyno.doctor.unknown import Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: called with facts it gives its finding, and never raises for missing facts."""
+
+    id: str
+    group: Group
+    why: str
+    judge: Callable[[Facts], Judgement]
+
+    def __call__(self, facts: Facts) -> Finding:
+        """Return the verdict on these facts; unknown where one it needs is missing."""
+        try:
+            judged = self.judge(facts)
+        except Unknown as missing:
+            return Finding(self.id, self.group, "unknown", str(missing), self.why)
+        return Finding(self.id, self.group, judged.verdict, judged.seen, self.why, judged.mend)
+
+
+def check(group: Group, why: str) -> Callable[[Callable[[Facts], Judgement]], Check]:
+    """Make a check of a function; the function's name is the check's id."""
+
+    def make(judge: Callable[[Facts], Judgement]) -> Check:
+        return Check(judge.__name__, group, why, judge)
+
+    return make
