@@ -52,6 +52,16 @@ def test_rate_and_time_left_count_from_where_an_interrupted_load_goes_on() -> No
     assert last.eta_ns == 2 * SECOND_NS
 
 
+def test_once_keys_are_built_no_rate_of_rows_is_told() -> None:
+    heard = Heard()
+    watch = LoadWatch("scale 10", heard)
+    watch.see(Phase(time_ns=0, phase="load", event="begin"))
+    watch.see(_rows(1, 500_000))
+    watch.see(Phase(time_ns=SECOND_NS, phase="index", event="begin"))
+    watch.see(_rows(2, 1_000_000))
+    assert heard.moments[-1] == Moment("scale 10", "building keys")
+
+
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     heard = Heard()
     watch = LoadWatch("scale 10", heard)
