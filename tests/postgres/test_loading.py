@@ -123,6 +123,7 @@ def test_the_loaders_memory_does_not_grow_with_the_scale(
         return summary.resident_bytes_max
 
     small, large = resident_bytes(10), resident_bytes(100)
+    print(f"resident: {small} bytes at scale 10, {large} at scale 100")
     assert 0 < large < 1.25 * small < 64 << 20
 
 
@@ -387,7 +388,7 @@ def test_print_sql_is_all_that_a_load_sends(
     seen = pg18.log_path.stat().st_size
     end = engine(init_job(target, 1, mark=f"{MARK} scale=1"))
     assert end.summary.ending == "completed"
-    log = pg18.log_path.read_text()[seen:]
+    log = pg18.log_path.read_bytes()[seen:].decode()
     said = pgdyno("init", "-s", "1", "--print-sql")
     for statement in said.out.splitlines():
         text = statement.rstrip(";")
