@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +13,8 @@ from pgdyno.report.chart import Chart, Line, Values
 from pgdyno.report.palette import MODEL_DASH
 from pgdyno.report.thin import thin, thin_axis
 
-_DIGITS = 5
+_DIGITS = 4
+Axes = dict[tuple[float | int | None, ...], int]
 
 
 def charts_json(findings: ExperimentFindings, charts: Iterable[Chart]) -> str:
@@ -23,16 +25,19 @@ def charts_json(findings: ExperimentFindings, charts: Iterable[Chart]) -> str:
 
 def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
     """Return the JSON document of charts; every "<" is escaped, so no tag can end early."""
+    axes: Axes = {}  # Most charts of a run share one: it travels once.
+    shown = {chart.key: _chart(chart, axes) for chart in charts}
     document = {
         "name": name,
         "caption": caption,
-        "charts": {chart.key: _chart(chart) for chart in charts},
+        "axes": list(axes),
+        "charts": shown,
     }
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _chart(chart: Chart) -> dict[str, Any]:
+def _chart(chart: Chart, axes: Axes) -> dict[str, Any]:
     shared = {line.x for line in chart.lines}
     x = thin_axis(next(iter(shared))) if len(shared) == 1 else None
     y = svg.y_axis(chart)
@@ -48,15 +53,20 @@ def _chart(chart: Chart) -> dict[str, Any]:
         "yEnds": [_short(y.low), _short(y.high)],
         "yTicks": [_short(value) for value, _ in y.ticks],
         "levels": sorted({x for li in chart.lines if li.shape == "points" for x in li.x}),
-        "flags": [[flag.x, flag.kind, flag.text] for flag in chart.flags],
-        **({"x": _rounded(x)} if x is not None else {}),
+        "flags": [[round(flag.x, 3), flag.kind, flag.text] for flag in chart.flags],
+        **(
+            {"axis": axes.setdefault(tuple(_places(x, chart.x_range)), len(axes))}
+            if x is not None
+            else {}
+        ),
         "lines": [
-            _line(line, with_x=x is None, is_stacked=chart.is_stacked) for line in chart.lines
+            _line(line, chart.x_range if x is None else None, is_stacked=chart.is_stacked)
+            for line in chart.lines
         ],
     }
 
 
-def _line(line: Line, *, with_x: bool, is_stacked: bool) -> dict[str, Any]:
+def _line(line: Line, ends: tuple[float, float] | None, *, is_stacked: bool) -> dict[str, Any]:
     middle = thin(line.y)
     low, high = middle.low, middle.high
     if line.low is not None and line.high is not None:
@@ -69,12 +79,19 @@ def _line(line: Line, *, with_x: bool, is_stacked: bool) -> dict[str, Any]:
         "shape": line.shape,
         "y": _rounded(middle.mean),
     }
-    if with_x:
-        shown["x"] = _rounded(thin_axis(line.x))
+    if ends is not None:
+        shown["x"] = _places(thin_axis(line.x), ends)
     # In a stack the spans of single layers would say nothing, so only the means travel.
     if low is not None and high is not None and not is_stacked:
         shown["low"], shown["high"] = _rounded(low), _rounded(high)
     return shown
+
+
+def _places(values: Values, ends: tuple[float, float]) -> list[float | int | None]:
+    """Return places on an axis, as fine as a cursor can point: 20,000 steps from end to end."""
+    step = (ends[1] - ends[0]) / 20_000
+    digits = max(0, math.ceil(-math.log10(step))) if step > 0 else 3
+    return [None if x is None else int(x) if x == int(x) else round(x, digits) for x in values]
 
 
 def _rounded(values: Values) -> list[float | int | None]:

@@ -11,9 +11,10 @@ from pgdyno.report.axis import Axis
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.hatch import fill_attributes
 from pgdyno.report.palette import MODEL_DASH, Marker
+from pgdyno.report.pen import Pen
 from pgdyno.report.thin import thin, thin_axis
 
-POINTS_MAX = 240
+_POINT_WIDTH_PX = 4.5  # of a thinned line: nearer points cannot be told apart
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 16, 24
 
 
@@ -81,15 +82,16 @@ def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
     if chart.is_stacked:
         yield from _stack(chart, x, y)
         return
+    points_max = _points_max(x)
     for line in sorted(chart.lines, key=lambda one: one.shape == "points"):
-        xs = thin_axis(line.x, POINTS_MAX)
-        middle = thin(line.y, POINTS_MAX)
+        xs = thin_axis(line.x, points_max)
+        middle = thin(line.y, points_max)
         yield f'<g class="line {line.role.css} {line.shape}">'
         if line.low is not None and line.high is not None:
             yield _spans(
                 xs,
-                thin(line.low, POINTS_MAX).low or line.low,
-                thin(line.high, POINTS_MAX).high or line.high,
+                thin(line.low, points_max).low or line.low,
+                thin(line.high, points_max).high or line.high,
                 (x, y),
                 cap=4 if line.shape == "points" else 0,
             )
@@ -103,34 +105,40 @@ def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
 
 
 def _stack(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
-    xs = thin_axis(chart.lines[0].x, POINTS_MAX)
+    points_max = _points_max(x)
+    xs = thin_axis(chart.lines[0].x, points_max)
     below = [0.0] * len(xs)
     for line in chart.lines:
-        values = thin(line.y, POINTS_MAX).mean
+        values = thin(line.y, points_max).mean
         above = [base + (value or 0.0) for base, value in zip(below, values, strict=True)]
-        edge = _path(xs, above, x, y)
-        back = "".join(
-            f"L{_px(x.at(at))} {_px(y.at(value))}"
-            for at, value in zip(reversed(xs), reversed(below), strict=True)
-        )
+        pen = Pen()
+        edge = _path(xs, above, x, y, pen)
+        for at, value in zip(reversed(xs), reversed(below), strict=True):
+            pen.line(x.at(at), y.at(value))
         yield (
             f'<g class="line {line.role.css} area">'
-            f'<path {fill_attributes(line.role)} d="{edge}{back}Z"/>'
+            f'<path {fill_attributes(line.role)} d="{pen.text()}Z"/>'
             f'<path class="stroke"{_dash(line.role.dash)} d="{edge}"/></g>'
         )
         below = above
 
 
-def _path(xs: Iterable[float], ys: Iterable[float | None], x: Axis, y: Axis) -> str:
-    parts: list[str] = []
+def _points_max(x: Axis) -> int:
+    return max(2, round((x.end_px - x.start_px) / _POINT_WIDTH_PX))
+
+
+def _path(
+    xs: Iterable[float], ys: Iterable[float | None], x: Axis, y: Axis, pen: Pen | None = None
+) -> str:
+    pen = pen or Pen()
     is_down = False
     for at, value in zip(xs, ys, strict=True):
         if value is None or (y.is_log and value <= 0):
             is_down = False
             continue
-        parts.append(f"{'L' if is_down else 'M'}{_px(x.at(at))} {_px(y.at(value))}")
+        (pen.line if is_down else pen.move)(x.at(at), y.at(value))
         is_down = True
-    return "".join(parts)
+    return pen.text()
 
 
 def _spans(
@@ -142,14 +150,17 @@ def _spans(
     cap: int,
 ) -> str:
     x, y = axes
-    parts = []
+    pen = Pen()
     for at, low, high in zip(xs, lows, highs, strict=True):
         if low is None or high is None or (y.is_log and high <= 0):
             continue
-        middle, bottom, top = x.at(at), _px(y.at(low)), _px(y.at(high))
-        ends = f"M{_px(middle - cap)} {bottom}h{2 * cap}M{_px(middle - cap)} {top}h{2 * cap}"
-        parts.append(f"M{_px(middle)} {bottom}V{top}{ends if cap else ''}")
-    return f'<path class="span" d="{"".join(parts)}"/>'
+        middle, bottom, top = x.at(at), y.at(low), y.at(high)
+        pen.move(middle, bottom)
+        pen.line(middle, top)
+        for end in (bottom, top) if cap else ():
+            pen.move(middle - cap, end)
+            pen.line(middle + cap, end)
+    return f'<path class="span" d="{pen.text()}"/>'
 
 
 def _markers(line: Line, x: Axis, y: Axis) -> Iterable[str]:

@@ -1,5 +1,8 @@
 // Draws every chart, and keeps one cursor and one zoom over all charts on the time axis.
 const page = JSON.parse(document.getElementById("charts").textContent);
+for (const chart of Object.values(page.charts)) {
+  if (chart.axis !== undefined) chart.x = page.axes[chart.axis];
+}
 const root = document.documentElement;
 const views = [...document.querySelectorAll("figure[data-chart]")].map((figure) => ({
   figure,
