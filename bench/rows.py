@@ -169,7 +169,7 @@ def watching(bench: Bench) -> Iterator[Contest]:
     yield Contest(
         "telemetry on vs off, 2,000 sessions",
         partial(telemetry.engine_unwatched, idle),
-        partial(telemetry.engine_watched, idle, server),
+        partial(telemetry.engine_watched, idle, server, 15.0),
         (Question("collectors vs 2 % of a core", watch_cost, 1.0, "at most"),),
     )
 

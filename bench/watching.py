@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,9 +31,12 @@ class Watched:
     notices: tuple[str, ...] = ()
 
 
-def engine_watched(load: Load, server: ScratchCluster) -> Measured:
-    """Run the load with telemetry on: samples each second, waits ten times a second, stored."""
-    with watching(server) as watched:
+def engine_watched(load: Load, server: ScratchCluster, settle_s: float = 0.0) -> Measured:
+    """Run the load with telemetry on: samples each second, waits ten times a second, stored.
+
+    Args: settle_s, after which the cost counts: collectors that are too dear slow down after 10 s.
+    """
+    with watching(server, settle_s) as watched:
         run = loads.engine(load)
     return replace(run, watch_core_ratio=watched.core_ratio)
 
@@ -43,7 +47,7 @@ def engine_unwatched(load: Load) -> Measured:
 
 
 @contextmanager
-def watching(server: ScratchCluster) -> Iterator[Watched]:
+def watching(server: ScratchCluster, settle_s: float) -> Iterator[Watched]:
     """Observe a server with everything a run is observed with, and say afterwards what it cost."""
     clock, number, watched = read_pair(), next(_numbers), Watched()
     with (
@@ -62,14 +66,33 @@ def watching(server: ScratchCluster) -> Iterator[Watched]:
             ),
         )
         observer.start()
+        begin = _Reading(observer)
+        settled = threading.Timer(settle_s, begin.take)
+        settled.start()
         try:
-            begun_ns, before_ns = monotonic_ns(), _spent_ns(observer)
             yield watched
         finally:
+            settled.cancel()
+            settled.join()
             observer.stop()
-        spent_ns = _spent_ns(observer) - before_ns
-        watched.core_ratio = spent_ns / (monotonic_ns() - begun_ns)
+        watched.core_ratio = begin.core_ratio_since()
         watched.notices = tuple(notice.kind for notice in observer.notices)
+
+
+class _Reading:
+    """What an observer had cost at an instant."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self.take()
+
+    def take(self) -> None:
+        """Read it now, instead of before."""
+        self._at_ns, self._spent_ns = monotonic_ns(), _spent_ns(self._observer)
+
+    def core_ratio_since(self) -> float:
+        """Return the share of a core from then until now."""
+        return (_spent_ns(self._observer) - self._spent_ns) / (monotonic_ns() - self._at_ns)
 
 
 def _spent_ns(observer: Observer) -> int:
