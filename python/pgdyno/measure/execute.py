@@ -131,7 +131,7 @@ def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals |
         with connect(under_test.observe, verb=under_test.verb, run=name) as connection:
             return read_totals(
                 connection,
-                database=under_test.target.database,
+                database=(under_test.direct or under_test.target).database,
                 load_application_name=application_name,
             )
     except (psycopg.Error, PgdynoError):
@@ -168,7 +168,7 @@ def _observer(
         run=name,
         server=ObservedServer(
             connect=lambda: connect(under_test.observe, verb="observe", run=name),
-            database=under_test.target.database,
+            database=(under_test.direct or under_test.target).database,
             load_application_name=application_name,
             is_local=facts.is_local,
             postmaster_pid=facts.postmaster_pid,

@@ -230,7 +230,7 @@ def reached(experiment: Experiment, conditions: Conditions, target: Target) -> U
     )
     return UnderTest(
         *(target, observe, None, facts, conditions.verb),
-        direct=None if server.observe is None else observe.with_database(target.database),
+        direct=None if server.observe is None else observe,
         pooler=console_of(server.pooler),
         host_command=command_to_host(ssh=server.ssh, host_shell=server.host_shell),
         host_files=server.host_files,

@@ -1,0 +1,92 @@
+"""A whole run with everything that watches: a pooler in the path, files by hand, the doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import run_sql
+from tests.fixtures.command import Command
+from tests.fixtures.poolers import Pooler
+
+from pgdyno.clock import read_pair
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.store.experiment import Store
+from pgdyno.store.stored_run import StoredRun
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "one.sql"
+    path.write_text("SELECT pg_sleep(0.005);\n")
+    return path
+
+
+def last_run(store: Path) -> StoredRun:
+    return Store.default(store).find("last").runs()[-1]
+
+
+def test_a_load_through_a_pooler_is_watched_past_it(
+    pgdyno: Command, pooler: Pooler, pg15: ScratchCluster, script: Path, tmp_path: Path
+) -> None:
+    numbers = tmp_path / "cloud.csv"
+    began_s = read_pair().unix_ns // 1_000_000_000
+    rows = [f"{began_s + second},CPUUtilization,{second},%" for second in range(300)]
+    numbers.write_text("\n".join(["time,name,value,unit", *rows]) + "\n")
+    there = pg15.target
+    direct = f"host={there.host} port={there.ports} user={there.user} dbname=postgres"
+    said = pgdyno(
+        *("bench", "-h", "127.0.0.1", "-p", str(pooler.port), "-U", "anybody", "-d", "pooled"),
+        *("-f", str(script), "-c", "2", "-T", "3", "--warmup", "1s", "--json", "--allow-write"),
+        *("--observe", direct, "--host-file", str(numbers), "--store", str(tmp_path / "store")),
+        *("--pooler", f"host=127.0.0.1 port={pooler.port} user=anybody"),
+        *("--confirm", "postgres@local"),  # The pooler has sessions there before the load has.
+    )
+    assert said.code in (0, 3), said.err
+    run = last_run(tmp_path / "store")
+    assert {"pooler", "pooler_traffic", "outside", "database"} <= set(run.collectors())
+    programs = run.telemetry("programs")
+    assert programs is not None
+    assert "pooler" in programs["program"]
+    server = run.document("server.json") or {}
+    assert server["laid"]["outside"] >= 3
+    assert server["settings_changed"] == []
+    assert server["round_trips"]["before"]["statement"]["count"] > 0
+    doctor = run.document("doctor.json") or {}
+    assert doctor["format"] == "pgdyno.doctor/1"
+    telemetry = said.document["telemetry"]
+    assert "round trip before the run" in telemetry["facts"]
+    kinds = {doubt["kind"] for doubt in said.document["warnings"]}
+    assert "doctor_fsync" in kinds  # The tests' server runs with fsync = off.
+    assert "observer_behind_pooler" not in kinds
+
+
+def test_a_setting_changed_in_the_middle_of_a_run_is_a_doubt(
+    pgdyno: Command, pg15: ScratchCluster, script: Path, tmp_path: Path
+) -> None:
+    # The load itself changes it: nothing else is sure to happen within the run.
+    script.write_text("ALTER ROLE postgres SET deadlock_timeout = '2s';\n")
+    there = pg15.target
+    try:
+        said = pgdyno(
+            *("bench", "-h", there.host, "-p", there.ports, "-U", there.user, "-d", "postgres"),
+            *("-f", str(script), "-c", "1", "-t", "3", "--warmup", "0s", "--json"),
+            *("--allow-write", "--store", str(tmp_path / "store")),
+        )
+        doubts = {doubt["kind"]: doubt["message"] for doubt in said.document["warnings"]}
+    finally:
+        run_sql(there, "ALTER ROLE postgres RESET deadlock_timeout")
+    assert "of role postgres" in doubts["setting_changed_deadlock_timeout"]
+
+
+def test_a_way_to_a_host_is_refused_where_the_server_is_ours(pgdyno: Command) -> None:
+    said = pgdyno("bench", "--scratch", "--ssh", "me@there")
+    assert said.code == 1
+    assert "--ssh is for a server of your own" in said.error
+
+
+def test_the_collector_is_shown(pgdyno: Command) -> None:
+    for verb in ("bench", "sweep", "compare", "watch", "doctor"):
+        said = pgdyno(verb, "--print-collector")
+        assert said.code == 0
+        assert said.out.startswith("#!/bin/sh\n")
