@@ -9,6 +9,7 @@ STAMP   := .venv/.requirements
 
 build: $(STAMP)
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e crates/engine -e .
+	@$(BIN)/python -m compileall -q python
 
 .tools/bin/uv: requirements/uv.txt
 	@scripts/require-toolchain "$(PYTHON)"
@@ -19,6 +20,7 @@ build: $(STAMP)
 $(STAMP): .tools/bin/uv requirements/lock.txt
 	@[ -x $(BIN)/python ] || $(UV) venv --quiet --python "$(PYTHON)" .venv
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/lock.txt
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true  # A template of a package need not compile.
 	@touch $@
 
 # After changing a dependency in pyproject.toml: pins and hashes, without download addresses.
