@@ -10,9 +10,11 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.report.compare_examples import compared
 from tests.report.examples import EXAMPLES
+from tests.watch.examples import watched
 
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.html import render
+from pgdyno.report.watch_page import watch_page
 
 CHROMIUM = Path(os.environ.get("PGDYNO_CHROMIUM", "/usr/bin/chromium"))
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -65,7 +67,7 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
         javascript: bool = True,
     ) -> OpenedReport:
         path = tmp_path / f"{name}.html"
-        page = compare_page(compared()) if name == "compare" else render(EXAMPLES[name]())
+        page = _page(name)
         path.write_text(page)
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
@@ -78,3 +80,12 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
     yield opener
     for context in contexts:
         context.close()
+
+
+def _page(name: str) -> str:
+    """Return the page of an example, of a comparison, or of a watch."""
+    if name == "compare":
+        return compare_page(compared())
+    if name == "watch":
+        return watch_page(watched())
+    return render(EXAMPLES[name]())

@@ -138,7 +138,9 @@ class Shown(WatchShow):
             speak.note(line)
 
     def noticed(self, notice: Mapping[str, Any]) -> None:
-        """Say what happened."""
+        """Say what happened; what cannot be had here is in the page."""
+        if notice["kind"] == "not_measurable":
+            return
         hint = f" ({notice['hint']})" if notice["hint"] else ""
         speak.note(f"{_clock(notice['time_ns'])} {notice['message']}{hint}")
 

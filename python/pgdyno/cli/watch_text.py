@@ -38,7 +38,7 @@ def _seen(document: Document) -> Iterator[str]:
         _cost(document),
         format_bytes(document["bytes"]),
     ]
-    if document["bytes_per_hour"] and document["seconds"] >= 600:
+    if document["bytes_per_hour"] and document["seconds"] >= 60:
         parts[-1] += f", {format_bytes(int(document['bytes_per_hour']))} an hour"
     yield f"done        {'; '.join(part for part in parts if part)}"
     if document["gap_count"]:

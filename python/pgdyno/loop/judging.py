@@ -119,14 +119,18 @@ def _is_steady(numbers: LoadNumbers) -> bool | None:
 
 
 def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    by_mode = _cpu(stored, numbers)
-    total = sum(by_mode.values())
-    return by_mode["steal_ns"] / total if total else None
+    """Return what was stolen of the host that lost most: the server's, or the load's."""
+    found = []
+    for table in ("cpu", "load_cpu"):
+        by_mode = _cpu(stored, numbers, table)
+        if total := sum(by_mode.values()):
+            found.append(by_mode["steal_ns"] / total)
+    return max(found, default=None)
 
 
-def _cpu(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
+def _cpu(stored: StoredRun, numbers: LoadNumbers, table: str = "cpu") -> dict[str, float]:
     """Return the time of all cores by mode in the measured phase; empty where not measured."""
-    whole = deltas_of(stored, "cpu", CpuCollector.columns, "all")
+    whole = deltas_of(stored, table, CpuCollector.columns, "all")
     found = {mode: grown(whole, mode, *numbers.span_ns) for mode in _CPU_MODES}
     known = {mode: value for mode, value in found.items() if value is not None}
     return known if len(known) == len(_CPU_MODES) else {}
