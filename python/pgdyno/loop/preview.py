@@ -8,7 +8,7 @@ from pgdyno.plan.history import History, Measured
 from pgdyno.plan.next import next_run, runs_expected
 from pgdyno.server.find import find
 from pgdyno.server.placement import needed_bytes
-from pgdyno.spec.experiment import CompareDesign, Experiment, Variant
+from pgdyno.spec.experiment import CompareDesign, Experiment, SweepDesign, Variant
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.setting_rules import MAJORS, snapshot
 from pgdyno.spec.units import duration_text
@@ -72,10 +72,11 @@ def _effort(experiment: Experiment, run_ns: int) -> Iterator[str]:
 
 def _named(experiment: Experiment, run: PlannedRun) -> str:
     purpose = "pilot " if run.purpose == "pilot" else ""
-    if run.cell.variant is not None:
+    if run.cell.variant is not None and not isinstance(experiment.design, SweepDesign):
         return purpose + experiment.variant(run.cell.variant).name
     scripts = [script.name for script in experiment.all_scripts()]
-    return purpose + run.label(scripts)
+    variants = [variant.name for variant in experiment.all_variants()]
+    return purpose + run.label(scripts, variants)
 
 
 def _change(experiment: Experiment, variant: Variant, name: str) -> str:
@@ -88,7 +89,7 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
         if experiment.server.scratch is not None and level == "session":
             level = "reload"
         return f"{name} = {value} ({level})"
-    if name in ("script", "clients", "idle", "active", "protocol", "path", "pooler"):
+    if name in ("script", "clients", "idle", "active", "protocol", "path", "pooler", "dsn"):
         return f"{name} = {value} (of the load)"
     if name in ("version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment"):
         return f"{name} = {value} (cluster of its own)"
