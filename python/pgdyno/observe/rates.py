@@ -74,22 +74,39 @@ def deltas(arrays: Arrays, columns: Sequence[Column]) -> list[Deltas]:
     counters = [c for c in columns if c.nature == "counter" and c.name in arrays]
     if not len(arrays["time_ns"]):
         return []
-    order = np.argsort(arrays["time_ns"], kind="stable")
-    # Older results lack newer keys.
-    labels = [
-        tuple(str(arrays[name][row]) if name in arrays else "" for name in keys) for row in order
-    ]
-    rows_of: dict[tuple[str, ...], list[int]] = {}
-    for label, row in zip(labels, order, strict=True):
-        rows_of.setdefault(label, []).append(int(row))
     return [
         _of_one_key(
             dict(zip(keys, label, strict=True)),
-            {name: values[np.asarray(rows)] for name, values in arrays.items()},
+            {name: values[rows] for name, values in arrays.items()},
             counters,
         )
-        for label, rows in sorted(rows_of.items())
+        for label, rows in _rows_by_key(arrays, keys)
     ]
+
+
+def _rows_by_key(
+    arrays: Arrays, keys: Sequence[str]
+) -> list[tuple[tuple[str, ...], npt.NDArray[np.intp]]]:
+    """Return each combination of keys, in order, with the numbers of its rows by time."""
+    time_ns = np.asarray(arrays["time_ns"])
+    labels: list[list[str]] = []
+    codes = np.zeros(time_ns.size, dtype=np.int64)
+    for name in keys:
+        # Older results lack newer keys.
+        texts = np.asarray(arrays[name]).astype(str) if name in arrays else np.full(codes.size, "")
+        names, code = np.unique(texts, return_inverse=True)
+        labels.append(names.tolist())
+        codes = codes * names.size + code
+    order = np.lexsort((time_ns, codes))
+    first = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    found = []
+    for rows in np.split(order, first[1:]):
+        rest, label = int(codes[rows[0]]), []
+        for names_of_key in reversed(labels):
+            rest, place = divmod(rest, len(names_of_key))
+            label.append(names_of_key[place])
+        found.append((tuple(reversed(label)), rows))
+    return found
 
 
 def _of_one_key(key: Mapping[str, str], rows: Arrays, counters: Sequence[Column]) -> Deltas:
