@@ -11,9 +11,11 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import svg
 from pgdyno.report.chart import Chart, Line, Values
 from pgdyno.report.palette import MODEL_DASH
-from pgdyno.report.thin import thin, thin_axis
+from pgdyno.report.thin import POINTS_MAX, thin, thin_axis
 
 _DIGITS = 4
+# Charts that are folded away are many: fewer points, and their means alone.
+_FOLDED_POINTS_MAX = 200
 Axes = dict[tuple[float | int | None, ...], int]
 
 
@@ -39,7 +41,8 @@ def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
 
 def _chart(chart: Chart, axes: Axes) -> dict[str, Any]:
     shared = {line.x for line in chart.lines}
-    x = thin_axis(next(iter(shared))) if len(shared) == 1 else None
+    points_max = _FOLDED_POINTS_MAX if chart.section else POINTS_MAX
+    x = thin_axis(next(iter(shared)), points_max) if len(shared) == 1 else None
     y = svg.y_axis(chart)
     return {
         "title": chart.title,
@@ -60,17 +63,25 @@ def _chart(chart: Chart, axes: Axes) -> dict[str, Any]:
             else {}
         ),
         "lines": [
-            _line(line, chart.x_range if x is None else None, is_stacked=chart.is_stacked)
+            _line(
+                line,
+                chart.x_range if x is None else None,
+                points_max=points_max,
+                has_spans=not (chart.is_stacked or chart.section),
+            )
             for line in chart.lines
         ],
     }
 
 
-def _line(line: Line, ends: tuple[float, float] | None, *, is_stacked: bool) -> dict[str, Any]:
-    middle = thin(line.y)
+def _line(
+    line: Line, ends: tuple[float, float] | None, *, points_max: int, has_spans: bool
+) -> dict[str, Any]:
+    middle = thin(line.y, points_max)
     low, high = middle.low, middle.high
     if line.low is not None and line.high is not None:
-        low, high = thin(line.low).mean, thin(line.high).mean
+        low = thin(line.low, points_max).mean
+        high = thin(line.high, points_max).mean
     shown: dict[str, Any] = {
         "name": line.name,
         "css": line.role.css,
@@ -80,9 +91,9 @@ def _line(line: Line, ends: tuple[float, float] | None, *, is_stacked: bool) -> 
         "y": _rounded(middle.mean),
     }
     if ends is not None:
-        shown["x"] = _places(thin_axis(line.x), ends)
+        shown["x"] = _places(thin_axis(line.x, points_max), ends)
     # In a stack the spans of single layers would say nothing, so only the means travel.
-    if low is not None and high is not None and not is_stacked:
+    if low is not None and high is not None and has_spans:
         shown["low"], shown["high"] = _rounded(low), _rounded(high)
     return shown
 

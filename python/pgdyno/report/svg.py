@@ -82,7 +82,7 @@ def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
     if chart.is_stacked:
         yield from _stack(chart, x, y)
         return
-    points_max = _points_max(x)
+    points_max = _points_max(chart, x)
     for line in sorted(chart.lines, key=lambda one: one.shape == "points"):
         xs = thin_axis(line.x, points_max)
         middle = thin(line.y, points_max)
@@ -95,7 +95,7 @@ def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
                 (x, y),
                 cap=4 if line.shape == "points" else 0,
             )
-        elif middle.low is not None and middle.high is not None:
+        elif middle.low is not None and middle.high is not None and not chart.section:
             yield _spans(xs, middle.low, middle.high, (x, y), cap=0)
         dash = MODEL_DASH if line.shape == "model" else line.role.dash
         yield f'<path class="stroke"{_dash(dash)} d="{_path(xs, middle.mean, x, y)}"/>'
@@ -105,7 +105,7 @@ def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
 
 
 def _stack(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
-    points_max = _points_max(x)
+    points_max = _points_max(chart, x)
     xs = thin_axis(chart.lines[0].x, points_max)
     below = [0.0] * len(xs)
     for line in chart.lines:
@@ -123,8 +123,10 @@ def _stack(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
         below = above
 
 
-def _points_max(x: Axis) -> int:
-    return max(2, round((x.end_px - x.start_px) / _POINT_WIDTH_PX))
+def _points_max(chart: Chart, x: Axis) -> int:
+    # Charts that are folded away are many: drawn by the script in full, here with half the points.
+    width_px = _POINT_WIDTH_PX * (2 if chart.section else 1)
+    return max(2, round((x.end_px - x.start_px) / width_px))
 
 
 def _path(
