@@ -7,27 +7,21 @@
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pgdyno_wire::{
-    BytesMut, Framer, HandshakeError, Login, NEVER_SKIP, ProtocolError, SaltedPasswords,
-    ServerError, Session as BackendKey, cancel_request, frontend, values,
+    BytesMut, Framer, HandshakeError, NEVER_SKIP, ProtocolError, ServerError,
+    Session as BackendKey, frontend, values,
 };
 
+mod cancel;
 mod error;
+mod open;
 mod socket;
 
 pub use self::error::SessionError;
 use self::socket::{Place, Socket, is_slice_over};
-use crate::contract::job::{HostPort, SessionAttrs, Target};
-use crate::plan::channel_binding;
-use crate::tls::{Attempt, Negotiation, Opening, Security, TlsStream};
-
-/// Longest wait for one host to take the connection and let the user in.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long a cancelled statement may take to end before the connection is given up.
-const CANCEL_GRACE: Duration = Duration::from_secs(10);
+use crate::tls::{Security, TlsStream};
 
 /// Bytes of one CopyData message. 64 KiB to 1 MiB cost the server the same; 64 KiB stay in cache.
 const COPY_MESSAGE_BYTES: usize = 64 << 10;
@@ -68,103 +62,6 @@ struct Answer {
 }
 
 impl Session {
-    /// Open a session on the first host of `target` that can be reached.
-    pub fn connect(target: &Target, stop: &StopFlag) -> Result<Session, SessionError> {
-        let mut last = SessionError::Connect {
-            place: "any host".into(),
-            error: io::Error::new(ErrorKind::InvalidInput, "the list of hosts is empty"),
-        };
-        for host in &target.hosts {
-            match Session::connect_to(host, target, stop) {
-                Ok(session) => return Ok(session),
-                // As libpq: a server that is there and refuses the user ends the search.
-                Err(error) if error.may_pass() => last = error,
-                Err(error) => return Err(error),
-            }
-        }
-        Err(last)
-    }
-
-    /// Try every address of one host.
-    fn connect_to(
-        host: &HostPort,
-        target: &Target,
-        stop: &StopFlag,
-    ) -> Result<Session, SessionError> {
-        let unreachable = |place: String, error| SessionError::Connect { place, error };
-        let name = || format!("{}:{}", host.host, host.port);
-        let places = Place::of(host).map_err(|error| unreachable(name(), error))?;
-        let security = Security::new(target, host).map_err(SessionError::Tls)?;
-        let mut last = unreachable(name(), ErrorKind::NotFound.into());
-        for place in places {
-            let mut number = 0;
-            while let Some(attempt) = security.attempt(number) {
-                number += 1;
-                let socket = match place.open(CONNECT_TIMEOUT) {
-                    Ok(socket) => socket,
-                    Err(error) => {
-                        last = unreachable(place.to_string(), error);
-                        break;
-                    }
-                };
-                let mut session = Session::new(socket, place.clone(), security.clone(), stop);
-                match session.log_in(attempt, target) {
-                    Ok(()) => return Ok(session),
-                    Err(error) if security.attempt(number).is_none() => return Err(error),
-                    Err(error) if error.may_be_the_encryption(attempt) => last = error,
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Err(last)
-    }
-
-    fn new(socket: Socket, place: Place, security: Security, stop: &StopFlag) -> Session {
-        Session {
-            socket,
-            place,
-            security,
-            tls: None,
-            key: BackendKey::default(),
-            framer: Framer::default(),
-            received: vec![0; 16 << 10],
-            plain: Vec::new(),
-            outgoing: BytesMut::new(),
-            stop: stop.clone(),
-            cancelled_at: None,
-            notices: Vec::new(),
-        }
-    }
-
-    fn log_in(&mut self, attempt: Attempt, target: &Target) -> Result<(), SessionError> {
-        let login = login_of(target);
-        let deadline = Instant::now() + CONNECT_TIMEOUT;
-        let mut salted = SaltedPasswords::default();
-        let mut out = Vec::new();
-        let mut opening =
-            Opening::start(&self.security, attempt, (&login, SessionAttrs::Any), &mut out)?;
-        loop {
-            self.send_raw(&out)?;
-            out.clear();
-            let count = self.receive_until(Some(deadline))?;
-            let received = &self.received[..count];
-            match opening.advance(received, &login, &mut salted, &mut out) {
-                Ok(None) => {}
-                Ok(Some(opened)) => {
-                    (self.key, self.tls) = (opened.session, opened.tls);
-                    // Subtle: notices that came with ReadyForQuery are the framer's to begin with.
-                    let mut answer = Answer::default();
-                    return self.read_input(&opened.rest, &mut answer);
-                }
-                Err(error) => {
-                    // The alert that tells the server why; nothing depends on it.
-                    let _ = self.send_raw(&out);
-                    return Err(error.into());
-                }
-            }
-        }
-    }
-
     /// Run `sql` (one or more statements) and return the rows, if any, in text format.
     ///
     /// Errors: `Server` leaves the session usable; after any other it is to be dropped.
@@ -371,59 +268,6 @@ impl Session {
         }
         Ok(())
     }
-
-    /// Cancel what runs once the flag is set; give up when even that does not end it.
-    fn between_slices(&mut self, deadline: Option<Instant>) -> Result<(), SessionError> {
-        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return Err(SessionError::Lost(ErrorKind::TimedOut.into()));
-        }
-        if !self.is_stopped() {
-            return Ok(());
-        }
-        match self.cancelled_at {
-            None if self.key.process_id == 0 => Err(SessionError::Stopped),
-            None => {
-                self.cancelled_at = Some(Instant::now());
-                // A request that does not get through is as good as one that has no effect.
-                let _ = self.cancel();
-                Ok(())
-            }
-            Some(at) if at.elapsed() > CANCEL_GRACE => Err(SessionError::Stopped),
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// Ask the server, on a connection of its own, to cancel what this session is doing.
-    fn cancel(&self) -> io::Result<()> {
-        let mut request = BytesMut::new();
-        cancel_request(&self.key, &mut request);
-        let mut socket = self.place.open(CANCEL_GRACE)?;
-        let attempt = if self.tls.is_some() { Attempt::Tls } else { Attempt::Plain };
-        let (mut plain, mut out, mut received) = (Vec::new(), Vec::new(), [0; 4096]);
-        let mut negotiation =
-            Negotiation::start(&self.security, attempt, &mut out).map_err(io::Error::other)?;
-        let deadline = Instant::now() + CANCEL_GRACE;
-        while !negotiation.is_done() {
-            socket.write_all(&out)?;
-            out.clear();
-            match socket.read(&mut received) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => negotiation
-                    .advance(&received[..count], &mut plain, &mut out)
-                    .map_err(io::Error::other)?,
-                Err(error) if is_slice_over(&error) && Instant::now() < deadline => {}
-                Err(error) => return Err(error),
-            }
-        }
-        match &mut negotiation {
-            Negotiation::Done(Some(tls)) => out.extend_from_slice(tls.encrypt(&request)),
-            _ => out.extend_from_slice(&request),
-        }
-        socket.write_all(&out)?;
-        // The server closes when the signal is sent.
-        let _ = socket.read(&mut received);
-        Ok(())
-    }
 }
 
 impl Drop for Session {
@@ -436,23 +280,6 @@ impl Drop for Session {
             None => self.socket.write(&self.outgoing),
             Some(tls) => self.socket.write(tls.close(&self.outgoing)),
         };
-    }
-}
-
-/// As libpq builds its start-up message; error texts are wanted in UTF-8.
-fn login_of(target: &Target) -> Login {
-    let fixed = [
-        ("database", &target.database),
-        ("application_name", &target.application_name),
-        ("client_encoding", &"UTF8".to_string()),
-    ];
-    let own = fixed.into_iter().map(|(name, value)| (name.to_string(), value.clone()));
-    let options = target.options.iter().map(|(name, value)| (name.clone(), value.clone()));
-    Login {
-        user: target.user.clone(),
-        password: target.password.clone(),
-        parameters: own.chain(options).collect(),
-        channel_binding: channel_binding(target),
     }
 }
 

@@ -354,6 +354,19 @@ impl Shard {
 
     /// Say goodbye to the server, if the client is connected, and close.
     pub fn hang_up(&mut self, index: u32) {
+        self.say_goodbye(index);
+        self.poller.close(index);
+    }
+
+    /// Hang up on everybody. All goodbyes first: they go out together, where a close after each
+    /// would send it alone.
+    pub fn hang_up_all(&mut self) {
+        let all = 0..self.clients.states.len() as u32;
+        all.clone().for_each(|index| self.say_goodbye(index));
+        all.for_each(|index| self.poller.close(index));
+    }
+
+    fn say_goodbye(&mut self, index: u32) {
         let client = &mut self.clients.states[index as usize];
         if client.is_up() {
             let mut terminate = Vec::new();
@@ -363,6 +376,5 @@ impl Shard {
                 Some(tls) => self.poller.send(index, tls.close(&terminate)),
             }
         }
-        self.poller.close(index);
     }
 }

@@ -4,19 +4,24 @@
 //! Source: manual, "Database Connection Control Functions", "Environment Variables", "The Password
 //! File", "The Connection Service File".
 
+mod files;
+mod text;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use self::files::{password_file, read_service};
+use self::text::{read_pairs, read_uri};
 
 use super::options::Options;
 use super::say::{Fault, fault};
 use super::security;
-use crate::contract::job::{HostPort, Reach, SslMode, Target};
+use crate::contract::job::{HostPort, Reach, SessionAttrs, SslMode, Target};
 
 /// Parameters that are sent to the server, or that decide where to connect.
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 14] = [
     "host",
     "hostaddr",
     "port",
@@ -28,11 +33,13 @@ const KNOWN: [&str; 11] = [
     "application_name",
     "options",
     "client_encoding",
+    "target_session_attrs",
+    "load_balance_hosts",
+    "connect_timeout",
 ];
 
 /// Parameters that change nothing here and are accepted.
-const IGNORED: [&str; 7] = [
-    "connect_timeout",
+const IGNORED: [&str; 6] = [
     "fallback_application_name",
     "keepalives",
     "keepalives_idle",
@@ -92,7 +99,7 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
         sslmode: if is_local { SslMode::Disable } else { asked },
         tls,
         options: start_up(&get),
-        reach: Reach::default(),
+        reach: reach(&get)?,
         password_command: None,
         hosts,
         user,
@@ -100,6 +107,36 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
         password,
         application_name,
     })
+}
+
+/// Which of several hosts is the right one, and how long one may take.
+fn reach(get: &impl Fn(&str, &str) -> Option<String>) -> Result<Reach, Fault> {
+    let invalid = |name: &str, value: &str| fault(format!("invalid {name} value: \"{value}\""));
+    let attrs = get("target_session_attrs", "PGTARGETSESSIONATTRS").unwrap_or("any".into());
+    let target_session_attrs = match attrs.as_str() {
+        "any" => SessionAttrs::Any,
+        "read-write" => SessionAttrs::ReadWrite,
+        "read-only" => SessionAttrs::ReadOnly,
+        "primary" => SessionAttrs::Primary,
+        "standby" => SessionAttrs::Standby,
+        "prefer-standby" => SessionAttrs::PreferStandby,
+        other => return Err(invalid("target_session_attrs", other)),
+    };
+    let balance = get("load_balance_hosts", "PGLOADBALANCEHOSTS").unwrap_or("disable".into());
+    let load_balance = match balance.as_str() {
+        "disable" => false,
+        "random" => true,
+        other => return Err(invalid("load_balance_hosts", other)),
+    };
+    let timeout = get("connect_timeout", "PGCONNECT_TIMEOUT").unwrap_or("0".into());
+    let seconds: i64 = timeout.trim().parse().map_err(|_| {
+        fault(format!(
+            "invalid integer value \"{timeout}\" for connection option \"connect_timeout\""
+        ))
+    })?;
+    // As libpq: no limit without a positive number, and none below 2 s.
+    let timeout_ns = (seconds > 0).then(|| seconds.max(2) as u64 * 1_000_000_000);
+    Ok(Reach { target_session_attrs, load_balance, timeout_ns })
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -194,202 +231,9 @@ fn socket_folder(port: u16) -> String {
     }
 }
 
-/// `name = value` pairs; values may be quoted with `'`, and `\` takes the next character as it is.
-fn read_pairs(text: &str) -> Result<Parameters, Fault> {
-    let mut parameters = Parameters::new();
-    let mut characters = text.chars().peekable();
-    loop {
-        while characters.next_if(|c| c.is_whitespace()).is_some() {}
-        if characters.peek().is_none() {
-            return Ok(parameters);
-        }
-        let mut name = String::new();
-        while let Some(c) = characters.next_if(|&c| c != '=' && !c.is_whitespace()) {
-            name.push(c);
-        }
-        while characters.next_if(|c| c.is_whitespace()).is_some() {}
-        if characters.next() != Some('=') {
-            let message = format!("missing \"=\" after \"{name}\" in connection info string");
-            return Err(fault(message));
-        }
-        while characters.next_if(|c| c.is_whitespace()).is_some() {}
-        let is_quoted = characters.next_if_eq(&'\'').is_some();
-        let mut value = String::new();
-        let mut is_closed = !is_quoted;
-        while let Some(&c) = characters.peek() {
-            if !is_quoted && c.is_whitespace() {
-                break;
-            }
-            characters.next();
-            match c {
-                '\'' if is_quoted => {
-                    is_closed = true;
-                    break;
-                }
-                '\\' => value.extend(characters.next()),
-                other => value.push(other),
-            }
-        }
-        if !is_closed {
-            return Err(fault("unterminated quoted string in connection info string"));
-        }
-        parameters.insert(name, value);
-    }
-}
-
-/// `postgresql://user:password@host:port,host:port/database?name=value&...`
-fn read_uri(uri: &str) -> Result<Parameters, Fault> {
-    let mut parameters = Parameters::new();
-    let rest = uri.split_once("://").map_or(uri, |(_, rest)| rest);
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (login, places) = authority.rsplit_once('@').unwrap_or(("", authority));
-    let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    let mut put = |name: &str, value: &str| -> Result<(), Fault> {
-        if !value.is_empty() {
-            parameters.insert(name.into(), decode(value, uri)?);
-        }
-        Ok(())
-    };
-    put("user", user)?;
-    put("password", password)?;
-    put("dbname", database)?;
-    let (mut hosts, mut ports) = (Vec::new(), Vec::new());
-    for place in places.split(',') {
-        let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, port)) => (host, port.strip_prefix(':').unwrap_or("")),
-            None => place.rsplit_once(':').unwrap_or((place, "")),
-        };
-        hosts.push(host);
-        ports.push(port);
-    }
-    put("host", &hosts.join(","))?;
-    if ports.iter().any(|port| !port.is_empty()) {
-        put("port", &ports.join(","))?;
-    }
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').ok_or_else(|| {
-            fault(format!("missing key/value separator \"=\" in URI query parameter: \"{pair}\""))
-        })?;
-        put(&decode(name, uri)?, value)?;
-    }
-    Ok(parameters)
-}
-
-/// Undo percent encoding.
-fn decode(text: &str, uri: &str) -> Result<String, Fault> {
-    let invalid = || fault(format!("invalid percent-encoded token in \"{uri}\""));
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = [rest.next().ok_or_else(invalid)?, rest.next().ok_or_else(invalid)?];
-        let digits = std::str::from_utf8(&digits).map_err(|_| invalid())?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| invalid())?);
-    }
-    String::from_utf8(bytes).map_err(|_| invalid())
-}
-
-/// The section of the service file that has this name.
-fn read_service(name: &str) -> Result<Parameters, Fault> {
-    let own = variable("PGSERVICEFILE").map(PathBuf::from);
-    let own = own.or_else(|| Some(home()?.join(".pg_service.conf")));
-    let system = PathBuf::from(variable("PGSYSCONFDIR").unwrap_or("/etc/postgresql-common".into()));
-    let files = [own, Some(system.join("pg_service.conf"))];
-    for text in files.into_iter().flatten().filter_map(|path| fs::read_to_string(path).ok()) {
-        let mut lines = text.lines().map(str::trim).skip_while(|line| *line != format!("[{name}]"));
-        if lines.next().is_none() {
-            continue;
-        }
-        let section = lines.take_while(|line| !line.starts_with('['));
-        let pairs = section.filter(|line| !line.starts_with('#')).filter_map(|l| l.split_once('='));
-        return Ok(pairs.map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned())).collect());
-    }
-    Err(fault(format!("definition of service \"{name}\" not found")))
-}
-
-fn home() -> Option<PathBuf> {
-    variable("HOME").map(PathBuf::from)
-}
-
-/// The password of the first line that fits: `host:port:database:user:password`, `*` fits all.
-fn password_file(
-    file: Option<String>,
-    host: &HostPort,
-    database: &str,
-    user: &str,
-) -> Option<String> {
-    let path = file.map(PathBuf::from).or_else(|| Some(home()?.join(".pgpass")))?;
-    let mode = fs::metadata(&path).ok()?.permissions().mode();
-    if mode & 0o077 != 0 {
-        super::say::warning(format!(
-            "password file \"{}\" has group or world access; permissions should be u=rw (0600) or \
-             less",
-            path.display()
-        ));
-        return None;
-    }
-    let name = if host.host.starts_with('/') { "localhost" } else { host.host.as_str() };
-    let wanted = [name, &host.port.to_string(), database, user];
-    let text = fs::read_to_string(&path).ok()?;
-    text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
-        let fields = split_fields(line);
-        let fits = |(field, wanted): (&String, &&str)| field == "*" || field == wanted;
-        let is_match = fields.len() == 5 && fields.iter().zip(&wanted).all(fits);
-        is_match.then(|| fields[4].clone())
-    })
-}
-
-/// Fields between colons; `\` takes the next character as it is.
-fn split_fields(line: &str) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut characters = line.chars();
-    while let Some(c) = characters.next() {
-        let last = fields.len() - 1;
-        match c {
-            ':' if fields.len() < 5 => fields.push(String::new()),
-            '\\' => fields[last].extend(characters.next()),
-            other => fields[last].push(other),
-        }
-    }
-    fields
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn pairs(parameters: &Parameters) -> Vec<(&str, &str)> {
-        parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
-    }
-
-    #[test]
-    fn pairs_may_be_quoted_and_escaped() {
-        let found = read_pairs(r"host = /tmp  user='a b\'c' password=x\ y").expect("valid");
-        assert_eq!(pairs(&found), [("host", "/tmp"), ("password", "x y"), ("user", "a b'c")]);
-        assert!(read_pairs("host").is_err());
-        assert!(read_pairs("host='x").is_err());
-    }
-
-    #[test]
-    fn a_uri_has_hosts_ports_login_and_parameters() {
-        let uri = "postgresql://me:s%40crt@[::1]:5433,b/db?sslmode=disable&host=%2Ftmp";
-        let found = read_uri(uri).expect("valid");
-        assert_eq!(
-            pairs(&found),
-            [
-                ("dbname", "db"),
-                ("host", "/tmp"),
-                ("password", "s@crt"),
-                ("port", "5433,"),
-                ("sslmode", "disable"),
-                ("user", "me"),
-            ]
-        );
-    }
 
     #[test]
     fn one_port_serves_all_hosts() {
@@ -401,7 +245,20 @@ mod tests {
     }
 
     #[test]
-    fn colons_of_a_password_need_no_escape() {
-        assert_eq!(split_fields(r"h\:x:1:d:u:p:q"), ["h:x", "1", "d", "u", "p:q"]);
+    fn which_host_is_the_right_one_is_said_in_libpqs_words() {
+        let of = |name: &'static str, value: &'static str| {
+            reach(&|asked: &str, _: &str| (asked == name).then(|| value.to_owned()))
+        };
+        let attrs = of("target_session_attrs", "prefer-standby").expect("known");
+        assert_eq!(attrs.target_session_attrs, SessionAttrs::PreferStandby);
+        assert!(of("load_balance_hosts", "random").expect("known").load_balance);
+        let limit = |text| of("connect_timeout", text).expect("a number").timeout_ns;
+        assert_eq!(
+            [limit("0"), limit("1"), limit("7")],
+            [None, Some(2_000_000_000), Some(7_000_000_000)]
+        );
+        for (name, value) in [("target_session_attrs", "master"), ("connect_timeout", "soon")] {
+            assert!(of(name, value).is_err());
+        }
     }
 }

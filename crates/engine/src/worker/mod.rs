@@ -7,6 +7,7 @@
 mod arrivals;
 mod cancel;
 mod connect;
+mod connector;
 mod facts;
 mod fault;
 mod idle;
@@ -30,8 +31,8 @@ use pgdyno_script::{Prng, choose_script};
 
 use self::arrivals::OpenArrivals;
 use self::cancel::Cancels;
-use self::connect::Connector;
-pub use self::connect::Pace;
+use self::connector::Connector;
+pub use self::connector::Pace;
 pub use self::facts::Facts;
 use self::idle::Idle;
 pub(crate) use self::load::thin_out;
@@ -417,7 +418,7 @@ where
     fn finish(&mut self) -> Finished {
         let in_doubt_now = self.count_in_doubt();
         let shard = &mut *self.shard.borrow_mut();
-        (0..shard.clients.states.len()).for_each(|index| shard.hang_up(index as u32));
+        shard.hang_up_all();
         shard.recorder.finish(now_ns());
         Finished {
             thread: self.thread,

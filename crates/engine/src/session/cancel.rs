@@ -1,0 +1,68 @@
+//! What a blocking session does when it is told to stop while a statement runs.
+
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+use pgdyno_wire::{BytesMut, cancel_request};
+
+use super::socket::is_slice_over;
+use super::{Session, SessionError};
+use crate::tls::{Attempt, Negotiation};
+
+/// How long a cancelled statement may take to end before the connection is given up.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+
+impl Session {
+    /// Cancel what runs once the flag is set; give up when even that does not end it.
+    pub(super) fn between_slices(&mut self, deadline: Option<Instant>) -> Result<(), SessionError> {
+        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(SessionError::Lost(ErrorKind::TimedOut.into()));
+        }
+        if !self.is_stopped() {
+            return Ok(());
+        }
+        match self.cancelled_at {
+            None if self.key.process_id == 0 => Err(SessionError::Stopped),
+            None => {
+                self.cancelled_at = Some(Instant::now());
+                // A request that does not get through is as good as one that has no effect.
+                let _ = self.cancel();
+                Ok(())
+            }
+            Some(at) if at.elapsed() > CANCEL_GRACE => Err(SessionError::Stopped),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Ask the server, on a connection of its own, to cancel what this session is doing.
+    fn cancel(&self) -> io::Result<()> {
+        let mut request = BytesMut::new();
+        cancel_request(&self.key, &mut request);
+        let mut socket = self.place.open(CANCEL_GRACE)?;
+        let attempt = if self.tls.is_some() { Attempt::Tls } else { Attempt::Plain };
+        let (mut plain, mut out, mut received) = (Vec::new(), Vec::new(), [0; 4096]);
+        let mut negotiation =
+            Negotiation::start(&self.security, attempt, &mut out).map_err(io::Error::other)?;
+        let deadline = Instant::now() + CANCEL_GRACE;
+        while !negotiation.is_done() {
+            socket.write_all(&out)?;
+            out.clear();
+            match socket.read(&mut received) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => negotiation
+                    .advance(&received[..count], &mut plain, &mut out)
+                    .map_err(io::Error::other)?,
+                Err(error) if is_slice_over(&error) && Instant::now() < deadline => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match &mut negotiation {
+            Negotiation::Done(Some(tls)) => out.extend_from_slice(tls.encrypt(&request)),
+            _ => out.extend_from_slice(&request),
+        }
+        socket.write_all(&out)?;
+        // The server closes when the signal is sent.
+        let _ = socket.read(&mut received);
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! A blocking session is opened: on the first host of several that is the right one.
+
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+use pgdyno_wire::{BytesMut, Framer, Login, SaltedPasswords, Session as BackendKey};
+
+use super::socket::{Place, Socket};
+use super::{Answer, Session, SessionError, StopFlag};
+use crate::contract::job::{HostPort, SessionAttrs, Target};
+use crate::password::Passwords;
+use crate::plan::channel_binding;
+use crate::tls::{Attempt, Opening, Security};
+
+/// Longest wait for one host to take the connection and let the user in.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Session {
+    /// Open a session on the first host of `target` that can be reached.
+    pub fn connect(target: &Target, stop: &StopFlag) -> Result<Session, SessionError> {
+        let mut last = SessionError::Connect {
+            place: "any host".into(),
+            error: io::Error::new(ErrorKind::InvalidInput, "the list of hosts is empty"),
+        };
+        let asked = target.reach.target_session_attrs;
+        // Where no host is the standby that was preferred, any will do.
+        let last_resort = (asked == SessionAttrs::PreferStandby).then_some(SessionAttrs::Any);
+        for attrs in [asked].into_iter().chain(last_resort) {
+            for host in &target.hosts {
+                match Session::connect_to(host, attrs, target, stop) {
+                    Ok(session) => return Ok(session),
+                    // As libpq: a server that is there and refuses the user ends the search.
+                    Err(error) if error.may_pass() => last = error,
+                    Err(error @ SessionError::Unsuitable(_)) => last = error,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// Try every address of one host.
+    fn connect_to(
+        host: &HostPort,
+        attrs: SessionAttrs,
+        target: &Target,
+        stop: &StopFlag,
+    ) -> Result<Session, SessionError> {
+        let unreachable = |place: String, error| SessionError::Connect { place, error };
+        let name = || format!("{}:{}", host.host, host.port);
+        let places = Place::of(host).map_err(|error| unreachable(name(), error))?;
+        let security = Security::new(target, host).map_err(SessionError::Tls)?;
+        let mut last = unreachable(name(), ErrorKind::NotFound.into());
+        for place in places {
+            let mut number = 0;
+            while let Some(attempt) = security.attempt(number) {
+                number += 1;
+                let socket = match place.open(CONNECT_TIMEOUT) {
+                    Ok(socket) => socket,
+                    Err(error) => {
+                        last = unreachable(place.to_string(), error);
+                        break;
+                    }
+                };
+                let mut session = Session::new(socket, place.clone(), security.clone(), stop);
+                match session.log_in(attempt, attrs, target) {
+                    Ok(()) => return Ok(session),
+                    Err(error) if security.attempt(number).is_none() => return Err(error),
+                    Err(error) if error.may_be_the_encryption(attempt) => last = error,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Err(last)
+    }
+
+    fn new(socket: Socket, place: Place, security: Security, stop: &StopFlag) -> Session {
+        Session {
+            socket,
+            place,
+            security,
+            tls: None,
+            key: BackendKey::default(),
+            framer: Framer::default(),
+            received: vec![0; 16 << 10],
+            plain: Vec::new(),
+            outgoing: BytesMut::new(),
+            stop: stop.clone(),
+            cancelled_at: None,
+            notices: Vec::new(),
+        }
+    }
+
+    fn log_in(
+        &mut self,
+        attempt: Attempt,
+        attrs: SessionAttrs,
+        target: &Target,
+    ) -> Result<(), SessionError> {
+        let login = login_of(target);
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        let mut salted = SaltedPasswords::default();
+        let mut out = Vec::new();
+        let mut opening = Opening::start(&self.security, attempt, (&login, attrs), &mut out)?;
+        loop {
+            self.send_raw(&out)?;
+            out.clear();
+            let count = self.receive_until(Some(deadline))?;
+            let received = &self.received[..count];
+            match opening.advance(received, &login, &mut salted, &mut out) {
+                Ok(None) => {}
+                Ok(Some(opened)) => {
+                    (self.key, self.tls) = (opened.session, opened.tls);
+                    // Subtle: notices that came with ReadyForQuery are the framer's to begin with.
+                    let mut answer = Answer::default();
+                    return self.read_input(&opened.rest, &mut answer);
+                }
+                Err(error) => {
+                    // The alert that tells the server why; nothing depends on it.
+                    let _ = self.send_raw(&out);
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+}
+
+/// As libpq builds its start-up message; error texts are wanted in UTF-8.
+fn login_of(target: &Target) -> Login {
+    let fixed = [
+        ("database", &target.database),
+        ("application_name", &target.application_name),
+        ("client_encoding", &"UTF8".to_string()),
+    ];
+    let own = fixed.into_iter().map(|(name, value)| (name.to_string(), value.clone()));
+    let options = target.options.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let command = target.password_command.as_deref();
+    let printed = command.map(|command| Passwords::of(command, target.password.as_deref()).wait());
+    // Where the command fails, the server says of the old password what there is to say.
+    let password = printed.and_then(Result::ok).map(|password| password.text);
+    Login {
+        user: target.user.clone(),
+        password: password.or_else(|| target.password.clone()),
+        parameters: own.chain(options).collect(),
+        channel_binding: channel_binding(target),
+    }
+}
