@@ -174,7 +174,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Run the command, and return the one line that it printed.
 ///
-/// Errors: the end of a sentence that begins with "the password command", with the last line of what
+/// Errors: the end of a sentence that begins with "the password command", with the last line that
 /// it wrote to standard error. Our own is kept with the results, so the rest is not shown there.
 fn run(command: &str) -> Result<String, String> {
     let mut child = Command::new("/bin/sh")
