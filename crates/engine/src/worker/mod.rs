@@ -290,10 +290,12 @@ where
         shard.now_ns = now_ns();
         if let Some(look) = look {
             let clients = &shard.clients;
-            self.looked_at = replied..clients.ready.len();
-            let replies = clients.ready.range(self.looked_at.clone());
+            let arrived = replied..clients.ready.len();
+            let replies = clients.ready.range(arrived.clone());
             let read_ns = replies.map(|index| clients.states[*index as usize].replied_ns);
-            self.reply_wait.after_wait(look, read_ns);
+            if self.reply_wait.after_wait(look, read_ns, self.in_flight) {
+                self.looked_at = arrived;
+            }
         }
         Ok(())
     }
