@@ -252,7 +252,10 @@ impl Heard {
                 self.connect = span.cloned();
                 self.distributions.clone_from(&summary.distributions);
             }
-            Record::Warning(notice) => say::warning(&notice.message),
+            // pgbench says nothing of commits in doubt and the like.
+            Record::Warning(notice) if notice.kind == "script_notice" => {
+                say::warning(&notice.message);
+            }
             _ => {}
         }
     }
