@@ -60,6 +60,8 @@ def test_the_load_goes_on_at_the_standby_and_no_commit_is_lost_or_invented(
     assert 0 < summary.reconnects <= connections
     assert counts.started == counts.completed + counts.failed + counts.unfinished
     assert counts.unfinished >= counts.in_doubt
-    assert summary.longest_gap is not None
+    # A quick host promotes within one count interval, and shorter gaps are not looked for.
+    gap = summary.longest_gap
+    assert gap is None or gap.ended_ns - gap.began_ns >= job.work.count_interval_ns
     committed = summary.transactions_committed_all_phases
     assert committed <= rows <= committed + summary.commits_in_doubt  # type: ignore[operator]
