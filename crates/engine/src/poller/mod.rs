@@ -157,6 +157,14 @@ impl Poller {
         }
     }
 
+    /// Send what would go out with the next wait; returns how many messages that were.
+    pub fn submit(&mut self) -> u64 {
+        match self {
+            Poller::Epoll(_) => 0,
+            Poller::Uring(uring) => uring.submit(),
+        }
+    }
+
     /// Wait for events until `until_ns` (monotonic; 0 = do not wait) and hand them out, at most one
     /// of each token.
     #[inline]

@@ -282,6 +282,11 @@ where
                 .min(stage_ns)
                 .min(self.connector.next_ns())
         };
+        if self.reply_wait.is_due() {
+            let begun_ns = now_ns();
+            let messages = shard.poller.submit();
+            self.reply_wait.sent(messages, now_ns() - begun_ns);
+        }
         let look = self.reply_wait.before_wait(shard.now_ns);
         let Shard { poller, clients, recorder, .. } = shard;
         let traffic = &mut recorder.traffic;
