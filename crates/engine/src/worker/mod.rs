@@ -427,6 +427,8 @@ where
         let shard = &mut *self.shard.borrow_mut();
         shard.hang_up_all();
         shard.recorder.finish(now_ns());
+        // Before anybody hears that this thread is done: its log is written as it goes.
+        shard.observer = None;
         Finished {
             thread: self.thread,
             clients: self.pool.as_ref().map_or(self.slots.len(), |p| p.terminals.len()) as u32,
