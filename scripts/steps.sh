@@ -55,6 +55,21 @@ forgiving_pytest() {
   grep -E '^(FAILED|ERROR) ' "$report" | sed 's/^[A-Z]* /needed a second attempt: /'
 }
 
+# forgiving_cargo_test ARGUMENTS...: the same for cargo test, which runs all of them again.
+forgiving_cargo_test() {
+  local report
+  report="$LOGS/first-cargo.txt"
+  if cargo test "$@" >"$report" 2>&1; then
+    cat "$report"
+    return
+  fi
+  cat "$report"
+  [ "$(grep -cE '^[a-z_0-9:]+ --- FAILED$' "$report")" -le 3 ] || return 1
+  echo "once more"
+  cargo test "$@" || return 1
+  grep -E '^[a-z_0-9:]+ --- FAILED$' "$report" | sed 's/^/needed a second attempt: /'
+}
+
 # finish [FAILED]: the plain closing line.
 finish() {
   printf '%-34s %7s s\n' "all steps" "$(seconds "$BEGUN")"
