@@ -316,11 +316,12 @@ class _Said(Progress):
 def _signals() -> Iterator[None]:
     """Take Ctrl-C over while something is measured; whatever was made is removed at the end."""
     is_main = threading.current_thread() is threading.main_thread()
+    begun = cleanup.mark()  # What the caller's process holds besides is not ours to remove.
     with signals.handled() if is_main else nullcontext():
         try:
             yield
         finally:
             with signals.shielded():
-                problems = cleanup.run_all()
+                problems = cleanup.run_all(since=begun)
     if problems:
         raise PgdynoError(f"Not cleaned up: {'; '.join(problems)}.", hint="remove it by hand")

@@ -175,6 +175,18 @@ def test_what_is_registered_is_undone_newest_first_and_one_failure_stops_nothing
     assert cleanup.pending() == ()
 
 
+def test_what_was_registered_before_a_mark_is_left_to_its_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cleanup, "_pending", {})
+    order: list[str] = []
+    cleanup.register("earlier", lambda: order.append("earlier"))
+    begun = cleanup.mark()
+    cleanup.register("later", lambda: order.append("later"))
+    assert cleanup.run_all(since=begun) == []
+    assert (order, cleanup.pending()) == (["later"], ("earlier",))
+
+
 def test_a_process_is_known_by_its_start_not_by_its_pid_alone() -> None:
     with start(["/bin/sleep", "600"]) as child:
         identity = ProcessIdentity.of(child.pid)

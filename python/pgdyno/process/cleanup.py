@@ -39,16 +39,21 @@ def pending() -> tuple[str, ...]:
     return tuple(name for name, _ in _pending.values())
 
 
-def run_all() -> list[str]:
-    """Undo everything still registered, newest first; return one line for each that failed.
+def mark() -> int:
+    """Return a place in time: `run_all` from there leaves what was registered before."""
+    return next(_tokens)
+
+
+def run_all(*, since: int = 0) -> list[str]:
+    """Undo what is still registered, newest first; return one line for each that failed.
 
     One failure never keeps the rest from being undone.
     """
     if _owner_pid != os.getpid():
         return []
     failures: list[str] = []
-    while _pending:
-        _, (name, undo) = _pending.popitem()
+    while _pending and max(_pending) > since:
+        name, undo = _pending.pop(max(_pending))
         try:
             undo()
         except Exception as error:
