@@ -110,8 +110,12 @@ impl Server {
                     return;
                 }
                 let state = Arc::clone(&accepting);
-                state.streams.lock().unwrap().push(stream.try_clone().expect("a descriptor"));
-                thread::spawn(move || Connection::new(state, stream).serve());
+                // Numbered here: the threads that serve may begin in any order.
+                let mut streams = state.streams.lock().unwrap();
+                let number = streams.len() as u32;
+                streams.push(stream.try_clone().expect("a descriptor"));
+                drop(streams);
+                thread::spawn(move || Connection::new(state, stream, number).serve());
             }
         });
         Server { folder, state }
@@ -167,11 +171,11 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(state: Arc<State>, stream: UnixStream) -> Connection {
+    fn new(state: Arc<State>, stream: UnixStream, number: u32) -> Connection {
         Connection {
             state,
             stream,
-            number: 0,
+            number,
             prepared: HashMap::new(),
             status: b'I',
             out: Vec::new(),
@@ -250,7 +254,7 @@ impl Connection {
             self.state.was_cancelled.notify_all();
             return Ok(false);
         }
-        self.number = self.state.connection_count.fetch_add(1, Ordering::Relaxed);
+        self.state.connection_count.fetch_add(1, Ordering::Relaxed);
         if let Some(state) = (self.state.admit)(self.number) {
             self.error(state);
             self.flush()?;
