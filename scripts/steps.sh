@@ -38,36 +38,6 @@ step() {
     exit 1
   fi
   printf '%-34s %7s s%s\n' "$name" "$(seconds "$begun")" "${passed:+   $passed passed}"
-  grep -hE '^needed a second attempt: ' "$log" || true
-}
-
-# forgiving_pytest ARGUMENTS...: pytest, and once more for at most three tests that failed. A shared
-# machine can stop for seconds at the wrong moment; a test that fails twice, alone, is a defect.
-# Which ones needed it is in the log, and step repeats those lines: they want mending.
-forgiving_pytest() {
-  local report status=0
-  report="$LOGS/first-attempt.txt"
-  "$BIN/pytest" "$@" >"$report" 2>&1 || status=$?
-  cat "$report"
-  [ "$status" -eq 1 ] || return "$status"
-  [ "$(grep -cE '^(FAILED|ERROR) ' "$report")" -le 3 ] || return 1
-  "$BIN/pytest" "$@" -n 0 --dist no --last-failed --last-failed-no-failures none || return 1
-  grep -E '^(FAILED|ERROR) ' "$report" | sed 's/^[A-Z]* /needed a second attempt: /'
-}
-
-# forgiving_cargo_test ARGUMENTS...: the same for cargo test, which runs all of them again.
-forgiving_cargo_test() {
-  local report
-  report="$LOGS/first-cargo.txt"
-  if cargo test "$@" >"$report" 2>&1; then
-    cat "$report"
-    return
-  fi
-  cat "$report"
-  [ "$(grep -cE '^[a-z_0-9:]+ --- FAILED$' "$report")" -le 3 ] || return 1
-  echo "once more"
-  cargo test "$@" || return 1
-  grep -E '^[a-z_0-9:]+ --- FAILED$' "$report" | sed 's/^/needed a second attempt: /'
 }
 
 # finish [FAILED]: the plain closing line.
