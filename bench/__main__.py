@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import sys
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from bench.contest import PAIRS_MAX, Answer, hold, shown
 from bench.rows import ROWS, Bench
 from pgdyno.clock import read_pair
 from pgdyno.errors import PgdynoError
+from pgdyno.measure.jobs import threads_for
 from pgdyno.process import signals
 from pgdyno.server.find import Binaries, find, installed
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
@@ -44,7 +44,7 @@ def main() -> int:
             server=server,
             seconds=3 if options.quick else 5,
             init_scale=5 if options.quick else 50,
-            threads=min(2, os.cpu_count() or 1),
+            threads=threads_for(8000, None),
             stack=stack,
         )
         _say(f"{server.binaries}: loading scale {options.scale}")

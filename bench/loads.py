@@ -119,9 +119,9 @@ def _script(text: str | None) -> ScriptSource:
     return ScriptSource(name="script", source=TextScript(text=text))
 
 
-def engine_init(target: Target, scale: int, jobs: int) -> Measured:
-    """Load the pgbench tables with the engine."""
-    work = InitWork(scale=scale, jobs=jobs, mark="pgdyno bench")
+def engine_init(target: Target, scale: int) -> Measured:
+    """Load the pgbench tables with the engine, as `pgdyno init` does by itself."""
+    work = InitWork(scale=scale, jobs=2, mark="pgdyno bench")
     measured, _, _ = _run_engine(target, work, 600)
     return measured
 

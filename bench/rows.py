@@ -25,7 +25,11 @@ _database_numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a row may use: a server with the pgbench tables loaded, and how long a run lasts."""
+    """What a row may use: a server with the pgbench tables loaded, and how long a run lasts.
+
+    `threads`: as many as the lab takes by itself, for both sides; on two cores it is the one that
+    pgbench takes by itself.
+    """
 
     server: ScratchCluster
     seconds: float
@@ -136,7 +140,7 @@ def init(bench: Bench) -> Iterator[Contest]:
 
     def ours() -> Measured:
         with_database = _fresh_database(bench.server)
-        return loads.engine_init(with_database, bench.init_scale, bench.threads)
+        return loads.engine_init(with_database, bench.init_scale)
 
     yield Contest(
         f"init, scale {bench.init_scale}",
