@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from tests.fixtures.clusters import scalar
+from tests.fixtures.command import Command
 from tests.fixtures.ssh import SshServer
 
+from pgdyno.doctor.checks.host import cpu_limit, memory_limit
+from pgdyno.doctor.examine import Asked, examine
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.host_afar import HostAfar
+from pgdyno.doctor.host_afar import HostAfar, told_by_hand
+from pgdyno.doctor.storage_facts import read_place
+from pgdyno.doctor.text import text_of
 from pgdyno.doctor.unknown import Unknown
-from pgdyno.observe.remote.host_session import shell_command
+from pgdyno.errors import SpecError
+from pgdyno.observe.remote.by_hand import read_by_hand
+from pgdyno.observe.remote.host_session import collector_script, shell_command
 from pgdyno.server.scratch import ScratchCluster
 
 
@@ -28,6 +40,88 @@ def test_the_host_from_afar_is_the_host(
     assert host.window is not None
     assert host.machine
     assert facts.memory_bytes() > 0
+    for place, name in ((facts.data, "data"), (facts.wal, "WAL")):
+        here = read_place(name, pg15.data_dir / ("pg_wal" if name == "WAL" else ""))
+        assert place is not None
+        assert here is not None
+        free = replace(place, total_bytes=0, free_bytes=0, path="")
+        assert free == replace(here, total_bytes=0, free_bytes=0, path="")
+        assert place.total_bytes > place.free_bytes > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_who_may_not_enter_the_data_directory_still_sees_its_disk(
+    pg15: ScratchCluster,
+) -> None:
+    command = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "sh")
+    with pg15.connect() as connection:
+        pid, folder = connection.info.backend_pid, str(pg15.data_dir)
+        facts = HostAfar(command, pid, folder).told(Facts())
+        blind = HostAfar(command, pid).told(Facts())
+    assert facts.data is not None
+    assert facts.data.total_bytes > 0
+    assert facts.wal is None
+    assert "may not enter the data directory" in facts.half_seen()
+    assert facts.on_host().limits is not None
+    with pytest.raises(Unknown, match="data_directory is not told"):
+        blind.places()
+
+
+def test_what_the_collector_printed_by_hand_is_as_good(
+    pg15: ScratchCluster, tmp_path: Path
+) -> None:
+    said = tmp_path / "host.txt"
+    with pg15.connect() as connection, said.open("wb") as out:
+        arguments = ("0", "3", str(connection.info.backend_pid), str(pg15.data_dir))
+        script = ["sh", "-c", collector_script(), "collector.sh", *arguments]
+        subprocess.run(script, stdout=out, check=True)
+    facts = told_by_hand(said, Facts())
+    host = facts.on_host()
+    assert host.window is not None
+    assert host.limits is not None
+    assert facts.data is not None
+    assert facts.wal is not None
+    assert [laid.collector for laid in read_by_hand(said)].count("cpu") == 3
+
+
+def test_without_the_servers_number_its_control_group_is_not_known(tmp_path: Path) -> None:
+    said = tmp_path / "host.txt"
+    script = ["sh", "-c", collector_script(), "collector.sh", "0", "1"]
+    said.write_bytes(subprocess.run(script, stdout=subprocess.PIPE, check=True).stdout)
+    facts = told_by_hand(said, Facts())
+    assert facts.on_host().window is None
+    assert cpu_limit(facts).verdict == memory_limit(facts).verdict == "unknown"
+    said.write_text("time,name,value,unit\n")
+    with pytest.raises(SpecError, match="no facts of a host"):
+        told_by_hand(said, Facts())
+
+
+def test_every_check_of_a_server_elsewhere_is_judged_or_its_reason_is_listed(
+    pg15: ScratchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As through a tunnel: the backend's process is not among this host's.
+    monkeypatch.setattr("pgdyno.doctor.examine.is_backend_here", lambda *_: False)
+    found = examine(Asked(target=pg15.target, folder=Path("/var/tmp"), host_command=("sh",)))
+    unjudged = {name for one in found.as_document()["not_measurable"] for name in one["checks"]}
+    judged = {
+        "file_system",
+        "mount_options",
+        "free_space",
+        "swappiness",
+        "cpu_limit",
+        "dirty_limits",
+    }
+    assert unjudged == {one.id for one in found.of("unknown")}
+    assert judged <= {one.id for one in found.findings} - unjudged
+    text = " ".join(text_of(found, verbs=("watch",), show_all=False).split())
+    assert "not measurable there: " in text
+    assert [name for name in unjudged if name.replace("_", " ") not in text] == []
+
+
+def test_a_way_to_the_host_of_no_server_is_refused(pgdyno: Command) -> None:
+    said = pgdyno("doctor", "--ssh", "me@there")
+    assert said.code == 1
+    assert "--ssh is for the host of a server" in said.error
 
 
 def test_why_there_is_no_host_is_what_every_check_of_it_says() -> None:

@@ -8,31 +8,43 @@ import pytest
 from tests.doctor.machines import tree
 
 from pgdyno.doctor import flush
-from pgdyno.doctor.storage_facts import Disk, Place, read_place
+from pgdyno.doctor.storage_facts import Disk, Place, place_received, read_place
 from pgdyno.errors import SpecError
+from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
 
-NVME = "sys/devices/pci0000:00/nvme/nvme0n1"
+NVME = "sys/block/nvme0n1"
 MACHINE = {
+    f"{NVME}/dev": "259:0\n",
     f"{NVME}/queue/rotational": "0\n",
     f"{NVME}/queue/scheduler": "[none] mq-deadline kyber\n",
     f"{NVME}/queue/write_cache": "write back\n",
+    f"{NVME}/nvme0n1p1/dev": "259:1\n",
     f"{NVME}/nvme0n1p1/partition": "1\n",
     f"{NVME}/nvme0n1p1/start": "2048\n",
-    "sys/devices/virtual/block/dm-0/slaves/nvme0n1p1": f"->../../../../../../{NVME}/nvme0n1p1",
-    "sys/devices/virtual/block/dm-0/slaves/sda": "->../../../../sda",
-    "sys/devices/sda/queue/rotational": "1\n",
-    "sys/devices/sda/queue/scheduler": "none [bfq]\n",
-    "sys/devices/vda/queue/rotational": "1\n",
-    "sys/dev/block/259:1": f"->../../../{NVME}/nvme0n1p1",
-    "sys/dev/block/253:0": "->../../devices/virtual/block/dm-0",
-    "sys/dev/block/254:0": "->../../devices/vda",
-    "sys/class/block/nvme0n1p1": f"->../../../{NVME}/nvme0n1p1",
+    "sys/block/dm-0/dev": "253:0\n",
+    "sys/block/dm-0/slaves/nvme0n1p1": f"->../../../../{NVME}/nvme0n1p1",
+    "sys/block/dm-0/slaves/sda": "->../../sda",
+    "sys/block/sda/dev": "8:0\n",
+    "sys/block/sda/queue/rotational": "1\n",
+    "sys/block/sda/queue/scheduler": "none [bfq]\n",
+    "sys/block/vda/dev": "254:0\n",
+    "sys/block/vda/queue/rotational": "1\n",
+}
+# The same as the host collector sends it: links are names without a line.
+SENT = {f"/{name}": "" if text.startswith("->") else text for name, text in MACHINE.items()} | {
+    "/proc/self/mountinfo": "36 35 8:3 / / rw - ext4 /dev/sda3 rw\n"
+    "37 36 253:0 / /pg rw,noatime - xfs /dev/mapper/pg rw,attr2\n"
+    "38 36 259:1 / /wal rw - ext4 /dev/nvme0n1p1 rw\n",
+    "/df/data": "/dev/mapper/pg 1000 400 600 40% /pg\n",
 }
 
 
 def place(tmp_path: Path, line: str) -> Place:
     found = read_place(
-        "data", Path("/"), tree(tmp_path, MACHINE), mountinfo=f"36 35 {line.replace('|', ' - ')}\n"
+        "data",
+        Path("/"),
+        LocalFiles(tree(tmp_path, MACHINE)),
+        mountinfo=f"36 35 {line.replace('|', ' - ')}\n",
     )
     assert found is not None
     return found
@@ -68,6 +80,41 @@ def test_a_network_file_system_has_no_disk_here(tmp_path: Path) -> None:
 def test_what_a_paravirtual_disk_says_of_rotating_is_not_believed(tmp_path: Path) -> None:
     (disk,) = place(tmp_path, "254:0 / / rw|ext4 /dev/vda rw").disks
     assert (disk.is_rotational, disk.offset_bytes) == (None, None)
+
+
+def test_another_hosts_data_lie_where_its_df_says_and_its_wal_where_its_link_leads() -> None:
+    files = ReceivedFiles({**SENT, "/server/wal": "/wal/15\n", "/server/data": "/pg/15\n"})
+    data, wal = place_received("data", files), place_received("WAL", files)
+    assert data is not None
+    assert wal is not None
+    assert (data.path, data.mount_point, data.file_system) == ("/pg/15", "/pg", "xfs")
+    assert (data.total_bytes, data.free_bytes) == (1000 * 1024, 600 * 1024)
+    assert [disk.name for disk in data.disks] == ["nvme0n1", "sda"]
+    assert "noatime" in data.options
+    assert (wal.mount_point, wal.total_bytes) == ("/wal", 0)
+    assert wal.disks == (
+        Disk("nvme0n1", False, "none", ("none", "mq-deadline", "kyber"), "write back", 1 << 20),
+    )
+
+
+def test_a_data_directory_nobody_may_enter_is_found_by_its_file_system() -> None:
+    found = place_received("data", ReceivedFiles(SENT), "/srv/link/15")
+    assert found is not None
+    assert (found.path, found.mount_point) == ("/srv/link/15", "/pg")
+    assert place_received("WAL", ReceivedFiles(SENT)) is None
+
+
+def test_a_server_in_a_container_is_found_by_its_own_mounts() -> None:
+    own = {"/proc/77/mountinfo": "1 0 0:50 / / rw - overlay overlay rw\n"}
+    own["/proc/77/mountinfo"] += "2 1 254:0 /v /var/lib/postgresql rw - ext4 /dev/vda rw\n"
+    files = ReceivedFiles({**SENT, **own})
+    del files.by_path["/df/data"]
+    found = place_received("data", files, "/var/lib/postgresql/data")
+    assert found is not None
+    assert (found.mount_point, [disk.name for disk in found.disks]) == (
+        "/var/lib/postgresql",
+        ["vda"],
+    )
 
 
 def test_flushes_are_timed_and_counted_and_nothing_is_left(tmp_path: Path) -> None:

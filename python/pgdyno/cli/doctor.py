@@ -16,12 +16,14 @@ from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.doctor.text import grants_text, text_of
+from pgdyno.errors import SpecError
 from pgdyno.measure.watch_stored import peak_seen
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.spec.units import size_bytes
 from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
+_FAR = ("ssh", "host_shell", "host_file")
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 
 
@@ -31,6 +33,7 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 @click.option("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
 @click.option("--flush", type=click.Path(path_type=Path), help="Measure flushes there: writes.")
 @options.host
+@click.option("--host-file", type=click.Path(path_type=Path), help="Printed there by hand.")
 @click.option("--all", "show_all", is_flag=True, help="Good and unknown checks as well.")
 @click.option("--grants", is_flag=True, help="Statements that give the role what it lacks.")
 @click.option("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
@@ -54,6 +57,11 @@ def command(**given: Any) -> int:
         speak.data(sql_text())
         return 0
     resolved = server_named(given)
+    if resolved is None and (far := next((n for n in _FAR if given[n]), None)):
+        raise SpecError(
+            f"--{far.replace('_', '-')} is for the host of a server, but no server was named.",
+            hint="name it with -h, -d or a conninfo, or run pgdyno doctor on that host",
+        )
     for warning in resolved.notes if resolved else ():
         speak.note(f"warning: {warning.message} {warning.hint}")
     examination = examine(
@@ -63,6 +71,7 @@ def command(**given: Any) -> int:
             ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,
             flush_folder=given["flush"],
             host_command=host_command_of(given),
+            host_file=given["host_file"],
             peak=peak_seen(Store.default(given["store"]), resolved.target) if resolved else None,
         )
     )

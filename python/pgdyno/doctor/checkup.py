@@ -9,11 +9,13 @@ from typing import Any
 from pgdyno.clock import monotonic_ns
 from pgdyno.doctor.examine import judged, target_line
 from pgdyno.doctor.facts import Facts, PeakActive
+from pgdyno.doctor.host_afar import HostAfar
 from pgdyno.doctor.host_facts import Window, glance, own_pid, read_host, window_between
-from pgdyno.doctor.server_seen import ask, read_server
+from pgdyno.doctor.server_seen import ServerSeen, ask, read_server
 from pgdyno.doctor.session import read_only
 from pgdyno.doctor.storage_facts import read_place
 from pgdyno.errors import PgdynoError
+from pgdyno.process import signals
 from pgdyno.server.target import Target
 
 _WINDOW_NS = 500_000_000
@@ -33,12 +35,18 @@ class Checkup:
         self._hosts: dict[tuple[str, str, int | None], Facts] = {}
 
     def document(
-        self, target: Target, *, clients: int, postmaster_pid: int | None, data_folder: Path | None
+        self,
+        target: Target,
+        *,
+        clients: int,
+        postmaster_pid: int | None,
+        data_folder: Path | None,
+        host_command: tuple[str, ...] | None = None,
     ) -> dict[str, Any] | None:
         """Return what is kept of a run, `pgdyno.doctor/1`; None when the server does not answer.
 
         Args: clients, how many the load will have; postmaster_pid and data_folder, where the
-        server is on this host.
+        server is on this host; host_command leads to its host where that is another one.
         """
         try:
             with read_only(target, "doctor") as (session, reached):
@@ -56,17 +64,33 @@ class Checkup:
                     here = self._hosts[key]
                     assert here.host is not None, "the host was read"
                     facts = replace(
-                        here,
-                        server=seen,
-                        others_active=others,
-                        peak=facts.peak,
-                        host=replace(here.host, window=self._window()),
+                        here.with_server_of(facts), host=replace(here.host, window=self._window())
                     )
+                elif host_command is not None:
+                    afar = self._afar(target, host_command, session.backend_pid, seen)
+                    facts = afar.with_server_of(facts)
                 examined = judged(target_line(reached, seen), facts)
                 kept = tuple(one for one in examined.findings if one.id not in _OUR_OWN_DOING)
                 return replace(examined, findings=kept).as_document()
         except PgdynoError:
             return None  # The run itself will say what is wrong with the server.
+
+    def disks(self, target: Target) -> tuple[str, ...]:
+        """Return the disks below the data and the WAL of a server elsewhere, as they were seen."""
+        facts = self._hosts.get((target.host, target.ports, None), Facts())
+        places = [place for place in (facts.data, facts.wal) if place is not None]
+        return tuple(dict.fromkeys(disk.name for place in places for disk in place.disks))
+
+    def _afar(
+        self, target: Target, command: tuple[str, ...], backend_pid: int, seen: ServerSeen
+    ) -> Facts:
+        """Return the facts of a host elsewhere, looked at for a moment, once a command."""
+        key = (target.host, target.ports, None)
+        if key not in self._hosts:
+            afar = HostAfar(command, backend_pid, seen.data_folder)
+            signals.sleep(_WINDOW_NS / 1e9)
+            self._hosts[key] = afar.told(Facts())
+        return self._hosts[key]
 
     def _window(self) -> Window | None:
         """Return what went on since the command began, once that is long enough to tell."""

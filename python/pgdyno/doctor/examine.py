@@ -12,7 +12,7 @@ from pgdyno.doctor.check import Check
 from pgdyno.doctor.checks import durability, host, memory, settings, state, storage
 from pgdyno.doctor.facts import Facts, PeakActive
 from pgdyno.doctor.finding import VERDICTS, Finding, Verdict
-from pgdyno.doctor.host_afar import HostAfar
+from pgdyno.doctor.host_afar import HostAfar, told_by_hand
 from pgdyno.doctor.host_facts import Glance, glance, own_pid, parent_pid, read_host, window_between
 from pgdyno.doctor.server_seen import ServerSeen, peak_active, read_server
 from pgdyno.doctor.session import read_only
@@ -38,7 +38,7 @@ class Asked:
     """What to examine. `target` None: this host alone, with `folder` where data would lie.
 
     `peak` was seen earlier, by a watch; what is seen now counts if it is more. `host_command` runs
-    a shell on the server's host, where that is another one.
+    a shell on the server's host, where that is another one; `host_file` was made there by hand.
     """
 
     target: Target | None
@@ -48,6 +48,7 @@ class Asked:
     peak: PeakActive | None = None
     verb: str = "doctor"
     host_command: tuple[str, ...] | None = None
+    host_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,19 @@ class Examination:
             "rights": self._rights(),
             "counts": {verdict: len(self.of(verdict)) for verdict in VERDICTS},
             "findings": ordered,
+            "not_measurable": [
+                {"checks": ids, "why": why} for why, ids in self.not_measurable().items()
+            ],
         }
+
+    def not_measurable(self) -> dict[str, list[str]]:
+        """Return what could not be judged, by the reason; most checks of one reason first."""
+        found: dict[str, list[str]] = {}
+        for finding in self.of("unknown"):
+            found.setdefault(finding.seen, []).append(finding.id)
+        if half := self.facts.half_seen():
+            found[half] = []
+        return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
     def _rights(self) -> dict[str, Any] | None:
         """Return what the role may do, what each verb can do with it, and what would give more."""
@@ -110,10 +123,10 @@ def examine(asked: Asked) -> Examination:
         return judged("this host, no server", on_host)
     with read_only(asked.target, asked.verb) as (session, target):
         is_here = target.is_loopback and is_backend_here(session.backend_pid, target)
+        seen = read_server(session)
         afar = None
         if asked.host_command is not None and not is_here:
-            afar = HostAfar(asked.host_command, session.backend_pid)
-        seen = read_server(session)
+            afar = HostAfar(asked.host_command, session.backend_pid, seen.data_folder)
         now = PeakActive(peak_active(session, signals.sleep), "now")
         known = [peak for peak in (asked.peak, now) if peak is not None]
         facts = Facts(
@@ -129,6 +142,8 @@ def examine(asked: Asked) -> Examination:
             facts = _on_host(asked, facts, first, pid=pid, folder=facts.data_folder)
         elif afar is not None:
             facts = afar.told(facts)
+        elif asked.host_file is not None:
+            facts = told_by_hand(asked.host_file, facts, seen.data_folder)
         if asked.flush_folder is not None and not is_here:
             raise SpecError(
                 f"--flush {asked.flush_folder} is here, but the server is on another host.",
@@ -181,8 +196,8 @@ def _on_host(asked: Asked, facts: Facts, first: Glance, *, pid: int, folder: Pat
 
 def _data_folder(seen: ServerSeen, backend_pid: int) -> Path | None:
     """Return the data directory: by the setting, or where the backend works."""
-    if "data_directory" in seen.settings:
-        return Path(seen.text("data_directory"))
+    if seen.data_folder:
+        return Path(seen.data_folder)
     try:
         return Path(f"/proc/{backend_pid}/cwd").readlink()
     except OSError:

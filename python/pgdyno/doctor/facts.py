@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.doctor.flush import FlushTimes
@@ -28,7 +28,8 @@ class Facts:
 
     `host`, `data` and `wal` are None unless this process runs on that host. `ram_bytes` is the
     server's memory, as seen or as told by the person. `others_active` were at work just now, `peak`
-    may have been seen earlier. `no_host` says why there is no host.
+    may have been seen earlier. `no_host` and `no_places` say why there are none; `is_afar`: the
+    host was looked at from another one.
     """
 
     host: HostFacts | None = None
@@ -42,6 +43,8 @@ class Facts:
     data_folder: Path | None = None
     postmaster_pid: int | None = None
     no_host: str = NO_SHELL
+    no_places: str = "where the server's data lie is not to be seen by this user"
+    is_afar: bool = False
 
     def on_host(self) -> HostFacts:
         """Return the host's facts. Raises: Unknown from afar."""
@@ -64,18 +67,30 @@ class Facts:
 
     def places(self) -> tuple[Place, ...]:
         """Return where data and WAL lie, one place if both lie on one mount."""
-        if self.host is None:
-            raise Unknown(NO_SHELL)
+        self.on_host()
         found = [place for place in (self.data, self.wal) if place is not None]
         if not found:
-            raise Unknown("the server's folders are not visible to this user")
+            raise Unknown(self.no_places)
         if len(found) == 2 and found[0].mount_point == found[1].mount_point:
             return (found[0],)
         return tuple(found)
 
+    def with_server_of(self, other: Facts) -> Facts:
+        """Return this host with another look's server, and who is at work there."""
+        return replace(
+            self, server=other.server, others_active=other.others_active, peak=other.peak
+        )
+
+    def half_seen(self) -> str:
+        """Return why checks of storage judge the data's disk alone; "" if they judge both."""
+        if self.is_afar and self.data is not None and self.wal is None:
+            return "where the WAL lies: the host's user may not enter the data directory"
+        return ""
+
     def memory_bytes(self) -> int:
         """Return the memory the server may use: RAM, or less by a control group's limit."""
-        limit_bytes = self.host.limits.memory_bytes if self.host is not None else None
+        limits = self.host.limits if self.host is not None else None
+        limit_bytes = limits.memory_bytes if limits is not None else None
         known = [size for size in (self.ram_bytes, limit_bytes) if size is not None]
         if not known:
             raise Unknown(

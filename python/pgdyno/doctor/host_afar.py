@@ -1,23 +1,33 @@
-"""The facts of a server's host from afar, by the host collector; its disks are not among them."""
+"""The facts of a server's host from afar: by the host collector, or what it printed by hand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.host_facts import Glance, glance, own_pid, read_host, window_between
+from pgdyno.doctor.host_facts import Glance, Window, glance, read_host, window_between
+from pgdyno.doctor.storage_facts import place_received
+from pgdyno.errors import SpecError
 from pgdyno.observe.collector import NotMeasurable
+from pgdyno.observe.host.files import ReceivedFiles
 from pgdyno.observe.processes.backends import postgres_parent
+from pgdyno.observe.remote.by_hand import facts_by_hand
 from pgdyno.observe.remote.host_session import HostLost, HostSession
+
+_NO_PLACES = (
+    "the host's user may not look into the server's process, and its data_directory is not told"
+)
 
 
 class HostAfar:
     """Looks at the host when it is made, and again when it is told."""
 
-    def __init__(self, command: tuple[str, ...], backend_pid: int) -> None:
+    def __init__(self, command: tuple[str, ...], backend_pid: int, data_folder: str = "") -> None:
         self._session = HostSession(command, read_pair())
         self._session.backend_pid = backend_pid
+        self._session.data_folder = data_folder
         self._why_not = ""
         self._first: Glance | None = None
         try:
@@ -39,15 +49,48 @@ class HostAfar:
             self._session.close()
         files, pid = self._session.files, self._session.backend_pid
         stat = files.by_path.get(f"/proc/{pid}/stat", "")
-        postmaster_pid = postgres_parent(stat) if stat else 0
-        if not postmaster_pid:
+        if not (stat and postgres_parent(stat)):
             why = f"process {pid} is no PostgreSQL on host {self._session.host}"
             return replace(facts, no_host=why)
-        window = window_between(self._first, last, own_pid=own_pid())
-        host = read_host(files, pid=postmaster_pid, window=window)
-        seen_bytes = host.memory.get("total_bytes")
-        return replace(facts, host=host, ram_bytes=facts.ram_bytes or seen_bytes)
+        window = window_between(self._first, last, own_pid=0)
+        return told_by(files, facts, window, self._session.data_folder)
 
     def _look(self) -> Glance:
         self._session.take("facts")
         return glance(monotonic_ns(), self._session.files)
+
+
+def told_by_hand(path: Path, facts: Facts, data_folder: str = "") -> Facts:
+    """Return the facts with those of a file that the host collector printed on the server's host.
+
+    Raises: SpecError for a file without them.
+    """
+    samples = list(facts_by_hand(path))
+    if not samples:
+        raise SpecError(
+            f"--host-file {path} has no facts of a host: '@sample facts' is not in it.",
+            hint="pgdyno watch --print-collector > collector.sh; sh collector.sh 1 60 PID there",
+        )
+    glances = [glance(time_ns, files) for time_ns, files in samples]
+    window = window_between(glances[0], glances[-1], own_pid=0) if len(samples) > 1 else None
+    return told_by(samples[-1][1], facts, window, data_folder)
+
+
+def told_by(files: ReceivedFiles, facts: Facts, window: Window | None, data_folder: str) -> Facts:
+    """Return the facts with the host, the places and the memory that these files tell of."""
+    host = read_host(files, pid=_server_pid(files), window=window)
+    return replace(
+        facts,
+        host=host,
+        no_places=_NO_PLACES,
+        data=place_received("data", files, data_folder),
+        wal=place_received("WAL", files),
+        ram_bytes=facts.ram_bytes or host.memory.get("total_bytes"),
+        is_afar=True,
+    )
+
+
+def _server_pid(files: ReceivedFiles) -> int:
+    """Return the postmaster, whose control groups are sent; 0 where the collector found none."""
+    groups = files.matching("/proc/[1-9]*/cgroup")
+    return int(groups[0].split("/")[2]) if groups else 0

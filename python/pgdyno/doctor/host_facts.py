@@ -57,6 +57,8 @@ class Window:
 class HostFacts:
     """One host. None and empty texts: this kernel or machine does not say.
 
+    `limits` is None where it is not known which process there is the server.
+
     `governors` has one word a core that has a governor; `memory` is in bytes, by the columns of
     the memory collector; `sysctl` by path below /proc/sys; `pressure_percent` over a minute.
     """
@@ -74,7 +76,7 @@ class HostFacts:
     runs_irqbalance: bool = False
     clock_source: str = ""
     clock_sources: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: Limits | None = Limits()
     load_1min_ratio: float = 0.0
     pressure_percent: Mapping[str, float] = field(default_factory=dict)
     window: Window | None = None
@@ -91,7 +93,7 @@ class Glance:
 
 
 def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None) -> HostFacts:
-    """Return what a host says; pid, whose control groups count."""
+    """Return what a host says; pid, whose control groups count (0: not known)."""
 
     def text(path: str) -> str:
         return text_or_nothing(files, path)
@@ -124,7 +126,7 @@ def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None
         runs_irqbalance=_runs(files, "irqbalance"),
         clock_source=text(f"{clocks}/current_clocksource").strip(),
         clock_sources=tuple(text(f"{clocks}/available_clocksource").split()),
-        limits=_limits(files, pid),
+        limits=_limits(files, pid) if pid else None,
         load_1min_ratio=float(load[0]) if load else 0.0,
         pressure_percent={name: value for name, value in pressures.items() if value is not None},
         window=window,

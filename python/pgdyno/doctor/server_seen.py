@@ -66,6 +66,12 @@ class ServerSeen:
         """Return what the role may do."""
         return Rights(*self.answer("role"))
 
+    @property
+    def data_folder(self) -> str:
+        """Return the data directory as the server names it, "" where that is not to be seen."""
+        known = self.settings.get("data_directory")
+        return known.text if known is not None else ""
+
     def answer(self, name: str) -> tuple[Any, ...]:
         """Return the row a statement gave. Raises: Unknown in the server's words."""
         if name not in self.answers:

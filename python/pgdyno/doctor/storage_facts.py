@@ -1,14 +1,19 @@
-"""Reads where a folder lies: mount, file system, free space, and the whole devices below."""
+"""Reads where a folder lies: mount, file system, free space, and the whole devices below.
+
+Here, or on a host that sent its files; devices are found in /sys/block, as both have it.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pgdyno.doctor import host_files
-from pgdyno.server.storage import Mount, mount_of, nearest_existing
+from pgdyno.observe.host.files import HERE, HostFiles, ReceivedFiles, text_or_nothing
+from pgdyno.observe.host.space import Space, spaces_received
+from pgdyno.server.storage import Mount, mount_in, mount_of, nearest_existing
 
 _SECTOR_BYTES = 512
 # What such a device says about rotating is the hypervisor's guess.
@@ -37,7 +42,10 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the data, or the WAL, lies; no disks: memory, a network, or layers that hide them."""
+    """Where the data, or the WAL, lies; no disks: memory, a network, or layers that hide them.
+
+    `total_bytes` is 0 where the file system's size was not told.
+    """
 
     name: str
     path: str
@@ -51,70 +59,110 @@ class Place:
 
 
 def read_place(
-    name: str, folder: Path, root: Path = Path("/"), *, mountinfo: str | None = None
+    name: str, folder: Path, files: HostFiles = HERE, *, mountinfo: str | None = None
 ) -> Place | None:
-    """Return where `folder` lies, or None if this user cannot tell.
+    """Return where `folder` of this host lies, or None if this user cannot tell.
 
-    Args: name, "data" or "WAL"; root, below which /sys is; mountinfo as in `storage.mount_of`.
+    Args: name, "data" or "WAL"; files, which have /sys; mountinfo as in `storage.mount_of`.
     """
     try:
         mount = mount_of(folder.resolve(), mountinfo)
-        space = os.statvfs(nearest_existing(folder))
+        seen = os.statvfs(nearest_existing(folder))
     except OSError:
         return None
     if mount is None:
         return None
+    space = Space(seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize)
+    return _place(name, str(folder), mount, space, files)
+
+
+def place_received(name: str, files: ReceivedFiles, folder: str = "") -> Place | None:
+    """Return where the data or the WAL of another host lies, or None if it was not told.
+
+    Args: name, "data" or "WAL"; folder, the server's own name of it, where the host cannot tell.
+    """
+    key = name.lower()
+    told = text_or_nothing(files, f"/server/{key}").strip()
+    row = text_or_nothing(files, f"/df/{key}").split(maxsplit=5)
+    mount_point = row[5].strip() if len(row) == 6 else ""
+    # What the collector sees belongs to its own mounts, the server's name of it to the server's.
+    theirs = next(iter(files.matching("/proc/[1-9]*/mountinfo")), "")
+    looks = (
+        (told, "/proc/self/mountinfo"),
+        (mount_point, "/proc/self/mountinfo"),
+        (folder, theirs),
+    )
+    found = (
+        mount_in(text_or_nothing(files, table), PurePosixPath(path))
+        for path, table in looks
+        if path.startswith("/")
+    )
+    mount = next((mount for mount in found if mount is not None), None)
+    if mount is None:
+        return None
+    space = spaces_received(files).get(key, Space(0, 0))
+    return _place(name, told or folder or mount_point, mount, space, files)
+
+
+def _place(name: str, path: str, mount: Mount, space: Space, files: HostFiles) -> Place:
     return Place(
         name=name,
-        path=str(folder),
+        path=path,
         mount_point=str(mount.mount_point),
         file_system=mount.file_system,
         source=mount.source,
         options=tuple(mount.options.split(",")),
-        total_bytes=space.f_blocks * space.f_frsize,
-        free_bytes=space.f_bavail * space.f_frsize,
-        disks=tuple(_disks(_block_folder(mount, root))),
+        total_bytes=space.total_bytes,
+        free_bytes=space.available_bytes,
+        disks=tuple(_disks(files, _block_folder(files, mount))),
     )
 
 
-def _block_folder(mount: Mount, root: Path) -> Path | None:
+def _block_folder(files: HostFiles, mount: Mount) -> str:
     """Return the device's folder in /sys, by number, or by name for systems of many devices."""
-    by_number = root / "sys/dev/block" / mount.device_number
-    if by_number.exists():
-        return by_number.resolve()
-    by_name = root / "sys/class/block" / Path(mount.source).name
-    return by_name.resolve() if mount.source.startswith("/dev/") and by_name.exists() else None
+    for mark in ("/sys/block/*/dev", "/sys/block/*/*/partition"):
+        for path in files.matching(mark):
+            folder = path.rpartition("/")[0]
+            if text_or_nothing(files, f"{folder}/dev").strip() == mount.device_number:
+                return folder
+    return _named(files, mount.source.rpartition("/")[2]) if mount.source[:5] == "/dev/" else ""
 
 
-def _disks(folder: Path | None, depth: int = 0) -> list[Disk]:
+def _named(files: HostFiles, name: str) -> str:
+    """Return the folder of a whole device or a partition of this name, "" if there is none."""
+    if files.exists(f"/sys/block/{name}"):
+        return f"/sys/block/{name}"
+    found = files.matching(f"/sys/block/*/{name}/partition")
+    return found[0].rpartition("/")[0] if found else ""
+
+
+def _disks(files: HostFiles, folder: str, depth: int = 0) -> list[Disk]:
     """Return the whole devices below a partition, a logical volume, an array, or themselves."""
-    if folder is None or depth > 8:
+    if not folder or depth > 8:
         return []
-    slaves = sorted((folder / "slaves").glob("*"))
+    slaves = [path.rpartition("/")[2] for path in files.matching(f"{folder}/slaves/*")]
     if slaves:
-        found = [disk for slave in slaves for disk in _disks(slave.resolve(), depth + 1)]
+        found = [disk for name in slaves for disk in _disks(files, _named(files, name), depth + 1)]
         return list(dict.fromkeys(found))
-    is_partition = (folder / "partition").exists()
-    whole = folder.parent if is_partition else folder
-    start = host_files.whole(_text(folder / "start")) if is_partition else None
-    rotational = host_files.whole(_text(whole / "queue/rotational"))
-    if whole.name.startswith(_PARAVIRTUAL):
+
+    def text(path: str) -> str:
+        return text_or_nothing(files, path)
+
+    is_partition = files.exists(f"{folder}/partition")
+    whole = folder.rpartition("/")[0] if is_partition else folder
+    name = whole.rpartition("/")[2]
+    start = host_files.whole(text(f"{folder}/start")) if is_partition else None
+    rotational = host_files.whole(text(f"{whole}/queue/rotational"))
+    if name.startswith(_PARAVIRTUAL):
         rotational = None
-    schedulers = _text(whole / "queue/scheduler")
+    schedulers = text(f"{whole}/queue/scheduler")
     return [
         Disk(
-            name=whole.name.replace("!", "/"),
+            name=name.replace("!", "/"),
             is_rotational=None if rotational is None else rotational == 1,
             scheduler=host_files.chosen(schedulers) or "",
             schedulers=tuple(re.findall(r"[\w-]+", schedulers)),
-            write_cache=_text(whole / "queue/write_cache").strip(),
+            write_cache=text(f"{whole}/queue/write_cache").strip(),
             offset_bytes=None if start is None else start * _SECTOR_BYTES,
         )
     ]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

@@ -26,9 +26,16 @@ def text_of(examination: Examination, *, verbs: Collection[str], show_all: bool)
     for verdict in ("bad", "warn"):
         for finding in examination.of(verdict):
             lines += _finding(finding)
+    for why, ids in examination.not_measurable().items():
+        if ids and why in _FOLDED:
+            continue
+        named = ", ".join(name.replace("_", " ") for name in ids) or "the WAL's disk"
+        where = "there" if examination.facts.is_afar else "here"
+        lines += _wrapped(
+            f"not measurable {where}: {named}, because: {why}", f"{'?':{_LABEL_WIDTH}}"
+        )
     if show_all:
-        unknown = [one for one in examination.of("unknown") if one.seen not in _FOLDED]
-        for finding in (*unknown, *examination.of("good")):
+        for finding in examination.of("good"):
             lines += _finding(finding)
     lines += _wrapped(_counts(examination, show_all=show_all), f"{'good':{_LABEL_WIDTH}}")
     return "\n".join(line.rstrip() for line in lines)

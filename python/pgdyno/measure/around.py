@@ -37,6 +37,7 @@ class Around:
             clients=clients,
             postmaster_pid=facts.postmaster_pid if facts.is_local else None,
             data_folder=Path(folder) if folder and facts.is_local else None,
+            host_command=None if facts.is_local else self._under_test.host_command,
         )
 
     def document(self, observer: Observer) -> dict[str, Any]:

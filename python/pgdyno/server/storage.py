@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 
@@ -36,7 +36,11 @@ def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
             mountinfo = Path("/proc/self/mountinfo").read_text(errors="replace")
         except OSError:
             return None
-    place = nearest_existing(path).resolve()
+    return mount_in(mountinfo, nearest_existing(path).resolve())
+
+
+def mount_in(mountinfo: str, place: PurePath) -> Mount | None:
+    """Return the mount that a path without links lies on, by a host's mountinfo; None if none."""
     best: Mount | None = None
     for line in mountinfo.splitlines():
         mount = _parse(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Judgement, bad, good, warn
+from pgdyno.doctor.host_facts import Limits
 from pgdyno.doctor.unknown import Unknown
 from pgdyno.server.facts import format_bytes
 
@@ -120,7 +121,7 @@ def overcommit(facts: Facts) -> Judgement:
     if value is None:
         raise Unknown("vm.overcommit_memory cannot be read")
     seen = f"vm.overcommit_memory = {value}"
-    if host.limits.memory_bytes is not None:
+    if host.limits is not None and host.limits.memory_bytes is not None:
         return good(f"{seen}; the control group's limit decides")
     if value == 1:
         return bad(f"{seen}: everything is promised", "sysctl -w vm.overcommit_memory=2")
@@ -196,8 +197,7 @@ def clock_source(facts: Facts) -> Judgement:
 )
 def cpu_limit(facts: Facts) -> Judgement:
     """The control group's limit of CPU time."""
-    host = facts.on_host()
-    limits = host.limits
+    host, limits = facts.on_host(), _limits(facts)
     if limits.cpu_cores is None:
         return good("no control group limits CPU time")
     seen = f"limited to {limits.cpu_cores:g} of {host.cores} cores"
@@ -213,7 +213,7 @@ def cpu_limit(facts: Facts) -> Judgement:
 def memory_limit(facts: Facts) -> Judgement:
     """The control group's limit of memory."""
     host = facts.on_host()
-    limit_bytes = host.limits.memory_bytes
+    limit_bytes = _limits(facts).memory_bytes
     total_bytes = host.memory.get("total_bytes")
     if total_bytes is None:
         raise Unknown("/proc/meminfo cannot be read")
@@ -223,6 +223,13 @@ def memory_limit(facts: Facts) -> Judgement:
     if facts.server is not None and limit_bytes < facts.server.size_bytes("shared_buffers") * 2:
         return bad(f"{seen}, shared_buffers is over half of it", "raise memory.max of the group")
     return warn(seen, "settings must fit the limit, not the host: the memory checks use it")
+
+
+def _limits(facts: Facts) -> Limits:
+    limits = facts.on_host().limits
+    if limits is None:
+        raise Unknown("which process there is the server is not known: give its number as PID")
+    return limits
 
 
 @check("host", "programs beside the server take its cores, its disk and its cache, at any time")

@@ -79,7 +79,9 @@ def free_space(facts: Facts) -> Judgement:
     wal_bytes = facts.server.size_bytes("max_wal_size") if facts.server is not None else 1 << 30
 
     def judge(place: Place) -> Judgement:
-        ratio = place.free_bytes / place.total_bytes if place.total_bytes else 0.0
+        if not place.total_bytes:
+            raise Unknown(f"what is free on {place.mount_point} was not told")
+        ratio = place.free_bytes / place.total_bytes
         seen = f"{format_bytes(place.free_bytes)} free = {ratio:.0%}"
         if place.free_bytes < 2 * wal_bytes:
             return bad(

@@ -75,9 +75,27 @@ def read_by_hand(path: Path, *, ahead_ns: int = 0) -> Iterator[Laid]:
             for one in found:
                 yield Laid(one.collector, one.time_ns - ahead_ns, one.rows)
     except OSError as error:
-        raise SpecError(
-            f"--host-file {path} cannot be read: {error.strerror}.", hint="name a file of this host"
-        ) from None
+        raise _unreadable(path, error) from None
+
+
+def facts_by_hand(path: Path) -> Iterator[tuple[int, ReceivedFiles]]:
+    """Yield the samples that have what the doctor looks at: when, on that host's clock, and all.
+
+    Raises: SpecError for a file that cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as lines:
+            for what, time_ns, block in _blocks(lines):
+                if what == "facts":
+                    yield time_ns, ReceivedFiles(files_of(block))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> SpecError:
+    return SpecError(
+        f"--host-file {path} cannot be read: {error.strerror}.", hint="name a file of this host"
+    )
 
 
 def _samples(lines: Iterator[str]) -> Iterator[Laid]:
@@ -86,6 +104,13 @@ def _samples(lines: Iterator[str]) -> Iterator[Laid]:
         *of_server_host(files, dict),
         SpaceCollector(lambda: spaces_received(files)),
     ]
+    for what, time_ns, block in _blocks(lines):
+        files.replace(files_of(block), keeping=LASTING if what == "fast" else ())
+        yield from _collected(collectors, time_ns)
+
+
+def _blocks(lines: Iterator[str]) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield whole samples: fast, slow or facts, when, and their lines."""
     what, time_ns = "", 0
     block: list[str] = []
     for raw in lines:
@@ -94,8 +119,7 @@ def _samples(lines: Iterator[str]) -> Iterator[Laid]:
             _, what, text = line.split()
             time_ns, block = int(text), []
         elif line == "@end" and what:
-            files.replace(files_of(block), keeping=LASTING if what == "fast" else ())
-            yield from _collected(collectors, time_ns)
+            yield what, time_ns, block
             what = ""
         elif what:
             block.append(line)

@@ -2,24 +2,21 @@
 # pgdyno's host collector. It only reads: files of /proc and /sys, df, date, getconf, uname. It
 # writes to its standard output, nowhere else, and starts nothing that stays.
 #
-#   sh collector.sh                        a sample for each line "fast|slow|facts [PID]" that it
-#                                          reads; ends when there are no more
-#   sh collector.sh INTERVAL COUNT [PID]   by hand: COUNT samples, INTERVAL seconds apart
+#   sh collector.sh         a sample for each line "fast|slow|facts|health [PID [FOLDER]]" that it
+#                           reads; ends when there are no more
+#   sh collector.sh INTERVAL COUNT [PID [FOLDER]]
+#                           by hand: COUNT samples, INTERVAL seconds apart; facts first and last
 #
-# PID is a process of the server, such as the one a session has. Output: "@sample WHAT TIME" begins
-# a sample, PATH:LINE is a line of a file, "@end" ends the sample.
+# PID is a process of the server (0: not known), such as the one a session has; FOLDER is its data
+# directory, where PID alone does not tell. Output: "@sample WHAT TIME" begins a sample, PATH:LINE
+# is a line of a file, "@end" ends the sample.
 LC_ALL=C
 export LC_ALL
-server='' groups='' files=''
 
 # Unix time in ns; whole seconds where date knows no parts of them.
 now() {
   time=$(date +%s%N 2>/dev/null)
-  case $time in
-    *[!0-9]* | '') time=$(date +%s)000000000 ;;
-    ???????????????????) ;;
-    *) time=$(date +%s)000000000 ;;
-  esac
+  case $time in ???????????????????) ;; *) time=$(date +%s)000000000 ;; esac
 }
 
 # Files, each line behind its name; what is not there or not ours to read is left out.
@@ -29,18 +26,17 @@ lines() {
 
 # Names of folders and links, as files without a line.
 names() {
-  for one in "$@"; do
-    [ -e "$one" ] && printf '%s:\n' "$one"
-  done
+  for one in "$@"; do [ -e "$one" ] && printf '%s:\n' "$one"; done
 }
 
-# The server's processes, from the parent of PID on, and the control groups that limit them.
+# The server's processes, from the parent of PID on, the control groups that limit them, its data.
 find_server() {
-  server='' groups='' files=''
+  server='' groups='' files='' data=$2
   [ -n "$1" ] && [ -r "/proc/$1/stat" ] || return
   { read -r line <"/proc/$1/stat"; } 2>/dev/null || return
   set -- $1 ${line##*) }
   files="/proc/$1/stat" server=$3 children=''
+  [ -x "/proc/$server/cwd/." ] && data=/proc/$server/cwd
   { read -r children <"/proc/$server/task/$server/children"; } 2>/dev/null
   for one in $server $children; do
     files="$files /proc/$one/stat /proc/$one/schedstat"
@@ -59,13 +55,10 @@ find_server() {
 # A group and all above it: MOUNT PATH NAMES.
 find_groups() {
   path=${2%/}
-  while :; do
-    for name in $3; do
-      groups="$groups $1$path/$name"
-    done
-    [ -n "$path" ] || break
-    path=${path%/*}
-  done
+  while
+    for name in $3; do groups="$groups $1$path/$name"; done
+    [ -n "$path" ]
+  do path=${path%/*}; done
 }
 
 fast() {
@@ -83,8 +76,9 @@ slow() {
     /sys/class/hwmon/hwmon*/temp*_* /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq \
     /sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count
   names /sys/class/hwmon/hwmon*/device/nvme*n*
-  [ -n "$server" ] && for place in data: wal:/pg_wal; do
-    df -Pk "/proc/$server/cwd${place#*:}/." 2>/dev/null | sed -n "2s|^|/df/${place%%:*}:|p"
+  [ -n "$data" ] && for place in data: wal:/pg_wal; do
+    df -Pk "$data${place#*:}" 2>/dev/null | sed -n "2s|^|/df/${place%%:*}:|p"
+    (cd "$data${place#*:}" 2>/dev/null && pwd -P | sed "s|^|/server/${place%%:*}:|")
   done
 }
 
@@ -92,7 +86,7 @@ slow() {
 facts() {
   slow
   sed -n 's|^flags|/proc/cpuinfo:flags|p;/^flags/q' /proc/cpuinfo
-  lines /proc/self/mountinfo /proc/1/cgroup /proc/[0-9]*/stat /proc/[0-9]*/comm \
+  lines /proc/self/mountinfo "/proc/$server/mountinfo" /proc/[0-9]*/stat /proc/[0-9]*/comm \
     /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor \
     /sys/devices/system/cpu/intel_pstate/no_turbo /sys/devices/system/cpu/cpufreq/boost \
     /sys/devices/system/cpu/smt/active /sys/kernel/mm/transparent_hugepage/enabled \
@@ -105,15 +99,27 @@ facts() {
     /sys/block/*/queue/nr_requests /sys/block/*/queue/rq_affinity /sys/block/*/queue/add_random
   names /sys/devices/system/node/node[0-9]* /sys/devices/system/cpu/cpu[0-9]* \
     /sys/block/*/slaves/* /.dockerenv /run/.containerenv
-  [ -n "$server" ] && [ -r "/proc/$server/cwd/." ] &&
-    printf '/server/data:%s\n' "$(cd "/proc/$server/cwd" && pwd -P)"
+  printf '/server/pid:%s\n' "$server"
+}
+
+# What NVMe disks say of their wear and heat, by whichever tool is there and allowed.
+health() {
+  for one in /sys/block/nvme*n*; do
+    [ -e "$one" ] || continue
+    one=${one##*/}
+    case $(command -v nvme || command -v smartctl) in
+      *nvme) nvme smart-log --output-format=json "/dev/$one" 2>/dev/null ;;
+      *smartctl) smartctl --json --all "/dev/$one" 2>/dev/null ;;
+      *) echo none ;;
+    esac | sed "s|^|/health/$one:|"
+  done
 }
 
 sample() {
   now
   printf '@sample %s %s\n' "$1" "$time"
-  find_server "$2"
-  case $1 in fast) fast ;; slow) slow ;; facts) facts ;; esac
+  find_server "$2" "$3"
+  case $1 in fast) fast ;; slow) slow ;; facts) facts ;; health) health ;; esac
   echo @end
 }
 
@@ -124,14 +130,17 @@ main() {
   fi
   printf '@ready 1 %s %s %s\n' "$(getconf CLK_TCK)" "$(getconf PAGESIZE)" "$(uname -n)"
   if [ $# -eq 0 ]; then
-    while read -r what pid; do
-      sample "$what" "$pid"
+    while read -r what pid folder; do
+      sample "$what" "$pid" "$folder"
     done
     exit 0
   fi
   count=0
   while [ "$count" -lt "$2" ]; do
-    [ $((count % 10)) -eq 0 ] && sample slow "$3" || sample fast "$3"
+    what=fast
+    [ $((count % 10)) -eq 0 ] && what=slow
+    [ "$count" -eq 0 ] || [ "$count" -eq $(($2 - 1)) ] && what=facts
+    sample "$what" "$3" "$4"
     count=$((count + 1))
     sleep "$1"
   done

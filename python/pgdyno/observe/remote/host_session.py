@@ -76,6 +76,7 @@ class HostSession:
 
     `files` has what the last sample brought; `before_sample` takes one when it is due. By
     `backend_pid` the script finds the server; `sampled_pid` is the one of the last sample.
+    `data_folder` tells it where the data lie, where the process alone does not.
     """
 
     what = "server's host"
@@ -94,6 +95,7 @@ class HostSession:
         self.files = ReceivedFiles()
         self.offset = Offset()
         self.backend_pid = 0
+        self.data_folder = ""
         self.sampled_pid = 0
         self.server_pids: dict[str, int] = {}
         self._sample_time_ns = 0
@@ -165,9 +167,12 @@ class HostSession:
         return self._sample_time_ns
 
     def take(self, what: str) -> None:
-        """Take one sample: fast, slow or facts. Raises: HostLost."""
+        """Take one sample: fast, slow, facts or health. Raises: HostLost."""
         asked_ns = self._clock.now_ns()
-        self._send(f"{what} {self.backend_pid or ''}\n")
+        server = f"{self.backend_pid or ''}"
+        if self.data_folder and "\n" not in self.data_folder:
+            server = f"{self.backend_pid} {self.data_folder}"
+        self._send(f"{what} {server}\n")
         header = self._line_with(("@sample",), _SAMPLE_TIMEOUT_S)
         answered_ns = self._clock.now_ns()
         self.offset.see(asked_ns, int(header.split()[2]), answered_ns)
