@@ -6,27 +6,35 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options
+from pgdyno.cli import load_options, options
 from pgdyno.cli.asked import experiment_of
+from pgdyno.cli.headings import LOAD, Verb, under
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import BenchDesign
 
+_option = under(LOAD)
 
-@click.command("bench", short_help="One measured run.")
+
+@click.command("bench", cls=Verb, short_help="One measured run.")
 @options.connection
-@click.option("-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients.")
-@click.option("-T", "--duration", "--time", metavar="TIME", help="Length, such as 60s or 3min.")
-@click.option("-t", "--transactions", type=click.IntRange(min=1), help="Of each client, not -T.")
-@options.rate
-@click.option("-L", "--latency-limit", metavar="TIME", help="What is slower is late, as 50 or 2s.")
-@click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
-@options.workload
-@options.connections
+@_option("-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients (1).")
+@_option("-T", "--duration", "--time", metavar="TIME", help="Length, such as 3min (60s).")
+@_option("-t", "--transactions", type=click.IntRange(min=1), help="Of each client, instead of -T.")
+@load_options.rate
+@_option(
+    "-L",
+    "--latency-limit",
+    metavar="TIME",
+    help="Transactions slower than this are counted as late: 50 (ms), 2s.",
+)
+@load_options.workload
+@load_options.connections
 @options.dataset
 @options.scratch
 @options.watching
 @options.gates
+@options.progress
 @options.output
 def command(**given: Any) -> int:
     """Measure one run: throughput, latency percentiles, where the time goes.

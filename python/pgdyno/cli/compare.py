@@ -7,16 +7,19 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from pgdyno.cli import options
+from pgdyno.cli import load_options, options
 from pgdyno.cli.asked import experiment_of, refuse
+from pgdyno.cli.headings import COMPARED, LOAD, Verb, under
 from pgdyno.cli.measure import measure
 from pgdyno.spec.designs import METRICS, CompareDesign
 from pgdyno.spec.variant_text import variant_from
 
+_compared, _option = under(COMPARED), under(LOAD)
 
-@click.command("compare", short_help="Is B better than A?")
+
+@click.command("compare", cls=Verb, short_help="Is B better than A?")
 @options.connection
-@click.option(
+@_compared(
     "--variant",
     "variants",
     multiple=True,
@@ -24,21 +27,23 @@ from pgdyno.spec.variant_text import variant_from
     metavar="TEXT",
     help='"NAME: KEY=VALUE; ..."; the first is the reference.',
 )
-@click.option("--metric", type=click.Choice(METRICS), help="Decides: tps, or p99 under a rate.")
-@click.option("--precision", metavar="SHARE", help="Until the interval is +- this, such as 3%.")
-@click.option("--margin", default="2%", metavar="SHARE", help="A difference that is none.")
-@click.option("--budget", default="30min", metavar="TIME", help="At most this long.")
-@click.option("-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients.")
-@click.option("-T", "--duration", "--time", metavar="TIME", help="Of each run (5s).")
-@options.rate
-@click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
-@options.workload
-@options.connections
+@_compared(
+    "--metric", type=click.Choice(METRICS), help="Decides (tps, or p99 where a rate is offered)."
+)
+@_compared("--precision", metavar="SHARE", help="Until the interval is +- this, such as 3%.")
+@_compared("--margin", default="2%", metavar="SHARE", help="A difference so small is none (2%).")
+@_compared("--budget", default="30min", metavar="TIME", help="At most this long (30min).")
+@_option("-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients (1).")
+@_option("-T", "--duration", "--time", metavar="TIME", help="Of each run (5s).")
+@load_options.rate
+@load_options.workload
+@load_options.connections
 @options.dataset
 @options.scratch
 @options.changing
 @options.watching
 @options.gates
+@options.progress
 @options.output
 def command(**given: Any) -> int:
     """Compare variants in interleaved pairs of runs until the answer is sure, and say why.

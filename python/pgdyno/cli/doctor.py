@@ -12,6 +12,7 @@ import click
 from pgdyno.cli import options, speak
 from pgdyno.cli.asked import host_command_of, server_named
 from pgdyno.cli.doctor_aa import measure_noise
+from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
 from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.session import OLDEST_MAJOR
@@ -23,25 +24,30 @@ from pgdyno.spec.units import size_bytes
 from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
+_answer, _noise = under(ANSWER), under(NOISE)
 _FAR = ("ssh", "host_shell", "host_file")
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 
 
-@click.command("doctor", short_help="Fit to be measured, sane, and which rights are there?")
+@click.command(
+    "doctor", cls=Verb, short_help="Fit to be measured, sane, and which rights are there?"
+)
 @options.connection
 @click.option("--scratch", is_flag=True, help="This host alone, as a scratch server would use it.")
 @click.option("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
-@click.option("--flush", type=click.Path(path_type=Path), help="Measure flushes there: writes.")
+@click.option(
+    "--flush", type=click.Path(path_type=Path), help="Measure flushes in that folder: writes."
+)
 @options.host
-@click.option("--host-file", type=click.Path(path_type=Path), help="Printed there by hand.")
-@click.option("--all", "show_all", is_flag=True, help="Good and unknown checks as well.")
-@click.option("--grants", is_flag=True, help="Statements that give the role what it lacks.")
-@click.option("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
-@click.option("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
-@click.option("--aa", is_flag=True, help="A against A: how small a difference is seen here?")
-@click.option("--budget", default="5min", metavar="TIME", help="With --aa: at most this long.")
-@click.option("--run", default="5s", metavar="TIME", help="With --aa: length of each run.")
-@click.option("--confirm", metavar="DB@HOST", help="With --aa: yes, other sessions work there.")
+@under(WATCHED)("--host-file", type=click.Path(path_type=Path), help="Printed there by hand.")
+@_answer("--all", "show_all", is_flag=True, help="Good and unknown checks as well.")
+@_answer("--grants", is_flag=True, help="Statements that give the role what it lacks.")
+@_answer("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
+@_answer("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
+@_noise("--aa", is_flag=True, help="A against A: how small a difference is seen here?")
+@_noise("--budget", default="5min", metavar="TIME", help="At most this long (5min).")
+@_noise("--run", default="5s", metavar="TIME", help="Length of each run (5s).")
+@_noise("--confirm", metavar="DB@HOST", help="Load it, although other sessions work there.")
 @options.store_option
 @options.json_option
 def command(**given: Any) -> int:

@@ -9,13 +9,14 @@ import click
 
 from pgdyno.cli import options, speak
 from pgdyno.cli.asked import server_named
+from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.facts import format_bytes
 
 
-@click.command("drop", short_help="Remove a dataset that pgdyno made.")
+@click.command("drop", cls=Verb, short_help="Remove a dataset that pgdyno made.")
 @options.connection
 @options.json_option
 def command(**given: Any) -> int:

@@ -24,8 +24,14 @@ _RUNS = "runs"
 
 @click.command("export", short_help="The runs of a result as CSV, JSON or Parquet.")
 @click.argument("result", default="last")
-@click.option("--format", "form", type=click.Choice(FORMS), default="csv", help="Form.")
-@click.option("--table", "name", default=_RUNS, metavar="NAME", help="Such as intervals or waits.")
+@click.option("--format", "form", type=click.Choice(FORMS), default="csv", help="Form (csv).")
+@click.option(
+    "--table",
+    "name",
+    default=_RUNS,
+    metavar="NAME",
+    help="One of the runs' tables, such as intervals or waits (runs).",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
 @options.store_option
 def command(result: str, form: Form, name: str, output: Path | None, store: Path | None) -> int:

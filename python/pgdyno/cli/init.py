@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli import options, speak
 from pgdyno.cli.asked import dataset_of, server_named
+from pgdyno.cli.headings import ANSWER, LOADING, Verb, under
 from pgdyno.cli.live import Live
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.job import Distribute
@@ -52,10 +53,13 @@ def _distribute(
     return Distribute.model_validate({"server": server, "column": column or "aid"})
 
 
-@click.command("init", short_help="Load a dataset.")
+_loading = under(LOADING)
+
+
+@click.command("init", cls=Verb, short_help="Load a dataset.")
 @options.connection
 @options.dataset
-@click.option(
+@_loading(
     "-j",
     "--load-jobs",
     type=click.IntRange(1, 64),
@@ -63,7 +67,7 @@ def _distribute(
     " freeze afterwards: more work for the server, so only when asked for. Partitions are loaded"
     " side by side anyway, and frozen.",
 )
-@click.option(
+@_loading(
     "-I",
     "--init-steps",
     metavar="STEPS",
@@ -71,18 +75,18 @@ def _distribute(
     help="Only these, in this order: d(rop) t(ables) g(enerate) G(enerate on the server) v(acuum)"
     " p(rimary keys) f(oreign keys), as in pgbench.",
 )
-@click.option(
+@_loading(
     "--distribute",
     metavar="SERVER[:COLUMN]",
     callback=_distribute,
     help="For a server of many nodes: citus or greenplum, by account (:aid) or branch (:bid).",
 )
-@click.option("--restart", is_flag=True, help="Begin an interrupted load anew.")
-@click.option("--skip-space-check", is_flag=True, help="Load even where it seems not to fit.")
-@click.option("--print-sql", is_flag=True, help="Print what loading may send, and exit.")
-@click.option("--confirm", metavar="DB@HOST", help="Yes, other sessions work there.")
+@_loading("--restart", is_flag=True, help="Begin an interrupted load anew.")
+@_loading("--skip-space-check", is_flag=True, help="Load even where it seems not to fit.")
+@under(ANSWER)("--print-sql", is_flag=True, help="Print what loading may send, and exit.")
+@options.confirm
 @options.json_option
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error.")
+@options.quiet
 def command(**given: Any) -> int:
     """Load the pgbench tables into a server of your own; they carry pgdyno's mark.
 

@@ -10,6 +10,16 @@ from typing import Any, TypeVar
 import click
 
 from pgdyno.cli import speak
+from pgdyno.cli.headings import (
+    ANSWER,
+    FOREIGN,
+    SCRATCH,
+    SERVER,
+    TABLES,
+    WATCHED,
+    Operand,
+    under,
+)
 from pgdyno.errors import StoreError
 from pgdyno.observe.remote.host_session import collector_script
 
@@ -19,213 +29,245 @@ Option = Callable[[Command], Command]
 
 def connection(command: Command) -> Command:
     """Add psql's connection options and one positional conninfo."""
-    return _apply(
+    option = under(SERVER)
+    return apply(
         command,
-        click.argument("conninfo", required=False),
-        click.option("-h", "--host", help="Host or socket folder of the server under test."),
-        click.option("-p", "--port", help="Port."),
-        click.option("-U", "--user", "--username", help="User to connect as."),
-        click.option("-d", "--database", "--dbname", help="Database, or a whole conninfo."),
+        click.argument(
+            "conninfo",
+            required=False,
+            cls=Operand,
+            heading=SERVER,
+            help="All of it in one: a URI, key=value pairs, service=NAME.",
+        ),
+        option(
+            "-h", "--host", metavar="HOST", help="Host or socket folder of the server under test."
+        ),
+        option("-p", "--port", metavar="PORT", help="Port."),
+        option("-U", "--user", "--username", metavar="USER", help="User to connect as."),
+        option(
+            "-d", "--database", "--dbname", metavar="NAME", help="Database, or a whole conninfo."
+        ),
         password_command,
     )
 
 
 def password_command(command: Command) -> Command:
     """Add --password-command, for verbs that connect."""
-    return click.option(
-        "--password-command", metavar="CMD", help="Prints the password, when one is needed."
-    )(command)
-
-
-def connections(command: Command) -> Command:
-    """Add how the load connects."""
-    return _apply(
+    return apply(
         command,
-        click.option("--idle", type=click.IntRange(0, 1_000_000), help="Idle connections beside."),
-        click.option("--active", type=click.IntRange(min=1), help="Connections clients share."),
-        click.option("--connect-rate", type=float, help="New connections a second, at most."),
-        click.option("-C", "--connect", is_flag=True, help="A connection for each transaction."),
+        under(SERVER)(
+            "--password-command", metavar="CMD", help="Prints the password, when one is needed."
+        ),
     )
 
 
 def scratch(command: Command) -> Command:
     """Add what a server of pgdyno's own can be made of."""
-    return _apply(
+    option = under(SCRATCH)
+    return apply(
         command,
-        click.option("--scratch", is_flag=True, help="A server of its own (default: without -h)."),
-        click.option("--pg-version", help="Major version of the scratch server, 14 to 18."),
-        click.option("--pg-bin", type=_FOLDER, help="Folder of its binaries."),
-        click.option("--data-dir", type=_PATH, help="Folder (disk) for its data."),
-        click.option("--wal-dir", type=_PATH, help="Folder (disk) for its WAL."),
-        click.option("--allow-tmpfs", is_flag=True, help="Memory may stand in for the disk."),
-        click.option("--keep", is_flag=True, help="Keep the loaded cluster for the next command."),
-        click.option(
-            "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Server setting."
+        option(
+            "--scratch",
+            is_flag=True,
+            help="Make a server of its own (the default where none is named).",
         ),
+        option("--pg-version", metavar="MAJOR", help="Its major version, 14 to 18."),
+        option("--pg-bin", type=_FOLDER, help="Folder of its binaries."),
+        option("--data-dir", type=_PATH, help="Folder (disk) for its data."),
+        option("--wal-dir", type=_PATH, help="Folder (disk) for its WAL."),
+        option("--allow-tmpfs", is_flag=True, help="Memory (tmpfs) may stand in for the disk."),
+        option("--keep", is_flag=True, help="Keep the loaded cluster for the next command."),
+        option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of it."),
     )
 
 
 def dataset(command: Command) -> Command:
     """Add what the pgbench tables can be."""
-    return _apply(
+    option = under(TABLES)
+    return apply(
         command,
-        click.option("-s", "--scale", type=click.IntRange(min=1), help="Scale factor."),
-        click.option("-F", "--fillfactor", type=click.IntRange(10, 100), help="Fill factor."),
-        click.option("--unlogged-tables", is_flag=True, help="Tables without WAL."),
-        click.option("--foreign-keys", is_flag=True, help="Foreign keys between the tables."),
-        click.option("--partitions", type=click.IntRange(min=0), default=0, help="Of accounts."),
-        click.option(
+        option(
+            "-s",
+            "--scale",
+            type=click.IntRange(min=1),
+            help="Scale factor (init 1, else 10): 100,000 accounts, 15 MB each.",
+        ),
+        option("-F", "--fillfactor", type=click.IntRange(10, 100), help="Fill factor."),
+        option("--unlogged-tables", is_flag=True, help="Tables without WAL."),
+        option("--foreign-keys", is_flag=True, help="Foreign keys between the tables."),
+        option(
+            "--partitions",
+            type=click.IntRange(min=0),
+            default=0,
+            help="Partitions of pgbench_accounts.",
+        ),
+        option(
             "--partition-method",
             type=click.Choice(["range", "hash"]),
             default="range",
-            help="How accounts are partitioned.",
+            help="How they are partitioned (range).",
         ),
     )
 
 
-def workload(command: Command) -> Command:
-    """Add what the clients do, but not how many they are."""
-    return _apply(
+def allow_write(command: Command) -> Command:
+    """Add --allow-write."""
+    return apply(
+        command, under(FOREIGN)("--allow-write", is_flag=True, help="The scripts may write there.")
+    )
+
+
+def confirm(command: Command) -> Command:
+    """Add --confirm DB@HOST."""
+    return apply(
         command,
-        click.option("-b", "--builtin", multiple=True, metavar="NAME[@W]", help="Built-in script."),
-        click.option("-f", "--file", multiple=True, metavar="FILE[@W]", help="Script file."),
-        click.option("-S", "--select-only", is_flag=True, help="As -b select-only."),
-        click.option("-N", "--skip-some-updates", is_flag=True, help="As -b simple-update."),
-        click.option(
-            "-M",
-            "--protocol",
-            type=click.Choice(["simple", "extended", "prepared"]),
-            default="simple",
-            help="Query protocol.",
+        under(FOREIGN)(
+            "--confirm", metavar="DB@HOST", help="Load it, although other sessions work there."
         ),
-        click.option("-j", "--threads", "--jobs", type=click.IntRange(1, 1024), help="Threads."),
-        click.option("-D", "--define", multiple=True, metavar="VAR=VALUE", help="Script variable."),
-        click.option("--warmup", default="auto", help="Load before measuring, or auto."),
-        click.option(
-            "--reset",
-            type=click.Choice(["none", "vacuum", "restore"]),
-            default="vacuum",
-            help="Before every run; restore copies the data anew.",
-        ),
-        click.option(
-            "--cache",
-            type=click.Choice(["warm", "prewarm", "cold"]),
-            default="warm",
-            help="After the reset; cold: a scratch server starts with nothing in memory.",
-        ),
-        click.option("--seed", type=click.IntRange(min=0), default=1, help="Of all randomness."),
-        click.option("--allow-shell", is_flag=True, help="The scripts may run \\shell commands."),
-        click.option("--allow-write", is_flag=True, help="The scripts may write on that server."),
-        click.option("--confirm", metavar="DB@HOST", help="Yes, other sessions work there."),
     )
 
 
-def rate(command: Command) -> Command:
-    """Add the rate of an open loop."""
-    return click.option(
-        "-R",
-        "--rate",
-        metavar="RATE",
-        help="Offer so many a second (open loop), or phases: 500:30s,500-4000:60s,200.",
-    )(command)
+def progress(command: Command) -> Command:
+    """Add -P."""
+    return apply(
+        command,
+        under(ANSWER)(
+            "-P",
+            "--progress",
+            type=click.FloatRange(min=0.1),
+            help="Seconds between lines of progress.",
+        ),
+    )
 
 
 def changing(command: Command) -> Command:
     """Add how settings of a server of the user's own may be changed."""
-    return _apply(
+    option = under(FOREIGN)
+    return apply(
         command,
-        click.option("--admin", metavar="CONNINFO", help="The role that may change settings."),
-        click.option("--apply-command", metavar="CMD", help="Gets settings as JSON on stdin."),
-        click.option("--restart-command", metavar="CMD", help="Restarts the server."),
-        click.option("--recover-command", metavar="CMD", help="Brings it back if it cannot start."),
-        click.option(
+        option("--admin", metavar="CONNINFO", help="The role that may change settings."),
+        option(
+            "--apply-command",
+            metavar="CMD",
+            help="Changes them instead: gets settings as JSON on stdin.",
+        ),
+        option("--restart-command", metavar="CMD", help="Restarts the server."),
+        option("--recover-command", metavar="CMD", help="Brings it back when it cannot start."),
+        option(
             "--allow-risk",
             multiple=True,
             type=click.Choice(["durability"]),
-            help="What a variant may weaken on that server.",
+            help="What a variant may weaken there.",
         ),
     )
 
 
 def watching(command: Command) -> Command:
     """Add how a server elsewhere is watched: its host, and a pooler in the path."""
-    return _apply(
+    option = under(WATCHED)
+    return apply(
         command,
-        click.option("--observe", metavar="CONNINFO", help="Past a pooler, straight to it."),
-        click.option(
-            "--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path."
+        option(
+            "--observe", metavar="CONNINFO", help="The way past a pooler, straight to the server."
         ),
+        option("--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path."),
         host,
-        click.option(
+        option(
             "--host-file",
             "host_files",
             multiple=True,
             type=_PATH,
-            help="Made there by hand: collector or CSV.",
+            help="What was recorded there by hand: by the collector's script, or CSV.",
         ),
     )
 
 
 def host(command: Command) -> Command:
     """Add how the server's host is reached, where that is another one."""
-    return _apply(
+    option = under(WATCHED)
+    return apply(
         command,
-        click.option("--ssh", metavar="USER@HOST", help="The server's host; nothing is asked."),
-        click.option(
+        option(
+            "--ssh", metavar="USER@HOST", help="The server's host, by ssh; it never asks anything."
+        ),
+        option(
             "--host-shell",
             metavar="CMD",
             help='As --ssh, through any command, such as "kubectl exec -i pod --".',
         ),
-        click.option(
+        option(
             "--print-collector",
             is_flag=True,
             is_eager=True,
             expose_value=False,
             callback=_print_collector,
-            help="The script that runs on the server's host, and exit.",
+            help="Print the script that runs on the server's host, and exit.",
         ),
     )
 
 
 def gates(command: Command) -> Command:
     """Add conditions on the answer, and what is asked without measuring."""
-    return _apply(
+    option = under(ANSWER)
+    return apply(
         command,
-        click.option("--check", multiple=True, metavar="COND", help="Exit 4 unless, as p99<20ms."),
-        click.option("--abort-if", multiple=True, metavar="COND", help="A brake, as p99>2s."),
-        click.option("--print-spec", is_flag=True, help="Print the spec file of this, and exit."),
-        click.option("--dry-run", is_flag=True, help="Print the plan, and exit."),
+        option(
+            "--check",
+            multiple=True,
+            metavar="COND",
+            help="A gate: exit 4 unless it holds, such as p99<20ms.",
+        ),
+        option(
+            "--abort-if",
+            multiple=True,
+            metavar="COND",
+            help="A brake: end the run when it holds, such as p99>2s.",
+        ),
+        option("--print-spec", is_flag=True, help="Print the spec file of this, and exit."),
+        option("--dry-run", is_flag=True, help="Print the plan, and exit."),
     )
 
 
 def output(command: Command) -> Command:
     """Add where results go and how they are said."""
-    return _apply(
+    option = under(ANSWER)
+    return apply(
         command,
-        click.option("--store", type=_PATH, help="Results folder (default: pgdyno-runs)."),
-        click.option("--name", help="Name of the result."),
+        option("--store", type=_PATH, help="Results folder (default: pgdyno-runs)."),
+        option("--name", help="Name of the result."),
         json_option,
-        click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error."),
+        quiet,
+    )
+
+
+def quiet(command: Command) -> Command:
+    """Add -q."""
+    return apply(
+        command,
+        under(ANSWER)("-q", "--quiet", is_flag=True, help="Nothing on standard error but errors."),
     )
 
 
 def json_option(command: Command) -> Command:
     """Add --json [FILE]."""
-    return click.option(
-        "--json",
-        "json_to",
-        is_flag=False,
-        flag_value="-",
-        metavar="[FILE]",
-        callback=_writable,
-        help="JSON instead of text; with FILE, beside it.",
-    )(command)
+    return apply(
+        command,
+        under(ANSWER)(
+            "--json",
+            "json_to",
+            is_flag=False,
+            flag_value="-",
+            metavar="[FILE]",
+            callback=_writable,
+            help="JSON instead of text; with FILE, beside it.",
+        ),
+    )
 
 
 def store_option(command: Command) -> Command:
     """Add --store alone, for verbs that only read results."""
-    return click.option("--store", type=_PATH, help="Results folder (default: pgdyno-runs).")(
-        command
+    return apply(
+        command, under(ANSWER)("--store", type=_PATH, help="Results folder (default: pgdyno-runs).")
     )
 
 
@@ -233,7 +275,8 @@ _PATH = click.Path(path_type=Path)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-def _apply(command: Command, *decorators: Callable[[Any], Any]) -> Command:
+def apply(command: Command, *decorators: Callable[[Any], Any]) -> Command:
+    """Return the command with the options, in the order given."""
     for decorator in reversed(decorators):
         command = decorator(command)
     return command

@@ -16,15 +16,17 @@ Without a server, a scratch server is made and removed. Exit codes, the highest 
 interrupted, results kept.
 """
 
+_WIDTH = 100
+
 
 def reference() -> str:
     """Return the page."""
-    root = click.Context(pgdyno, info_name="pgdyno")
+    root = click.Context(pgdyno, info_name="pgdyno", **pgdyno.context_settings)
     parts = [_HEAD]
     for verb, what in VERBS.items():
         command = pgdyno.get_command(root, verb)
         assert command is not None
-        context = click.Context(command, info_name=verb, parent=root, max_content_width=100)
+        context = click.Context(command, info_name=verb, parent=root, terminal_width=_WIDTH)
         parts.append(f"## pgdyno {verb}\n\n{what}\n\n```\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from pgdyno.cli import options, speak
 from pgdyno.cli.asked import Asked, permissions_of, refuse
+from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import resolve
@@ -21,16 +22,18 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 
-@click.command("run", short_help="Any experiment from a file.")
+@click.command("run", cls=Verb, short_help="Any experiment from a file.")
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("--resume", metavar="RESULT", help="Go on with an interrupted one.")
+@click.option(
+    "--resume", metavar="RESULT", help="Go on with an interrupted one: its number, or last."
+)
 @click.option("--budget", metavar="TIME", help="Of a comparison, instead of the file's.")
 @click.option("--dsn", metavar="CONNINFO", help="With --resume: the server, where it had one.")
-@click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
-@click.option("--allow-write", is_flag=True, help="The scripts may write on that server.")
-@click.option("--confirm", metavar="DB@HOST", help="Yes, other sessions work there.")
+@options.allow_write
+@options.confirm
 @options.changing
 @options.gates
+@options.progress
 @options.output
 def command(**given: Any) -> int:
     """Carry out the experiment that a spec file asks for; every mistake in it is said at once.

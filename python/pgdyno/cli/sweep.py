@@ -8,8 +8,9 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from pgdyno.cli import options
+from pgdyno.cli import load_options, options
 from pgdyno.cli.asked import experiment_of, refuse
+from pgdyno.cli.headings import LOAD, Verb, under
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import SweepDesign
@@ -18,31 +19,41 @@ from pgdyno.spec.variant_text import variant_from
 # Where `auto` stops doubling: far enough past the cores to see throughput fall.
 _CLIENTS_A_CORE = 32
 
+_option = under(LOAD)
 
-@click.command("sweep", short_help="The load curve: peak and knee.")
+
+@click.command("sweep", cls=Verb, short_help="The load curve: peak and knee.")
 @options.connection
-@click.option(
-    "-c", "--clients", "--client", "levels", default="auto", metavar="LEVELS", help="1,2,4 or auto."
+@_option(
+    "-c",
+    "--clients",
+    "--client",
+    "levels",
+    default="auto",
+    metavar="LEVELS",
+    help="Such as 1,2,4; auto (default) doubles until throughput falls.",
 )
-@click.option("-T", "--duration", "--time", default="5s", metavar="TIME", help="Of each run.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=3, help="Visits of each level.")
-@click.option("--knee-duration", default="30s", metavar="TIME", help="Of the run at the knee.")
-@click.option("--slo", metavar="NAME=TIME", help="Find the load held under it, as p99=20ms.")
-@click.option(
+@_option("-T", "--duration", "--time", default="5s", metavar="TIME", help="Of each run (5s).")
+@_option("--rounds", type=click.IntRange(1, 100), default=3, help="Visits of each level (3).")
+@_option(
+    "--knee-duration", default="30s", metavar="TIME", help="Length of the run at the knee (30s)."
+)
+@_option("--slo", metavar="NAME=TIME", help="Find the load held under it, such as p99=20ms.")
+@_option(
     "--variant",
     "variants",
     multiple=True,
     metavar="TEXT",
-    help='"NAME: KEY=VALUE; ...": a curve each.',
+    help='A curve of its own for each: "NAME: KEY=VALUE; ...".',
 )
-@click.option("-P", "--progress", type=click.FloatRange(min=0.1), help="Seconds between lines.")
-@options.workload
-@options.connections
+@load_options.workload
+@load_options.connections
 @options.dataset
 @options.scratch
 @options.changing
 @options.watching
 @options.gates
+@options.progress
 @options.output
 def command(**given: Any) -> int:
     """Measure the load curve of each script: every level several times, then the knee in detail.

@@ -13,6 +13,7 @@ from pgdyno.cli import options, speak
 from pgdyno.cli.asked import host_command_of, server_named
 from pgdyno.cli.doctor import sql_text
 from pgdyno.cli.hazel_document import hazel_document
+from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
 from pgdyno.cli.watch_text import text_of
 from pgdyno.doctor.examine import Examination
 from pgdyno.doctor.session import OLDEST_MAJOR
@@ -29,19 +30,25 @@ from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
+_answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 100_000_000
 _TERMINAL_EVERY_NS = 1_000_000_000
 _PLAIN_EVERY_NS = 10_000_000_000
 
 
-@click.command("watch", short_help="A server without our load.")
+@click.command("watch", cls=Verb, short_help="A server without our load.")
 @options.connection
 @options.host
-@click.option("--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path.")
-@click.option("--duration", default="1h", help="How long, such as 90s, 1h (the default), 2d.")
-@click.option("--interval", default="1s", help="Between samples of counters; waits ten times.")
-@click.option("--note", default="", metavar="TEXT", help="Kept with the result.")
-@click.option("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
+@_watched("--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path.")
+@_watched("--duration", default="1h", metavar="TIME", help="Such as 90s or 2d (1h).")
+@_watched(
+    "--interval",
+    default="1s",
+    metavar="TIME",
+    help="Between samples of counters (1s); of waits there are ten.",
+)
+@_answer("--note", default="", metavar="TEXT", help="Kept with the result.")
+@_answer("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
 @options.output
 def command(**given: Any) -> int:
     """Watch a server: reads only, two connections, every statement bounded to 2 s.
