@@ -10,6 +10,7 @@ pytest_plugins = (
     "tests.fixtures.bank",
     "tests.fixtures.engine_process",
     "tests.fixtures.command",
+    "tests.fixtures.line",
     "tests.fixtures.null_server",
     "tests.fixtures.poolers",
     "tests.fixtures.prove",
@@ -20,7 +21,7 @@ pytest_plugins = (
 # What `make check` leaves to `make test`: real servers, and the fake one, which takes time.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
-SERVER_FIXTURES |= {"slow_flush"}
+SERVER_FIXTURES |= {"line", "far_line", "slow_flush"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,6 +11,7 @@ from pgdyno.doctor.flush import FlushTimes
 from pgdyno.doctor.host_facts import HostFacts, Window
 from pgdyno.doctor.server_seen import ServerSeen, Setting
 from pgdyno.doctor.storage_facts import Disk, Place
+from pgdyno.observe.device.health import Health
 
 GB = 1 << 30
 MB = 1 << 20
@@ -101,6 +102,19 @@ HOST = HostFacts(
     pressure_percent={"cpu": 1.0, "io": 2.0},
     window=Window(1.0, 0.0),
 )
+HEALTH = Health(
+    used_percent=3,
+    available_spare_percent=100,
+    temperature_celsius=42,
+    read_bytes=21 * GB,
+    written_bytes=10 * GB,
+    media_errors=0,
+    unsafe_shutdowns=12,
+    too_warm_minutes=0,
+    critical_minutes=0,
+    slowed_count=0,
+    slowed_seconds=0,
+)
 FLUSH = FlushTimes("/pg/pg_wal", 1000, 400_000, 900_000, 2_000_000, 1000)
 
 
@@ -127,6 +141,7 @@ def facts(**changes: Any) -> Facts:
         peak=PeakActive(0, "now"),
         others_active=0,
         flush=FLUSH,
+        health={DISK.name: HEALTH},
     )
     return replace(whole, **changes)
 
@@ -162,6 +177,11 @@ def with_place(**changes: Any) -> Facts:
 def with_disk(**changes: Any) -> Facts:
     """Return everything in order but the disk."""
     return with_place(disks=(replace(DISK, **changes),))
+
+
+def with_health(**changes: int | None) -> Facts:
+    """Return everything in order but what the disk says of itself."""
+    return facts(health={DISK.name: replace(HEALTH, **changes)})
 
 
 def remote(**changes: Any) -> Facts:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
+from tests.fixtures.line import Line
 from tests.fixtures.poolers import Pooler
 
 from pgdyno.clock import read_pair
@@ -59,6 +60,24 @@ def test_a_load_through_a_pooler_is_watched_past_it(
     kinds = {doubt["kind"] for doubt in said.document["warnings"]}
     assert "doctor_fsync" in kinds  # The tests' server runs with fsync = off.
     assert "observer_behind_pooler" not in kinds
+
+
+def test_the_host_of_a_server_elsewhere_is_examined_before_its_runs(
+    pgdyno: Command, far_line: Line, script: Path, tmp_path: Path
+) -> None:
+    there = far_line.target
+    said = pgdyno(
+        *("bench", "-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database),
+        *("-f", str(script), "-c", "1", "-T", "1", "--warmup", "0s", "--allow-write", "-q"),
+        *("--host-shell", "sh", "--store", str(tmp_path / "store")),
+    )
+    assert said.code in (0, 3), said.err
+    doctor = last_run(tmp_path / "store").document("doctor.json") or {}
+    seen = {one["id"]: one for one in doctor["findings"]}
+    assert {"file_system", "free_space", "swappiness", "cpu_limit"} <= seen.keys()
+    unjudged = {name for one in doctor["not_measurable"] for name in one["checks"]}
+    assert not {"file_system", "free_space", "swappiness", "cpu_limit"} & unjudged
+    assert seen["neighbours"]["verdict"] != "unknown"
 
 
 def test_a_setting_changed_in_the_middle_of_a_run_is_a_doubt(

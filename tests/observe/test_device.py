@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.ssh import shell_like
 from tests.observe.contract import CollectorContract
 from tests.observe.machines import BIG_MACHINE, machine
 
@@ -25,6 +26,8 @@ from pgdyno.observe.device.temperature import TemperatureCollector
 from pgdyno.observe.host import paging, tcp
 from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
 from pgdyno.observe.processes.proc_files import PAGE_BYTES
+from pgdyno.observe.remote.health import read_health_afar
+from pgdyno.observe.remote.host_session import shell_command
 
 NOTHING = ReceivedFiles()
 
@@ -163,6 +166,35 @@ def test_a_disk_that_slowed_itself_between_two_readings_is_noticed(
     grown: dict[str, int], slowed: bool
 ) -> None:
     assert slowed_by_heat(parse_nvme(SMART), parse_nvme(SMART | grown)) is slowed
+
+
+@pytest.mark.parametrize("tool", ["nvme", "smartctl", "silent nvme", "nothing"])
+def test_another_hosts_disk_is_asked_through_the_program_that_is_there(
+    tool: str, tmp_path: Path
+) -> None:
+    log = {"smartctl": {}, "nvme_smart_health_information_log": {"percentage_used": 3}}
+    said = {"nvme": json.dumps(SMART, indent=2), "smartctl": json.dumps(log), "silent nvme": ""}
+    if tool in said:
+        program = tmp_path / tool.split()[-1]
+        program.write_text(f"#!/bin/sh\ncat <<'E'\n{said[tool]}\nE\n")
+        program.chmod(0o755)
+    (tmp_path / "nvme0n1").mkdir()
+    sed = f"exec sed -u -e 's,/sys/block/nvme\\*n\\*,{tmp_path}/nvme*n*,'"
+    sed += " -e 's/command -v nvme || command -v smartctl/:/'" if tool == "nothing" else ""
+    command = shell_like(tmp_path, f"PATH={tmp_path}:$PATH; export PATH; {sed} | exec /bin/sh")
+    found = read_health_afar(shell_command(command), ("nvme0n1", "sda"))
+    one = found["nvme0n1"]
+    if isinstance(one, str):
+        why = {"silent nvme": "need root", "nothing": "neither nvme nor smartctl is installed"}
+        assert why[tool] in one
+    else:
+        assert one.used_percent == 3
+    assert "no NVMe disk" in str(found["sda"])
+
+
+def test_a_host_that_does_not_answer_tells_nothing_of_its_disks() -> None:
+    found = read_health_afar(("/nowhere/ssh", "sh"), ("nvme0n1",))
+    assert "cannot be started" in str(found["nvme0n1"])
 
 
 def test_a_disk_is_asked_through_the_program_that_is_there(

@@ -19,8 +19,9 @@ from pgdyno.process import signals
 from pgdyno.server.target import Target
 
 _WINDOW_NS = 500_000_000
-# Loading the data and the run before are in the last minute's pressure.
-_OUR_OWN_DOING = frozenset({"pressure"})
+# Loading the data and the run before are in the last minute's pressure; disks are asked before and
+# after the run.
+_LEFT_OUT = frozenset({"pressure", "disk_health"})
 
 
 class Checkup:
@@ -70,7 +71,7 @@ class Checkup:
                     afar = self._afar(target, host_command, session.backend_pid, seen)
                     facts = afar.with_server_of(facts)
                 examined = judged(target_line(reached, seen), facts)
-                kept = tuple(one for one in examined.findings if one.id not in _OUR_OWN_DOING)
+                kept = tuple(one for one in examined.findings if one.id not in _LEFT_OUT)
                 return replace(examined, findings=kept).as_document()
         except PgdynoError:
             return None  # The run itself will say what is wrong with the server.
@@ -78,8 +79,7 @@ class Checkup:
     def disks(self, target: Target) -> tuple[str, ...]:
         """Return the disks below the data and the WAL of a server elsewhere, as they were seen."""
         facts = self._hosts.get((target.host, target.ports, None), Facts())
-        places = [place for place in (facts.data, facts.wal) if place is not None]
-        return tuple(dict.fromkeys(disk.name for place in places for disk in place.disks))
+        return tuple(disk.name for disk in facts.disks())
 
     def _afar(
         self, target: Target, command: tuple[str, ...], backend_pid: int, seen: ServerSeen

@@ -18,6 +18,7 @@ from pgdyno.doctor.server_seen import ServerSeen, peak_active, read_server
 from pgdyno.doctor.session import read_only
 from pgdyno.doctor.storage_facts import read_place
 from pgdyno.errors import SpecError
+from pgdyno.observe.device.health import Health, HealthUnknown, read_health
 from pgdyno.process import signals
 from pgdyno.server.facts import format_bytes, is_backend_here
 from pgdyno.server.target import Target
@@ -184,14 +185,23 @@ def _on_host(asked: Asked, facts: Facts, first: Glance, *, pid: int, folder: Pat
         devices = tuple(disk.name for disk in wal.disks) if wal is not None else ()
         flushed = flush.measure(asked.flush_folder, devices=devices)
     seen_bytes = host.memory.get("total_bytes")
+    health = {disk.name: _health(disk.name) for disk in replace(facts, data=data, wal=wal).disks()}
     return replace(
         facts,
         host=host,
+        health=health,
         data=data,
         wal=wal,
         flush=flushed,
         ram_bytes=asked.ram_bytes or seen_bytes,
     )
+
+
+def _health(disk: str) -> Health | str:
+    try:
+        return read_health(disk)
+    except HealthUnknown as error:
+        return str(error)
 
 
 def _data_folder(seen: ServerSeen, backend_pid: int) -> Path | None:

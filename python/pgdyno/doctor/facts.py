@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.doctor.flush import FlushTimes
 from pgdyno.doctor.host_facts import HostFacts
 from pgdyno.doctor.server_seen import ServerSeen
-from pgdyno.doctor.storage_facts import Place
+from pgdyno.doctor.storage_facts import Disk, Place
 from pgdyno.doctor.unknown import NO_MONITOR, NO_SERVER, NO_SHELL, Unknown
+from pgdyno.observe.device.health import Health
 
 _SYSTEM_BYTES_MAX = 2 << 30
 
@@ -28,7 +30,8 @@ class Facts:
 
     `host`, `data` and `wal` are None unless this process runs on that host. `ram_bytes` is the
     server's memory, as seen or as told by the person. `others_active` were at work just now, `peak`
-    may have been seen earlier. `no_host` and `no_places` say why there are none; `is_afar`: the
+    may have been seen earlier. `health` is what each disk says of itself, or why it says nothing.
+    `no_host` and `no_places` say why there are none; `is_afar`: the
     host was looked at from another one.
     """
 
@@ -42,6 +45,7 @@ class Facts:
     flush: FlushTimes | None = None
     data_folder: Path | None = None
     postmaster_pid: int | None = None
+    health: Mapping[str, Health | str] = field(default_factory=dict)
     no_host: str = NO_SHELL
     no_places: str = "where the server's data lie is not to be seen by this user"
     is_afar: bool = False
@@ -80,6 +84,11 @@ class Facts:
         return replace(
             self, server=other.server, others_active=other.others_active, peak=other.peak
         )
+
+    def disks(self) -> tuple[Disk, ...]:
+        """Return the whole devices below data and WAL, none where they are not seen."""
+        places = [place for place in (self.data, self.wal) if place is not None]
+        return tuple(dict.fromkeys(disk for place in places for disk in place.disks))
 
     def half_seen(self) -> str:
         """Return why checks of storage judge the data's disk alone; "" if they judge both."""

@@ -14,6 +14,7 @@ from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.host.files import ReceivedFiles
 from pgdyno.observe.processes.backends import postgres_parent
 from pgdyno.observe.remote.by_hand import facts_by_hand
+from pgdyno.observe.remote.health import known_or_why
 from pgdyno.observe.remote.host_session import HostLost, HostSession
 
 _NO_PLACES = (
@@ -43,6 +44,9 @@ class HostAfar:
             return replace(facts, no_host=self._why_not)
         try:
             last = self._look()
+            disks = told_by(self._session.files, facts, None, self._session.data_folder).disks()
+            if any(disk.is_nvme for disk in disks):
+                self._session.take("health")
         except HostLost as error:
             return replace(facts, no_host=f"the server's host: {error}")
         finally:
@@ -79,7 +83,7 @@ def told_by_hand(path: Path, facts: Facts, data_folder: str = "") -> Facts:
 def told_by(files: ReceivedFiles, facts: Facts, window: Window | None, data_folder: str) -> Facts:
     """Return the facts with the host, the places and the memory that these files tell of."""
     host = read_host(files, pid=_server_pid(files), window=window)
-    return replace(
+    seen = replace(
         facts,
         host=host,
         no_places=_NO_PLACES,
@@ -88,6 +92,8 @@ def told_by(files: ReceivedFiles, facts: Facts, window: Window | None, data_fold
         ram_bytes=facts.ram_bytes or host.memory.get("total_bytes"),
         is_afar=True,
     )
+    health = {disk.name: known_or_why(files, disk.name) for disk in seen.disks()}
+    return replace(seen, health=health)
 
 
 def _server_pid(files: ReceivedFiles) -> int:

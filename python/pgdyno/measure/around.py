@@ -14,6 +14,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.device.health import Health, HealthUnknown, read_health, slowed_by_heat
 from pgdyno.observe.observer import Observer
+from pgdyno.observe.remote.health import read_health_afar
 from pgdyno.observe.round_trips import RoundTrips, measure
 from pgdyno.observe.settings_seen import SettingsSeen, changes, read_settings_seen
 from pgdyno.server.connect import connect
@@ -25,26 +26,36 @@ class Around:
     def __init__(self, under_test: UnderTest, clock: ClockPair, name: str) -> None:
         self._under_test, self._clock, self._name = under_test, clock, name
         self._disks = _disks(under_test)
-        self._health, self._health_unknown = _healths(self._disks)
+        self._health, self._health_unknown = _healths(self._disks, None)
         self._settings, self._trips = self._look()
 
     def doctor(self, checkup: Checkup, clients: int) -> dict[str, Any] | None:
         """Return what the doctor says of the server as it is now."""
         facts = self._under_test.facts
         folder = facts.settings.get("data_directory")
-        return checkup.document(
-            self._under_test.direct or self._under_test.target,
+        target = self._under_test.direct or self._under_test.target
+        command = None if facts.is_local else self._under_test.host_command
+        found = checkup.document(
+            target,
             clients=clients,
             postmaster_pid=facts.postmaster_pid if facts.is_local else None,
             data_folder=Path(folder) if folder and facts.is_local else None,
-            host_command=None if facts.is_local else self._under_test.host_command,
+            host_command=command,
         )
+        if command is not None:
+            disks = checkup.disks(target)
+            self._disks = tuple(name for name in disks if name.startswith("nvme"))
+            self._health, self._health_unknown = _healths(self._disks, command)
+        return found
 
     def document(self, observer: Observer) -> dict[str, Any]:
         """Look again, and return what is kept of both looks: keys of server.json."""
         settings, trips = self._look()
         known = self._settings is not None and settings is not None
-        health, _ = _healths(self._disks)
+        # What said nothing before the run is not asked again.
+        is_local = self._under_test.facts.is_local
+        command = None if is_local else self._under_test.host_command
+        health, _ = _healths(tuple(self._health), command)
         return {
             "settings_changed": [
                 one.as_document() for one in changes(self._settings or {}, settings or {})
@@ -109,9 +120,16 @@ def _disks(under_test: UnderTest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name.startswith("nvme")))
 
 
-def _healths(disks: tuple[str, ...]) -> tuple[dict[str, Health], dict[str, str]]:
+def _healths(
+    disks: tuple[str, ...], command: tuple[str, ...] | None
+) -> tuple[dict[str, Health], dict[str, str]]:
+    """Return the health of these disks, and why some say nothing; command leads to their host."""
     found: dict[str, Health] = {}
     unknown: dict[str, str] = {}
+    if command is not None:
+        told = read_health_afar(command, disks) if disks else {}
+        found = {name: one for name, one in told.items() if isinstance(one, Health)}
+        return found, {name: one for name, one in told.items() if isinstance(one, str)}
     for name in disks:
         try:
             found[name] = read_health(name)

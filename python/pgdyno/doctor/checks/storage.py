@@ -9,6 +9,7 @@ from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Judgement, Verdict, bad, good, warn
 from pgdyno.doctor.storage_facts import Disk, Place
 from pgdyno.doctor.unknown import Unknown
+from pgdyno.observe.device.health import Health
 from pgdyno.server.facts import format_bytes
 from pgdyno.server.storage import MEMORY_FILE_SYSTEMS
 
@@ -18,6 +19,8 @@ _COPY_ON_WRITE = {"btrfs", "zfs", "bcachefs"}
 _ALIGNED_BYTES = 1 << 20
 _BLOCK_BYTES = 4096
 _NO_FLUSH_OPTIONS = {"nobarrier", "barrier=0", "nocacheflush", "sync=disabled"}
+# What the maker promised is spent; the spare that the specification's own threshold is set near.
+_WORN_PERCENT, _AGED_PERCENT, _SPARE_PERCENT = 100, 80, 10
 # No device on any bus makes data durable faster than this.
 _IMPOSSIBLE_NS = 15_000
 # Flash without protection needs longer; protected caches answer within this.
@@ -61,6 +64,19 @@ def write_cache(facts: Facts) -> Judgement:
             "write back: safe only because it is flushed",
             "measure with --flush DIR whether flushes reach it",
         )
+
+    return _worst_disk(facts, judge)
+
+
+@check("storage", "a worn or overheated disk slows down unevenly, and then loses data")
+def disk_health(facts: Facts) -> Judgement:
+    """What NVMe disks say of their own wear, heat and errors."""
+
+    def judge(disk: Disk) -> Judgement:
+        health = facts.health.get(disk.name, f"the health of {disk.name} was not asked for")
+        if isinstance(health, str):
+            raise Unknown(health.rstrip("."))
+        return _judge_health(health)
 
     return _worst_disk(facts, judge)
 
@@ -174,6 +190,25 @@ def _judge_scheduler(disk: Disk) -> Judgement:
     return warn(disk.scheduler, f"echo {best} > /sys/block/{disk.name}/queue/scheduler")
 
 
+def _judge_health(health: Health) -> Judgement:
+    used, spare, celsius = (
+        health.used_percent or 0,
+        health.available_spare_percent,
+        health.temperature_celsius,
+    )
+    seen = f"{used} % of its rated writes used"
+    seen += "" if spare is None else f", {spare} % of its spare blocks left"
+    seen += "" if celsius is None else f", {celsius} C"
+    if health.media_errors:
+        return bad(f"{seen}, {health.media_errors} media errors", "replace the disk")
+    if used >= _WORN_PERCENT or (spare is not None and spare < _SPARE_PERCENT):
+        return bad(seen, "replace the disk")
+    heat_minutes = (health.too_warm_minutes or 0) + (health.critical_minutes or 0)
+    if heat_minutes:
+        return warn(f"{seen}, {heat_minutes} min too warm in its life", "cool the disk")
+    return warn(seen, "plan to replace the disk") if used >= _AGED_PERCENT else good(seen)
+
+
 def _judge_alignment(disk: Disk) -> Judgement:
     if disk.offset_bytes is None:
         return good("no partition: begins where the disk does")
@@ -190,10 +225,11 @@ def _worst(places: tuple[Place, ...], judge: Callable[[Place], Judgement]) -> Ju
 
 
 def _worst_disk(facts: Facts, judge: Callable[[Disk], Judgement]) -> Judgement:
-    disks = [disk for place in facts.places() for disk in place.disks]
+    facts.places()
+    disks = facts.disks()
     if not disks:
         raise Unknown("no disk is seen below the file system")
-    return _most_severe([(disk.name, judge(disk)) for disk in dict.fromkeys(disks)])
+    return _most_severe([(disk.name, judge(disk)) for disk in disks])
 
 
 def _most_severe(found: list[tuple[str, Judgement]]) -> Judgement:

@@ -32,6 +32,8 @@ _READY_TIMEOUT_S = 20.0
 _SAMPLE_TIMEOUT_S = 5.0
 _END_TIMEOUT_S = 1.0
 _SLOW_EVERY_NS = 5_000_000_000
+# Of what was sent before; only fast samples and health leave something out.
+_KEPT = {"fast": LASTING, "health": ("/",)}
 # What a kernel counts in: the parsers know this host's only.
 _UNITS = [str(os.sysconf("SC_CLK_TCK")), str(PAGE_BYTES)]
 # ssh's own words for what trying again does not mend.
@@ -183,7 +185,7 @@ class HostSession:
         while (line := self._line(deadline_ns)) != "@end":
             lines.append(line)
         self.sampled_pid = self.backend_pid
-        self.files.replace(files_of(lines), keeping=LASTING if what == "fast" else ())
+        self.files.replace(files_of(lines), keeping=_KEPT.get(what, ()))
 
     def backend_cpu_ns(self) -> int:
         """Return 0: what the script costs is seen in the samples of its host."""
