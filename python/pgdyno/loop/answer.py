@@ -16,6 +16,7 @@ from pgdyno.analysis.findings import (
     Facts,
     RunFindings,
 )
+from pgdyno.analysis.rounding import counted
 from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.errors import StoreError
 from pgdyno.loop.comparison import Compared, comparison_sentence
@@ -249,7 +250,7 @@ def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
         f"Warm-up {warm} ({found}) before every run; before it the tables are vacuumed and a "
         "checkpoint is written.",
         f"Load engine {hello.get('engine_version', '')} ({hello.get('build_profile', '')}, "
-        f"{hello.get('poller', '')}), {work.get('threads', 1)} thread(s), query mode "
+        f"{hello.get('poller', '')}), {counted(work.get('threads', 1), 'thread')}, query mode "
         f"{work.get('protocol', '')}, seed {experiment.workload.seed}.",
     ]
     if experiment.all_variants():

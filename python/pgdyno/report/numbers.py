@@ -31,9 +31,12 @@ def value_text(estimate: Estimate) -> str:
     return f">= {text}" if estimate.censored else text
 
 
-def interval_text(estimate: Estimate) -> str:
-    """Return "1,861 to 1,923", "at least 812" when the upper end is unknown, or NO_INTERVAL."""
-    decimals = decimals_of(estimate)
+def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
+    """Return "1,861 to 1,923", "at least 812" when the upper end is unknown, or NO_INTERVAL.
+
+    Args: decimals, where a column has the same for all its rows; else as the interval supports.
+    """
+    decimals = decimals_of(estimate) if decimals is None else decimals
     low, high = estimate.low, estimate.high
     if low is not None and high is not None:
         return f"{fixed(low, decimals)} to {fixed(high, decimals)}"
