@@ -142,7 +142,7 @@ def test_several_hosts_stay_until_one_has_answered() -> None:
         ("sslcertmode", "require"),
         ("sslcrl", "/etc/list.crl"),
         ("sslcrldir", "/etc/lists"),
-        ("require_auth", "scram-sha-256"),
+        ("requirepeer", "postgres"),
         ("ssl_max_protocol_version", "TLSv1.1"),
     ],
 )

@@ -20,7 +20,8 @@ mod open;
 mod socket;
 
 pub use self::error::SessionError;
-use self::socket::{Place, Socket, is_slice_over};
+use self::socket::{Socket, is_slice_over};
+use crate::poller::Address;
 use crate::tls::{Security, TlsStream};
 
 /// Bytes of one CopyData message. 64 KiB to 1 MiB cost the server the same; 64 KiB stay in cache.
@@ -36,7 +37,7 @@ pub type Row = Vec<Option<String>>;
 #[derive(Debug)]
 pub struct Session {
     socket: Socket,
-    place: Place,
+    place: Address,
     security: Security,
     tls: Option<Box<TlsStream>>,
     key: BackendKey,

@@ -133,6 +133,7 @@ mod tests {
             password: None,
             parameters: parameters.iter().map(own).collect(),
             channel_binding: Default::default(),
+            require_auth: None,
         }
     }
 

@@ -9,6 +9,7 @@ use postgres_protocol::authentication::md5_hash;
 use crate::error::{ProtocolError, ServerError};
 use crate::frame::{Framer, NEVER_SKIP};
 use crate::frontend;
+use crate::require_auth::RequireAuth;
 use crate::scram::{
     Binding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, SaltedPasswords, Scram, ScramError,
 };
@@ -21,6 +22,8 @@ pub struct Login {
     /// Everything else of the start-up message: `database`, `application_name`, settings.
     pub parameters: Vec<(String, String)>,
     pub channel_binding: ChannelBinding,
+    /// What the server may ask for; absent = anything.
+    pub require_auth: Option<RequireAuth>,
 }
 
 /// Whether SCRAM is bound to the TLS channel, so that nobody in the middle can pass it on.
@@ -70,6 +73,8 @@ pub enum HandshakeError {
     ServerNotAuthentic,
     /// `ChannelBinding::Require`, and the server asks for something that is not bound.
     NotBound,
+    /// `require_auth` does not allow what the server asks for, or skips; in libpq's words.
+    NotAllowed(String),
     /// A start-up parameter or the password has a zero byte.
     ZeroByte,
 }
@@ -94,6 +99,7 @@ impl fmt::Display for HandshakeError {
                 "channel_binding=require, and the server offers no authentication that is bound \
                  to the TLS channel",
             ),
+            HandshakeError::NotAllowed(why) => f.write_str(why),
             HandshakeError::ZeroByte => {
                 f.write_str("user, password or a start-up parameter has a zero byte")
             }
@@ -140,6 +146,8 @@ pub struct Handshake {
 enum Stage {
     /// Before AuthenticationOk.
     Authenticate,
+    /// A password was sent, hashed or not.
+    Answered,
     Scram(Scram),
     /// SCRAM is through; the server may now say AuthenticationOk.
     Verified,
@@ -215,16 +223,18 @@ impl Handshake {
     }
 }
 
-/// With `ChannelBinding::Require` nothing but SCRAM will do: it alone can be bound.
+/// What the server asks for is what the user allows. With `ChannelBinding::Require` nothing but
+/// SCRAM will do: it alone can be bound.
 fn may_ask(body: &[u8], stage: &Stage, login: &Login) -> Result<(), HandshakeError> {
-    let is_unbound = matches!(
-        (body.first_chunk::<4>().map(|code| u32::from_be_bytes(*code)), stage),
-        (Some(0 | 3 | 5), Stage::Authenticate)
-    );
-    match login.channel_binding {
-        ChannelBinding::Require if is_unbound => Err(HandshakeError::NotBound),
-        _ => Ok(()),
+    let code = body.first_chunk::<4>().map(|code| u32::from_be_bytes(*code));
+    let Some(code) = code else { return Err(ProtocolError::Malformed(b'R').into()) };
+    let is_unbound = matches!((code, stage), (0 | 3 | 5, Stage::Authenticate | Stage::Answered));
+    if login.channel_binding == ChannelBinding::Require && is_unbound {
+        return Err(HandshakeError::NotBound);
     }
+    let is_answered = matches!(stage, Stage::Answered | Stage::Verified);
+    let judged = login.require_auth.as_ref().map(|required| required.judge(code, is_answered));
+    judged.unwrap_or(Ok(())).map_err(HandshakeError::NotAllowed)
 }
 
 /// Answer one Authentication message.
@@ -239,12 +249,18 @@ fn authenticate(
     let (code, rest) = body.split_first_chunk::<4>().ok_or(malformed.clone())?;
     let password = || login.password.as_deref().ok_or(HandshakeError::PasswordMissing);
     match (u32::from_be_bytes(*code), &mut *stage) {
-        (0, Stage::Authenticate | Stage::Verified) => *stage = Stage::Authenticated,
-        (3, Stage::Authenticate) => frontend::password_message(password()?.as_bytes(), out)?,
-        (5, Stage::Authenticate) => {
+        (0, Stage::Authenticate | Stage::Answered | Stage::Verified) => {
+            *stage = Stage::Authenticated;
+        }
+        (3, Stage::Authenticate | Stage::Answered) => {
+            frontend::password_message(password()?.as_bytes(), out)?;
+            *stage = Stage::Answered;
+        }
+        (5, Stage::Authenticate | Stage::Answered) => {
             let salt: [u8; 4] = rest.try_into().map_err(|_| malformed)?;
             let hash = md5_hash(login.user.as_bytes(), password()?.as_bytes(), salt);
             frontend::password_message(hash.as_bytes(), out)?;
+            *stage = Stage::Answered;
         }
         (10, Stage::Authenticate) => {
             password()?;

@@ -12,6 +12,7 @@ mod error;
 mod frame;
 mod handshake;
 mod reply;
+mod require_auth;
 mod rows;
 mod scram;
 
@@ -21,6 +22,7 @@ pub use frame::{Framer, Message, NEVER_SKIP};
 pub use handshake::{Advance, ChannelBinding, Handshake, HandshakeError, Login, Session};
 pub use postgres_protocol::message::frontend;
 pub use reply::{Reply, ReplyScanner, TransactionStatus};
+pub use require_auth::RequireAuth;
 pub use rows::{RowError, columns, messages, values};
 pub use scram::SaltedPasswords;
 

@@ -2,8 +2,8 @@
 
 use pgdyno_wire::{
     Advance, BytesMut, ChannelBinding, Handshake, HandshakeError, Login, ProtocolError, Reply,
-    ReplyScanner, SaltedPasswords, Session, TransactionStatus, cancel_request, columns, messages,
-    values,
+    ReplyScanner, RequireAuth, SaltedPasswords, Session, TransactionStatus, cancel_request,
+    columns, messages, values,
 };
 use proptest::prelude::*;
 
@@ -20,6 +20,7 @@ fn login(password: Option<&str>) -> Login {
         password: password.map(Into::into),
         parameters: vec![("database".into(), "bank".into())],
         channel_binding: ChannelBinding::Prefer,
+        require_auth: None,
     }
 }
 
@@ -88,6 +89,23 @@ fn a_server_may_not_skip_its_own_proof_in_scram() {
         [message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"), message(b'R', &[0, 0, 0, 0])].concat();
     let (_, end) = handshake(&bytes, &login(Some("x")));
     assert_eq!(end, Err(HandshakeError::Protocol(ProtocolError::Unexpected(b'R'))));
+}
+
+#[test]
+fn a_server_is_refused_that_asks_for_what_require_auth_does_not_allow() {
+    let of = |text| Login {
+        require_auth: RequireAuth::parse(text).expect("valid"),
+        ..login(Some("pass"))
+    };
+    let (sent, end) = handshake(&message(b'R', &[0, 0, 0, 3]), &of("scram-sha-256"));
+    assert!(sent.is_empty(), "the password stays here");
+    let Err(HandshakeError::NotAllowed(said)) = end else { panic!("{end:?}") };
+    assert!(said.ends_with("failed: server requested a cleartext password"), "{said}");
+    let (_, end) = handshake(&welcome(), &of("!none"));
+    assert!(matches!(end, Err(HandshakeError::NotAllowed(_))), "{end:?}");
+    // A password was asked for and given: then the server may let the user in.
+    let asked = [message(b'R', &[0, 0, 0, 3]), welcome()].concat();
+    assert!(matches!(handshake(&asked, &of("password")).1, Ok(Advance::Ready(_))));
 }
 
 #[test]

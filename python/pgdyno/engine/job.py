@@ -21,6 +21,7 @@ U32 = Annotated[int, Field(ge=0, le=U32_MAX)]
 U64 = Annotated[int, Field(ge=0, le=U64_MAX)]
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 ChannelBinding = Literal["disable", "prefer", "require"]
+CertificateMode = Literal["disable", "allow"]
 TlsVersion = Literal["TLSv1.2", "TLSv1.3"]
 Protocol = Literal["simple", "extended", "prepared"]
 SessionAttrs = Literal["any", "read-write", "read-only", "primary", "standby", "prefer-standby"]
@@ -49,7 +50,7 @@ class HostPort(Strict):
 
 
 class TlsSettings(Strict):
-    """libpq's TLS parameters beside `sslmode`; files are named, and read by the engine."""
+    """libpq's parameters of security beside `sslmode`; files are named, and read by the engine."""
 
     sslrootcert: str | None = None
     sslcert: str | None = None
@@ -58,6 +59,18 @@ class TlsSettings(Strict):
     channel_binding: ChannelBinding = "prefer"
     ssl_min_protocol_version: TlsVersion | None = None
     ssl_max_protocol_version: TlsVersion | None = None
+    sslcertmode: CertificateMode = "allow"
+    require_auth: str | None = None
+
+
+class Keepalive(Strict):
+    """How a silent peer is found to be dead: libpq's parameters of TCP."""
+
+    off: bool = False
+    idle_s: U32 | None = None
+    interval_s: U32 | None = None
+    count: U32 | None = None
+    user_timeout_ms: U32 | None = None
 
 
 class Reach(Strict):
@@ -66,6 +79,7 @@ class Reach(Strict):
     target_session_attrs: SessionAttrs = "any"
     load_balance: bool = False
     timeout_ns: U64 | None = None
+    keepalive: Keepalive = Keepalive()
 
 
 class EngineTarget(Strict):

@@ -19,6 +19,7 @@ from pgdyno.engine.job import (
     HostPort,
     InitWork,
     Job,
+    Keepalive,
     LoadWork,
     MeasureDuration,
     MeasureTransactions,
@@ -64,10 +65,17 @@ def engine_target(target: Target, application_name: str, *, follows: bool = Fals
         application_name=application_name,
         sslmode=target.sslmode,
         tls=tls_settings(target.parameters),
-        options={"options": target.options} if target.options else {},
+        options=start_up(target),
         reach=reach(target.parameters),
         password_command=SecretStr(command) if command else None,
     )
+
+
+def start_up(target: Target) -> dict[str, str]:
+    """Return the settings that the load's sessions begin with."""
+    encoding = target.parameters.get("client_encoding", "")
+    asked = {"options": target.options, "client_encoding": encoding}
+    return {name: value for name, value in asked.items() if value}
 
 
 def reach(parameters: Mapping[str, str]) -> Reach:
@@ -79,8 +87,23 @@ def reach(parameters: Mapping[str, str]) -> Reach:
             "target_session_attrs": parameters.get("target_session_attrs") or "any",
             "load_balance": parameters.get("load_balance_hosts") == "random",
             "timeout_ns": max(2, seconds) * SECOND_NS if seconds > 0 else None,
+            "keepalive": keepalive(parameters),
         }
     )
+
+
+def keepalive(parameters: Mapping[str, str]) -> Keepalive:
+    """Return the part of libpq's parameters that says when a silent peer is given up."""
+    names = {
+        "keepalives_idle": "idle_s",
+        "keepalives_interval": "interval_s",
+        "keepalives_count": "count",
+        "tcp_user_timeout": "user_timeout_ms",
+    }
+    given = {
+        own: max(0, int(parameters[name])) for name, own in names.items() if parameters.get(name)
+    }
+    return Keepalive(off=parameters.get("keepalives") == "0", **given)
 
 
 def tls_settings(parameters: Mapping[str, str]) -> TlsSettings:

@@ -143,6 +143,8 @@ def _ask_libpq(given: dict[str, str]) -> Target:
         )
     values = {option.keyword.decode(): option.val.decode() for option in attempt.info if option.val}
     values.pop("channel_binding", None)
+    for name in {"ssl_min_protocol_version", "ssl_max_protocol_version"} & set(values):
+        values[name] = values[name].lower().replace("tls", "TLS")
     binding = given.get("channel_binding") or (defaults.get(b"channel_binding") or b"").decode()
     if binding:
         values["channel_binding"] = binding
@@ -155,11 +157,22 @@ def _ask_libpq(given: dict[str, str]) -> Target:
         password=SecretStr(password) if password else None,
         hostaddr=values.get("hostaddr", ""),
         sslmode=values.get("sslmode", "prefer"),
-        options=values.get("options", ""),
+        options=" ".join(filter(None, (values.get("options", ""), _settings_of_environment()))),
         parameters={key: value for key, value in values.items() if key not in _NOT_PASSED_ON},
     )
     attempt.finish()
     return target
+
+
+def _settings_of_environment() -> str:
+    """Return, as `-c` options, the settings that libpq takes from variables of their own."""
+    names = {"PGDATESTYLE": "datestyle", "PGTZ": "timezone", "PGGEQO": "geqo"}
+    given = {own: os.environ.get(name, "") for name, own in names.items()}
+    return " ".join(
+        f"-c {own}=" + value.replace("\\", r"\\").replace(" ", r"\ ")
+        for own, value in given.items()
+        if value and value.lower() != "default"
+    )
 
 
 @contextlib.contextmanager

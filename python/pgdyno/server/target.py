@@ -11,14 +11,24 @@ from pgdyno.errors import SpecError
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 # Parameters of libpq whose other values would be ignored, and the next step instead.
+SECRET = ("sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
 ENGINE_LACKS = {
     "gssencmode": (("disable", "prefer"), "give gssencmode=disable, and sslmode=require for TLS"),
     "sslnegotiation": (("postgres",), "give sslnegotiation=postgres"),
-    "sslcertmode": (("allow",), "leave it out: a certificate is sent if there is one"),
+    "sslcertmode": (("disable", "allow"), "give sslcertmode=allow: a certificate is sent if asked"),
     "sslcrl": ((), "certificate revocation lists are not read: leave it out to go on without"),
     "sslcrldir": ((), "certificate revocation lists are not read: leave it out to go on without"),
     "sslpassword": ((), "give an sslkey without a password: openssl pkey -in KEY -out COPY"),
-    "require_auth": ((), "leave it out; channel_binding=require insists on SCRAM under TLS"),
+    "requirepeer": ((), "leave it out: who owns the server is not looked at"),
+    "min_protocol_version": (("3.0",), "give min_protocol_version=3.0: no later one is spoken"),
+    "replication": ((), "leave it out: a load has nothing to do with replication"),
+    "scram_client_key": ((), "give the password itself"),
+    "scram_server_key": ((), "give the password itself"),
+    "oauth_issuer": ((), "leave it out: OAuth is not spoken"),
+    "oauth_client_id": ((), "leave it out: OAuth is not spoken"),
+    "oauth_client_secret": ((), "leave it out: OAuth is not spoken"),
+    "oauth_scope": ((), "leave it out: OAuth is not spoken"),
+    "sslkeylogfile": ((), "leave it out: keys of sessions are never written"),
     "ssl_max_protocol_version": (("TLSv1.2", "TLSv1.3"), "the engine speaks TLS 1.2 and 1.3"),
 }
 
@@ -103,8 +113,13 @@ class Target:
 
 def refuse_what_the_engine_lacks(target: Target) -> None:
     """Raise SpecError for a way to secure connections that the engine does not have."""
+    if target.parameters.get("client_encoding") == "auto":
+        raise SpecError(
+            "The load engine does not support client_encoding=auto.",
+            hint="name the encoding, such as client_encoding=UTF8",
+        )
     for name, (served, next_step) in ENGINE_LACKS.items():
         value = target.parameters.get(name)
         if value and value not in served:
-            shown = name if name == "sslpassword" else f"{name}={value}"
+            shown = name if name in SECRET else f"{name}={value}"
             raise SpecError(f"The load engine does not support {shown}.", hint=next_step)

@@ -265,6 +265,11 @@ fn target(sslmode: SslMode) -> Target {
                 },
                 ssl_min_protocol_version: Some(TlsVersion::V12),
                 ssl_max_protocol_version: Some(TlsVersion::V13),
+                sslcertmode: match sslmode {
+                    SslMode::VerifyFull => CertificateMode::Disable,
+                    _ => CertificateMode::Allow,
+                },
+                require_auth: Some("scram-sha-256,none".into()),
             },
         },
         options: BTreeMap::from([("search_path".into(), "a, b".into())]),
@@ -283,7 +288,19 @@ fn reach(sslmode: SslMode) -> Reach {
         SslMode::VerifyFull => SessionAttrs::PreferStandby,
     };
     let is_full = sslmode == SslMode::VerifyFull;
-    Reach { target_session_attrs, load_balance: is_full, timeout_ns: is_full.then_some(u64::MAX) }
+    let all = is_full.then_some(u32::MAX);
+    Reach {
+        target_session_attrs,
+        load_balance: is_full,
+        timeout_ns: is_full.then_some(u64::MAX),
+        keepalive: Keepalive {
+            off: is_full,
+            idle_s: all,
+            interval_s: all,
+            count: all,
+            user_timeout_ms: all,
+        },
+    }
 }
 
 fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {

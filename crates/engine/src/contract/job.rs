@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use super::tls::{ChannelBinding, SslMode, TlsSettings, TlsVersion};
+pub use super::tls::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
 /// One order to the engine. Secrets travel here only, never in argv or on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +67,27 @@ pub struct Reach {
     /// go to, or a load that waits for the connection, else as long as the connect phase lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ns: Option<u64>,
+    #[serde(default)]
+    pub keepalive: Keepalive,
+}
+
+/// How a peer that is silent is found to be dead: libpq's parameters of TCP; what is absent is the
+/// system's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Keepalive {
+    /// No probes are sent.
+    #[serde(default)]
+    pub off: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_s: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_s: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// What was sent may stay without an acknowledgement for so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_timeout_ms: Option<u32>,
 }
 
 /// libpq's target_session_attrs: what a server must be for its session to be used.

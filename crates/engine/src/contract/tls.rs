@@ -1,4 +1,4 @@
-//! How connections are encrypted, in libpq's words; the files are read by the engine.
+//! What makes connections secure, in libpq's words; the files are read by the engine.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum SslMode {
     VerifyFull,
 }
 
-/// libpq's TLS parameters beside `sslmode`; what is absent has libpq's default.
+/// libpq's parameters of security beside `sslmode`; what is absent has libpq's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSettings {
@@ -43,6 +43,21 @@ pub struct TlsSettings {
     pub ssl_min_protocol_version: Option<TlsVersion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssl_max_protocol_version: Option<TlsVersion>,
+    #[serde(default)]
+    pub sslcertmode: CertificateMode,
+    /// What the server may ask for, as libpq reads it: `scram-sha-256,md5`, or `!password,!none`;
+    /// absent = anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require_auth: Option<String>,
+}
+
+/// Whether the client's certificate is sent to a server that asks for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CertificateMode {
+    Disable,
+    #[default]
+    Allow,
 }
 
 /// Whether SCRAM is bound to the TLS channel.

@@ -109,7 +109,7 @@ fn endpoints(target: &Target) -> Result<Arc<[Endpoint]>, Refusal> {
     for host in &target.hosts {
         let security = Security::new(target, host)
             .map_err(|error| Refusal::new(ErrorKind::Connect, error.message, error.hint))?;
-        let addresses = resolve(host).map_err(|error| {
+        let addresses = resolve(host, target.reach.keepalive).map_err(|error| {
             let message = format!("could not find host \"{}\": {error}", host.host);
             Refusal::new(ErrorKind::Connect, message, "check the name of the host")
         })?;

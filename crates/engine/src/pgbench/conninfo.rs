@@ -5,6 +5,7 @@
 //! File", "The Connection Service File".
 
 mod files;
+mod parameters;
 mod text;
 
 use std::collections::BTreeMap;
@@ -13,40 +14,13 @@ use std::fs;
 use std::path::Path;
 
 use self::files::{password_file, read_service};
+pub(super) use self::parameters::Settings;
 use self::text::{read_pairs, read_uri};
 
 use super::options::Options;
 use super::say::{Fault, fault};
 use super::security;
-use crate::contract::job::{HostPort, Reach, SessionAttrs, SslMode, Target};
-
-/// Parameters that are sent to the server, or that decide where to connect.
-const KNOWN: [&str; 14] = [
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "passfile",
-    "service",
-    "application_name",
-    "options",
-    "client_encoding",
-    "target_session_attrs",
-    "load_balance_hosts",
-    "connect_timeout",
-];
-
-/// Parameters that change nothing here and are accepted.
-const IGNORED: [&str; 6] = [
-    "fallback_application_name",
-    "keepalives",
-    "keepalives_idle",
-    "keepalives_interval",
-    "keepalives_count",
-    "tcp_user_timeout",
-];
+use crate::contract::job::{HostPort, Keepalive, Reach, SessionAttrs, SslMode, Target};
 
 type Parameters = BTreeMap<String, String>;
 
@@ -71,35 +45,22 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
     } else {
         given.insert("dbname".into(), database);
     }
-    let known = || KNOWN.iter().chain(&IGNORED).chain(&security::KNOWN);
-    let unknown = |name: &&String| !known().any(|known| known == name);
-    if let Some(name) = given.keys().find(unknown) {
-        return Err(fault(format!("invalid connection option \"{name}\"")).hint(
-            "supported are host, hostaddr, port, dbname, user, password, passfile, service, \
-                   application_name, options, client_encoding, and those of TLS (sslmode, \
-                   sslrootcert, sslcert, sslkey, channel_binding)",
-        ));
-    }
-    let service = given.get("service").cloned().or_else(|| variable("PGSERVICE"));
-    let service = service.map(|name| read_service(&name)).transpose()?.unwrap_or_default();
-    let get = |name: &str, variable_name: &str| {
-        let own = given.get(name).or_else(|| service.get(name)).cloned();
-        own.or_else(|| variable(variable_name))
-    };
-    let user = get("user", "PGUSER").map_or_else(os_user, Ok)?;
-    let database = get("dbname", "PGDATABASE").unwrap_or_else(|| user.clone());
-    let hosts = hosts(get("host", "PGHOST"), get("hostaddr", "PGHOSTADDR"), get("port", "PGPORT"))?;
-    let password = get("password", "PGPASSWORD")
-        .or_else(|| password_file(get("passfile", "PGPASSFILE"), &hosts[0], &database, &user));
-    let application_name = get("application_name", "PGAPPNAME").unwrap_or("pgbench".into());
+    let settings = Settings::new(given, read_service)?;
+    let get = |name: &str| settings.get(name);
+    let user = get("user").map_or_else(os_user, Ok)?;
+    let database = get("dbname").unwrap_or_else(|| user.clone());
+    let hosts = hosts(get("host"), get("hostaddr"), get("port"))?;
+    let password =
+        get("password").or_else(|| password_file(get("passfile"), &hosts[0], &database, &user));
+    let application_name = get("application_name").unwrap_or("pgbench".into());
     // As libpq: a Unix socket needs no TLS, whatever is asked for.
     let is_local = hosts.iter().all(|host| host.host.starts_with('/'));
-    let (asked, tls) = security::settings(&get)?;
+    let (asked, tls) = security::settings(&settings)?;
     Ok(Target {
         sslmode: if is_local { SslMode::Disable } else { asked },
         tls,
-        options: start_up(&get),
-        reach: reach(&get)?,
+        options: start_up(&settings)?,
+        reach: reach(&settings)?,
         password_command: None,
         hosts,
         user,
@@ -109,10 +70,10 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
     })
 }
 
-/// Which of several hosts is the right one, and how long one may take.
-fn reach(get: &impl Fn(&str, &str) -> Option<String>) -> Result<Reach, Fault> {
+/// Which of several hosts is the right one, how long one may take, and when it is given up.
+fn reach(settings: &Settings) -> Result<Reach, Fault> {
     let invalid = |name: &str, value: &str| fault(format!("invalid {name} value: \"{value}\""));
-    let attrs = get("target_session_attrs", "PGTARGETSESSIONATTRS").unwrap_or("any".into());
+    let attrs = settings.word("target_session_attrs").unwrap_or("any".into());
     let target_session_attrs = match attrs.as_str() {
         "any" => SessionAttrs::Any,
         "read-write" => SessionAttrs::ReadWrite,
@@ -122,21 +83,24 @@ fn reach(get: &impl Fn(&str, &str) -> Option<String>) -> Result<Reach, Fault> {
         "prefer-standby" => SessionAttrs::PreferStandby,
         other => return Err(invalid("target_session_attrs", other)),
     };
-    let balance = get("load_balance_hosts", "PGLOADBALANCEHOSTS").unwrap_or("disable".into());
+    let balance = settings.word("load_balance_hosts").unwrap_or("disable".into());
     let load_balance = match balance.as_str() {
         "disable" => false,
         "random" => true,
         other => return Err(invalid("load_balance_hosts", other)),
     };
-    let timeout = get("connect_timeout", "PGCONNECT_TIMEOUT").unwrap_or("0".into());
-    let seconds: i64 = timeout.trim().parse().map_err(|_| {
-        fault(format!(
-            "invalid integer value \"{timeout}\" for connection option \"connect_timeout\""
-        ))
-    })?;
+    let seconds = settings.number("connect_timeout")?.unwrap_or(0);
     // As libpq: no limit without a positive number, and none below 2 s.
     let timeout_ns = (seconds > 0).then(|| seconds.max(2) as u64 * 1_000_000_000);
-    Ok(Reach { target_session_attrs, load_balance, timeout_ns })
+    let number = |name| Ok(settings.number(name)?.map(|value| value.max(0) as u32));
+    let keepalive = Keepalive {
+        off: settings.number("keepalives")? == Some(0),
+        idle_s: number("keepalives_idle")?,
+        interval_s: number("keepalives_interval")?,
+        count: number("keepalives_count")?,
+        user_timeout_ms: number("tcp_user_timeout")?,
+    };
+    Ok(Reach { target_session_attrs, load_balance, timeout_ns, keepalive })
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -144,16 +108,25 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// Settings that libpq sends when it connects.
-fn start_up(get: &impl Fn(&str, &str) -> Option<String>) -> BTreeMap<String, String> {
-    let settings = [
-        ("options", get("options", "PGOPTIONS")),
-        ("client_encoding", get("client_encoding", "PGCLIENTENCODING")),
+fn start_up(settings: &Settings) -> Result<BTreeMap<String, String>, Fault> {
+    let encoding = settings.get("client_encoding");
+    if encoding.as_deref() == Some("auto") {
+        let said = fault("client_encoding \"auto\" is not supported");
+        return Err(said.hint("name the encoding, such as client_encoding=UTF8"));
+    }
+    let asked = [
+        ("options", settings.get("options")),
+        ("client_encoding", encoding),
         ("datestyle", variable("PGDATESTYLE")),
         ("timezone", variable("PGTZ")),
         ("geqo", variable("PGGEQO")),
     ];
-    let given = settings.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    given.collect()
+    // As libpq: `default` in a variable is the server's own.
+    let is_asked = |name: &str, value: &str| {
+        ["options", "client_encoding"].contains(&name) || !value.eq_ignore_ascii_case("default")
+    };
+    let given = asked.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Ok(given.filter(|(name, value)| is_asked(name, value)).collect())
 }
 
 /// The user of the operating system.
@@ -182,11 +155,15 @@ fn hosts(
         .split(',')
         .map(|port| match port.trim() {
             "" => Ok(5432),
-            text => text
-                .parse()
-                .ok()
-                .filter(|&port| port > 0)
-                .ok_or_else(|| fault(format!("invalid port number: \"{text}\""))),
+            text => match text.parse::<i32>() {
+                Ok(port) => u16::try_from(port)
+                    .ok()
+                    .filter(|&port| port > 0)
+                    .ok_or_else(|| fault(format!("invalid port number: \"{text}\""))),
+                Err(_) => Err(fault(format!(
+                    "invalid integer value \"{text}\" for connection option \"port\""
+                ))),
+            },
         })
         .collect::<Result<_, _>>()?;
     let addresses: Option<Vec<String>> =
@@ -212,7 +189,11 @@ fn hosts(
         )));
     }
     let host = |(index, name): (usize, &&str)| HostPort {
-        host: name.to_string(),
+        // As libpq: the first of the default folders.
+        host: match *name {
+            "" if addresses.is_none() => socket_folder(ports[index.min(ports.len() - 1)]),
+            name => name.to_owned(),
+        },
         hostaddr: addresses
             .as_ref()
             .map(|addresses| addresses[index].clone())
@@ -246,9 +227,7 @@ mod tests {
 
     #[test]
     fn which_host_is_the_right_one_is_said_in_libpqs_words() {
-        let of = |name: &'static str, value: &'static str| {
-            reach(&|asked: &str, _: &str| (asked == name).then(|| value.to_owned()))
-        };
+        let of = |name: &str, value: &str| reach(&Settings::of(&[(name, value)])?);
         let attrs = of("target_session_attrs", "prefer-standby").expect("known");
         assert_eq!(attrs.target_session_attrs, SessionAttrs::PreferStandby);
         assert!(of("load_balance_hosts", "random").expect("known").load_balance);
@@ -257,7 +236,12 @@ mod tests {
             [limit("0"), limit("1"), limit("7")],
             [None, Some(2_000_000_000), Some(7_000_000_000)]
         );
-        for (name, value) in [("target_session_attrs", "master"), ("connect_timeout", "soon")] {
+        let keepalive = of("keepalives_idle", "30").expect("a number").keepalive;
+        assert_eq!(keepalive, Keepalive { idle_s: Some(30), ..Keepalive::default() });
+        assert!(of("keepalives", "0").expect("a number").keepalive.off);
+        for (name, value) in
+            [("target_session_attrs", "master"), ("connect_timeout", "soon"), ("keepalives", "no")]
+        {
             assert!(of(name, value).is_err());
         }
     }

@@ -1,67 +1,21 @@
-//! The parameters of a connection that are about TLS, and those that cannot be had.
+//! The parameters of a connection that make it secure.
 
+use pgdyno_wire::RequireAuth;
+
+use super::conninfo::Settings;
 use super::say::{Fault, fault};
-use crate::contract::job::{ChannelBinding, SslMode, TlsSettings, TlsVersion};
-
-pub(super) const KNOWN: [&str; 15] = [
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "sslsni",
-    "sslcompression",
-    "sslpassword",
-    "sslcrl",
-    "sslcrldir",
-    "sslcertmode",
-    "sslnegotiation",
-    "channel_binding",
-    "ssl_min_protocol_version",
-    "ssl_max_protocol_version",
-    "gssencmode",
-];
-
-/// Parameters whose other values are refused: name, variable, values that are served, next step.
-const REFUSED: [(&str, &str, &[&str], &str); 6] = [
-    (
-        "sslpassword",
-        "",
-        &[],
-        "give an sslkey that is not encrypted: openssl pkey -in KEY -out COPY",
-    ),
-    ("sslcrl", "PGSSLCRL", &[], "revocation lists are not read: leave it out to go on without"),
-    (
-        "sslcrldir",
-        "PGSSLCRLDIR",
-        &[],
-        "revocation lists are not read: leave it out to go on without",
-    ),
-    (
-        "sslcertmode",
-        "PGSSLCERTMODE",
-        &["allow"],
-        "leave it out: a certificate is sent if there is one",
-    ),
-    ("sslnegotiation", "PGSSLNEGOTIATION", &["postgres"], "give sslnegotiation=postgres"),
-    ("gssencmode", "PGGSSENCMODE", &["disable", "prefer"], "give gssencmode=disable"),
-];
-
-type Get<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
+use crate::contract::job::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
 /// sslmode, and everything beside it.
-pub(super) fn settings(get: Get<'_>) -> Result<(SslMode, TlsSettings), Fault> {
-    for (name, variable, served, step) in REFUSED {
-        if let Some(value) = get(name, variable).filter(|value| !served.contains(&&**value)) {
-            let shown = if name == "sslpassword" { String::new() } else { format!(" \"{value}\"") };
-            return Err(fault(format!("{name}{shown} is not supported")).hint(step));
-        }
-    }
+pub(super) fn settings(settings: &Settings) -> Result<(SslMode, TlsSettings), Fault> {
+    let require_auth = settings.get("require_auth");
+    RequireAuth::parse(require_auth.as_deref().unwrap_or_default()).map_err(fault)?;
     let tls = TlsSettings {
-        sslrootcert: get("sslrootcert", "PGSSLROOTCERT"),
-        sslcert: get("sslcert", "PGSSLCERT"),
-        sslkey: get("sslkey", "PGSSLKEY"),
-        sslsni: get("sslsni", "PGSSLSNI").map(|word| word != "0"),
-        channel_binding: word(get, "channel_binding", "PGCHANNELBINDING", |text| {
+        sslrootcert: settings.get("sslrootcert"),
+        sslcert: settings.get("sslcert"),
+        sslkey: settings.get("sslkey"),
+        sslsni: settings.get("sslsni").map(|word| word == "1"),
+        channel_binding: word(settings, "channel_binding", |text| {
             Some(match text {
                 "disable" => ChannelBinding::Disable,
                 "prefer" => ChannelBinding::Prefer,
@@ -70,38 +24,28 @@ pub(super) fn settings(get: Get<'_>) -> Result<(SslMode, TlsSettings), Fault> {
             })
         })?
         .unwrap_or_default(),
-        ssl_min_protocol_version: word(
-            get,
-            "ssl_min_protocol_version",
-            "PGSSLMINPROTOCOLVERSION",
-            |text| match text {
-                // The least that is spoken is above what is asked.
-                "TLSv1" | "TLSv1.1" => Some(TlsVersion::V12),
-                text => version(text),
-            },
-        )?,
-        ssl_max_protocol_version: word(
-            get,
-            "ssl_max_protocol_version",
-            "PGSSLMAXPROTOCOLVERSION",
-            version,
-        )?,
+        ssl_min_protocol_version: version(settings, "ssl_min_protocol_version", &OLD)?,
+        ssl_max_protocol_version: version(settings, "ssl_max_protocol_version", &[])?,
+        sslcertmode: match settings.get("sslcertmode").as_deref() {
+            Some("disable") => CertificateMode::Disable,
+            _ => CertificateMode::Allow,
+        },
+        require_auth,
     };
     // The authorities of the whole world are trusted for names only.
     let usual = match tls.sslrootcert.as_deref() {
         Some("system") => SslMode::VerifyFull,
         _ => SslMode::default(),
     };
-    Ok((word(get, "sslmode", "PGSSLMODE", mode)?.unwrap_or(usual), tls))
+    Ok((word(settings, "sslmode", mode)?.unwrap_or(usual), tls))
 }
 
 fn word<T>(
-    get: Get<'_>,
+    settings: &Settings,
     name: &str,
-    variable: &str,
     read: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>, Fault> {
-    let Some(text) = get(name, variable) else { return Ok(None) };
+    let Some(text) = settings.word(name) else { return Ok(None) };
     let value = read(&text);
     value.map(Some).ok_or_else(|| fault(format!("invalid {name} value: \"{text}\"")))
 }
@@ -118,11 +62,23 @@ fn mode(text: &str) -> Option<SslMode> {
     })
 }
 
-fn version(text: &str) -> Option<TlsVersion> {
-    match text {
-        "TLSv1.2" => Some(TlsVersion::V12),
-        "TLSv1.3" => Some(TlsVersion::V13),
-        _ => None,
+/// Versions that are no longer spoken.
+const OLD: [&str; 2] = ["TLSv1", "TLSv1.1"];
+
+/// Args: below, versions that mean no limit: the least that is spoken is above them.
+fn version(settings: &Settings, name: &str, below: &[&str]) -> Result<Option<TlsVersion>, Fault> {
+    let Some(text) = settings.get(name) else { return Ok(None) };
+    // As libpq: in any case.
+    let is = |word: &&str| word.eq_ignore_ascii_case(&text);
+    match text.as_str() {
+        _ if below.iter().any(&is) => Ok(None),
+        _ if is(&"TLSv1.2") => Ok(Some(TlsVersion::V12)),
+        _ if is(&"TLSv1.3") => Ok(Some(TlsVersion::V13)),
+        _ if OLD.iter().any(is) => {
+            let step = "TLS 1.2 and 1.3 are spoken";
+            Err(fault(format!("{name} \"{text}\" is not supported")).hint(step))
+        }
+        _ => Err(fault(format!("invalid \"{name}\" value: \"{text}\""))),
     }
 }
 
@@ -131,9 +87,7 @@ mod tests {
     use super::*;
 
     fn read(given: &[(&str, &str)]) -> Result<(SslMode, TlsSettings), Fault> {
-        settings(&|name, _| {
-            given.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned())
-        })
+        settings(&Settings::of(given)?)
     }
 
     #[test]
@@ -159,14 +113,18 @@ mod tests {
             ("sslmode", "always"),
             ("sslcrl", "/x"),
             ("sslcrldir", "/x"),
-            ("sslpassword", "secret"),
+            ("sslpassword", "hunter2"),
             ("sslcertmode", "require"),
+            ("require_auth", "kerberos"),
+            ("requirepeer", "postgres"),
+            ("min_protocol_version", "3.2"),
+            ("oauth_client_secret", "hunter2"),
             ("sslnegotiation", "direct"),
             ("gssencmode", "require"),
             ("ssl_max_protocol_version", "TLSv1.1"),
         ] {
             let said = read(&[(name, value)]).expect_err("refused").text();
-            assert!(said.contains(name) && !said.contains("secret"), "{said}");
+            assert!(said.contains(name) && !said.contains("hunter2"), "{said}");
         }
     }
 }

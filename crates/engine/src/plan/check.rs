@@ -65,6 +65,9 @@ fn target(target: &Target, found: &mut Found) {
         "user, database, password and options must not contain zero bytes".into()
     });
     found.rule(!target.user.is_empty(), || "target.user must not be empty".into());
+    if let Err(why) = super::security(target) {
+        found.rule(false, || format!("target.tls: {why}"));
+    }
     found.rule(target.reach.timeout_ns != Some(0), || {
         "target.reach.timeout_ns must be above 0: leave it out for none".into()
     });

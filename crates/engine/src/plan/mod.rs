@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pgdyno_script::{BUILTINS, Script, ScriptError, Value, VariableTable, find_builtin, parse};
-use pgdyno_wire::Login;
+use pgdyno_wire::{Login, RequireAuth};
 
 pub use self::check::init as check_init;
 pub use self::statement::{Statement, StatementKind};
@@ -217,13 +217,19 @@ impl Plan {
     }
 }
 
-/// The job's word in the protocol's terms.
-pub(crate) fn channel_binding(target: &Target) -> pgdyno_wire::ChannelBinding {
-    match target.tls.channel_binding {
+/// What a server must do to be believed, in the protocol's terms.
+///
+/// Errors: what `require_auth` says cannot be, in libpq's words.
+pub(crate) fn security(
+    target: &Target,
+) -> Result<(pgdyno_wire::ChannelBinding, Option<RequireAuth>), String> {
+    let binding = match target.tls.channel_binding {
         ChannelBinding::Disable => pgdyno_wire::ChannelBinding::Disable,
         ChannelBinding::Prefer => pgdyno_wire::ChannelBinding::Prefer,
         ChannelBinding::Require => pgdyno_wire::ChannelBinding::Require,
-    }
+    };
+    let text = target.tls.require_auth.as_deref().unwrap_or_default();
+    Ok((binding, RequireAuth::parse(text)?))
 }
 
 fn login(target: &Target, read_only: bool) -> Login {
@@ -235,11 +241,13 @@ fn login(target: &Target, read_only: bool) -> Login {
     if read_only {
         parameters.push(("default_transaction_read_only".to_owned(), "on".to_owned()));
     }
+    let (channel_binding, require_auth) = security(target).expect("the job was checked");
     Login {
         user: target.user.clone(),
         password: target.password.clone(),
         parameters,
-        channel_binding: channel_binding(target),
+        channel_binding,
+        require_auth,
     }
 }
 

@@ -9,32 +9,34 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
 };
 
-use crate::contract::job::HostPort;
+use super::keepalive::keep_alive;
+use crate::contract::job::{HostPort, Keepalive};
 
 /// One address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Unix(PathBuf),
-    Tcp(SocketAddr),
+    Tcp(SocketAddr, Keepalive),
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Unix(path) => write!(f, "socket {}", path.display()),
-            Address::Tcp(address) => write!(f, "{address}"),
+            Address::Tcp(address, _) => write!(f, "{address}"),
         }
     }
 }
 
 /// Addresses of `host`, in the order of the resolver. A name that begins with `/` is a directory.
-pub fn resolve(host: &HostPort) -> io::Result<Vec<Address>> {
+pub fn resolve(host: &HostPort, keepalive: Keepalive) -> io::Result<Vec<Address>> {
     let name = host.hostaddr.as_ref().unwrap_or(&host.host);
     if name.starts_with('/') {
         let socket = format!(".s.PGSQL.{}", host.port);
         return Ok(vec![Address::Unix(PathBuf::from(name).join(socket))]);
     }
-    Ok((name.as_str(), host.port).to_socket_addrs()?.map(Address::Tcp).collect())
+    let addresses = (name.as_str(), host.port).to_socket_addrs()?;
+    Ok(addresses.map(|address| Address::Tcp(address, keepalive)).collect())
 }
 
 impl Address {
@@ -50,12 +52,12 @@ impl Address {
                 connect(&socket, &SocketAddrUnix::new(path.as_path())?)?;
                 Ok((socket, true))
             }
-            Address::Tcp(address) => {
+            Address::Tcp(address, keepalive) => {
                 let family =
                     if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
                 let socket = open(family)?;
                 sockopt::set_tcp_nodelay(&socket, true)?;
-                sockopt::set_socket_keepalive(&socket, true)?;
+                keep_alive(&socket, keepalive)?;
                 match connect(&socket, address) {
                     Ok(()) => Ok((socket, true)),
                     Err(rustix::io::Errno::INPROGRESS) => Ok((socket, false)),
@@ -74,16 +76,19 @@ mod tests {
     fn a_directory_becomes_the_socket_in_it() {
         let host = HostPort { host: "/run/postgresql".into(), hostaddr: None, port: 5433 };
         let expected = Address::Unix("/run/postgresql/.s.PGSQL.5433".into());
-        assert_eq!(resolve(&host).expect("no lookup"), vec![expected]);
+        assert_eq!(resolve(&host, Keepalive::default()).expect("no lookup"), vec![expected]);
     }
 
     #[test]
     fn a_number_needs_no_lookup_and_is_taken_before_the_name() {
-        let expected = Address::Tcp("127.0.0.1:5432".parse().expect("valid"));
+        let expected = Address::Tcp("127.0.0.1:5432".parse().expect("valid"), Keepalive::default());
         for (name, number) in [("127.0.0.1", None), ("no.such.name", Some("127.0.0.1"))] {
             let hostaddr = number.map(Into::into);
             let host = HostPort { host: name.into(), hostaddr, port: 5432 };
-            assert_eq!(resolve(&host).expect("a number"), vec![expected.clone()]);
+            assert_eq!(
+                resolve(&host, Keepalive::default()).expect("a number"),
+                vec![expected.clone()]
+            );
         }
     }
 }

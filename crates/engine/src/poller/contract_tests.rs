@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Address, Event, Kind, Poller, Waker};
 use crate::clock::now_ns;
+use crate::contract::job::Keepalive;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -185,12 +186,12 @@ fn a_refused_connection_is_an_error_now_or_a_closed_event_later() {
         assert!(poller.connect(0, &missing).is_err());
         // A port that nobody listens on any more.
         let port = TcpListener::bind("127.0.0.1:0").expect("bind").local_addr().expect("bound");
-        match poller.connect(0, &Address::Tcp(port)) {
+        match poller.connect(0, &Address::Tcp(port, Keepalive::default())) {
             Err(_) => {}
             Ok(_) => wait_for(&mut poller, |event| event == Seen::Closed(0, true)),
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-        let address = Address::Tcp(listener.local_addr().expect("bound"));
+        let address = Address::Tcp(listener.local_addr().expect("bound"), Keepalive::default());
         if !poller.connect(0, &address).expect("connect") {
             wait_for(&mut poller, |event| event == Seen::Connected(0));
         }

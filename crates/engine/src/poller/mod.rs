@@ -8,6 +8,7 @@ mod address;
 #[cfg(test)]
 mod contract_tests;
 mod epoll;
+mod keepalive;
 mod uring;
 
 use std::io;
@@ -18,6 +19,7 @@ use rustix::fd::OwnedFd;
 
 pub use address::{Address, resolve};
 use epoll::Epoll;
+pub use keepalive::keep_alive;
 use uring::Uring;
 
 /// Names a poller (`epoll` or `io_uring`) in place of the one that would be chosen.

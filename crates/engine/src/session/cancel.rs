@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pgdyno_wire::{BytesMut, cancel_request};
 
-use super::socket::is_slice_over;
+use super::socket::{is_slice_over, open};
 use super::{Session, SessionError};
 use crate::tls::{Attempt, Negotiation};
 
@@ -38,7 +38,7 @@ impl Session {
     fn cancel(&self) -> io::Result<()> {
         let mut request = BytesMut::new();
         cancel_request(&self.key, &mut request);
-        let mut socket = self.place.open(CANCEL_GRACE)?;
+        let mut socket = open(&self.place, CANCEL_GRACE)?;
         let attempt = if self.tls.is_some() { Attempt::Tls } else { Attempt::Plain };
         let (mut plain, mut out, mut received) = (Vec::new(), Vec::new(), [0; 4096]);
         let mut negotiation =

@@ -3,13 +3,16 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-use pgdyno_wire::{BytesMut, Framer, Login, SaltedPasswords, Session as BackendKey};
+use pgdyno_wire::{
+    BytesMut, Framer, HandshakeError, Login, SaltedPasswords, Session as BackendKey,
+};
 
-use super::socket::{Place, Socket};
+use super::socket::{Socket, open};
 use super::{Answer, Session, SessionError, StopFlag};
 use crate::contract::job::{HostPort, SessionAttrs, Target};
 use crate::password::Passwords;
-use crate::plan::channel_binding;
+use crate::plan::security;
+use crate::poller::{Address, resolve};
 use crate::tls::{Attempt, Opening, Security};
 
 /// Longest wait for one host to take the connection and let the user in.
@@ -48,14 +51,15 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let unreachable = |place: String, error| SessionError::Connect { place, error };
         let name = || format!("{}:{}", host.host, host.port);
-        let places = Place::of(host).map_err(|error| unreachable(name(), error))?;
+        let places = resolve(host, target.reach.keepalive);
+        let places = places.map_err(|error| unreachable(name(), error))?;
         let security = Security::new(target, host).map_err(SessionError::Tls)?;
         let mut last = unreachable(name(), ErrorKind::NotFound.into());
         for place in places {
             let mut number = 0;
             while let Some(attempt) = security.attempt(number) {
                 number += 1;
-                let socket = match place.open(CONNECT_TIMEOUT) {
+                let socket = match open(&place, CONNECT_TIMEOUT) {
                     Ok(socket) => socket,
                     Err(error) => {
                         last = unreachable(place.to_string(), error);
@@ -74,7 +78,7 @@ impl Session {
         Err(last)
     }
 
-    fn new(socket: Socket, place: Place, security: Security, stop: &StopFlag) -> Session {
+    fn new(socket: Socket, place: Address, security: Security, stop: &StopFlag) -> Session {
         Session {
             socket,
             place,
@@ -97,7 +101,7 @@ impl Session {
         attrs: SessionAttrs,
         target: &Target,
     ) -> Result<(), SessionError> {
-        let login = login_of(target);
+        let login = login_of(target)?;
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         let mut salted = SaltedPasswords::default();
         let mut out = Vec::new();
@@ -126,7 +130,7 @@ impl Session {
 }
 
 /// As libpq builds its start-up message; error texts are wanted in UTF-8.
-fn login_of(target: &Target) -> Login {
+fn login_of(target: &Target) -> Result<Login, SessionError> {
     let fixed = [
         ("database", &target.database),
         ("application_name", &target.application_name),
@@ -138,10 +142,13 @@ fn login_of(target: &Target) -> Login {
     let printed = command.map(|command| Passwords::of(command, target.password.as_deref()).wait());
     // Where the command fails, the server says of the old password what there is to say.
     let password = printed.and_then(Result::ok).map(|password| password.text);
-    Login {
+    let (channel_binding, require_auth) =
+        security(target).map_err(|why| SessionError::from(HandshakeError::NotAllowed(why)))?;
+    Ok(Login {
         user: target.user.clone(),
         password: password.or_else(|| target.password.clone()),
         parameters: own.chain(options).collect(),
-        channel_binding: channel_binding(target),
-    }
+        channel_binding,
+        require_auth,
+    })
 }

@@ -1,65 +1,31 @@
-//! Where a server listens, and a socket to it whose waits end after a slice of time.
+//! A socket to a server, whose waits end after a slice of time.
 
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::contract::job::HostPort;
+use crate::poller::{Address, keep_alive};
 
 /// Longest single wait for reading or writing.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// An address that a socket can be opened to.
-#[derive(Clone, Debug)]
-pub(super) enum Place {
-    Unix(PathBuf),
-    Tcp(SocketAddr),
-}
-
-impl Place {
-    /// Every address of `host`; a name beginning with `/` is a socket directory.
-    pub(super) fn of(host: &HostPort) -> io::Result<Vec<Place>> {
-        let name = host.hostaddr.as_ref().unwrap_or(&host.host);
-        if name.starts_with('/') {
-            let socket = format!(".s.PGSQL.{}", host.port);
-            return Ok(vec![Place::Unix(PathBuf::from(name).join(socket))]);
+/// A socket to `address`, connected within `timeout`.
+pub(super) fn open(address: &Address, timeout: Duration) -> io::Result<Socket> {
+    let socket = match address {
+        Address::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
+        Address::Tcp(address, keepalive) => {
+            let stream = TcpStream::connect_timeout(address, timeout)?;
+            stream.set_nodelay(true)?;
+            keep_alive(&stream, keepalive)?;
+            Socket::Tcp(stream)
         }
-        let addresses: Vec<_> = (name.as_str(), host.port).to_socket_addrs()?.collect();
-        if addresses.is_empty() {
-            return Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
-        }
-        Ok(addresses.into_iter().map(Place::Tcp).collect())
-    }
-
-    pub(super) fn open(&self, timeout: Duration) -> io::Result<Socket> {
-        let socket = match self {
-            Place::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
-            Place::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, timeout)?;
-                stream.set_nodelay(true)?;
-                Socket::Tcp(stream)
-            }
-        };
-        match &socket {
-            Socket::Unix(s) => {
-                s.set_read_timeout(Some(SLICE)).and(s.set_write_timeout(Some(SLICE)))
-            }
-            Socket::Tcp(s) => s.set_read_timeout(Some(SLICE)).and(s.set_write_timeout(Some(SLICE))),
-        }?;
-        Ok(socket)
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Unix(path) => path.display().fmt(f),
-            Place::Tcp(address) => address.fmt(f),
-        }
-    }
+    };
+    match &socket {
+        Socket::Unix(s) => s.set_read_timeout(Some(SLICE)).and(s.set_write_timeout(Some(SLICE))),
+        Socket::Tcp(s) => s.set_read_timeout(Some(SLICE)).and(s.set_write_timeout(Some(SLICE))),
+    }?;
+    Ok(socket)
 }
 
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 use super::TlsError;
 use super::certificate::Certificate;
 use super::verifier::Roots;
-use crate::contract::tls::{SslMode, TlsSettings};
+use crate::contract::tls::{CertificateMode, SslMode, TlsSettings};
 
 /// Where systems keep the certificates they trust: Debian, Red Hat, SUSE, Alpine and the BSDs.
 const SYSTEM_ROOTS: [&str; 4] = [
@@ -97,6 +97,9 @@ pub(super) fn client_certificate(
     settings: &TlsSettings,
     provider: &CryptoProvider,
 ) -> Result<Option<CertifiedKey>, TlsError> {
+    if settings.sslcertmode == CertificateMode::Disable {
+        return Ok(None);
+    }
     let place =
         |given: &Option<String>, usual| given.as_ref().map(PathBuf::from).or(own_file(usual));
     let Some(path) = place(&settings.sslcert, "postgresql.crt") else { return Ok(None) };

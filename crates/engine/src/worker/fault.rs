@@ -111,6 +111,10 @@ fn of_handshake(handshake: &HandshakeError, plan: &Plan) -> Refusal {
             ErrorKind::Authentication,
             "connect by TCP with TLS and scram-sha-256, or give channel_binding=prefer".to_owned(),
         ),
+        HandshakeError::NotAllowed(_) => (
+            ErrorKind::Authentication,
+            "have the server ask for what require_auth names, or allow what it asks for".to_owned(),
+        ),
         _ => (ErrorKind::Authentication, "check user and password".to_owned()),
     };
     let sqlstate = match handshake {

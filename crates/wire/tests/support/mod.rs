@@ -78,6 +78,7 @@ fn open(bytes: &[u8], cut: usize) {
         password: Some("secret".into()),
         parameters: Vec::new(),
         channel_binding: ChannelBinding::Prefer,
+        require_auth: None,
     };
     let mut out = BytesMut::new();
     let mut handshake = Handshake::start(&login, &mut out).expect("no zero byte");

@@ -2,28 +2,80 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::parameters::is_known;
 use super::{Parameters, variable};
 use crate::contract::job::HostPort;
-use crate::pgbench::say::{self, Fault, fault};
+use crate::pgbench::say::{Fault, fault};
 
-/// The section of the service file that has this name.
+/// Where a server without a host is looked for: the folder of Debian, and PostgreSQL's own.
+const DEFAULT_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// True for a folder of sockets that `.pgpass` calls localhost.
+pub(super) fn is_default_folder(name: &str) -> bool {
+    DEFAULT_FOLDERS.contains(&name)
+}
+
+/// The section of the service file that has this name: of the user's file, else of the system's.
 pub(super) fn read_service(name: &str) -> Result<Parameters, Fault> {
-    let own = variable("PGSERVICEFILE").map(PathBuf::from);
-    let own = own.or_else(|| Some(home()?.join(".pg_service.conf")));
+    let named = variable("PGSERVICEFILE").map(PathBuf::from);
+    let own = named.clone().or_else(|| Some(home()?.join(".pg_service.conf")));
     let system = PathBuf::from(variable("PGSYSCONFDIR").unwrap_or("/etc/postgresql-common".into()));
-    let files = [own, Some(system.join("pg_service.conf"))];
-    for text in files.into_iter().flatten().filter_map(|path| fs::read_to_string(path).ok()) {
-        let mut lines = text.lines().map(str::trim).skip_while(|line| *line != format!("[{name}]"));
-        if lines.next().is_none() {
-            continue;
+    for path in own.into_iter().chain([system.join("pg_service.conf")]) {
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                if let Some(found) = read_section(name, &text, &path)? {
+                    return Ok(found);
+                }
+            }
+            Err(_) if named.as_ref() == Some(&path) => {
+                return Err(fault(format!("service file \"{}\" not found", path.display())));
+            }
+            Err(_) => {}
         }
-        let section = lines.take_while(|line| !line.starts_with('['));
-        let pairs = section.filter(|line| !line.starts_with('#')).filter_map(|l| l.split_once('='));
-        return Ok(pairs.map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned())).collect());
     }
     Err(fault(format!("definition of service \"{name}\" not found")))
+}
+
+/// The parameters below `[name]`; the first of several values of one counts.
+fn read_section(name: &str, text: &str, path: &Path) -> Result<Option<Parameters>, Fault> {
+    let path = path.display();
+    let header = format!("[{name}]");
+    let mut found: Option<Parameters> = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line.starts_with('[') {
+            if found.is_some() {
+                break;
+            }
+            found = line.starts_with(&header).then(Parameters::new);
+            continue;
+        }
+        let Some(parameters) = &mut found else { continue };
+        let known = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+        match known {
+            Some(("service", _)) => {
+                return Err(fault(format!(
+                    "nested service specifications not supported in service file \"{path}\", \
+                     line {number}"
+                )));
+            }
+            Some((key, value)) if is_known(key) => {
+                parameters.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+            }
+            // A directory (LDAP) is not asked, so that a line that names one ends here too.
+            _ => {
+                return Err(fault(format!(
+                    "syntax error in service file \"{path}\", line {number}"
+                )));
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn home() -> Option<PathBuf> {
@@ -38,16 +90,20 @@ pub(super) fn password_file(
     user: &str,
 ) -> Option<String> {
     let path = file.map(PathBuf::from).or_else(|| Some(home()?.join(".pgpass")))?;
-    let mode = fs::metadata(&path).ok()?.permissions().mode();
-    if mode & 0o077 != 0 {
-        say::warning(format!(
-            "password file \"{}\" has group or world access; permissions should be u=rw (0600) or \
-             less",
-            path.display()
-        ));
+    let facts = fs::metadata(&path).ok()?;
+    let shown = path.display();
+    if !facts.is_file() {
+        eprintln!("WARNING: password file \"{shown}\" is not a plain file");
         return None;
     }
-    let name = if host.host.starts_with('/') { "localhost" } else { host.host.as_str() };
+    if facts.permissions().mode() & 0o077 != 0 {
+        eprintln!(
+            "WARNING: password file \"{shown}\" has group or world access; permissions should be \
+             u=rw (0600) or less"
+        );
+        return None;
+    }
+    let name = if is_default_folder(&host.host) { "localhost" } else { host.host.as_str() };
     let wanted = [name, &host.port.to_string(), database, user];
     let text = fs::read_to_string(&path).ok()?;
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
@@ -80,5 +136,18 @@ mod tests {
     #[test]
     fn colons_of_a_password_need_no_escape() {
         assert_eq!(split_fields(r"h\:x:1:d:u:p:q"), ["h:x", "1", "d", "u", "p:q"]);
+    }
+
+    #[test]
+    fn a_service_is_read_as_libpq_reads_it() {
+        let path = Path::new("/x");
+        let text = "# ours\nport=1\n[one]\nhost = a\nhost=b\n[two]\nport=7\nbogus=1\n";
+        let one = read_section("one", text, path).expect("valid").expect("there");
+        assert_eq!(one, Parameters::from([("host".to_owned(), "a".to_owned())]));
+        assert_eq!(read_section("three", text, path), Ok(None));
+        let said = read_section("two", text, path).expect_err("bogus").text();
+        assert!(said.ends_with("syntax error in service file \"/x\", line 8"), "{said}");
+        let nested = read_section("a", "[a]\nservice=b\n", path).expect_err("nested").text();
+        assert!(nested.contains("nested service specifications"), "{nested}");
     }
 }

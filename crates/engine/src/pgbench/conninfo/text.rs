@@ -1,6 +1,7 @@
 //! Connection strings: `name = value` pairs, and URIs.
 
 use super::Parameters;
+use super::parameters::is_known;
 use crate::pgbench::say::{Fault, fault};
 
 /// `name = value` pairs; values may be quoted with `'`, and `\` takes the next character as it is.
@@ -42,7 +43,22 @@ pub(super) fn read_pairs(text: &str) -> Result<Parameters, Fault> {
         if !is_closed {
             return Err(fault("unterminated quoted string in connection info string"));
         }
+        let (name, value) = of_old(name, value);
+        if !is_known(&name) {
+            return Err(fault(format!("invalid connection option \"{name}\"")));
+        }
         parameters.insert(name, value);
+    }
+}
+
+/// What libpq still takes of its own old ways.
+fn of_old(name: String, value: String) -> (String, String) {
+    match name.as_str() {
+        "requiressl" => {
+            let mode = if value.starts_with('1') { "require" } else { "prefer" };
+            ("sslmode".into(), mode.into())
+        }
+        _ => (name, value),
     }
 }
 
@@ -50,44 +66,107 @@ pub(super) fn read_pairs(text: &str) -> Result<Parameters, Fault> {
 pub(super) fn read_uri(uri: &str) -> Result<Parameters, Fault> {
     let mut parameters = Parameters::new();
     let rest = uri.split_once("://").map_or(uri, |(_, rest)| rest);
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (login, places) = authority.rsplit_once('@').unwrap_or(("", authority));
+    // As libpq: whatever comes before the first `@` is the login, unless a `/` comes first.
+    let (login, rest) = match rest.find(['@', '/']) {
+        Some(at) if rest[at..].starts_with('@') => (&rest[..at], &rest[at + 1..]),
+        _ => ("", rest),
+    };
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let mut put = |name: &str, value: &str| -> Result<(), Fault> {
         if !value.is_empty() {
-            parameters.insert(name.into(), decode(value, uri)?);
+            parameters.insert(name.into(), decode(value)?);
         }
         Ok(())
     };
     put("user", user)?;
     put("password", password)?;
-    put("dbname", database)?;
-    let (mut hosts, mut ports) = (Vec::new(), Vec::new());
-    for place in places.split(',') {
-        let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, port)) => (host, port.strip_prefix(':').unwrap_or("")),
-            None => place.rsplit_once(':').unwrap_or((place, "")),
-        };
-        hosts.push(host);
-        ports.push(port);
-    }
+    let (places, rest) = read_places(uri, rest)?;
+    let hosts: Vec<_> = places.iter().map(|place| place.0).collect();
+    let ports: Vec<_> = places.iter().map(|place| place.1).collect();
     put("host", &hosts.join(","))?;
     if ports.iter().any(|port| !port.is_empty()) {
         put("port", &ports.join(","))?;
     }
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').ok_or_else(|| {
-            fault(format!("missing key/value separator \"=\" in URI query parameter: \"{pair}\""))
-        })?;
-        put(&decode(name, uri)?, value)?;
-    }
+    let (database, query) = rest.split_once('?').unwrap_or((rest, ""));
+    put("dbname", database.strip_prefix('/').unwrap_or(database))?;
+    read_query(query, &mut parameters)?;
     Ok(parameters)
 }
 
+/// A host and its port.
+type Place<'a> = (&'a str, &'a str);
+
+/// Hosts with their ports; and what comes behind the last of them.
+fn read_places<'a>(uri: &'a str, mut rest: &'a str) -> Result<(Vec<Place<'a>>, &'a str), Fault> {
+    let mut places = Vec::new();
+    loop {
+        let host;
+        if let Some(inner) = rest.strip_prefix('[') {
+            let Some(end) = inner.find(']') else {
+                return Err(fault(format!(
+                    "end of string reached when looking for matching \"]\" in IPv6 host address \
+                     in URI: \"{uri}\""
+                )));
+            };
+            if end == 0 {
+                return Err(fault(format!("IPv6 host address may not be empty in URI: \"{uri}\"")));
+            }
+            (host, rest) = (&inner[..end], &inner[end + 1..]);
+            if let Some(next) = rest.chars().next().filter(|next| !":/?,".contains(*next)) {
+                return Err(fault(format!(
+                    "unexpected character \"{next}\" at position {} in URI (expected \":\" or \
+                     \"/\"): \"{uri}\"",
+                    uri.len() - rest.len() + 1
+                )));
+            }
+        } else {
+            (host, rest) = rest.split_at(rest.find([':', '/', '?', ',']).unwrap_or(rest.len()));
+        }
+        let mut port = "";
+        if let Some(behind) = rest.strip_prefix(':') {
+            (port, rest) = behind.split_at(behind.find(['/', '?', ',']).unwrap_or(behind.len()));
+        }
+        places.push((host, port));
+        match rest.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return Ok((places, rest)),
+        }
+    }
+}
+
+/// `name=value` between `&`.
+fn read_query(mut query: &str, parameters: &mut Parameters) -> Result<(), Fault> {
+    while !query.is_empty() {
+        let (pair, rest) = query.split_once('&').unwrap_or((query, ""));
+        query = rest;
+        let Some((name, value)) = pair.split_once('=') else {
+            return Err(fault(format!(
+                "missing key/value separator \"=\" in URI query parameter: \"{pair}\""
+            )));
+        };
+        if value.contains('=') {
+            return Err(fault(format!(
+                "extra key/value separator \"=\" in URI query parameter: \"{name}\""
+            )));
+        }
+        let (name, value) = match (decode(name)?, decode(value)?) {
+            // JDBC's way to say it.
+            (name, value) if name == "ssl" && value == "true" => {
+                ("sslmode".to_owned(), "require".to_owned())
+            }
+            (name, value) => of_old(name, value),
+        };
+        if !is_known(&name) {
+            return Err(fault(format!("invalid URI query parameter: \"{name}\"")));
+        }
+        parameters.insert(name, value);
+    }
+    Ok(())
+}
+
 /// Undo percent encoding.
-fn decode(text: &str, uri: &str) -> Result<String, Fault> {
-    let invalid = || fault(format!("invalid percent-encoded token in \"{uri}\""));
+fn decode(text: &str) -> Result<String, Fault> {
+    let invalid = || fault(format!("invalid percent-encoded token: \"{text}\""));
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -95,9 +174,14 @@ fn decode(text: &str, uri: &str) -> Result<String, Fault> {
             bytes.push(byte);
             continue;
         }
-        let digits = [rest.next().ok_or_else(invalid)?, rest.next().ok_or_else(invalid)?];
-        let digits = std::str::from_utf8(&digits).map_err(|_| invalid())?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| invalid())?);
+        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+        let (high, low) = (digit(rest.next()), digit(rest.next()));
+        let byte = high.zip(low).map(|(high, low)| (high << 4 | low) as u8).ok_or_else(invalid)?;
+        if byte == 0 {
+            let message = format!("forbidden value %00 in percent-encoded value: \"{text}\"");
+            return Err(fault(message));
+        }
+        bytes.push(byte);
     }
     String::from_utf8(bytes).map_err(|_| invalid())
 }
@@ -116,6 +200,13 @@ mod tests {
         assert_eq!(pairs(&found), [("host", "/tmp"), ("password", "x y"), ("user", "a b'c")]);
         assert!(read_pairs("host").is_err());
         assert!(read_pairs("host='x").is_err());
+    }
+
+    #[test]
+    fn the_ways_of_old_and_of_jdbc_to_ask_for_tls_are_taken() {
+        let require = [("sslmode", "require")];
+        assert_eq!(pairs(&read_pairs("requiressl=1").expect("valid")), require);
+        assert_eq!(pairs(&read_uri("postgresql:///?ssl=true").expect("valid")), require);
     }
 
     #[test]

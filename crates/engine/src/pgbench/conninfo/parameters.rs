@@ -1,0 +1,214 @@
+//! Every parameter of a connection that libpq 18 has: served, or refused by name.
+//!
+//! Source: manual, "Parameter Key Words" and "Environment Variables" of libpq.
+
+use super::{Parameters, variable};
+use crate::pgbench::say::{Fault, fault};
+
+/// What becomes of a parameter.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Served,
+    /// About GSSAPI or compression, which are never agreed on here; or, of pgbench, overruled.
+    Idle,
+    /// Served with these values, which also are libpq's words for them; a number has none.
+    Only {
+        served: &'static [&'static str],
+        others: &'static [&'static str],
+        step: &'static str,
+    },
+    /// Refused with any value; a secret is not shown.
+    Refused {
+        step: &'static str,
+        is_secret: bool,
+    },
+}
+
+use State::{Idle, Served};
+
+const NO_LIST: &str = "revocation lists are not read: leave it out to go on without";
+const NO_OAUTH: &str = "leave it out: OAuth is not spoken";
+
+const fn refused(step: &'static str) -> State {
+    State::Refused { step, is_secret: false }
+}
+
+const fn secret(step: &'static str) -> State {
+    State::Refused { step, is_secret: true }
+}
+
+const fn only(
+    served: &'static [&'static str],
+    others: &'static [&'static str],
+    step: &'static str,
+) -> State {
+    State::Only { served, others, step }
+}
+
+/// Name, environment variable (empty = none), state; in the order of libpq's own table.
+const PARAMETERS: [(&str, &str, State); 50] = [
+    ("service", "PGSERVICE", Served),
+    ("user", "PGUSER", Served),
+    ("password", "PGPASSWORD", Served),
+    ("passfile", "PGPASSFILE", Served),
+    ("channel_binding", "PGCHANNELBINDING", Served),
+    ("connect_timeout", "PGCONNECT_TIMEOUT", Served),
+    ("dbname", "PGDATABASE", Served),
+    ("host", "PGHOST", Served),
+    ("hostaddr", "PGHOSTADDR", Served),
+    ("port", "PGPORT", Served),
+    ("client_encoding", "PGCLIENTENCODING", Served),
+    ("options", "PGOPTIONS", Served),
+    ("application_name", "PGAPPNAME", Served),
+    ("fallback_application_name", "", Idle),
+    ("keepalives", "", Served),
+    ("keepalives_idle", "", Served),
+    ("keepalives_interval", "", Served),
+    ("keepalives_count", "", Served),
+    ("tcp_user_timeout", "", Served),
+    ("sslmode", "PGSSLMODE", Served),
+    (
+        "sslnegotiation",
+        "PGSSLNEGOTIATION",
+        only(&["postgres"], &["direct"], "give sslnegotiation=postgres"),
+    ),
+    ("sslcompression", "PGSSLCOMPRESSION", Idle),
+    ("sslcert", "PGSSLCERT", Served),
+    ("sslkey", "PGSSLKEY", Served),
+    (
+        "sslcertmode",
+        "PGSSLCERTMODE",
+        only(&["disable", "allow"], &["require"], "give sslcertmode=allow"),
+    ),
+    (
+        "sslpassword",
+        "",
+        secret("give an sslkey that is not encrypted: openssl pkey -in KEY -out COPY"),
+    ),
+    ("sslrootcert", "PGSSLROOTCERT", Served),
+    ("sslcrl", "PGSSLCRL", refused(NO_LIST)),
+    ("sslcrldir", "PGSSLCRLDIR", refused(NO_LIST)),
+    ("sslsni", "PGSSLSNI", Served),
+    (
+        "requirepeer",
+        "PGREQUIREPEER",
+        refused("leave it out: who owns the server is not looked at"),
+    ),
+    ("require_auth", "PGREQUIREAUTH", Served),
+    (
+        "min_protocol_version",
+        "PGMINPROTOCOLVERSION",
+        only(&["3.0"], &["3.2", "latest"], "give min_protocol_version=3.0: no later one is spoken"),
+    ),
+    ("max_protocol_version", "PGMAXPROTOCOLVERSION", only(&["3.0", "3.2", "latest"], &[], "")),
+    ("ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", Served),
+    ("ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", Served),
+    (
+        "gssencmode",
+        "PGGSSENCMODE",
+        only(&["disable", "prefer"], &["require"], "give gssencmode=disable"),
+    ),
+    ("krbsrvname", "PGKRBSRVNAME", Idle),
+    ("gsslib", "PGGSSLIB", Idle),
+    ("gssdelegation", "PGGSSDELEGATION", Idle),
+    ("replication", "", refused("leave it out: pgbench has nothing to do with replication")),
+    ("target_session_attrs", "PGTARGETSESSIONATTRS", Served),
+    ("load_balance_hosts", "PGLOADBALANCEHOSTS", Served),
+    ("scram_client_key", "", secret("give the password itself")),
+    ("scram_server_key", "", secret("give the password itself")),
+    ("oauth_issuer", "", refused(NO_OAUTH)),
+    ("oauth_client_id", "", refused(NO_OAUTH)),
+    ("oauth_client_secret", "", secret(NO_OAUTH)),
+    ("oauth_scope", "", refused(NO_OAUTH)),
+    ("sslkeylogfile", "", refused("leave it out: keys of sessions are never written")),
+];
+
+/// The parameters of one connection, wherever they were given.
+#[derive(Debug)]
+pub(in crate::pgbench) struct Settings {
+    given: Parameters,
+    service: Parameters,
+}
+
+/// True for a parameter that libpq has.
+pub(super) fn is_known(name: &str) -> bool {
+    PARAMETERS.iter().any(|(known, ..)| *known == name)
+}
+
+impl Settings {
+    /// What the command line gives, and the service that it or the environment names.
+    ///
+    /// Errors: a parameter that is not served, by its name.
+    pub(super) fn new(
+        given: Parameters,
+        read_service: impl FnOnce(&str) -> Result<Parameters, Fault>,
+    ) -> Result<Settings, Fault> {
+        let mut settings = Settings { given, service: Parameters::new() };
+        if let Some(name) = settings.get("service") {
+            settings.service = read_service(&name)?;
+        }
+        for (name, _, state) in PARAMETERS {
+            settings.refuse(name, state)?;
+        }
+        Ok(settings)
+    }
+
+    /// The value of a parameter; an empty one is as good as none.
+    pub(in crate::pgbench) fn get(&self, name: &str) -> Option<String> {
+        self.word(name).filter(|value| !value.is_empty())
+    }
+
+    /// As `get` for those of which libpq says that an empty value is not one of theirs.
+    pub(in crate::pgbench) fn word(&self, name: &str) -> Option<String> {
+        let known = PARAMETERS.iter().find(|(known, ..)| *known == name);
+        let (_, variable_name, _) = known.expect("the table has every parameter");
+        let given = self.given.get(name).or_else(|| self.service.get(name)).cloned();
+        given.or_else(|| std::env::var(variable_name).ok()).or_else(|| match name {
+            // As libpq: the variable of old.
+            "sslmode" => variable("PGREQUIRESSL")
+                .filter(|v| v.starts_with('1'))
+                .map(|_| "require".to_owned()),
+            _ => None,
+        })
+    }
+
+    /// The number that a parameter is.
+    pub(in crate::pgbench) fn number(&self, name: &str) -> Result<Option<i32>, Fault> {
+        let Some(text) = self.word(name) else { return Ok(None) };
+        let number = text.trim_ascii().parse().map_err(|_| {
+            fault(format!("invalid integer value \"{text}\" for connection option \"{name}\""))
+        })?;
+        Ok(Some(number))
+    }
+
+    fn refuse(&self, name: &str, state: State) -> Result<(), Fault> {
+        let not_supported = |shown: &str, step: &str| {
+            Err(fault(format!("{name}{shown} is not supported")).hint(step))
+        };
+        match state {
+            Served | Idle => Ok(()),
+            State::Only { served, others, step } => match self.word(name) {
+                None => Ok(()),
+                Some(value) if served.contains(&&*value) => Ok(()),
+                Some(value) if others.contains(&&*value) => {
+                    not_supported(&format!(" \"{value}\""), step)
+                }
+                Some(value) => Err(fault(format!("invalid {name} value: \"{value}\""))),
+            },
+            State::Refused { step, is_secret } => match self.get(name) {
+                None => Ok(()),
+                Some(_) if is_secret => not_supported("", step),
+                Some(value) => not_supported(&format!(" \"{value}\""), step),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+impl Settings {
+    /// These and no others, whatever the environment says.
+    pub(in crate::pgbench) fn of(given: &[(&str, &str)]) -> Result<Settings, Fault> {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Settings::new(given.iter().map(own).collect(), |_| Ok(Parameters::new()))
+    }
+}
