@@ -82,10 +82,8 @@ def carry_out(
             else:
                 resume(folder)
             beds.journal = folder.add_audit
-            server = experiment.server
-            # A pooler in the path, past which `observe` leads, refuses settings at start-up.
-            is_direct = server.scratch is None and server.observe is None
-            read_only = is_direct and all(s.reads_only for s in scripts)
+            is_foreign = experiment.server.scratch is None
+            read_only = is_foreign and all(s.reads_only for s in scripts)
             stage = Stage(
                 *(experiment, beds, scripts, folder, clock, progress, read_only),
                 abort_if=tuple(condition_from(text, WATCHED) for text in permissions.abort_if),

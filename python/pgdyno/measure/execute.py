@@ -90,7 +90,8 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         target=engine_target(under_test.target, application_name, follows=True),
         clock=stage.clock,
         scale=under_test.facts.dataset.scale,
-        read_only=stage.read_only,
+        # A pooler in the path refuses settings at start-up.
+        read_only=stage.read_only and under_test.direct is None and not under_test.is_pooled,
     )
     label = planned.label(
         [script.name for script in stage.experiment.all_scripts()],

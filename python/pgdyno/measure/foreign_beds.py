@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.beds import Beds
 from pgdyno.measure.changes import SystemChanges
+from pgdyno.measure.progress import Progress
 from pgdyno.measure.under_test import Conditions, UnderTest, reached
 from pgdyno.server import facts as server_facts
 from pgdyno.server import settings as server_settings
@@ -39,7 +40,11 @@ class ForeignBeds(Beds):
     """
 
     def __init__(
-        self, experiment: Experiment, conditions: Conditions, under_test: UnderTest
+        self,
+        experiment: Experiment,
+        conditions: Conditions,
+        under_test: UnderTest,
+        progress: Progress,
     ) -> None:
         super().__init__()
         self._experiment = experiment
@@ -53,7 +58,10 @@ class ForeignBeds(Beds):
             if key not in self._places:
                 own = under_test
                 if variant.dsn is not None:
-                    own = reached(experiment, conditions, resolve(conninfo=variant.dsn).target)
+                    own_target = resolve(conninfo=variant.dsn).target
+                    own = reached(
+                        experiment, conditions, own_target, progress, dsn=variant.dsn
+                    )
                 self._places[key] = self._place(own, variant)
 
     def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:  # noqa: ARG002

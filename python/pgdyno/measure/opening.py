@@ -35,7 +35,7 @@ def opened_beds(
             yield beds
     else:
         with opened(experiment, conditions, progress) as under_test:
-            beds_there = ForeignBeds(experiment, conditions, under_test)
+            beds_there = ForeignBeds(experiment, conditions, under_test, progress)
             try:
                 yield beds_there
             finally:

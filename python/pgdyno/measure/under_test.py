@@ -13,6 +13,7 @@ from psycopg import sql
 from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.measure.loading import Loading, load_dataset
+from pgdyno.measure.pooler_found import is_pooler, pooler_at
 from pgdyno.measure.progress import Progress
 from pgdyno.measure.reach import command_to_host, console_of
 from pgdyno.server import dataset as datasets
@@ -41,7 +42,8 @@ class UnderTest:
     `observe` is where collectors connect: on a scratch server another database than the load's,
     so that their own work is not in its statistics. `direct` leads to the load's database past the
     pooler that `target` goes through; `pooler` is that pooler's console. `host_command` runs a
-    shell on the server's host, `host_files` were made there by hand.
+    shell on the server's host, `host_files` were made there by hand. `is_pooled`: `target` is a
+    pooler of the user's own.
     """
 
     target: Target
@@ -53,6 +55,7 @@ class UnderTest:
     host_command: tuple[str, ...] | None = None
     host_files: tuple[Path, ...] = ()
     pooler: Target | None = None
+    is_pooled: bool = False
 
     @property
     def is_scratch(self) -> bool:
@@ -93,7 +96,7 @@ def opened(
             yield ready
     else:
         assert conditions.target is not None
-        yield reached(experiment, conditions, conditions.target)
+        yield reached(experiment, conditions, conditions.target, progress)
 
 
 @contextmanager
@@ -187,8 +190,17 @@ def _fits(present: datasets.Dataset, wanted: Dataset) -> bool:
     }
 
 
-def reached(experiment: Experiment, conditions: Conditions, target: Target) -> UnderTest:
+def reached(
+    experiment: Experiment,
+    conditions: Conditions,
+    target: Target,
+    progress: Progress,
+    *,
+    dsn: str | None = None,
+) -> UnderTest:
     """Return a server of the user's own, safe to load.
+
+    Args: dsn, of the variants that mean this server; None for those that name none.
 
     Raises: ServerError, SpecError, RefusedError.
     """
@@ -196,6 +208,12 @@ def reached(experiment: Experiment, conditions: Conditions, target: Target) -> U
     server = experiment.server
     with connect(target, verb=conditions.verb) as connection:
         target = pinned(target, connection)
+        is_pooled = is_pooler(connection)
+    console = console_of(server.pooler)
+    if is_pooled:
+        found = pooler_at(target, console, conditions.verb, progress, server.observe)
+        found.refuse(experiment.protocols_of(dsn))
+        console = found.console
     observe = target if server.observe is None else resolve(conninfo=server.observe).target
     with connect(observe, verb=conditions.verb) as connection:
         observe = pinned(observe, connection)
@@ -220,18 +238,20 @@ def reached(experiment: Experiment, conditions: Conditions, target: Target) -> U
             confirmed=conditions.permissions.confirm,
         )
     )
-    # The control connection that asked is counted as used, and is closed by now.
-    room = replace(facts.connections, used_count=max(0, facts.connections.used_count - 1))
-    safety.refuse_too_many_connections(
-        room,
-        load=experiment.connections_max(),
-        control=CONTROL_CONNECTIONS,
-        in_words=experiment.connections_in_words(),
-    )
+    if not is_pooled:
+        # The control connection that asked is counted as used, and is closed by now.
+        room = replace(facts.connections, used_count=max(0, facts.connections.used_count - 1))
+        safety.refuse_too_many_connections(
+            room,
+            load=experiment.connections_max(),
+            control=CONTROL_CONNECTIONS,
+            in_words=experiment.connections_in_words(),
+        )
     return UnderTest(
         *(target, observe, None, facts, conditions.verb),
         direct=None if server.observe is None else observe,
-        pooler=console_of(server.pooler),
+        is_pooled=is_pooled,
+        pooler=console,
         host_command=command_to_host(ssh=server.ssh, host_shell=server.host_shell),
         host_files=server.host_files,
     )

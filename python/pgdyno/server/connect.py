@@ -50,6 +50,12 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
         None,
         "check -h and -p, that the server runs there, and that no firewall is between",
     ),
+    (
+        r"unsupported startup parameter",
+        "08P01",
+        "a pooler is in the path: its ignore_startup_parameters must name that parameter, or give"
+        " the server itself with -h and -p",
+    ),
     (r"does not support SSL", None, "give sslmode=prefer or sslmode=disable"),
 )
 

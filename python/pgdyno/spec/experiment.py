@@ -252,6 +252,12 @@ class Experiment(Spec):
         }
         return self.workload.model_copy(update=changes)
 
+    def protocols_of(self, dsn: str | None) -> frozenset[str]:
+        """Return the query protocols of the loads of one server; None: of those that name none."""
+        variants = [variant for variant in self.all_variants() if variant.dsn == dsn]
+        own = [variant.protocol or self.workload.protocol for variant in variants]
+        return frozenset(own or [self.workload.protocol])
+
     def connections_in_words(self) -> str:
         """Return whose connections these are, as in "16 clients, 8000 idle connections"."""
         workload = self.workload

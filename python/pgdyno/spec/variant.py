@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.spec.base import Conninfo, Spec
 from pgdyno.spec.pooler import Pooler
@@ -98,6 +98,15 @@ class Variant(Spec):
     protocol: Protocol | None = None
     price: Annotated[str, AfterValidator(_price)] | None = None
     """What this variant costs, such as "312 EUR/month": reports say what 1,000 tps cost."""
+
+    @model_validator(mode="after")
+    def _path_leads_to_the_pooler(self) -> Variant:
+        if self.pooler is not None and self.path == "tcp":
+            raise ValueError(
+                "path = tcp does not go with a pooler: pgdyno's PgBouncer listens on a Unix socket;"
+                " leave path out, or name a pooler of your own with dsn"
+            )
+        return self
 
     @property
     def cost(self) -> tuple[float, str] | None:

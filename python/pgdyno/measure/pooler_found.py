@@ -1,0 +1,94 @@
+"""A pooler found in the path to a server of the user's own: its console, what it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import psycopg
+
+from pgdyno.errors import ServerError, SpecError
+from pgdyno.measure.progress import Progress
+from pgdyno.server.connect import Connection, connect
+from pgdyno.server.pgbouncer import ADMIN_DATABASE
+from pgdyno.server.target import Target
+
+_KNOWS_PREPARED = (1, 21)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolerFound:
+    """The pooler that `target` leads to; `console` is None where it is not open to the same user.
+
+    `mode` and `version` are "" where it does not tell them.
+    """
+
+    target: Target
+    console: Target | None
+    mode: str = ""
+    version: str = ""
+    prepared_count: int | None = None
+
+    def refuse(self, protocols: Collection[str]) -> None:
+        """Raise SpecError if it forgets the statements that such a load prepares."""
+        if "prepared" not in protocols or self.mode in ("", "session"):
+            return
+        parts = tuple(int(part) for part in re.findall(r"\d+", self.version)[:2])
+        if self.prepared_count or (self.prepared_count is None and parts >= _KNOWS_PREPARED):
+            return
+        raise SpecError(
+            f"{self.target.place} is PgBouncer {self.version} in {self.mode} mode, which does not"
+            " know prepared statements here; 1.21 and newer do, with max_prepared_statements.",
+            hint="-M extended or simple, pool_mode = session, or the server itself with -h and -p",
+        )
+
+
+def is_pooler(connection: Connection) -> bool:
+    """Return whether a pooler is at the other end: the session it lends is another's."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] != connection.info.backend_pid
+
+
+def pooler_at(
+    target: Target, named: Target | None, verb: str, progress: Progress, observe: str | None
+) -> PoolerFound:
+    """Return the pooler that `target` leads to.
+
+    Its console is the one that was named, or found where the same user may enter. What cannot be
+    seen is said, with the option that leads there.
+    """
+    if observe is None:
+        progress.said(
+            f"{target.place} is a pooler: --observe CONNINFO leads past it, to what the server does"
+        )
+    console = named or target.with_database(ADMIN_DATABASE)
+    try:
+        with connect(console, verb=verb) as connection:
+            version = _shown(connection, "VERSION")[0].get("version", "")
+            databases = _shown(connection, "DATABASES")
+            config = {row["key"]: row["value"] for row in _shown(connection, "CONFIG")}
+    except (ServerError, psycopg.Error) as error:
+        why = error.message if isinstance(error, ServerError) else str(error).strip()
+        if named is None:
+            progress.said(f"the pooler's console: {why.rstrip('.')}; --pooler CONNINFO names it")
+        return PoolerFound(target, named)
+    own = next((row for row in databases if row.get("name") == target.database), {})
+    prepared = config.get("max_prepared_statements", "")
+    return PoolerFound(
+        target,
+        console,
+        mode=own.get("pool_mode") or config.get("pool_mode", ""),
+        version=version.removeprefix("PgBouncer "),
+        prepared_count=int(prepared) if prepared.isdigit() else None,
+    )
+
+
+def _shown(connection: Connection, what: str) -> list[dict[str, str]]:
+    """Return the rows of one SHOW of the console, by column."""
+    cursor = connection.execute(f"SHOW {what}".encode())
+    names = [column.name for column in cursor.description or ()]
+    return [
+        {name: "" if value is None else str(value) for name, value in zip(names, row, strict=True)}
+        for row in cursor.fetchall()
+    ]

@@ -1,0 +1,97 @@
+"""A load through somebody's PgBouncer that nothing leads past: it runs, or says exactly why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures.command import Command, Said
+from tests.fixtures.poolers import Pooler
+from tests.measure.test_watched_run import last_run
+
+from pgdyno.errors import SpecError
+from pgdyno.measure.pooler_found import PoolerFound
+from pgdyno.server.target import Target
+
+CONFIRMED = ("--confirm", "pooled@127.0.0.1")  # The pooler's sessions, or another test's.
+
+
+def bench(pgdyno: Command, pooler: Pooler, tmp_path: Path, *more: str, **env: str) -> Said:
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT 1;\n")
+    there = pooler.target
+    return pgdyno(
+        *("bench", "-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database),
+        *("-f", str(script), "-c", "6", "-T", "1", "--warmup", "0s", "--json", *CONFIRMED),
+        *("--store", str(tmp_path / "store"), *more),
+        env=env,
+    )
+
+
+def test_a_load_runs_through_a_pooler_that_ignores_no_setting(
+    pgdyno: Command, strict_pooler: Pooler, tmp_path: Path
+) -> None:
+    said = bench(pgdyno, strict_pooler, tmp_path)
+    assert said.code in (0, 3), said.err
+    assert last_run(tmp_path / "store").summary["counts"]["failed"] == 0
+    assert "is a pooler: --observe CONNINFO leads past it" in said.err
+    assert "--pooler CONNINFO names it" in said.err
+    assert {"observer_behind_pooler"} <= {one["kind"] for one in said.document["warnings"]}
+
+
+def test_the_console_of_the_pooler_in_the_path_is_found(
+    pgdyno: Command, pooler: Pooler, tmp_path: Path
+) -> None:
+    said = bench(pgdyno, pooler, tmp_path)
+    assert said.code in (0, 3), said.err
+    assert "--pooler" not in said.err
+    assert {"pooler", "pooler_traffic"} <= set(last_run(tmp_path / "store").collectors())
+
+
+def test_a_start_up_parameter_that_the_pooler_refuses_is_named(
+    pgdyno: Command, strict_pooler: Pooler, tmp_path: Path
+) -> None:
+    said = bench(pgdyno, strict_pooler, tmp_path, PGOPTIONS="-c work_mem=1MB")
+    assert said.code in (1, 2)
+    assert "unsupported startup parameter: options" in said.error
+    assert "ignore_startup_parameters" in said.error
+
+
+def test_statements_that_the_pooler_forgets_are_refused_before_the_load(
+    pgdyno: Command, pooler: Pooler, tmp_path: Path
+) -> None:
+    said = bench(pgdyno, pooler, tmp_path, "-M", "prepared")
+    if said.code in (0, 3):  # 1.21 and newer, with room for them.
+        assert last_run(tmp_path / "store").summary["counts"]["failed"] == 0
+        return
+    assert said.code == 1
+    assert "in transaction mode, which does not know" in said.error
+
+
+@pytest.mark.parametrize(
+    ("mode", "version", "prepared_count", "is_refused"),
+    [
+        ("transaction", "1.18.0", None, True),
+        ("statement", "1.20.1", None, True),
+        ("transaction", "1.21.0", 0, True),
+        ("transaction", "1.21.0", 200, False),
+        ("session", "1.15.0", None, False),
+        ("", "", None, False),
+    ],
+)
+def test_which_poolers_forget_prepared_statements(
+    mode: str, version: str, prepared_count: int | None, is_refused: bool
+) -> None:
+    found = PoolerFound(Target("db", "6432", "u", "d"), None, mode, version, prepared_count)
+    found.refuse({"simple", "extended"})
+    if not is_refused:
+        found.refuse({"prepared"})
+        return
+    with pytest.raises(SpecError, match="does not know prepared statements"):
+        found.refuse({"prepared"})
+
+
+def test_a_pooler_of_ours_is_not_reached_through_tcp(pgdyno: Command) -> None:
+    said = pgdyno("compare", "--variant", "a: clients=1", "--variant", "b: pooler=20; path=tcp")
+    assert said.code == 1
+    assert "path = tcp does not go with a pooler" in " ".join(said.error.split())
