@@ -94,10 +94,10 @@ def _significant_split(series: FloatArray, rng: np.random.Generator) -> tuple[in
         return None
     means = _block_means(series, width)
     split, strength = _best_split(means)
-    reached = _strengths_of_permutations(means, rng) >= strength * (1 - 1e-9)
-    p_value = (1 + int(reached.sum())) / (1 + _PERMUTATIONS)
-    if p_value > _LEVEL:
+    reached_count = _permutations_reaching(strength * (1 - 1e-9), means, rng)
+    if reached_count is None:
         return None
+    p_value = (1 + reached_count) / (1 + _PERMUTATIONS)
     return _refine(series, split * width, width), p_value
 
 
@@ -117,14 +117,19 @@ def _best_split(points: FloatArray) -> tuple[int, float]:
     return int(split[0]), float(strength[0])
 
 
-def _strengths_of_permutations(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _permutations_reaching(
+    strength: float, points: FloatArray, rng: np.random.Generator
+) -> int | None:
+    """Return how many permutations are as strong; None once they are too many to be significant."""
     order = rng.permuted(np.tile(np.arange(points.size), (_PERMUTATIONS, 1)), axis=1)
-    strengths = []
+    reached_count = 0
     for begin in range(0, _PERMUTATIONS, _CHUNK):
         shuffled = points[order[begin : begin + _CHUNK]]
         distance = np.abs(shuffled[:, :, None] - shuffled[:, None, :])
-        strengths.append(_energy_splits(distance)[1])
-    return np.concatenate(strengths)
+        reached_count += int((_energy_splits(distance)[1] >= strength).sum())
+        if (1 + reached_count) / (1 + _PERMUTATIONS) > _LEVEL:
+            return None  # A steady run is told after a few: the rest cannot make it significant.
+    return reached_count
 
 
 def _energy_splits(distance: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:

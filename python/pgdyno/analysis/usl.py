@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.estimate import Estimate, without_interval
@@ -111,27 +112,43 @@ def _law(
 
 def _solve(clients: FloatArray, tps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return gamma, alpha, beta for each row of `tps`, shape (rows,) each."""
-    target = clients / tps
     columns = np.stack([np.ones_like(clients), clients - 1, clients * (clients - 1)], axis=1)
-    weighted = columns[None, :, :] / target[:, :, None]  # so that every target is 1
-    best = np.zeros((tps.shape[0], 3))
-    best_misfit = np.full(tps.shape[0], np.inf)
-    for subset in _SUBSETS:
-        part = weighted[:, :, subset]
-        # Scaling the columns keeps the normal equations sound: N(N - 1) reaches 1e6.
-        scale = np.linalg.norm(part, axis=1, keepdims=True)
-        part = part / scale
-        normal = np.einsum("bli,blj->bij", part, part)
-        right = part.sum(axis=1)[:, :, None]
-        coefficients = (np.linalg.solve(normal, right) / scale.transpose(0, 2, 1))[:, :, 0]
-        full = np.zeros((tps.shape[0], 3))
-        full[:, subset] = coefficients
-        misfit = ((np.einsum("bli,bi->bl", weighted, full) - 1) ** 2).sum(axis=1)
-        allowed = (full[:, 0] > 0) & (full[:, 1:] >= 0).all(axis=1)
-        better = allowed & (misfit < best_misfit)
-        best[better] = full[better]
+    weight = tps / clients  # so that every target is 1
+    best = _least_squares(columns, weight, _SUBSETS[0])
+    # All coefficients free fit best: where that is allowed, nothing can be better.
+    rest = np.flatnonzero(~_is_allowed(best))
+    best_misfit = np.full(rest.size, np.inf)
+    for subset in _SUBSETS[1:]:
+        full = _least_squares(columns, weight[rest], subset)
+        misfit = (((full @ columns.T) * weight[rest] - 1) ** 2).sum(axis=1)
+        better = _is_allowed(full) & (misfit < best_misfit)
+        best[rest[better]] = full[better]
         best_misfit[better] = misfit[better]
     return 1 / best[:, 0], best[:, 1] / best[:, 0], best[:, 2] / best[:, 0]
+
+
+def _is_allowed(coefficients: FloatArray) -> npt.NDArray[np.bool_]:
+    first, second, third = coefficients.T
+    allowed: npt.NDArray[np.bool_] = (first > 0) & (second >= 0) & (third >= 0)
+    return allowed
+
+
+def _least_squares(columns: FloatArray, weight: FloatArray, subset: tuple[int, ...]) -> FloatArray:
+    """Return, for each row of weights, the coefficients that fit 1 at every level; others are 0.
+
+    Args: columns, shape (levels, 3); weight, shape (rows, levels); subset, which are free.
+    """
+    free = columns[:, subset]
+    count = len(subset)
+    products = (free[:, :, None] * free[:, None, :]).reshape(-1, count * count)
+    normal = ((weight * weight) @ products).reshape(-1, count, count)
+    # Scaling the columns keeps the normal equations sound: N(N - 1) reaches 1e6.
+    scale = np.sqrt(np.diagonal(normal, axis1=1, axis2=2))
+    normal = normal / (scale[:, :, None] * scale[:, None, :])
+    right = (weight @ free) / scale
+    found = np.zeros((weight.shape[0], columns.shape[1]))
+    found[:, subset] = np.linalg.solve(normal, right[:, :, None])[:, :, 0] / scale
+    return found
 
 
 def _from_draws(value: float, draws: FloatArray, unit: str, run_count: int) -> Estimate:
