@@ -52,7 +52,7 @@ def test_no_trial_is_no_capacity() -> None:
 
 @pytest.mark.parametrize("noise_ratio", [0.02, 0.1, 0.3])
 def test_the_interval_holds_the_truth_of_simulated_servers(noise_ratio: float) -> None:
-    """The full set of 1,000 is in make prove; the seed makes these the same every time."""
+    """make prove has 1,000 of each (tests/statistics); the seed makes these the same every time."""
     servers = [SloServer.any(seed, noise_ratio) for seed in range(120)]
     covered = counted = 0
     for server in servers:

@@ -1,13 +1,15 @@
-"""Simulated experiments of several contrasts at once, and of A against A."""
+"""Simulated experiments of several contrasts at once, of A against A, and against a target."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from tests.plan.slo_server import SloServer, searched
 from tests.statistics.simulations import RUN_DEVIATION, holds
 
 from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.capacity import Target, capacity
 from pgdyno.analysis.compare import compare, family_level, noise_floor
 from pgdyno.analysis.contrasts import factorial, passes
 
@@ -59,6 +61,19 @@ def floor_is_seen(count: int, rng: np.random.Generator) -> float:
     promised = noise_floor(aa, pair_count=20).detectable_ratio
     ratios = RUN_DEVIATION * math.sqrt(2) * rng.standard_normal((count, 20)) + math.log1p(promised)
     return float(np.mean([compare(one, looks="fixed").verdict == "faster" for one in ratios]))
+
+
+def capacity_held(count: int, rng: np.random.Generator, *, noise_ratio: float) -> float:
+    """The load held under a latency target, searched run by run on servers drawn at random."""
+    target = Target("p99", 20.0)
+    held = 0
+    for _ in range(count):
+        server = SloServer.any(int(rng.integers(1 << 30)), noise_ratio)
+        found = capacity(searched(server, target), target).tps
+        assert found.low is not None
+        is_below = found.high is None or server.capacity_tps <= found.high
+        held += found.low <= server.capacity_tps and is_below
+    return held / count
 
 
 def _rounds(rng: np.random.Generator, count: int, rounds: int, cells: int) -> FloatArray:
