@@ -11,11 +11,15 @@ Row = dict[str, Any]
 
 
 def database(second: float, commits: int, *, interval: float = 1.0, **changes: int) -> list[Row]:
-    """Return a sample of pg_stat_database: ours has the commits, others nothing."""
+    """Return a sample of pg_stat_database: ours has the commits, others nothing.
+
+    In each second two of them are ours, unless told otherwise.
+    """
     stamp = {"time_ns": int(second * SECOND_NS), "interval_ns": int(interval * SECOND_NS)}
     counters = dict.fromkeys(COUNTER_NAMES, 0)
     ours = {**stamp, **counters, "scope": "ours", "connections": 7, "stats_reset_ns": 0}
-    others = {**ours, "scope": "others", "connections": 5}
+    ours["own_transactions"] = int(2 * second)
+    others = {**ours, "scope": "others", "connections": 5, "own_transactions": 0}
     return [{**ours, "xact_commit": commits, **changes}, others]
 
 

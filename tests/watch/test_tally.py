@@ -19,14 +19,30 @@ def tally() -> Tally:
 
 def test_transactions_of_the_whole_server_are_counted_without_our_own() -> None:
     seen = tally()
-    seen.take("database", database(1, 1000))
-    # Ten samples of waits, one of the databases and one of replication: twelve of ours.
-    for _ in range(10):
-        seen.take("waits", nobody())
-    seen.take("database", database(2, 1112))
+    seen.take("database", database(1, 1000, own_transactions=40))
+    seen.take("database", database(2, 1112, own_transactions=52))
     assert seen.total.transactions == 100
     assert seen.total.tps == 100.0
     assert seen.connections == 12
+
+
+def test_a_transaction_of_ours_counted_one_interval_late_adds_up_to_nothing() -> None:
+    seen = tally()
+    counted = ((1000, 10), (1011, 22), (1024, 34))  # Twelve in each interval.
+    for second, (commits, own) in enumerate(counted, 1):
+        seen.take("database", database(second, commits, own_transactions=own))
+    assert seen.total.transactions == 0
+    seen.take("database", database(4, 1035, own_transactions=46))
+    assert seen.total.transactions == -1
+    assert seen.total.tps == 0.0
+
+
+def test_results_from_before_our_own_transactions_were_counted_can_be_read() -> None:
+    seen = tally()
+    for second, own in ((1, float("nan")), (2, float("nan"))):
+        rows = [row | {"own_transactions": own} for row in database(second, second * 7)]
+        seen.take("database", rows)
+    assert seen.total.tps == 7.0
 
 
 def test_a_gap_is_counted_as_a_gap_and_not_as_slowness() -> None:

@@ -104,10 +104,11 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         observer.start()
         try:
             outcome = _drive(job, writer, observer, watch, brake)
+            # It waits for the load's sessions to end: the observer's last look sees all they did.
+            after = _totals(under_test, name, application_name) if before else None
         finally:
             observer.stop()
             stage.progress.ended()
-        after = _totals(under_test, name, application_name) if before else None
         laid = _lay_files(under_test, writer, outcome, around)
         if examined is not None:
             writer.write_json("doctor.json", examined)
@@ -132,7 +133,7 @@ def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals |
         with connect(under_test.observe, verb=under_test.verb, run=name) as connection:
             return read_totals(
                 connection,
-                database=(under_test.direct or under_test.target).database,
+                database=under_test.database,
                 load_application_name=application_name,
             )
     except (psycopg.Error, PgdynoError):
@@ -160,6 +161,7 @@ def _observer(
     stage: Stage, under_test: UnderTest, writer: RunWriter, name: str, application_name: str
 ) -> Observer:
     facts = under_test.facts
+    within = under_test.observe_within
     folders: dict[str, Path] = {}
     if facts.data_storage is not None:
         folders["data"] = Path(facts.data_storage.path)
@@ -169,10 +171,13 @@ def _observer(
         run=name,
         server=ObservedServer(
             connect=lambda: connect(under_test.observe, verb="observe", run=name),
-            database=(under_test.direct or under_test.target).database,
+            database=under_test.database,
             load_application_name=application_name,
             is_local=facts.is_local,
             postmaster_pid=facts.postmaster_pid,
+            connect_within=None
+            if within is None
+            else lambda: connect(within, verb="observe", run=name),
         ),
         pooler=observed_pooler(under_test.pooler, name) if under_test.pooler else None,
         host=under_test.host_command,

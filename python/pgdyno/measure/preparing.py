@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from psycopg import sql
+
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server import facts as server_facts
-from pgdyno.server.connect import connect
+from pgdyno.server.connect import Connection, connect
 from pgdyno.server.page_cache import make_cold, prewarm
 from pgdyno.server.reset import Reset, Step, no_reset, reset, restore_database
 from pgdyno.spec.experiment import CacheState, Experiment, ResetMode
+
+# What counts statements and waits, where its library is loaded: of no use without its views.
+_COUNTING = ["pg_stat_statements", "pg_wait_sampling"]
+_MISSING_SQL = (
+    "SELECT name FROM pg_catalog.pg_available_extensions"
+    " WHERE name = ANY(%s) AND installed_version IS NULL"
+    " AND strpos(current_setting('shared_preload_libraries'), name) > 0"
+)
 
 
 def prepared(experiment: Experiment, under_test: UnderTest, name: str) -> tuple[UnderTest, Reset]:
@@ -29,12 +39,20 @@ def _reset(mode: ResetMode, under_test: UnderTest, name: str) -> Reset:
         with under_test.cluster.connect(verb=under_test.verb, run_name=name) as control:
             first = (restore_database(control, under_test.target.database),)
     with under_test.control(name) as control:
+        if under_test.is_scratch:
+            _make_extensions(control)
         dataset = under_test.facts.dataset
         if mode == "none":
             done = no_reset(control, dataset)
         else:
             done = reset(control, dataset, is_scratch=under_test.is_scratch)
     return replace(done, steps=(*first, *done.steps))
+
+
+def _make_extensions(control: Connection) -> None:
+    """Make the views of the libraries that are loaded, in a database of ours."""
+    for (name,) in control.execute(_MISSING_SQL, [_COUNTING]).fetchall():
+        control.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
 
 
 def _cached(

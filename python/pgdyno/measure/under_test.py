@@ -30,8 +30,8 @@ from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Dataset, Experiment, Permissions, Scratch
 
-# Two observing connections and one for control, beside the load's.
-CONTROL_CONNECTIONS = 3
+# Three observing connections and one for control, beside the load's.
+CONTROL_CONNECTIONS = 4
 LOAD_DATABASE = "pgdyno"
 
 
@@ -56,6 +56,18 @@ class UnderTest:
     host_files: tuple[Path, ...] = ()
     pooler: Target | None = None
     is_pooled: bool = False
+
+    @property
+    def database(self) -> str:
+        """Return the name of the load's database."""
+        return (self.direct or self.target).database
+
+    @property
+    def observe_within(self) -> Target | None:
+        """Return the way into the load's database where `observe` leads to another one."""
+        if self.observe.database == self.database:
+            return None
+        return self.observe.with_database(self.database)
 
     @property
     def is_scratch(self) -> bool:

@@ -20,6 +20,7 @@ from pgdyno.doctor.server_seen import read_settings
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.measure.reach import observed_pooler
+from pgdyno.measure.settling import settle
 from pgdyno.measure.watch_document import Watched, document_of, utc
 from pgdyno.measure.watch_segments import SEGMENT_NS, Segments
 from pgdyno.measure.watch_statements import Calls, read_calls
@@ -93,6 +94,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     show.began(examination, folder)
     tally = Tally(request.interval_ns)
     segments = Segments(folder, job, clock=clock, tally=tally, segment_ns=request.segment_ns)
+    settle(request.target)
     observer = _observer(request, examination, folder, segments, clock)
     error: PgdynoError | None = None
     began_ns = clock.now_ns()

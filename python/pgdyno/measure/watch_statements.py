@@ -14,6 +14,7 @@ import psycopg
 
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import PgdynoError
+from pgdyno.measure.settling import OTHERS_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.target import Target
 
@@ -41,6 +42,7 @@ class Calls:
 def statements(schema: str = "public") -> dict[str, str]:
     """Return every statement this may send, the extension being in `schema`."""
     return {
+        "sessions of before": OTHERS_SQL,
         "pg_stat_statements": SCHEMA_SQL,
         "calls of statements": CALLS_SQL.format(schema=schema),
         "texts of the dearest": TEXTS_SQL.format(schema=schema),

@@ -12,7 +12,7 @@ import numpy as np
 from pgdyno.doctor.facts import PeakActive
 from pgdyno.measure.watch_document import Document, Watched, document_of, utc
 from pgdyno.measure.watch_statements import Calls
-from pgdyno.measure.watch_tally import OWN_STATEMENTS, Row, Tally
+from pgdyno.measure.watch_tally import TAKEN, Row, Tally
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -30,7 +30,7 @@ def document_again(folder: ExperimentFolder) -> Document:
     job = next((run.job for run in runs if run.job), {})
     tally = Tally(int(job.get("interval_ns", 1_000_000_000)))
     for run in runs:
-        sources = [_samples(run, collector) for collector in OWN_STATEMENTS]
+        sources = [_samples(run, collector) for collector in TAKEN]
         for _, collector, rows in heapq.merge(*sources, key=lambda sample: sample[:2]):
             tally.take(collector, rows)
     watched = Watched(

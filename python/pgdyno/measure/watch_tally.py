@@ -14,10 +14,8 @@ _STATEMENTS_MAX = 2000
 _GAPS_KEPT = 500
 # A sample this many intervals late leaves a gap, whatever the reason.
 _GAP_INTERVALS = 3
-# How many statements of ours a sample of these stands for: its own, and those of collectors on the
-# same grid whose samples may have no rows (with `database`: replication; with `slru`: all slower
-# ones).
-OWN_STATEMENTS = {"database": 2, "wal": 1, "checkpointer": 1, "waits": 1, "io": 1, "slru": 10}
+# The collectors whose samples are added up.
+TAKEN = ("database", "wal", "waits", "replication")
 
 Row = Mapping[str, Any]
 
@@ -46,7 +44,8 @@ class Sums:
     @property
     def tps(self) -> float | None:
         """Return transactions a second, committed on the whole server; None before a second."""
-        return self.transactions / (self.span_ns / 1e9) if self.span_ns else None
+        # One of our own may be counted here and there in two different intervals.
+        return max(0, self.transactions) / (self.span_ns / 1e9) if self.span_ns else None
 
     @property
     def active(self) -> float | None:
@@ -76,7 +75,6 @@ class Tally:
         self._late_ns = _GAP_INTERVALS * max(interval_ns, 1_000_000_000)
         self._database: dict[str, int] = {}
         self._wal: Row = {}
-        self._own_queries = 0
         self._recent = Sums()
         self.total = Sums()
         self.by_statement: dict[int, Counter[str]] = {}
@@ -94,7 +92,6 @@ class Tally:
         if not rows:
             return
         with self._lock:
-            self._own_queries += OWN_STATEMENTS.get(collector, 0)
             if collector == "database":
                 self._take_database(rows)
             elif collector == "wal":
@@ -120,7 +117,7 @@ class Tally:
     def _take_database(self, rows: Sequence[Row]) -> None:
         now = {name: sum(int(row[name]) for row in rows) for name in _ADDED_UP}
         time_ns, interval_ns = int(rows[0]["time_ns"]), int(rows[0]["interval_ns"])
-        now |= {"time_ns": time_ns, "own": self._own_queries}
+        now |= {"time_ns": time_ns, "own": sum(_own(row) for row in rows)}
         now["reset_ns"] = max(int(row["stats_reset_ns"]) for row in rows)
         before, self._database = self._database, now
         self.connections = sum(int(row["connections"]) for row in rows)
@@ -136,11 +133,10 @@ class Tally:
         if now["reset_ns"] != before["reset_ns"] or min(grown.values()) < 0:
             self.reset_count += 1
             return
-        # Each of our own statements is a transaction, too.
         own = now["own"] - before["own"]
         for sums in (self.total, self._recent):
             sums.span_ns += elapsed_ns
-            sums.transactions += max(0, grown["xact_commit"] - own)
+            sums.transactions += grown["xact_commit"] - own
             sums.blocks_hit += grown["blks_hit"]
             sums.blocks_read += grown["blks_read"]
 
@@ -170,3 +166,9 @@ class Tally:
         for sums in (self.total, self._recent):
             sums.wait_samples += 1
         self.peak_sessions = max(self.peak_sessions, active)
+
+
+def _own(row: Row) -> int:
+    """Return how many transactions were our own; results of before this was counted lack it."""
+    own = row.get("own_transactions")
+    return 0 if own is None or own != own else int(own)  # NaN: read back from the store.

@@ -32,22 +32,31 @@ from pgdyno.observe.pooler.pools import PoolerCollector
 from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
+from pgdyno.observe.processes.footprint import FootprintCollector
 from pgdyno.observe.processes.programs import ProgramsCollector
 from pgdyno.observe.remote.by_hand import OutsideCollector
-from pgdyno.observe.session import PID_SQL, SESSION_SQL
+from pgdyno.observe.session import PID_SQL, REPORT_SQL, SESSION_SQL
+from pgdyno.observe.sql.ages import AgesCollector
 from pgdyno.observe.sql.archiver import ArchiverCollector
+from pgdyno.observe.sql.buffers import BuffersCollector
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector
+from pgdyno.observe.sql.conflicts import ConflictsCollector
 from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.extension import ExtensionCollector, schema_sql
+from pgdyno.observe.sql.functions import FunctionsCollector
+from pgdyno.observe.sql.indexes import IndexesCollector
 from pgdyno.observe.sql.io import IoCollector
 from pgdyno.observe.sql.locks import LocksCollector
+from pgdyno.observe.sql.objects import ObjectsCollector
 from pgdyno.observe.sql.progress import ProgressCollector
 from pgdyno.observe.sql.replication import ReplicationCollector
+from pgdyno.observe.sql.sessions import SessionsCollector
+from pgdyno.observe.sql.sizes import SizesCollector
 from pgdyno.observe.sql.slots import SlotsCollector
 from pgdyno.observe.sql.slru import SlruCollector
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
-from pgdyno.observe.sql.statements import SCHEMA_SQL, StatementsCollector
+from pgdyno.observe.sql.statements import StatementsCollector
 from pgdyno.observe.sql.tables import TablesCollector
-from pgdyno.observe.sql.wait_sampling import SCHEMA_SQL as WAIT_SAMPLING_SQL
 from pgdyno.observe.sql.wait_sampling import WaitSamplingCollector
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.observe.sql.wal import WalCollector
@@ -65,7 +74,15 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     ArchiverCollector,
     StatementsCollector,
     TablesCollector,
+    IndexesCollector,
+    FunctionsCollector,
     WaitSamplingCollector,
+    SessionsCollector,
+    AgesCollector,
+    ConflictsCollector,
+    SizesCollector,
+    BuffersCollector,
+    ObjectsCollector,
     WaitSampler,
 )
 COLLECTORS: tuple[type[Collector], ...] = (
@@ -74,6 +91,7 @@ COLLECTORS: tuple[type[Collector], ...] = (
     PoolerTrafficCollector,
     LogCollector,
     BackendsCollector,
+    FootprintCollector,
     ProgramsCollector,
     CpuCollector,
     SchedulerCollector,
@@ -106,10 +124,14 @@ def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
     found = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
-    found |= {"pg_stat_statements": SCHEMA_SQL, "pg_wait_sampling": WAIT_SAMPLING_SQL}
     found |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
     found |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}
+    if version >= 15:
+        found["own transactions"] = REPORT_SQL
     for collector in SQL_COLLECTORS:
         if version >= min(collector.sql):
             found[collector.name] = pick(collector.name, collector.sql, version)
+        if issubclass(collector, ExtensionCollector):
+            found[collector.extension] = schema_sql(collector.extension)
+            found[collector.name] = found[collector.name].format(schema="public")
     return found

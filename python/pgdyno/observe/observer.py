@@ -1,4 +1,4 @@
-"""Watches one run: at most two connections to its server, never a cause of its failure."""
+"""Watches one run: two or three connections to its server, never a cause of its failure."""
 
 from __future__ import annotations
 
@@ -14,31 +14,19 @@ from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
 from pgdyno.observe.host.files import HERE
 from pgdyno.observe.host.space import SpaceCollector, spaces_here, spaces_received
-from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
 from pgdyno.observe.pooler.pools import PoolerCollector
 from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import BackendsCollector
+from pgdyno.observe.processes.footprint import FootprintCollector
 from pgdyno.observe.processes.programs import ENGINE, POOLER, ProgramsCollector
 from pgdyno.observe.remote.host_session import HostSession
 from pgdyno.observe.remote.processes import ReceivedProcesses
 from pgdyno.observe.schedule import Scheduled
 from pgdyno.observe.session import Connect, ServerSession, Session
-from pgdyno.observe.sql.archiver import ArchiverCollector
-from pgdyno.observe.sql.checkpointer import CheckpointerCollector
-from pgdyno.observe.sql.database import DatabaseCollector
-from pgdyno.observe.sql.io import IoCollector
-from pgdyno.observe.sql.locks import LocksCollector
-from pgdyno.observe.sql.progress import ProgressCollector
-from pgdyno.observe.sql.replication import ReplicationCollector
-from pgdyno.observe.sql.slots import SlotsCollector
-from pgdyno.observe.sql.slru import SlruCollector
-from pgdyno.observe.sql.statements import StatementsCollector
-from pgdyno.observe.sql.tables import TablesCollector
-from pgdyno.observe.sql.wait_sampling import WaitSamplingCollector
+from pgdyno.observe.sql.collectors import of_database, of_server
 from pgdyno.observe.sql.waits import OWN_PREFIX, WaitSampler
-from pgdyno.observe.sql.wal import WalCollector
 from pgdyno.observe.worker import Worker
 
 BEGIN_TIMEOUT_S = 5.0
@@ -62,9 +50,11 @@ class ObservedPooler:
 class ObservedServer:
     """The server as the observer needs it.
 
-    `connect` gives an autocommit connection straight to the server, best to a database other than
-    `database`, the load's. `load_application_name` is how application_name of every load session
-    begins. `is_local`: its processes are on this host. `postmaster_pid` where it is known.
+    `connect` gives an autocommit connection straight to the server. Where it leads to a database
+    other than `database`, the load's, so that what is asked every second does not count as the
+    load's work, `connect_within` gives one to `database`, for what only a session there sees.
+    `load_application_name` is how application_name of every load session begins. `is_local`: its
+    processes are on this host. `postmaster_pid` where it is known.
     """
 
     connect: Connect
@@ -72,6 +62,7 @@ class ObservedServer:
     load_application_name: str
     is_local: bool = False
     postmaster_pid: int | None = None
+    connect_within: Connect | None = None
 
 
 class Observer:
@@ -118,10 +109,13 @@ class Observer:
     def start(self) -> None:
         """Begin, and return when every collector had its first try, or after 5 s."""
         deadline_ns = monotonic_ns() + int(BEGIN_TIMEOUT_S * SECOND_NS)
-        for worker in self._workers:
-            worker.start()
-        for worker in self._workers:
-            worker.has_begun.wait(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
+        # Who counts transactions begins when the other sessions are there: theirs are taken out.
+        last = [worker for worker in self._workers if worker.name == "observe-server"]
+        for group in ([one for one in self._workers if one not in last], last):
+            for worker in group:
+                worker.start()
+            for worker in group:
+                worker.has_begun.wait(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
 
     def watch_engine(self, pid: int) -> None:
         """Sample the load engine's process too, from now on."""
@@ -180,28 +174,22 @@ class Observer:
         seed: int,
         host: HostSession | None,
     ) -> list[Worker]:
-        regular = ServerSession(server.connect, application_name, is_local=server.is_local)
-        waits = ServerSession(server.connect, application_name, is_local=server.is_local)
-        collectors: list[Collector] = [
-            DatabaseCollector(regular, server.database),
-            WalCollector(regular),
-            CheckpointerCollector(regular),
-            ReplicationCollector(regular),
-            IoCollector(regular),
-            LocksCollector(regular),
-            ProgressCollector(regular),
-            SlotsCollector(regular),
-            SlruCollector(regular),
-            ArchiverCollector(regular),
-            StatementsCollector(regular),
-            TablesCollector(regular, server.database),
-            WaitSamplingCollector(regular),
-            LogCollector(regular, is_local=server.is_local),
-        ]
-        workers = []
+        def session(connect: Connect) -> ServerSession:
+            return ServerSession(connect, application_name, is_local=server.is_local)
+
+        regular, waits = session(server.connect), session(server.connect)
+        within = None if server.connect_within is None else session(server.connect_within)
+        observing = [one for one in (regular, waits, within) if one is not None]
+        collectors = of_server(
+            regular, server.database, observing=observing, is_local=server.is_local
+        )
+        found = of_database(within or regular, server.database)
+        workers = [] if within is None else [self._worker("database", found, session=within)]
+        collectors += found if within is None else []
         load = server.load_application_name
         if server.is_local:
-            collectors.append(BackendsCollector(regular, load))
+            here = BackendsCollector(regular, load)
+            collectors += [here, FootprintCollector(here.groups)]
         elif host is not None:
             backends = BackendsCollector(regular, load, ReceivedProcesses(host))
             workers.append(self._host_worker(host, [backends]))

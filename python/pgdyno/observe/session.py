@@ -31,6 +31,10 @@ SESSION_SQL = (
     " current_user, pg_has_role('pg_read_all_stats', 'USAGE')"
 )
 PID_SQL = "SELECT pg_backend_pid()"
+# It reads a small table, for a session that has touched none since has nothing to report, and is
+# silent about its transactions, too.
+REPORT_SQL = "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_am LIMIT 1"
+_REPORTS_SINCE = 15
 
 
 class PoolerInThePath(Exception):
@@ -91,6 +95,10 @@ class ServerSession:
         self._is_local = is_local
         self._connection: Connection | None = None
         self._can_prepare = True
+        self._prepared: set[str] = set()
+        self.database = ""
+        # Of this thread alone; whoever else reads it may be a transaction behind.
+        self.transaction_count = 0
         self.version = 0
         self.backend_pid = 0
         self.user = ""
@@ -112,6 +120,10 @@ class ServerSession:
             connection.close()
             raise
         connection.prepare_threshold = 0
+        self._prepared.clear()
+        self.database = connection.info.dbname
+        # Starting a session is a transaction, too.
+        self.transaction_count += 3
         self.backend_pid, self.version = int(row[0]), int(row[1]) // 10_000
         self.user, self.sees_everybody = str(row[-2]), bool(row[-1])
         self._connection = connection
@@ -124,6 +136,7 @@ class ServerSession:
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one read-only statement, prepared where that works.
 
+        Each is a transaction of its own, and so is preparing it: `transaction_count` knows.
         Raises: psycopg.Error; the session is then either usable, or not `is_open`.
         """
         if self._connection is None:
@@ -139,7 +152,19 @@ class ServerSession:
             self._can_prepare = False
             self._connection.prepare_threshold = None
             cursor.execute(sql, parameters, prepare=False)
+        is_new = self._can_prepare and sql not in self._prepared
+        self._prepared.add(sql)
+        self.transaction_count += 1 + is_new
         return cursor.fetchall()
+
+    def report_transactions(self) -> None:
+        """Have the session's transactions counted now, this one included, where that is known.
+
+        Raises: psycopg.Error. Limits: until 14 a process of its own counts what it is told, up to
+        half a second later.
+        """
+        if self.version >= _REPORTS_SINCE:
+            self.fetch(REPORT_SQL)
 
     def before_sample(self, interval_ns: int) -> int:  # noqa: ARG002 - of every session
         """Return 0: the server answers at once."""

@@ -18,6 +18,7 @@ from pgdyno.observe.session import PoolerInThePath, Session
 
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
+RARE_NS = 4 * SECOND_NS
 
 
 class Worker(threading.Thread):
@@ -57,6 +58,7 @@ class Worker(threading.Thread):
                     continue
                 item = min(self._scheduled, key=lambda candidate: candidate.due_ns)
                 if self._stopping.wait(max(0, item.due_ns - monotonic_ns()) / SECOND_NS):
+                    self._look_again()
                     break
                 self._sample(item)
         except PgdynoError:
@@ -74,6 +76,14 @@ class Worker(threading.Thread):
         """End a statement that keeps the thread from ending."""
         if self._session is not None:
             self._session.cancel()
+
+    def _look_again(self) -> None:
+        """Sample what is sampled rarely once more: what happened since is in its totals then."""
+        for item in [one for one in self._scheduled if one.interval_ns >= RARE_NS]:
+            if self._session is not None and not self._session.is_open:
+                return
+            if item.last_sample_ns:
+                self._sample(item)
 
     def _connected(self, session: Session) -> bool:
         """Connect, trying again until it works; return False when told to stop or hopeless."""

@@ -20,6 +20,8 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
     ("page_tables_bytes", "PageTables", "page tables; large with many backends and no huge pages"),
     ("dirty_bytes", "Dirty", "waiting to be written to disk"),
     ("writeback_bytes", "Writeback", "being written to disk"),
+    ("committed_bytes", "Committed_AS", "promised to programs"),
+    ("commit_limit_bytes", "CommitLimit", "what may be promised with overcommit_memory = 2"),
     ("swap_total_bytes", "SwapTotal", "swap space"),
     ("swap_free_bytes", "SwapFree", "swap space not used"),
 )

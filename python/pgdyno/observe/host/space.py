@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +19,8 @@ class Space:
 
     total_bytes: int
     available_bytes: int
+    total_files: int | None = None
+    available_files: int | None = None
 
 
 class SpaceCollector:
@@ -31,6 +33,8 @@ class SpaceCollector:
         key("place", "what lies there, such as 'data', 'wal', 'store'"),
         gauge("total_bytes", "bytes", "size of the file system"),
         gauge("available_bytes", "bytes", "free for programs without special rights"),
+        gauge("total_files", "files", "inodes; NULL from afar, or no limit", is_nullable=True),
+        gauge("available_files", "files", "inodes that are free", is_nullable=True),
     )
 
     def __init__(self, read: Callable[[], Mapping[str, Space]]) -> None:
@@ -38,14 +42,7 @@ class SpaceCollector:
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a folder that exists."""
-        return [
-            {
-                "place": place,
-                "total_bytes": space.total_bytes,
-                "available_bytes": space.available_bytes,
-            }
-            for place, space in self._read().items()
-        ]
+        return [{"place": place, **asdict(space)} for place, space in self._read().items()]
 
 
 def spaces_here(folders: Mapping[str, Path]) -> dict[str, Space]:
@@ -56,7 +53,10 @@ def spaces_here(folders: Mapping[str, Path]) -> dict[str, Space]:
             seen = os.statvfs(folder)
         except FileNotFoundError:
             continue
-        found[place] = Space(seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize)
+        found[place] = Space(
+            *(seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize),
+            *((seen.f_files, seen.f_favail) if seen.f_files else (None, None)),
+        )
     return found
 
 

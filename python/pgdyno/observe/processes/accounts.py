@@ -16,7 +16,7 @@ _OPEN_FILES_SHARE = 4
 
 @dataclass(slots=True)
 class CpuTime:
-    """Totals since the processes began.
+    """Totals since the processes began; the faults and the wait for disks beside the CPU time.
 
     `wait_ns` is runnable, waiting for a core; `slices` is how often they were given one.
     """
@@ -26,6 +26,9 @@ class CpuTime:
     run_ns: int = 0
     wait_ns: int = 0
     slices: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    io_delay_ns: int = 0
 
     def add(self, other: CpuTime) -> None:
         """Add the times of another process or group."""
@@ -34,6 +37,9 @@ class CpuTime:
         self.run_ns += other.run_ns
         self.wait_ns += other.wait_ns
         self.slices += other.slices
+        self.minor_faults += other.minor_faults
+        self.major_faults += other.major_faults
+        self.io_delay_ns += other.io_delay_ns
 
 
 @dataclass(slots=True)
@@ -106,6 +112,10 @@ class Accounts:
             total.cpu.add(process.last)
         return totals
 
+    def groups(self) -> dict[int, str]:
+        """Return the group of every process accounted."""
+        return {pid: process.group for pid, process in self._processes.items()}
+
     def close(self) -> None:
         """Forget every process."""
         for pid in self._processes:
@@ -169,4 +179,7 @@ class OpenFiles:
 def cpu_time(stat_text: str, schedstat_text: str) -> CpuTime:
     """Return the times of a process, of its files stat and schedstat."""
     stat = parse_stat(stat_text)
-    return CpuTime(stat.user_ns, stat.system_ns, *parse_schedstat(schedstat_text))
+    return CpuTime(
+        *(stat.user_ns, stat.system_ns, *parse_schedstat(schedstat_text)),
+        *(stat.minor_faults, stat.major_faults, stat.io_delay_ns),
+    )

@@ -93,6 +93,9 @@ class BackendsCollector:
         counter("run_ns", "ns", "time on a core (schedstat)"),
         counter("wait_ns", "ns", "time runnable and waiting for a core (schedstat)"),
         counter("slices", "times", "given a core, so many times (schedstat)"),
+        counter("minor_faults", "faults", "pages mapped that were in memory"),
+        counter("major_faults", "faults", "pages that had to be read"),
+        counter("io_delay_ns", "ns", "waiting for a disk; 0 without delay accounting"),
     )
 
     def __init__(
@@ -125,9 +128,16 @@ class BackendsCollector:
                 "run_ns": total.cpu.run_ns,
                 "wait_ns": total.cpu.wait_ns,
                 "slices": total.cpu.slices,
+                "minor_faults": total.cpu.minor_faults,
+                "major_faults": total.cpu.major_faults,
+                "io_delay_ns": total.cpu.io_delay_ns,
             }
             for group, total in sorted(self._accounts.update(living).items())
         ]
+
+    def groups(self) -> dict[int, str]:
+        """Return the kind of every process seen, by its number."""
+        return self._accounts.groups()
 
     def close(self) -> None:
         """Close the files kept open."""

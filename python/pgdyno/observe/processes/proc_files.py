@@ -20,6 +20,9 @@ class ProcessStat:
     thread_count: int
     started_ticks: int
     resident_bytes: int
+    minor_faults: int = 0
+    major_faults: int = 0
+    io_delay_ns: int = 0
 
 
 def parse_stat(text: str) -> ProcessStat:
@@ -32,6 +35,9 @@ def parse_stat(text: str) -> ProcessStat:
         thread_count=int(fields[17]),
         started_ticks=int(fields[19]),
         resident_bytes=int(fields[21]) * PAGE_BYTES,
+        minor_faults=int(fields[7]),
+        major_faults=int(fields[9]),
+        io_delay_ns=int(fields[39]) * TICK_NS if len(fields) > 39 else 0,
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from pgdyno.observe.collector import Row
 from pgdyno.observe.column import Column, counter, gauge, key
+from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
 
 # (column, unit, expression over pg_stat_database d, meaning)
@@ -51,7 +54,7 @@ def _statement(*, has_sessions: bool) -> str:
     )
     return (
         "SELECT CASE WHEN datname = %s THEN 'ours' ELSE 'others' END AS scope,"
-        f" coalesce(sum(numbackends), 0)::int8, {sums}, {reset_ns('max(stats_reset)')}"
+        f" coalesce(sum(numbackends), 0)::int8, {sums}, {reset_ns('max(stats_reset)')}, 0::int8"
         " FROM pg_catalog.pg_stat_database GROUP BY 1"
     )
 
@@ -62,7 +65,10 @@ SQL = {10: _statement(has_sessions=False), 14: _statement(has_sessions=True)}
 
 
 class DatabaseCollector(SqlCollector):
-    """Samples pg_stat_database: one row for the load's database, one for all others."""
+    """Samples pg_stat_database: one row for the load's database, one for all others.
+
+    `observing` are the sessions whose transactions are our own, the one that asks among them.
+    """
 
     name = "database"
     meaning = "Activity of the load's database, and of all others together"
@@ -75,4 +81,22 @@ class DatabaseCollector(SqlCollector):
             for name, unit, _, meaning in _COUNTERS
         ),
         gauge("stats_reset_ns", "ns", "Unix time the latest of these was reset; 0 = never"),
+        counter("own_transactions", "transactions", "of xact_commit: our observing sessions'"),
     )
+
+    def __init__(
+        self, session: ServerSession, database: str, observing: Sequence[ServerSession] = ()
+    ) -> None:
+        super().__init__(session, database)
+        self._database, self._observing = database, observing or (session,)
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return the rows; the server does not know how many of the transactions are ours."""
+        self._session.report_transactions()
+        own = {"ours": 0, "others": 0}
+        for session in self._observing:
+            scope = "ours" if session.database == self._database else "others"
+            own[scope] += session.transaction_count
+        return [
+            row | {"own_transactions": own[str(row["scope"])]} for row in super().sample(now_ns)
+        ]

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
+from pgdyno.observe.collector import SECOND_NS
 from pgdyno.observe.column import Column, counter, key
-from pgdyno.observe.sql.sql_collector import SqlCollector, pick
+from pgdyno.observe.sql.extension import ExtensionCollector, schema_sql
 
-SCHEMA_SQL = (
-    "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
-    " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
-    " WHERE e.extname = 'pg_stat_statements'"
-)
-_FUNCTION = "public.pg_stat_statements(false)"
+SCHEMA_SQL = schema_sql("pg_stat_statements")
 _SUMS = (
     ("calls", "calls", "times executed", "calls"),
     ("exec_time_ns", "ns", "executing", "total_exec_time * 1e6"),
@@ -47,7 +42,8 @@ def _statement(*, time: str, lacking: frozenset[str]) -> str:
     )
     return (
         f"SELECT coalesce(d.datname::text, ''), s.queryid, {sums}"
-        f" FROM {_FUNCTION} s LEFT JOIN pg_catalog.pg_database d ON d.oid = s.dbid"
+        " FROM {schema}.pg_stat_statements(false) s"
+        " LEFT JOIN pg_catalog.pg_database d ON d.oid = s.dbid"
         f" WHERE s.queryid IS NOT NULL GROUP BY 1, 2 ORDER BY sum({time}) DESC LIMIT 100"
     )
 
@@ -58,12 +54,13 @@ SQL = {
 }
 
 
-class StatementsCollector(SqlCollector):
+class StatementsCollector(ExtensionCollector):
     """Samples the dearest statements of all databases."""
 
     name = "statements"
     meaning = "Calls and time of the statements that took most of it"
     interval_ns = 10 * SECOND_NS
+    extension = "pg_stat_statements"
     sql = SQL
     columns: ClassVar[tuple[Column, ...]] = (
         key("database", "where it was executed"),
@@ -73,16 +70,3 @@ class StatementsCollector(SqlCollector):
             for name, unit, meaning, _ in _SUMS
         ),
     )
-
-    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a statement.
-
-        Raises: NotMeasurable where the extension is not in the database that is asked.
-        """
-        found = self._session.fetch(SCHEMA_SQL)
-        if not found:
-            raise NotMeasurable("pg_stat_statements is not in the database that is asked.")
-        function = _FUNCTION.replace("public", str(found[0][0]))
-        statement = pick(self.name, SQL, self._session.version).replace(_FUNCTION, function)
-        names = [column.name for column in self.columns]
-        return [dict(zip(names, row, strict=True)) for row in self._session.fetch(statement)]

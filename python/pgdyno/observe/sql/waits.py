@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, gauge, key
+from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.sql_collector import SqlCollector
 
 OWN_PREFIX = "pgdyno/observe/"
@@ -25,16 +26,24 @@ _WHERE = (
 )
 
 
-def _statement(query_id: str) -> str:
+def _statement(query_id: str, flush: str = "") -> str:
     return (
         "SELECT coalesce(backend_type, 'unknown'), coalesce(state, ''),"
         f" coalesce(wait_event_type || ':' || wait_event, ''), {query_id},"
         " coalesce(strpos(application_name, %s) = 1, false)::int, count(*)::int"
-        f" FROM pg_catalog.pg_stat_get_activity(NULL){_WHERE} GROUP BY 1, 2, 3, 4, 5"
+        f" FROM pg_catalog.pg_stat_get_activity(NULL){flush}{_WHERE} GROUP BY 1, 2, 3, 4, 5"
     )
 
 
-SQL = {10: _statement("0::int8"), 14: _statement("coalesce(query_id, 0)")}
+# Our own transactions are in the server's counts at once rather than up to a second later, so that
+# just as many can be taken out again.
+_FLUSH = f", ({REPORT_SQL}) reported"
+
+SQL = {
+    10: _statement("0::int8"),
+    14: _statement("coalesce(query_id, 0)"),
+    15: _statement("coalesce(query_id, 0)", _FLUSH),
+}
 
 _NOBODY: Row = {
     "backend_type": "",

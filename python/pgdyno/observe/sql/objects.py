@@ -1,0 +1,111 @@
+"""What in a database is worth a look: indexes, tables, sequences; read before and after a run.
+
+Source: pg_index, pg_constraint, pg_sequences and the statistics views. Limits: an index that is
+never used here may be used on a standby; one that repeats another's columns may still differ in
+its order, its operator classes or its options.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pgdyno.observe.collector import SECOND_NS
+from pgdyno.observe.column import Column, gauge, key
+from pgdyno.observe.sql.sql_collector import SqlCollector
+
+_EACH_MAX = 20
+# Fewer indexes than this, and smaller tables than this, trouble nobody.
+_MANY_INDEXES = 8
+_LARGE_BYTES = 10_000_000
+_NEAR_END_PERCENT = 50
+
+_INDEX = "i.indexrelid::regclass::text || ' on ' || i.indrelid::regclass::text"
+_OURS = (
+    " JOIN pg_catalog.pg_class t ON t.oid = i.indrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace"
+    " WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_toast'"
+)
+_SIZE = "pg_relation_size(i.indexrelid)"
+_TABLES = "FROM pg_catalog.pg_stat_user_tables s"
+
+
+def _part(kind: str, name: str, note: str, size: str, rest: str) -> str:
+    """Return the largest objects of one kind."""
+    return (
+        f"(SELECT '{kind}', {name}, {note}, {size} {rest} ORDER BY 4 DESC NULLS LAST, 2"
+        f" LIMIT {_EACH_MAX})"
+    )
+
+
+_PARTS = (
+    _part("index that is not valid", _INDEX, "''", _SIZE,
+          f"FROM pg_catalog.pg_index i{_OURS} AND NOT i.indisvalid"),
+    _part("index never used", _INDEX, "''", _SIZE,
+          "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_stat_user_indexes s"
+          f" ON s.indexrelid = i.indexrelid{_OURS} AND s.idx_scan = 0 AND NOT i.indisunique"),
+    _part("index that another one covers", _INDEX, "'by ' || o.indexrelid::regclass::text", _SIZE,
+          "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_index o ON o.indrelid = i.indrelid"
+          " AND o.indexrelid <> i.indexrelid AND o.indisvalid"
+          f"{_OURS} AND NOT i.indisunique AND i.indpred IS NULL AND o.indpred IS NULL"
+          " AND i.indexprs IS NULL AND o.indexprs IS NULL"
+          " AND (SELECT relam FROM pg_catalog.pg_class WHERE oid = i.indexrelid)"
+          " = (SELECT relam FROM pg_catalog.pg_class WHERE oid = o.indexrelid)"
+          " AND strpos(o.indkey::text || ' ', i.indkey::text || ' ') = 1"
+          " AND (o.indkey::text <> i.indkey::text OR o.indisunique"
+          " OR o.indexrelid < i.indexrelid)"),
+    _part("hash index", _INDEX, "''", _SIZE,
+          "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid"
+          f" JOIN pg_catalog.pg_am a ON a.oid = c.relam AND a.amname = 'hash'{_OURS}"),
+    _part("table with many indexes", "s.relid::regclass::text", "x.count || ' indexes'",
+          "pg_indexes_size(s.relid)",
+          f"{_TABLES} JOIN (SELECT indrelid, count(*) AS count FROM pg_catalog.pg_index"
+          f" GROUP BY 1) x ON x.indrelid = s.relid WHERE x.count >= {_MANY_INDEXES}"),
+    _part("table without an index", "s.relid::regclass::text", "''", "pg_table_size(s.relid)",
+          f"{_TABLES} WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index i"
+          " WHERE i.indrelid = s.relid)"),
+    _part("large table read whole", "s.relid::regclass::text",
+          "s.seq_scan || ' times, ' || s.seq_tup_read || ' rows'", "pg_table_size(s.relid)",
+          f"{_TABLES} WHERE s.seq_scan > 0 AND pg_table_size(s.relid) >= {_LARGE_BYTES}"),
+    _part("foreign key without an index", "k.conname || ' of ' || k.conrelid::regclass::text",
+          "'refers to ' || k.confrelid::regclass::text", "pg_table_size(k.conrelid)",
+          "FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND NOT EXISTS"
+          " (SELECT 1 FROM pg_catalog.pg_index i WHERE i.indrelid = k.conrelid AND"
+          " (i.indkey::int2[])[0:cardinality(k.conkey) - 1] @> k.conkey)"),
+    _part("unlogged table", "c.oid::regclass::text", "''", "pg_table_size(c.oid)",
+          "FROM pg_catalog.pg_class c WHERE c.relpersistence = 'u' AND c.relkind = 'r'"),
+    _part("sequence past half of its numbers", "schemaname || '.' || sequencename",
+          "'used to ' || round(100.0 * last_value / max_value) || ' of 100'", "NULL::int8",
+          "FROM pg_catalog.pg_sequences WHERE increment_by > 0 AND NOT cycle"
+          f" AND last_value >= max_value / 100 * {_NEAR_END_PERCENT}"),
+    _part("table never vacuumed", "s.relid::regclass::text", "s.n_dead_tup || ' dead rows'",
+          "pg_table_size(s.relid)",
+          f"{_TABLES} WHERE s.last_vacuum IS NULL AND s.last_autovacuum IS NULL"
+          " AND s.n_dead_tup > 0"),
+    _part("table with settings of its own", "c.oid::regclass::text",
+          "array_to_string(c.reloptions, ', ')", "pg_table_size(c.oid)",
+          "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_stat_user_tables s ON s.relid = c.oid"
+          " WHERE c.reloptions IS NOT NULL"),
+    _part("extended statistics", "stxnamespace::regnamespace::text || '.' || stxname",
+          "'of ' || stxrelid::regclass::text", "NULL::int8",
+          "FROM pg_catalog.pg_statistic_ext"),
+)  # fmt: skip
+SQL = {
+    10: "SELECT o.kind, o.object, o.note, o.size_bytes FROM ("
+    + " UNION ALL ".join(_PARTS)
+    + ") o (kind, object, note, size_bytes) WHERE current_database() = %s"
+}
+
+
+class ObjectsCollector(SqlCollector):
+    """Looks at the catalogues before and after, the largest twenty of each kind."""
+
+    name = "objects"
+    meaning = "Indexes, tables and sequences of the load's database that are worth a look"
+    interval_ns = 600 * SECOND_NS
+    sql = SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("kind", "why it is worth a look"),
+        key("object", "its name"),
+        key("note", "what else is to be known; may be empty"),
+        gauge("size_bytes", "bytes", "on disk; NULL where that means nothing", is_nullable=True),
+    )
