@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from tests.watch.samples import SECOND_NS
 
-from pgdyno.loop.strips import Strip, panel_of
-from pgdyno.loop.strips_of_host import FIRST, FURTHER, WATCHED
-from pgdyno.observe.catalogue import COLLECTORS
+from pgdyno.loop.strips.catalogue import FIRST, FURTHER, WATCHED
+from pgdyno.loop.strips.drawing import panel_of
+from pgdyno.loop.strips.strip import COLUMNS, Strip
 from pgdyno.store.experiment import Store
 from pgdyno.store.stored_run import StoredRun
 
-COLUMNS = {collector.name: collector.columns for collector in COLLECTORS}
 ALL = (*WATCHED, *FIRST, *FURTHER)
-SPACE = Strip("space", "Free", "GB", "space", {"": (("available_bytes",), 1e-9)}, kind="gauge")
-SWAP = Strip("swap", "Swapped", "MB/s", "paging", {"in": (("swapped_in_bytes",), 1e-6)})
+SPACE = Strip("space", "Free", "GB", "space", "available_bytes")
+SWAP = Strip("swap", "Swapped", "MB/s", "paging", {"in": "swapped_in_bytes"})
 
 
 def kept(tmp_path: Path, collector: str, rows: list[dict[str, Any]]) -> list[StoredRun]:
@@ -50,7 +49,7 @@ def test_a_line_a_key_begins_when_its_key_does_and_the_largest_come_first(tmp_pa
         for place, size in (("wal", 1_000_000_000), ("data", 2_000_000_000))
         if s > 1 or place == "wal"
     ]
-    strip = replace(SPACE, by=("place",))
+    strip = replace(SPACE, by="place")
     panel = panel_of(strip, kept(tmp_path, "space", rows), 0)
     assert panel is not None
     assert {one.name: one.values for one in panel.series} == {
@@ -78,12 +77,35 @@ def test_there_is_no_chart_of_what_never_happened(tmp_path: Path) -> None:
     assert panel_of(SPACE, runs, 0) is None
 
 
+@pytest.mark.parametrize(
+    ("unit", "collector", "column", "value", "drawn"),
+    [
+        ("MB/s", "paging", "swapped_in_bytes", 1_000_000, 1.0),
+        ("GB", "space", "available_bytes", 2_000_000_000, 2.0),
+        ("cores", "cpu", "user_ns", 1_000_000_000, 1.0),
+        ("% of the time", "disk", "busy_ns", 250_000_000, 25.0),
+        ("GHz", "frequency", "mean_hz", 3_000_000_000, 3.0),
+        ("W", "energy", "energy_uj", 65_000_000, 65.0),
+        ("requests/s", "disk", "reads", 5, 5.0),
+    ],
+)
+def test_the_unit_says_what_values_are_multiplied_by(
+    unit: str, collector: str, column: str, value: int, drawn: float
+) -> None:
+    assert value * Strip("any", "Any", unit, collector, column).factor == pytest.approx(drawn)
+
+
 @pytest.mark.parametrize("strip", ALL, ids=lambda strip: strip.key)
 def test_every_strip_draws_columns_that_its_collector_has(strip: Strip) -> None:
     columns = {column.name: column for column in COLUMNS[strip.collector]}
-    wanted = "counter" if strip.kind == "rate" else "gauge"
-    for names, factor in strip.lines.values():
-        assert factor > 0
-        assert {columns[name].nature for name in names} == {wanted}
-    assert {columns[name].nature for name in strip.by} <= {"key"}
+    wanted = "counter" if strip.is_rate else "gauge"
+    drawn = [columns[name] for names in strip.columns().values() for name in names]
+    assert {column.nature for column in drawn} == {wanted}
+    # One factor for all of them: where the unit is another than theirs, it is known how.
+    assert len({column.unit for column in drawn}) == 1 or strip.factor == 1
+    words = {"bytes": "B", "ns": "", "Hz": "GHz", "uJ": "W"}
+    if (unit := drawn[0].unit) in words:
+        assert strip.factor < 1
+        assert words[unit] in strip.unit
+    assert {columns[name].nature for name in strip.by_keys} <= {"key"}
     assert [one.key for one in ALL].count(strip.key) == 1

@@ -109,3 +109,33 @@ def test_the_collector_is_shown(pgdyno: Command) -> None:
         said = pgdyno(verb, "--print-collector")
         assert said.code == 0
         assert said.out.startswith("#!/bin/sh\n")
+
+
+def test_the_loads_own_database_is_seen_on_a_scratch_server_with_its_extensions(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    libraries = "pg_stat_statements,pg_wait_sampling"
+    said = pgdyno(
+        *("bench", "--scratch", "-s", "1", "-c", "2", "-T", "3", "--warmup", "0s", "--json"),
+        *("--set", f"shared_preload_libraries={libraries}", "--store", str(tmp_path / "store")),
+    )
+    assert said.code in (0, 3), said.err
+    run = last_run(tmp_path / "store")
+    tables = run.telemetry("tables")
+    assert tables is not None
+    accounts = tables["table"] == "pgbench_accounts"
+    updated = tables["rows_updated"][accounts]
+    # Samples before and after the load: they hold all of it.
+    assert updated[-1] - updated[0] >= said.document["transactions"]
+    for collector, column in (
+        ("statements", "calls"),
+        ("wait_sampling", "samples"),
+        ("indexes", "scans"),
+        ("sizes", "size_bytes"),
+        ("footprint", "proportional_bytes"),
+    ):
+        rows = run.telemetry(collector)
+        assert rows is not None, collector
+        assert rows[column].max() > 0, collector
+    tables_shown = said.document["telemetry"]["tables"].keys()
+    assert {"tables", "indexes", "pg_stat_statements", "sizes", "footprint"} <= tables_shown

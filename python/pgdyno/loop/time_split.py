@@ -151,7 +151,8 @@ def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> fl
     active_ns = grown(rows, "active_time_ns", *numbers.span_ns)
     commits = grown(rows, "xact_commit", *numbers.span_ns)
     rollbacks = grown(rows, "xact_rollback", *numbers.span_ns)
-    seen = (commits or 0.0) + (rollbacks or 0.0)
+    own = grown(rows, "own_transactions", *numbers.span_ns)
+    seen = (commits or 0.0) + (rollbacks or 0.0) - (own or 0.0)
     totals = (stored.document("server.json") or {}).get("totals") or {}
     is_exact = totals.get("is_exact") and not numbers.counts.failed
     reported = totals.get("database.xact_commit") if is_exact else None

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram
-from pgdyno.loop.strips import panels_of_strips
-from pgdyno.loop.strips_of_host import FIRST, FURTHER
+from pgdyno.loop.strips.catalogue import FIRST, FURTHER
+from pgdyno.loop.strips.drawing import panels_of_strips
 from pgdyno.observe.catalogue import COLLECTORS
 from pgdyno.observe.rates import Deltas, deltas
 from pgdyno.store.stored_run import StoredRun

@@ -17,8 +17,8 @@ from pgdyno.analysis.findings import Mark, Panel
 from pgdyno.analysis.watch_findings import WatchFindings
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.hazel_windows import hazel_of_watch
-from pgdyno.loop.strips import panels_of_strips, series
-from pgdyno.loop.strips_of_host import FIRST, FURTHER, WATCHED
+from pgdyno.loop.strips.catalogue import FIRST, FURTHER, WATCHED
+from pgdyno.loop.strips.drawing import panels_of_strips, series
 from pgdyno.measure.watch_stored import document_again
 from pgdyno.observe.rates import deltas
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector

@@ -1,4 +1,4 @@
-"""Telemetry over time: one strip is one chart of one collector's counters or gauges.
+"""Telemetry over time: a strip is drawn from what its collector left.
 
 Runs (of a watch: segments) are read one after another, and only what is drawn is kept.
 """
@@ -8,42 +8,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.findings import Panel, Series
-from pgdyno.observe.catalogue import COLLECTORS
+from pgdyno.loop.strips.strip import COLUMNS, Strip
 from pgdyno.observe.rates import deltas
 from pgdyno.store.stored_run import StoredRun
 
-_COLUMNS = {collector.name: collector.columns for collector in COLLECTORS}
 _LINES_MAX = 8
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-Section = Literal["", "Server", "Processes", "Pooler", "Host", "Load host", "Elsewhere"]
-
-
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """One panel: each line is a sum of columns times a factor, of all rows of an instant.
-
-    `kind`: "rate" of counters a second, "gauge" as it is. `keys` chooses rows by any of their
-    keys; `by`: instead of the lines named, one for each value of these keys.
-    """
-
-    key: str
-    title: str
-    unit: str
-    collector: str
-    lines: Mapping[str, tuple[tuple[str, ...], float]]
-    keys: tuple[str, ...] | None = None
-    is_stacked: bool = False
-    kind: Literal["rate", "gauge"] = "rate"
-    by: tuple[str, ...] = ()
-    section: Section = ""
-    note: str = ""
 
 
 @dataclass(slots=True)
@@ -90,15 +67,13 @@ def panel_of(strip: Strip, runs: Iterable[StoredRun], origin_ns: int) -> Panel |
         arrays = run.telemetry(strip.collector)
         if arrays is None or not len(arrays["time_ns"]):
             continue
-        lines, axis_ns, longest_ns = (
-            _rates(strip, arrays) if strip.kind == "rate" else _gauges(strip, arrays)
-        )
+        lines, axis_ns, longest_ns = (_rates if strip.is_rate else _gauges)(strip, arrays)
         if axis_ns.size:
             drawn.add(axis_ns, lines, longest_ns)
     sums = {name: float(np.nansum(np.abs(values))) for name, values in drawn.values.items()}
     if not any(sums.values()) or len(drawn.time_ns) < 2:
         return None
-    names = [name for name in strip.lines if name in sums]
+    names = [name for name in strip.columns() if name in sums]
     if strip.by:
         busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
         names = [name for name in busiest if sums[name]]
@@ -121,7 +96,7 @@ def _rates(
     """Return the rates by line at the middle of each interval, those of several keys summed."""
     found = [
         one
-        for one in deltas(arrays, _COLUMNS[strip.collector])
+        for one in deltas(arrays, COLUMNS[strip.collector])
         if one.time_ns.size and (strip.keys is None or set(strip.keys) & set(one.key.values()))
     ]
     if not found:
@@ -129,14 +104,24 @@ def _rates(
     axis_ns = np.unique(np.concatenate([one.time_ns for one in found]))
     longest_ns = int(max(np.median(one.interval_ns) for one in found))
     lines: dict[str, FloatArray] = {}
+    divisors: dict[str, FloatArray] = {}
     for one in found:
         place = np.searchsorted(axis_ns, one.time_ns)
-        for name, (columns, factor) in strip.lines.items():
+        for name, columns in strip.columns().items():
             if not set(columns) <= one.by_column.keys():
                 continue  # Older results lack newer counters.
-            label = " ".join(one.key[key] for key in strip.by) if strip.by else name
-            grown = sum(one.per_second(column) for column in columns) * factor
+            less = [column for column in strip.subtracted(name) if column in one.by_column]
+            label = " ".join(one.key[key] for key in strip.by_keys) if strip.by else name
+            grown = sum(one.per_second(column) for column in columns) * strip.factor
+            for column in less:
+                grown = np.maximum(grown - one.per_second(column) * strip.factor, 0.0)
             _add_at(lines, label, place, grown, axis_ns.size)
+            if divisor := strip.divisor(name):
+                _add_at(divisors, label, place, one.per_second(divisor), axis_ns.size)
+    for label, times in divisors.items():
+        lines[label] = np.divide(
+            lines[label], times, out=np.full(times.size, np.nan), where=times > 0
+        )
     return lines, axis_ns - longest_ns // 2, longest_ns
 
 
@@ -144,7 +129,7 @@ def _gauges(
     strip: Strip, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
     """Return the values by line at each instant, those of several keys summed."""
-    keys = [c.name for c in _COLUMNS[strip.collector] if c.nature == "key" and c.name in arrays]
+    keys = [c.name for c in COLUMNS[strip.collector] if c.nature == "key" and c.name in arrays]
     time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
     chosen = np.ones(time_ns.size, dtype=bool)
     if strip.keys is not None:
@@ -156,14 +141,14 @@ def _gauges(
     longest_ns = int(np.median(np.diff(axis_ns))) if axis_ns.size > 1 else 0
     labels = np.full(int(chosen.sum()), "")
     if strip.by:
-        texts = [np.asarray(arrays[key])[chosen].astype(str).tolist() for key in strip.by]
+        texts = [np.asarray(arrays[key])[chosen].astype(str).tolist() for key in strip.by_keys]
         labels = np.asarray([" ".join(words) for words in zip(*texts, strict=True)])
     lines: dict[str, FloatArray] = {}
-    for name, (columns, factor) in strip.lines.items():
+    for name, columns in strip.columns().items():
         if not set(columns) <= arrays.keys():
             continue
         added = [np.asarray(arrays[column], dtype=np.float64)[chosen] for column in columns]
-        total = np.sum(added, axis=0) * factor
+        total = np.sum(added, axis=0) * strip.factor
         for label in np.unique(labels):
             rows = labels == label
             _add_at(lines, str(label) if strip.by else name, place[rows], total[rows], axis_ns.size)

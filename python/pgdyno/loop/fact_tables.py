@@ -1,0 +1,216 @@
+"""From one run's telemetry to tables: of statements, tables, processes, sizes, and more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from pgdyno.analysis.telemetry import FactTable
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.loop.strips.strip import COLUMNS
+from pgdyno.observe.rates import Deltas, deltas
+from pgdyno.store.stored_run import StoredRun
+
+_ROWS_MAX = 15
+_OBJECTS_MAX = 60
+_Grown = list[tuple[Mapping[str, str], list[float]]]
+_Ends = tuple[Mapping[str, str], float, float]
+
+
+def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...]:
+    """Return the tables there is something to say in."""
+    makers: tuple[Callable[[StoredRun, LoadNumbers], FactTable | None], ...] = (
+        _statements,
+        _tables,
+        _indexes,
+        _functions,
+        _sizes,
+        _processes,
+        _memory,
+        _log,
+        _objects,
+    )
+    return tuple(found for make in makers if (found := make(stored, numbers)) is not None)
+
+
+def _tables(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
+    """Return the busiest tables, their growth in the measured phase."""
+    names = ("seq_scans", "index_scans", "rows_inserted", "rows_updated", "rows_hot_updated",
+             "rows_deleted", "heap_blks_read", "heap_blks_hit", "vacuums")  # fmt: skip
+    found = _grown(stored, numbers, "tables", names)
+    rows = [(f"{key['schema']}.{key['table']}", *map(_count, grown)) for key, grown in found]
+    columns = ("table", "seq. scans", "index scans", "inserted", "updated", "HOT", "deleted",
+               "blocks read", "blocks hit", "vacuums")  # fmt: skip
+    return _table("tables", "Tables", columns, rows)
+
+
+def _indexes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
+    names = ("scans", "entries_read", "rows_fetched", "blks_read", "blks_hit")
+    found = _grown(stored, numbers, "indexes", names)
+    rows = [(f"{key['schema']}.{key['index']}", *map(_count, grown)) for key, grown in found]
+    columns = ("index", "scans", "entries read", "rows fetched", "blocks read", "blocks hit")
+    return _table("indexes", "Indexes", columns, rows)
+
+
+def _functions(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
+    found = _grown(stored, numbers, "functions", ("calls", "total_time_ns", "self_time_ns"))
+    rows = [
+        (key["function"], _count(calls), f"{total_ns / 1e9:,.3g}", f"{self_ns / 1e9:,.3g}")
+        for key, (calls, total_ns, self_ns) in sorted(found, key=lambda one: -one[1][1])
+    ]
+    columns = ("function", "calls", "s", "s without those it calls")
+    return _table("functions", "Functions", columns, rows)
+
+
+def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
+    names = ("calls", "exec_time_ns", "rows", "shared_blks_hit", "shared_blks_read",
+             "temp_blks_written", "wal_bytes")  # fmt: skip
+    found = _grown(stored, numbers, "statements", names)
+    rows = []
+    for key, (calls, exec_ns, *rest) in sorted(found, key=lambda one: -one[1][1]):
+        each = f"{exec_ns / calls / 1e6:.3g}" if calls else ""
+        name = f"{key['database']} {key['query_id']}"
+        rows.append((name, _count(calls), f"{exec_ns / 1e9:,.3g}", each, *map(_count, rest)))
+    columns = ("database, query id", "calls", "s", "ms a call", "rows", "blocks hit",
+               "blocks read", "temporary blocks", "WAL bytes")  # fmt: skip
+    return _table("pg_stat_statements", "Statements of the server", columns, rows)
+
+
+def _processes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
+    names = ("run_ns", "cpu_user_ns", "cpu_system_ns", "wait_ns")
+    found = _grown(stored, numbers, "backends", names)
+    rows = [
+        (key["backend_type"], *(f"{value / 1e9:,.3g}" for value in grown)) for key, grown in found
+    ]
+    columns = ("process", "CPU s", "user s", "system s", "waiting for a core s")
+    return _table("processes", "Processes of the server", columns, rows)
+
+
+def _memory(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:  # noqa: ARG001
+    """Return the memory of one process of each kind, when first and when last looked at."""
+    resident = {tuple(key.values()): ends for key, *ends in _ends(stored, "footprint",
+                                                                 "resident_bytes")}  # fmt: skip
+    rows = [
+        (
+            key["backend_type"],
+            *(_mb(size) for size in (first, last, *resident[tuple(key.values())])),
+        )
+        for key, first, last in _ends(stored, "footprint", "proportional_bytes")
+    ]
+    columns = ("process", "MB, shared divided: first", "last", "MB resident: first", "last")
+    return _table("footprint", "Memory of one process", columns, rows)
+
+
+def _sizes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:  # noqa: ARG001
+    rows = [
+        (f"{key['kind']} {key['name']}", _mb(first), _mb(last), _mb(last - first))
+        for key, first, last in _ends(stored, "sizes", "size_bytes")
+    ]
+    return _table("sizes", "Sizes", ("what", "MB before", "after", "grown by"), rows)
+
+
+def _objects(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:  # noqa: ARG001
+    rows = [
+        (f"{key['kind']}: {key['object']}", key["note"], "" if np.isnan(last) else _mb(last))
+        for key, _, last in _ends(stored, "objects", "size_bytes", at_end=True)
+    ]
+    columns = ("what", "note", "MB")
+    return _table("objects", "Worth a look in the database", columns, rows, at_most=_OBJECTS_MAX)
+
+
+def _log(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
+    """Return how often what was logged in the measured phase."""
+    arrays = stored.telemetry("log")
+    if arrays is None:
+        return None
+    began_ns, ended_ns = numbers.span_ns
+    counted: Counter[tuple[str, str]] = Counter()
+    longest: dict[tuple[str, str], float] = {}
+    rows = zip(
+        arrays["happened_ns"], arrays["kind"], arrays["sqlstate"], arrays["duration_ns"],
+        strict=True,
+    )  # fmt: skip
+    for happened_ns, kind, sqlstate, duration_ns in rows:
+        if began_ns <= happened_ns <= ended_ns:
+            counted[str(kind), str(sqlstate)] += 1
+            if not np.isnan(duration_ns):
+                key = str(kind), str(sqlstate)
+                longest[key] = max(longest.get(key, 0.0), float(duration_ns))
+    shown = [
+        (" ".join(key).strip().replace("_", " "), str(count),
+         f"{longest[key] / 1e6:,.3g}" if key in longest else "")
+        for key, count in counted.most_common()
+    ]  # fmt: skip
+    return _table("log", "The server's log", ("event", "times", "longest ms"), shown)
+
+
+def _grown(
+    stored: StoredRun, numbers: LoadNumbers, collector: str, names: tuple[str, ...]
+) -> _Grown:
+    """Return by key what counters grew by near the measured phase, those that did not left out.
+
+    Slow collectors rarely sample just when a phase begins: every interval that overlaps counts.
+    """
+    found = []
+    for one in _deltas(stored, collector):
+        inside = (one.time_ns > numbers.began_ns) & (
+            one.time_ns - one.interval_ns < numbers.ended_ns
+        )
+        grown = [float(np.nansum(one.by_column[name][inside])) for name in names]
+        if any(grown):
+            found.append((one.key, grown))
+    return sorted(found, key=lambda pair: -sum(pair[1]))
+
+
+def _ends(stored: StoredRun, collector: str, column: str, *, at_end: bool = False) -> list[_Ends]:
+    """Return by key a gauge's first and last value, in the order of the rows.
+
+    `at_end`: only what the last sample has.
+    """
+    arrays = stored.telemetry(collector)
+    if arrays is None or not len(arrays["time_ns"]):
+        return []
+    keys = [one.name for one in COLUMNS[collector] if one.nature == "key"]
+    last_ns = arrays["time_ns"].max()
+    first: dict[tuple[str, ...], float] = {}
+    last: dict[tuple[str, ...], float] = {}
+    columns = [arrays[name].tolist() for name in (*keys, column, "time_ns")]
+    for *words, value, time_ns in zip(*columns, strict=True):
+        label = tuple(map(str, words))
+        first.setdefault(label, float(value))
+        last[label] = float(value)
+        if at_end and time_ns != last_ns:
+            del last[label]
+    return [
+        (dict(zip(keys, label, strict=True)), first[label], value) for label, value in last.items()
+    ]
+
+
+def _deltas(stored: StoredRun, name: str) -> list[Deltas]:
+    arrays = stored.telemetry(name)
+    return [] if arrays is None else [d for d in deltas(arrays, COLUMNS[name]) if d.time_ns.size]
+
+
+def _table(
+    key: str,
+    title: str,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[str, ...]],
+    *,
+    at_most: int = _ROWS_MAX,
+) -> FactTable | None:
+    if not rows:
+        return None
+    left = len(rows) - at_most
+    note = f"and {left} more" if left > 0 else ""
+    return FactTable(key, title, columns, tuple(rows[:at_most]), note)
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _mb(size_bytes: float) -> str:
+    return f"{size_bytes / 1e6:,.1f}"
