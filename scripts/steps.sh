@@ -4,7 +4,8 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 BIN="$PWD/.venv/bin"
 LOGS=$(mktemp -d "${TMPDIR:-/tmp}/pgdyno-steps-XXXXXX")
-trap 'rm -rf "$LOGS"' EXIT
+BESIDE_PIDS=() BESIDE_NAMES=()
+trap 'kill ${BESIDE_PIDS[@]+"${BESIDE_PIDS[@]}"} 2>/dev/null; wait; rm -rf "$LOGS"' EXIT
 PASSED=0
 BEGUN=$(date +%s%N)
 export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
@@ -23,21 +24,59 @@ counted() {
 
 # step NAME COMMAND...
 step() {
-  local name=$1 begun log passed status=0
+  local name=$1 begun log status=0
   shift
   begun=$(date +%s%N)
-  log="$LOGS/${name//[^a-z0-9]/-}.log"
+  log=$(log_of "$name")
   "$@" >"$log" 2>&1 </dev/null || status=$?
+  reported "$name" "$status" "$(seconds "$begun")" "$*"
+}
+
+# beside NAME COMMAND...: as step, but what follows begins at once; `together` waits for it.
+beside() {
+  local name=$1 log
+  shift
+  log=$(log_of "$name")
+  (
+    begun=$(date +%s%N) status=0
+    "$@" >"$log" 2>&1 </dev/null &
+    trap 'kill $! 2>/dev/null' TERM
+    wait $! || status=$?
+    printf '%d\t%s\t%s\n' "$status" "$(seconds "$begun")" "$*" >"$log.end"
+  ) &
+  BESIDE_PIDS+=($!)
+  BESIDE_NAMES+=("$name")
+}
+
+# together: wait for every step that runs beside, and report them in the order they were begun.
+together() {
+  local place status spent command
+  for place in "${!BESIDE_PIDS[@]}"; do
+    wait "${BESIDE_PIDS[$place]}"
+    IFS=$'\t' read -r status spent command <"$(log_of "${BESIDE_NAMES[$place]}").end"
+    reported "${BESIDE_NAMES[$place]}" "$status" "$spent" "$command"
+  done
+  BESIDE_PIDS=() BESIDE_NAMES=()
+}
+
+# log_of NAME: where a step's output goes.
+log_of() {
+  echo "$LOGS/${1//[^a-z0-9]/-}.log"
+}
+
+# reported NAME STATUS SECONDS COMMAND: its line; a failure shows the output and ends it all.
+reported() {
+  local log passed
+  log=$(log_of "$1")
   passed=$(counted "$log" passed)
   PASSED=$((PASSED + ${passed:-0}))
-  if [ "$status" -ne 0 ]; then
+  if [ "$2" -ne 0 ]; then
     cat "$log"
-    printf '%-34s failed after %s s, exit code %d\n%s\n' \
-      "$name" "$(seconds "$begun")" "$status" "$*"
+    printf '%-34s failed after %s s, exit code %d\n%s\n' "$1" "$3" "$2" "$4"
     finish "$(counted "$log" 'failed|error')"
     exit 1
   fi
-  printf '%-34s %7s s%s\n' "$name" "$(seconds "$begun")" "${passed:+   $passed passed}"
+  printf '%-34s %7s s%s\n' "$1" "$3" "${passed:+   $passed passed}"
 }
 
 # finish [FAILED]: the plain closing line.
