@@ -59,9 +59,7 @@ class ForeignBeds(Beds):
                 own = under_test
                 if variant.dsn is not None:
                     own_target = resolve(conninfo=variant.dsn).target
-                    own = reached(
-                        experiment, conditions, own_target, progress, dsn=variant.dsn
-                    )
+                    own = reached(experiment, conditions, own_target, progress, dsn=variant.dsn)
                 self._places[key] = self._place(own, variant)
 
     def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:  # noqa: ARG002
