@@ -217,6 +217,7 @@ class ThreadFacts(Open):
     """Whether a thread of the engine was the bottleneck."""
 
     clients: int
+    poller: str = ""
     busy_ratio: float
     starved_ratio: float
     timer_lag_ns_p50: int

@@ -112,6 +112,7 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         cpu_system_ns: edge,
         resident_bytes_max: edge,
         threads: vec![ThreadFacts {
+            poller: "epoll".into(),
             clients: u32::MAX,
             busy_ratio: 0.125,
             starved_ratio: 1.0,

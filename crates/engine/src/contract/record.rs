@@ -341,6 +341,9 @@ pub struct IdleFacts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadFacts {
     pub clients: u32,
+    /// As in `hello`; epoll also where this thread got no ring of its own.
+    #[serde(default)]
+    pub poller: String,
     /// CPU time of the thread over the length of the measured phase.
     pub busy_ratio: f64,
     /// Time runnable and waiting for a core over the length of the measured phase.

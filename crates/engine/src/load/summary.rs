@@ -11,6 +11,7 @@ use crate::histogram::Histogram;
 use crate::load::ThreadId;
 use crate::load::collect::Collector;
 use crate::plan::Plan;
+use crate::poller::Kind;
 use crate::tally::ScriptTally;
 use crate::timeline::Timeline;
 use crate::worker::{Facts, Shares, fairness};
@@ -21,6 +22,7 @@ const MAX_AGES: usize = 10_000;
 #[derive(Debug)]
 pub struct Finished {
     pub thread: ThreadId,
+    pub poller: Kind,
     pub clients: u32,
     pub committed_count: u64,
     pub commits_in_doubt: u64,
@@ -164,6 +166,7 @@ fn threads(parts: &Parts<'_>, thread_count: u32) -> Vec<ThreadFacts> {
             let lag = &thread.facts.timer_lag;
             ThreadFacts {
                 clients: thread.clients,
+                poller: thread.poller.name().to_owned(),
                 busy_ratio,
                 starved_ratio,
                 timer_lag_ns_p50: lag.quantile_ns(0.5),

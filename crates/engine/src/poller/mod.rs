@@ -82,7 +82,7 @@ impl Kind {
     /// Errors: the environment asks for what does not exist, or what this host does not offer.
     pub fn choose() -> io::Result<Kind> {
         static OFFER: OnceLock<Result<(), io::ErrorKind>> = OnceLock::new();
-        let asked = std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned());
+        let asked = asked();
         let probe = || *OFFER.get_or_init(|| uring::probe().map_err(|error| error.kind()));
         Kind::chosen(asked.as_deref(), || Ok(probe()?))
     }
@@ -104,6 +104,15 @@ impl Kind {
     }
 }
 
+/// True when the environment names a poller: then nothing else will do.
+pub fn is_asked_for() -> bool {
+    asked().is_some_and(|name| !name.is_empty())
+}
+
+fn asked() -> Option<String> {
+    std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned())
+}
+
 /// One thread's sockets, timer and waker.
 #[derive(Debug)]
 pub enum Poller {
@@ -118,6 +127,32 @@ impl Poller {
             Kind::Epoll => Poller::Epoll(Box::new(Epoll::new(waker)?)),
             Kind::Uring => Poller::Uring(Box::new(Uring::new(waker)?)),
         })
+    }
+
+    /// As `new`; where the host has io_uring and this thread gets no ring of it (memory, limits),
+    /// with epoll.
+    pub fn new_or_epoll(kind: Kind, waker: Waker) -> io::Result<Poller> {
+        Poller::made(kind, waker, Uring::new)
+    }
+
+    fn made(
+        kind: Kind,
+        waker: Waker,
+        ring: impl FnOnce(Waker) -> io::Result<Uring>,
+    ) -> io::Result<Poller> {
+        if kind == Kind::Uring
+            && let Ok(uring) = ring(waker.clone())
+        {
+            return Ok(Poller::Uring(Box::new(uring)));
+        }
+        Poller::new(Kind::Epoll, waker)
+    }
+
+    pub fn kind(&self) -> Kind {
+        match self {
+            Poller::Epoll(_) => Kind::Epoll,
+            Poller::Uring(_) => Kind::Uring,
+        }
     }
 
     /// Begin to connect; true = connected at once, else `Connected` or `Closed` follows.
@@ -184,6 +219,16 @@ mod tests {
 
     const OFFERED: fn() -> io::Result<()> = || Ok(());
     const REFUSED: fn() -> io::Result<()> = || Err(io::ErrorKind::PermissionDenied.into());
+
+    #[test]
+    fn a_thread_that_gets_no_ring_waits_with_epoll() {
+        let waker = Waker::new().expect("an eventfd");
+        let none = |_| Err(io::ErrorKind::OutOfMemory.into());
+        let mut poller = Poller::made(Kind::Uring, waker.clone(), none).expect("epoll is there");
+        assert_eq!(poller.kind(), Kind::Epoll);
+        waker.wake();
+        poller.wait(u64::MAX, &mut |_| {}).expect("the waker ends it");
+    }
 
     fn chosen(asked: Option<&str>, probe: fn() -> io::Result<()>) -> Result<Kind, String> {
         Kind::chosen(asked, probe).map_err(|error| error.to_string())

@@ -125,7 +125,8 @@ async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
 /// Run a thread to its end; what it has to say goes to the coordinator.
 pub fn run(setup: Setup) {
     let plan = Arc::clone(&setup.plan);
-    let poller = match Poller::new(setup.poller, setup.waker.clone()) {
+    let make = if poller::is_asked_for() { Poller::new } else { Poller::new_or_epoll };
+    let poller = match make(setup.poller, setup.waker.clone()) {
         Ok(poller) => poller,
         Err(error) => return refuse(&setup, &error),
     };
@@ -431,6 +432,7 @@ where
         shard.observer = None;
         Finished {
             thread: self.thread,
+            poller: shard.poller.kind(),
             clients: self.pool.as_ref().map_or(self.slots.len(), |p| p.terminals.len()) as u32,
             idle: IdleFacts { opened_count: self.idle.opened, alive_count: self.idle.alive },
             committed_count: shard.recorder.committed_count,
