@@ -12,6 +12,7 @@ pytest_plugins = (
     "tests.fixtures.command",
     "tests.fixtures.line",
     "tests.fixtures.null_server",
+    "tests.fixtures.own_servers",
     "tests.fixtures.poolers",
     "tests.fixtures.prove",
     "tests.fixtures.slow_flush",
@@ -20,6 +21,7 @@ pytest_plugins = (
 
 # What `make check` leaves to `make test`: real servers, and the fake one, which takes time.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
+SERVER_FIXTURES |= {"new_own_server"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"line", "far_line", "slow_flush"}
 

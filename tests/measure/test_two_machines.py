@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import run_sql, scalar
+from tests.fixtures.own_servers import MakeOwn, command_of
 from tests.measure.test_beds import Open, open_beds, show
 
-from pgdyno.errors import RefusedError
+from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.changes import outstanding
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.scratch import ScratchCluster
@@ -41,7 +43,8 @@ def services(
         assert run_sql(cluster.target, "SELECT 1 FROM pg_file_settings WHERE name = 'x'") == []
 
 
-def matrix(admin: str | None) -> Experiment:
+def matrix(admin: str | None, **commands: str) -> Experiment:
+    means = {"admin": admin, **commands}
     factors = [
         {"name": "machine", "levels": [{"name": "db1"}, {"name": "db2"}]},
         {
@@ -54,8 +57,8 @@ def matrix(admin: str | None) -> Experiment:
         {
             "name": "path",
             "levels": [
-                {"name": "socket", "dsn": "service={machine}-socket", "admin": admin},
-                {"name": "tcp", "dsn": "service={machine}-tcp", "admin": admin},
+                {"name": "socket", "dsn": "service={machine}-socket", **means},
+                {"name": "tcp", "dsn": "service={machine}-tcp", **means},
             ],
         },
     ]
@@ -95,6 +98,92 @@ def test_a_machine_without_an_admin_is_refused_by_what_would_change(
 ) -> None:
     with pytest.raises(RefusedError, match="autovacuum_naptime would be changed"):
         open_beds(matrix(None), resolve(conninfo="service=db1-socket").target)
+
+
+def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
+    services: None, open_beds: Open, tmp_path: Path, pg15: ScratchCluster, pg18: ScratchCluster
+) -> None:
+    for machine in ("db1", "db2"):
+        psql = f"psql -X -q -d service={machine}-socket"
+        # Beside the two settings in SQL: null puts one back.
+        command_of(
+            tmp_path / f"apply-{machine}",
+            f"cat >> {tmp_path}/given-{machine}; echo >> {tmp_path}/given-{machine}",
+            f"tail -1 {tmp_path}/given-{machine} | grep -q 41s"
+            " && set='SET autovacuum_naptime = 41' || set='RESET autovacuum_naptime'",
+            f'{psql} -c "ALTER SYSTEM $set" -c "SELECT pg_reload_conf()" > /dev/null',
+        )
+    asked = matrix(None, apply_command=str(tmp_path / "apply-{machine}"))
+    folder = Store(tmp_path / "store").create("two machines", "matrix")
+    beds = open_beds(asked, resolve(conninfo="service=db1-socket").target)
+    beds.journal = folder.add_audit
+    after_on_db2 = [v.name for v in asked.all_variants()].index("db2, after, tcp")
+    assert show(beds.ready(after_on_db2), "autovacuum_naptime") == "41s"
+    assert not (tmp_path / "given-db1").exists()
+    assert scalar(pg15.target, "SHOW autovacuum_naptime") == "1min"
+    [changed] = outstanding(ExperimentFolder(folder.folder))
+    assert changed["apply_command"] == str(tmp_path / "apply-db2")
+    beds.ready(0)
+    beds.close()
+    assert outstanding(ExperimentFolder(folder.folder)) == []
+    given = (tmp_path / "given-db2").read_text().splitlines()
+    assert [json.loads(one)["autovacuum_naptime"] for one in given] == ["41s", None]
+    assert scalar(pg18.target, "SHOW autovacuum_naptime") == "1min"
+
+
+def test_each_machine_is_restarted_by_its_own_command(
+    new_own_server: MakeOwn, open_beds: Open, tmp_path: Path
+) -> None:
+    servers = {"db1": new_own_server(), "db2": new_own_server()}
+    levels = [
+        {
+            "name": name,
+            "dsn": own.conninfo,
+            "admin": own.conninfo,
+            "restart_command": own.restart_command(
+                tmp_path / f"restart-{name}", f"echo again >> {tmp_path}/restarted-{name}"
+            ),
+        }
+        for name, own in servers.items()
+    ]
+    memory = [{"name": size, "settings": {"shared_buffers": size}} for size in ("16MB", "24MB")]
+    factors = [{"name": "machine", "levels": levels}, {"name": "memory", "levels": memory}]
+    asked = matrix(None).model_copy(
+        update={"design": FactorialDesign(kind="matrix", factors=factors)}
+    )
+    folder = Store(tmp_path / "store").create("two machines", "matrix")
+    beds = open_beds(asked, resolve(conninfo=servers["db1"].conninfo).target)
+    beds.journal = folder.add_audit
+    larger_on_db2 = [v.name for v in asked.all_variants()].index("db2, 24MB")
+    assert show(beds.ready(larger_on_db2), "shared_buffers") == "24MB"
+    assert (tmp_path / "restarted-db2").exists()
+    assert not (tmp_path / "restarted-db1").exists()
+    beds.close()
+    assert scalar(servers["db2"].target, "SHOW shared_buffers") == "32MB"
+
+
+def test_a_command_of_the_experiment_for_several_servers_is_refused(
+    services: None, open_beds: Open
+) -> None:
+    asked = matrix(None).model_copy(
+        update={"server": Server(dsn="service=db1-socket", apply_command="true")}
+    )
+    with pytest.raises(SpecError, match="not told which server"):
+        open_beds(asked, resolve(conninfo="service=db1-socket").target)
+
+
+def test_two_commands_for_one_server_are_refused(services: None, open_beds: Open) -> None:
+    asked = matrix(None, apply_command="apply {path}")
+    with pytest.raises(SpecError, match="different commands"):
+        open_beds(asked, resolve(conninfo="service=db1-socket").target)
+
+
+def test_the_first_of_two_servers_put_back_is_the_one_that_is(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create("two machines", "matrix")
+    for host in ("db1", "db2"):
+        folder.add_audit({"change": "settings", "admin": {"host": host}, "previous": {}})
+    folder.add_audit({"change": "undone", "admin": {"host": "db1"}, "names": []})
+    assert [one["admin"]["host"] for one in outstanding(folder)] == ["db2"]
 
 
 def test_a_level_may_stand_in_a_connection_string() -> None:

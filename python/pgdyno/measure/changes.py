@@ -56,7 +56,7 @@ class SystemChanges:
             return
         with signals.shielded():
             _put_back(self._system, self._previous, restarts=self._restarts)
-            journal({"change": "undone", "names": sorted(self._previous)})
+            journal(_undone(self._system.admin.as_document(), self._previous))
             self._previous = None
             cleanup.forget(self._token)
 
@@ -68,7 +68,9 @@ def outstanding(folder: ExperimentFolder) -> list[dict[str, Any]]:
         if entry.get("change") == "settings":
             found.append(entry)
         elif entry.get("change") == "undone" and found:
-            found.pop()
+            # Several servers are put back in any order. Older journals do not say which it was.
+            of_server = [one for one in found if one["admin"] == entry.get("admin", one["admin"])]
+            found.remove(of_server[-1])
     return found[::-1]
 
 
@@ -92,7 +94,7 @@ def undo_outstanding(
         previous = dict(entry["previous"])
         with signals.shielded():
             _put_back(system, previous, restarts=bool(entry["restarts"]))
-            folder.add_audit({"change": "undone", "names": sorted(previous)})
+            folder.add_audit(_undone(entry["admin"], previous))
         names += sorted(previous)
     return names
 
@@ -117,6 +119,10 @@ def _entry(
         "restarts": restarts,
         "previous": dict(previous),
     }
+
+
+def _undone(admin: Mapping[str, Any], previous: Mapping[str, str | None]) -> dict[str, Any]:
+    return {"change": "undone", "admin": dict(admin), "names": sorted(previous)}
 
 
 def reached_again(place: Mapping[str, str], given: Target) -> Target:

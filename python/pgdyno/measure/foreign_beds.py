@@ -16,10 +16,44 @@ from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import Experiment, Server, Variant
+from pgdyno.spec.experiment import Experiment, Server
+from pgdyno.spec.variant import COMMANDS, Variant
 
 # What a variant may change there besides settings: it is of the load, or where the load goes.
 _OF_THE_LOAD = frozenset({"script", "clients", "idle", "active", "protocol", "dsn"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """Who and what changes the server of a variant as a whole; its own, else the experiment's.
+
+    `are_shared`: the commands are the experiment's, which name no server.
+    """
+
+    admin: str | None
+    apply_command: str | None
+    restart_command: str | None
+    recover_command: str | None
+    are_shared: bool
+
+    @classmethod
+    def of(cls, variant: Variant, server: Server) -> _Means:
+        """Return those of a variant."""
+        own = [getattr(variant, name) for name in COMMANDS]
+        shared = [getattr(server, name) for name in COMMANDS]
+        apply, restart, recover = own if any(own) else shared
+        return cls(
+            admin=variant.admin or server.admin,
+            apply_command=apply,
+            restart_command=restart,
+            recover_command=recover,
+            are_shared=not any(own) and any(shared),
+        )
+
+    @property
+    def commands(self) -> tuple[str | None, str | None, str | None]:
+        """Return the three commands."""
+        return self.apply_command, self.restart_command, self.recover_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +84,11 @@ class ForeignBeds(Beds):
         self._experiment = experiment
         self._variants = experiment.all_variants()
         self._wanted = {n.lower() for v in self._variants for n in self._settings_of(v)}
-        self._changed: dict[str, SystemChanges] = {}
-        self._places: dict[tuple[str | None, str | None], _Place] = {}
+        self._changed: dict[str, tuple[SystemChanges, _Means]] = {}
+        self._places: dict[tuple[str | None, _Means], _Place] = {}
         self._refuse_what_cannot_be(conditions)
         for variant in self._variants:
-            key = _key(variant)
+            key = self._key(variant)
             if key not in self._places:
                 own = under_test
                 if variant.dsn is not None:
@@ -65,7 +99,7 @@ class ForeignBeds(Beds):
     def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:  # noqa: ARG002
         """Return the server as the variant's sessions see it; read back in a new session."""
         assert variant is not None, "every run of such an experiment is of a variant"
-        place = self._places[_key(self._variants[variant])]
+        place = self._places[self._key(self._variants[variant])]
         settings = self._settings_of(self._variants[variant])
         system = {n: v for n, v in settings.items() if n.lower() in place.system_names}
         own = {n: v for n, v in settings.items() if n not in system}
@@ -79,8 +113,11 @@ class ForeignBeds(Beds):
 
     def close(self) -> None:
         """Put the servers' settings back as they were."""
-        for changes in self._changed.values():
+        for changes, _ in self._changed.values():
             changes.undo(self.journal)
+
+    def _key(self, variant: Variant) -> tuple[str | None, _Means]:
+        return variant.dsn, _Means.of(variant, self._experiment.server)
 
     def _settings_of(self, variant: Variant) -> dict[str, str]:
         return {**self._experiment.server.settings, **variant.settings}
@@ -100,34 +137,38 @@ class ForeignBeds(Beds):
         if not names:
             return _Place(under_test, names, None)
         restarts = any(contexts[name] == "postmaster" for name in names)
-        admin = variant.admin or self._experiment.server.admin
-        changes = self._changes_of(under_test, names, admin, restarts=restarts)
+        means = _Means.of(variant, self._experiment.server)
+        changes = self._changes_of(under_test, names, means, restarts=restarts)
         return _Place(under_test, names, changes)
 
     def _changes_of(
-        self, under_test: UnderTest, names: frozenset[str], admin: str | None, *, restarts: bool
+        self, under_test: UnderTest, names: frozenset[str], means: _Means, *, restarts: bool
     ) -> SystemChanges:
         """Return what changes the server as a whole: one for all the ways that lead to it."""
-        server = self._experiment.server
-        _require_means(server, under_test, names, admin, restarts=restarts)
+        _require_means(means, under_test, names, restarts=restarts)
         with under_test.control() as connection:
             started = str(connection.execute(_STARTED).fetchone())
         if started in self._changed:
-            return self._changed[started]
-        commands = server.apply_command, server.restart_command, server.recover_command
-        if self._changed and any(commands):
+            known, first = self._changed[started]
+            if first.commands != means.commands:
+                raise SpecError(
+                    f"Two variants name different commands for {under_test.target.place}.",
+                    hint=f"give all its variants the same {', '.join(COMMANDS)}",
+                )
+            return known
+        if means.are_shared and any(other.are_shared for _, other in self._changed.values()):
             raise SpecError(
                 "apply_command, restart_command and recover_command are not told which server they"
                 " are for, and the variants change several.",
-                hint="give each variant an admin instead, and settings that need no restart",
+                hint="give each server's variants, or the level of its factor, commands of its own",
             )
         target = under_test.target
-        if admin is not None:
-            target = resolve(conninfo=admin).target
+        if means.admin is not None:
+            target = resolve(conninfo=means.admin).target
             _require_same_server(under_test, target, started)
-        system = SystemSettings(target, under_test.verb, *commands)
-        self._changed[started] = SystemChanges(system, names, restarts)
-        return self._changed[started]
+        system = SystemSettings(target, under_test.verb, *means.commands)
+        self._changed[started] = SystemChanges(system, names, restarts), means
+        return self._changed[started][0]
 
     def _refuse_what_cannot_be(self, conditions: Conditions) -> None:
         for variant in self._variants:
@@ -147,31 +188,22 @@ class ForeignBeds(Beds):
                 )
 
 
-def _key(variant: Variant) -> tuple[str | None, str | None]:
-    return variant.dsn, variant.admin
-
-
 def _with_settings(target: Target, settings: Mapping[str, str]) -> Target:
     given = "".join(f" -c {name}={_escaped(value)}" for name, value in settings.items())
     return replace(target, options=(target.options + given).strip())
 
 
 def _require_means(
-    server: Server,
-    under_test: UnderTest,
-    names: frozenset[str],
-    admin: str | None,
-    *,
-    restarts: bool,
+    means: _Means, under_test: UnderTest, names: frozenset[str], *, restarts: bool
 ) -> None:
     """Raise RefusedError unless it was said who may change the server as a whole, and how."""
     listed, host = ", ".join(sorted(names)), under_test.facts.host
-    if restarts and server.restart_command is None and server.apply_command is None:
+    if restarts and means.restart_command is None and means.apply_command is None:
         raise RefusedError(
             f"{listed}: at least one of these needs a restart of {host}.",
             hint="give --restart-command, or --apply-command if that restarts it",
         )
-    if admin is None and server.apply_command is None:
+    if means.admin is None and means.apply_command is None:
         raise RefusedError(
             f"{listed} would be changed for all of {host}.",
             hint="name the role that may do that with --admin CONNINFO, or --apply-command",

@@ -24,7 +24,7 @@ from pgdyno.spec.designs import (
     SweepDesign,
 )
 from pgdyno.spec.sizes import scale_for
-from pgdyno.spec.variant import Settings, Variant, merged
+from pgdyno.spec.variant import COMMANDS, Settings, Variant, merged
 from pgdyno.spec.workload import BUILTINS, Protocol, Script, Workload
 
 __all__ = [
@@ -290,7 +290,7 @@ _SCRATCH_ONLY = (
 
 
 def _cell(factors: list[str], levels: tuple[Variant, ...]) -> Variant:
-    """Return the variant of one combination; `{FACTOR}` in a connection string is its level."""
+    """Return the variant of one combination; `{FACTOR}` in where and how is its level's name."""
     found = merged(", ".join(level.name for level in levels), levels)
     names = {factor: level.name for factor, level in zip(factors, levels, strict=True)}
 
@@ -299,7 +299,9 @@ def _cell(factors: list[str], levels: tuple[Variant, ...]) -> Variant:
             text = text.replace("{" + factor + "}", name) if text else text
         return text
 
-    return found.model_copy(update={"dsn": filled(found.dsn), "admin": filled(found.admin)})
+    return found.model_copy(
+        update={field: filled(getattr(found, field)) for field in ("dsn", "admin", *COMMANDS)}
+    )
 
 
 def _combinations(design: FactorialDesign) -> list[tuple[Variant, ...]]:

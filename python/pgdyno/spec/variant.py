@@ -31,6 +31,7 @@ def _setting_text(value: object) -> object:
 WalSegment = Literal[
     "1MB", "2MB", "4MB", "8MB", "16MB", "32MB", "64MB", "128MB", "256MB", "512MB", "1024MB"
 ]
+COMMANDS = ("apply_command", "restart_command", "recover_command")
 _PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?)\s+(?P<unit>\D.{0,30})")
 Settings = Annotated[dict[str, str], BeforeValidator(_setting_values)]
 
@@ -66,9 +67,9 @@ class Variant(Spec):
     """One of the things compared: only what it changes is given.
 
     `sql` is run once on the loaded data, before the first run (indexes, schema). `dsn` is another
-    server or another way to it, `admin` the role that changes settings there. `path` is how the
-    load connects to a scratch server, `pooler` what it connects through. `checksums` and
-    `wal_segment` are initdb's.
+    server or another way to it, `admin` the role that changes settings there; the three commands
+    stand in for those of `[server]` on that other server. `path` is how the load connects to a
+    scratch server, `pooler` what it connects through. `checksums` and `wal_segment` are initdb's.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=60)]
@@ -83,6 +84,9 @@ class Variant(Spec):
     wal_segment: WalSegment | None = None
     dsn: Conninfo | None = None
     admin: Conninfo | None = None
+    apply_command: str | None = None
+    restart_command: str | None = None
+    recover_command: str | None = None
     path: Literal["unix", "tcp"] | None = None
     pooler: Pooler | None = None
     scripts: tuple[Script, ...] = ()
@@ -121,7 +125,7 @@ class Variant(Spec):
         if self.scripts:
             found["script"] = " + ".join(script.name for script in self.scripts)
         for name in _PLAIN:
-            if name not in ("admin", "price") and (value := getattr(self, name)) is not None:
+            if name not in _MEANS and (value := getattr(self, name)) is not None:
                 found[_ALIASES.get(name, name)] = str(value)
         return found
 
@@ -136,6 +140,7 @@ _PLAIN = (
     "wal_segment",
     "dsn",
     "admin",
+    *COMMANDS,
     "path",
     "pooler",
     "clients",
@@ -144,8 +149,8 @@ _PLAIN = (
     "protocol",
     "price",
 )
-
-
+# How a server is changed and what it costs: nothing that makes it faster or slower.
+_MEANS = ("admin", *COMMANDS, "price")
 _ALIASES = {"bin_dir": "bin", "idle_connections": "idle", "active_connections": "active"}
 
 
