@@ -15,6 +15,7 @@ pytest_plugins = (
     "tests.fixtures.own_servers",
     "tests.fixtures.poolers",
     "tests.fixtures.prove",
+    "tests.fixtures.set_clock",
     "tests.fixtures.slow_flush",
     "tests.fixtures.ssh",
 )
@@ -23,7 +24,7 @@ pytest_plugins = (
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
 SERVER_FIXTURES |= {"new_own_server"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
-SERVER_FIXTURES |= {"line", "far_line", "slow_flush"}
+SERVER_FIXTURES |= {"line", "far_line", "slow_flush", "set_clock"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -77,7 +77,7 @@ def carry_out(
     try:
         with opened_beds(experiment, conditions, progress) as beds:
             if folder is None:
-                folder = store.create(experiment.name, verb)
+                folder = store.create(experiment.name, verb, began_ns=clock.now_ns())
                 folder.write_spec(to_toml(experiment))
             else:
                 resume(folder)

@@ -12,12 +12,14 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.loop.fact_tables import fact_tables
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.strips.strip import COLUMNS
+from pgdyno.measure.clock_watch import CLOCK_SET
 from pgdyno.observe.rates import Deltas, deltas
 from pgdyno.store.stored_run import StoredRun
 
 # What the observer said that the reader of any number must know.
 _DOUBTED = frozenset(
     {
+        CLOCK_SET,
         "observer_lost_server",
         "observer_lost_host",
         "observer_lost_pooler",

@@ -15,6 +15,7 @@ from pgdyno.analysis.where_statements import Place, named_statements
 from pgdyno.engine.records import Distribution, Summary
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.loop.spans import deltas_of, grown
+from pgdyno.measure.clock_watch import CLOCK_SET
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.observe.sql.database import DatabaseCollector
 from pgdyno.store.stored_run import StoredRun
@@ -29,6 +30,8 @@ _REPORTED_RATIO_MIN = 0.9
 # Sessions that work for somebody: what a server does for itself serves the load too.
 _FOR_SOMEBODY = ("client backend", "parallel worker")
 _OVERLAP_RATIO_MAX = 0.15
+# Reports come up to a second late: a short window may hold that of some time before it.
+_POSSIBLE_RATIO = 2.0
 _GAP_NS_MAX = 3_000_000_000
 
 
@@ -145,8 +148,11 @@ def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> fl
     Backends report active_time and xact_commit together and up to a second late, so their ratio
     is taken over the window, and only then multiplied by the transactions the engine counted. Some
     loads are hardly reported before their sessions end: backends that touch no table say nothing
-    until then. For these the whole load stands, warm-up included.
+    until then. For these the whole load stands, warm-up included. The server counts by its wall
+    clock: None where that was set meanwhile, or says more than all sessions had.
     """
+    if any(warning["kind"] == CLOCK_SET for warning in stored.warnings):
+        return None
     rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
     active_ns = grown(rows, "active_time_ns", *numbers.span_ns)
     commits = grown(rows, "xact_commit", *numbers.span_ns)
@@ -166,10 +172,17 @@ def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> fl
     )
     whole_ns = totals.get("database.active_time_ns") if is_exact else None
     if whole_ns and committed and seen < _REPORTED_RATIO_MIN * each * ended:
-        return float(whole_ns) / committed * ended / 1e6
+        return _possible_ms(float(whole_ns) / committed * ended / 1e6, numbers)
     if not active_ns or seen <= 0:
         return None
-    return active_ns / seen * each * ended / 1e6
+    return _possible_ms(active_ns / seen * each * ended / 1e6, numbers)
+
+
+def _possible_ms(active_ms: float, numbers: LoadNumbers) -> float | None:
+    """Return the time, None where all clients together had less of it."""
+    clients = sum(thread.clients for thread in numbers.summary.threads)
+    had_ms = clients * numbers.seconds * 1e3
+    return active_ms if not clients or active_ms <= _POSSIBLE_RATIO * had_ms else None
 
 
 def server_transactions_each(

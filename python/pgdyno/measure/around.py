@@ -11,11 +11,12 @@ import psycopg
 from pgdyno.clock import ClockPair
 from pgdyno.doctor.checkup import Checkup
 from pgdyno.errors import PgdynoError
+from pgdyno.measure.clock_watch import ClockWatch
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.device.health import Health, HealthUnknown, read_health, slowed_by_heat
 from pgdyno.observe.observer import Observer
 from pgdyno.observe.remote.health import read_health_afar
-from pgdyno.observe.round_trips import RoundTrips, measure
+from pgdyno.observe.round_trips import RoundTrips, ServerClock, measure
 from pgdyno.observe.settings_seen import SettingsSeen, changes, read_settings_seen
 from pgdyno.server.connect import connect
 
@@ -28,6 +29,12 @@ class Around:
         self._disks = _disks(under_test)
         self._health, self._health_unknown = _healths(self._disks, None)
         self._settings, self._trips = self._look()
+        self._clock_watch = ClockWatch(clock)
+        self.notices: list[dict[str, Any]] = []
+
+    def look_at_clock(self) -> None:
+        """Note whether this host's wall clock was set; to be done often while the run lasts."""
+        self._clock_watch.look()
 
     def doctor(self, checkup: Checkup, clients: int) -> dict[str, Any] | None:
         """Return what the doctor says of the server as it is now."""
@@ -49,8 +56,13 @@ class Around:
         return found
 
     def document(self, observer: Observer) -> dict[str, Any]:
-        """Look again, and return what is kept of both looks: keys of server.json."""
+        """Look again, and return what is kept of both looks: keys of server.json.
+
+        What is to be said of the run besides is in `notices` then.
+        """
         settings, trips = self._look()
+        notice = self._clock_watch.notice(_clock_of(self._trips), _clock_of(trips))
+        self.notices += [notice] if notice is not None else []
         known = self._settings is not None and settings is not None
         # What said nothing before the run is not asked again.
         is_local = self._under_test.facts.is_local
@@ -73,7 +85,7 @@ class Around:
     @property
     def ahead_ns(self) -> int:
         """Return how far the server's clock is ahead of the axis; 0 where it is not known."""
-        clock = self._trips.clock if self._trips is not None else None
+        clock = _clock_of(self._trips)
         return clock.ahead_ns if clock is not None else 0
 
     def _disk(self, name: str, after: dict[str, Health]) -> dict[str, Any]:
@@ -97,6 +109,10 @@ class Around:
                 return settings, measure(connection, self._clock)
         except (psycopg.Error, PgdynoError, OSError):
             return None, None
+
+
+def _clock_of(trips: RoundTrips | None) -> ServerClock | None:
+    return trips.clock if trips is not None else None
 
 
 def _host_clock(observer: Observer) -> dict[str, Any] | None:

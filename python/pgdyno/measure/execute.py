@@ -103,13 +103,16 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         observer = _observer(stage, under_test, writer, name, application_name)
         observer.start()
         try:
-            outcome = _drive(job, writer, observer, watch, brake)
+            outcome = _drive(job, writer, observer, watch, brake, around)
             # It waits for the load's sessions to end: the observer's last look sees all they did.
             after = _totals(under_test, name, application_name) if before else None
         finally:
             observer.stop()
             stage.progress.ended()
         laid = _lay_files(under_test, writer, outcome, around)
+        seen = around.document(observer)
+        for notice in around.notices:
+            writer.add_notice(notice)
         if examined is not None:
             writer.write_json("doctor.json", examined)
         writer.write_json(
@@ -118,7 +121,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
                 "reset": state.as_document(),
                 "totals": totals_between(before, after) if before and after else None,
                 **explained,
-                **around.document(observer),
+                **seen,
                 "laid": laid,
             },
         )
@@ -208,7 +211,12 @@ def _lay_files(
 
 
 def _drive(
-    job: Job, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
+    job: Job,
+    writer: RunWriter,
+    observer: Observer,
+    watch: RunWatch,
+    brake: Brake,
+    around: Around,
 ) -> EngineOutcome:
     # Beside the run's other files: whatever kills us leaves it where it is looked for.
     said = writer.folder / "engine.stderr"
@@ -219,6 +227,7 @@ def _drive(
             def keep(line: bytes, record: Record) -> None:
                 writer.add_record(raw_record(line))
                 watch.see(record)
+                around.look_at_clock()
                 if brake.see(record):
                     engine.stop()
 

@@ -59,12 +59,14 @@ class Store:
                 hint="change to a folder that exists, or give --store an absolute path",
             ) from error
 
-    def create(self, slug: str, verb: str) -> ExperimentFolder:
+    def create(self, slug: str, verb: str, *, began_ns: int | None = None) -> ExperimentFolder:
         """Begin a new experiment: the next number, a folder named after slug and UTC time.
 
-        Safe when two processes do it at once. Raises: StoreError when the folder is refused.
+        Safe when two processes do it at once.
+        Args: began_ns, on the axis that all of it is stamped by; None reads the clock.
+        Raises: StoreError when the folder is refused.
         """
-        began_ns = clock.read_pair().unix_ns
+        began_ns = clock.read_pair().unix_ns if began_ns is None else began_ns
         moment = datetime.fromtimestamp(began_ns // 1_000_000_000, tz=UTC)
         name = f"{_as_name(slug)}-{moment:%Y%m%dT%H%M%SZ}"
         try:

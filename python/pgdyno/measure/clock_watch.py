@@ -1,0 +1,74 @@
+"""Notices when a wall clock is set while a run lasts.
+
+Nothing of ours is measured by it: engine and collectors stamp by the monotonic clock. But the
+server counts `active_time` by its wall clock, and its log is dated by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgdyno.clock import ClockPair, monotonic_ns, read_pair
+from pgdyno.observe.round_trips import ServerClock
+
+CLOCK_SET = "clock_set"
+# Less is reading two clocks one after the other on a busy machine.
+_STEP_NS = 50_000_000
+# More than clocks are slewed by, which is 0.05 %.
+_SLEW_RATIO = 0.001
+
+
+class ClockWatch:
+    """Compares this host's wall clock with the axis of an experiment, again and again."""
+
+    def __init__(self, clock: ClockPair) -> None:
+        self._clock = clock
+        self._seen_ns = self._began_ns = monotonic_ns()
+        self._ahead_ns = _ahead_ns(clock)
+        self._steps_ns: list[int] = []
+
+    def look(self) -> None:
+        """Note a step since the last look."""
+        now_ns = monotonic_ns()
+        allowed_ns = _STEP_NS + _SLEW_RATIO * (now_ns - self._seen_ns)
+        # Of two readings the one nearer to the last: one may have been torn apart by a pause.
+        near = min(
+            (_ahead_ns(self._clock) for _ in range(2)), key=lambda one: abs(one - self._ahead_ns)
+        )
+        if abs(near - self._ahead_ns) > allowed_ns:
+            self._steps_ns.append(near - self._ahead_ns)
+        self._seen_ns, self._ahead_ns = now_ns, near
+
+    def notice(
+        self, before: ServerClock | None, after: ServerClock | None
+    ) -> dict[str, Any] | None:
+        """Return what is to be said of this run, None where no clock was set.
+
+        Args: before and after, how far the server's clock was ahead of the axis around the run.
+        """
+        self.look()
+        words = [f"that of this host by {_seconds(step_ns)}" for step_ns in self._steps_ns]
+        if before is not None and after is not None:
+            moved_ns = after.ahead_ns - before.ahead_ns
+            allowed_ns = _SLEW_RATIO * (monotonic_ns() - self._began_ns)
+            allowed_ns += _STEP_NS + before.uncertainty_ns + after.uncertainty_ns
+            if abs(moved_ns) > allowed_ns:
+                words.append(f"that of the server by {_seconds(moved_ns)}")
+        if not words:
+            return None
+        return {
+            "time_ns": self._clock.now_ns(),
+            "kind": CLOCK_SET,
+            "message": f"A wall clock was set during the run: {', '.join(words)}. Nothing here is"
+            " measured by it; the server's time is sampled, as it counts that by its own clock.",
+            "hint": "let clocks be slewed, not set, while something is measured",
+        }
+
+
+def _ahead_ns(clock: ClockPair) -> int:
+    pair = read_pair()
+    return (pair.unix_ns - pair.monotonic_ns) - (clock.unix_ns - clock.monotonic_ns)
+
+
+def _seconds(step_ns: int) -> str:
+    return f"{step_ns / 1e9:+.1f} s"
