@@ -137,5 +137,9 @@ def test_the_loads_own_database_is_seen_on_a_scratch_server_with_its_extensions(
         rows = run.telemetry(collector)
         assert rows is not None, collector
         assert rows[column].max() > 0, collector
-    tables_shown = said.document["telemetry"]["tables"].keys()
-    assert {"tables", "indexes", "pg_stat_statements", "sizes", "footprint"} <= tables_shown
+    tables_shown = said.document["telemetry"]["tables"]
+    assert {"tables", "indexes", "pg_stat_statements", "sizes", "footprint"} <= tables_shown.keys()
+    called = [row["statement"] for row in tables_shown["pg_stat_statements"]]
+    assert any(text.startswith("UPDATE pgbench_accounts SET abalance") for text in called)
+    assert [text for text in called if "pg_stat_get_activity" in text] == []
+    assert [text for text in called if text.startswith("query id")] == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pgdyno.observe.column import Column, counter, gauge, key
-from pgdyno.observe.rates import Dropped, deltas
+from pgdyno.observe.rates import Dropped, deltas, since_zero
 
 SECOND = 1_000_000_000
 COLUMNS = (
@@ -106,3 +106,24 @@ def test_no_samples_or_one_give_no_differences() -> None:
     assert deltas(samples([]), COLUMNS) == []
     (found,) = deltas(samples([4]), COLUMNS)
     assert found.time_ns.size == 0
+
+
+def test_what_is_listed_first_in_a_later_sample_began_at_zero_if_the_list_was_whole() -> None:
+    arrays = samples([5, 7, 30, 9, 31])
+    arrays["device"] = np.array(["a", "a", "b", "a", "b"], dtype=object)
+    arrays["time_ns"] = np.array([0, 1, 1, 2, 2]) * SECOND
+    arrays["interval_ns"] = np.array([0, 1, 1, 1, 1]) * SECOND
+    _, late = deltas(since_zero(arrays, COLUMNS, rows_max=2), COLUMNS)
+    assert late.by_column["reads"].tolist() == [30, 1]
+    assert late.time_ns.tolist() == [SECOND, 2 * SECOND]
+    # A list that was cut does not say where something stood that was not in it.
+    _, late = deltas(since_zero(arrays, COLUMNS, rows_max=1), COLUMNS)
+    assert late.by_column["reads"].tolist() == [1]
+
+
+def test_what_is_listed_first_after_a_gap_is_not_known_before() -> None:
+    arrays = samples([5, 30, 31])
+    arrays["device"] = np.array(["a", "b", "b"], dtype=object)
+    arrays["interval_ns"] = np.array([0, 0, SECOND])
+    (_, late) = deltas(since_zero(arrays, COLUMNS, rows_max=9), COLUMNS)
+    assert late.by_column["reads"].tolist() == [1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.measure.watch_statements import Calls, grown, without_constants
+from pgdyno.measure.statement_texts import OWN, shown_texts, without_constants
+from pgdyno.measure.watch_statements import Calls, grown
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,8 @@ from pgdyno.measure.watch_statements import Calls, grown, without_constants
         ("ALTER ROLE bob PASSWORD 'secret'", "ALTER ROLE ..."),
         ("CREATE USER'x'", "CREATE USER"),
         ("COPY t FROM STDIN;", "COPY t ..."),
+        ("PREPARE p (int) AS\nUPDATE a SET b = $1", "UPDATE a SET b = $1"),
+        ("PREPARE p AS DELETE FROM a WHERE b = 'x'", "DELETE FROM a WHERE b = '?'"),
     ],
 )
 def test_a_text_shows_nobodys_data(text: str, kept: str) -> None:
@@ -27,6 +30,20 @@ def test_a_text_shows_nobodys_data(text: str, kept: str) -> None:
 
 def test_a_long_text_is_cut() -> None:
     assert len(without_constants("SELECT " + "a, " * 500)) == 300
+
+
+def test_a_statement_of_the_observer_is_known_as_our_own() -> None:
+    own = (
+        "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_am\n LIMIT $1",
+        "SELECT pg_backend_pid()",
+        "SELECT archived_count, failed_count, coalesce((extract($1 FROM last_archived_time) * $2)"
+        "::int8 * $3, $4), coalesce((extract($5 FROM last_failed_time) * $6)::int8 * $7, $8),"
+        " coalesce((extract($9 FROM stats_reset) * $10)::int8 * $11, $12)"
+        " FROM pg_catalog.pg_stat_archiver",
+    )
+    theirs = "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_class LIMIT $1"
+    rows = [(number, text) for number, text in enumerate((*own, theirs))]
+    assert shown_texts(rows) == {0: OWN, 1: OWN, 2: OWN, 3: theirs}
 
 
 def test_calls_between_two_readings_are_counted_with_their_time() -> None:

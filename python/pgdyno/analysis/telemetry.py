@@ -9,13 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """One table of a report: words and numbers as text; columns after the first are numbers."""
+    """One table of a report: words and numbers as text; columns after the first are numbers.
+
+    `whole`: the first words of each row in full, where `rows` have them shortened; else empty.
+    """
 
     key: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    whole: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from pgdyno.analysis.telemetry import FactTable
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.loop.strips.strip import COLUMNS
-from pgdyno.observe.rates import Deltas, deltas
+from pgdyno.loop.statement_names import StatementNames
+from pgdyno.loop.strips.strip import COLUMNS, ROWS_MAX
+from pgdyno.observe.rates import Deltas, deltas, since_zero
 from pgdyno.store.stored_run import StoredRun
 
 _ROWS_MAX = 15
@@ -68,14 +70,19 @@ def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
     names = ("calls", "exec_time_ns", "rows", "shared_blks_hit", "shared_blks_read",
              "temp_blks_written", "wal_bytes")  # fmt: skip
     found = _grown(stored, numbers, "statements", names)
-    rows = []
+    texts = StatementNames((stored.document("server.json") or {}).get("statement_texts") or {})
+    rows, whole = [], []
     for key, (calls, exec_ns, *rest) in sorted(found, key=lambda one: -one[1][1]):
+        if texts.is_own(key["query_id"]):
+            continue
         each = f"{exec_ns / calls / 1e6:.3g}" if calls else ""
-        name = f"{key['database']} {key['query_id']}"
+        name = texts.short(key["query_id"])
         rows.append((name, _count(calls), f"{exec_ns / 1e9:,.3g}", each, *map(_count, rest)))
-    columns = ("database, query id", "calls", "s", "ms a call", "rows", "blocks hit",
+        whole.append(f"{texts.whole(key['query_id'])} (database {key['database']})")
+    columns = ("statement", "calls", "s", "ms a call", "rows", "blocks hit",
                "blocks read", "temporary blocks", "WAL bytes")  # fmt: skip
-    return _table("pg_stat_statements", "Statements of the server", columns, rows)
+    table = _table("pg_stat_statements", "Statements of the server", columns, rows)
+    return table and replace(table, whole=tuple(whole[: len(table.rows)]))
 
 
 def _processes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
@@ -190,7 +197,11 @@ def _ends(stored: StoredRun, collector: str, column: str, *, at_end: bool = Fals
 
 def _deltas(stored: StoredRun, name: str) -> list[Deltas]:
     arrays = stored.telemetry(name)
-    return [] if arrays is None else [d for d in deltas(arrays, COLUMNS[name]) if d.time_ns.size]
+    if arrays is None:
+        return []
+    rows_max = ROWS_MAX.get(name, 0)
+    rows = since_zero(arrays, COLUMNS[name], rows_max) if rows_max else arrays
+    return [one for one in deltas(rows, COLUMNS[name]) if one.time_ns.size]
 
 
 def _table(

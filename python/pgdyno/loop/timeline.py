@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram
+from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER
 from pgdyno.loop.strips.drawing import panels_of_strips
 from pgdyno.observe.catalogue import COLLECTORS
@@ -42,7 +43,8 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
     found = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
     known = {panel.key for panel in found}
     strips = [strip for strip in (*FIRST, *FURTHER) if strip.key not in known]
-    further = panels_of_strips(strips, [stored], numbers.began_ns)
+    texts = (stored.document("server.json") or {}).get("statement_texts") or {}
+    further = panels_of_strips(strips, [stored], numbers.began_ns, StatementNames(texts))
     within = (_within(panel, numbers) for panel in further)
     return (*found, *(panel for panel in within if panel is not None))
 

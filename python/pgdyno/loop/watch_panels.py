@@ -17,6 +17,7 @@ from pgdyno.analysis.findings import Mark, Panel
 from pgdyno.analysis.watch_findings import WatchFindings
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.hazel_windows import hazel_of_watch
+from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER, WATCHED
 from pgdyno.loop.strips.drawing import panels_of_strips, series
 from pgdyno.measure.watch_stored import document_again
@@ -40,7 +41,8 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
     seconds = float(document["seconds"])
     origin_ns = _origin(segments)
     waits = _waits(segments, origin_ns, seconds)
-    strips = panels_of_strips((*WATCHED, *FIRST, *FURTHER), segments, origin_ns)
+    names = StatementNames(document.get("statement_texts") or {})
+    strips = panels_of_strips((*WATCHED, *FIRST, *FURTHER), segments, origin_ns, names)
     drawn = [*strips[:1], waits, *strips[1:]]
     return WatchFindings(
         document=document,

@@ -24,6 +24,7 @@ from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.progress import Progress
 from pgdyno.measure.reach import lay_files, observed_pooler
+from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.measure.watching import RunWatch
 from pgdyno.observe.observer import ObservedServer, Observer
@@ -121,6 +122,11 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
                 "reset": state.as_document(),
                 "totals": totals_between(before, after) if before and after else None,
                 **explained,
+                "statement_texts": read_texts(
+                    under_test.observe_within or under_test.observe,
+                    verb=under_test.verb,
+                    run=name,
+                ),
                 **seen,
                 "laid": laid,
             },

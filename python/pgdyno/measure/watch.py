@@ -23,7 +23,7 @@ from pgdyno.measure.reach import observed_pooler
 from pgdyno.measure.settling import settle
 from pgdyno.measure.watch_document import Watched, document_of, utc
 from pgdyno.measure.watch_segments import SEGMENT_NS, Segments
-from pgdyno.measure.watch_statements import Calls, read_calls
+from pgdyno.measure.watch_statements import Calls, dearest, read_calls
 from pgdyno.measure.watch_tally import Tally
 from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.observer import ObservedServer, Observer
@@ -35,6 +35,7 @@ from pgdyno.store.folder import ExperimentFolder
 
 _TICK_S = 0.5
 _STATEMENTS_SHOWN = 10
+_STATEMENTS_DRAWN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,10 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             version=importlib.metadata.version("pgdyno"),
             cost_ns=_cost(observer.cost),
         )
-        dearest = watched.dearest(_STATEMENTS_SHOWN)
-        after = read_calls(request.target, texts_of=dearest) if before.by_statement else Calls()
+        after = Calls()
+        if before.by_statement:
+            wanted = {*watched.dearest(_STATEMENTS_SHOWN), *dearest(before, _STATEMENTS_DRAWN)}
+            after = read_calls(request.target, texts_of=sorted(wanted))
         document = document_of(watched, folder, before=before, after=after)
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)

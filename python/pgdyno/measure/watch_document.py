@@ -79,6 +79,7 @@ def document_of(
         },
         "waits": _events(total.by_event, total.wait_samples, _EVENTS_SHOWN),
         "statements": [_statement(watched, query, before, after) for query in watched.dearest(10)],
+        "statement_texts": {str(query): text for query, text in after.texts.items()},
         "gaps": [
             {"ended_unix_ns": gap.time_ns, "seconds": gap.length_ns / 1e9}
             for gap in tally.gaps[-_GAPS_SHOWN:]

@@ -1,12 +1,10 @@
 """Calls and texts of statements from pg_stat_statements, read once before and once after a watch.
 
-Texts are kept only of the statements that took most time, only as pg_stat_statements normalised
-them, constants that it left in are taken out.
+Texts are kept only of the statements that took most time.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +13,7 @@ import psycopg
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.settling import OTHERS_SQL
-from pgdyno.observe.sql.statements import SCHEMA_SQL
+from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL, shown_texts
 from pgdyno.server.target import Target
 
 # Without the texts, which lie in a file of their own.
@@ -23,12 +21,6 @@ CALLS_SQL = (
     "SELECT queryid, sum(calls)::int8, sum(total_exec_time)::float8"
     " FROM {schema}.pg_stat_statements(false) WHERE queryid IS NOT NULL GROUP BY 1"
 )
-TEXTS_SQL = (
-    "SELECT queryid, min(query) FROM {schema}.pg_stat_statements(true)"
-    " WHERE queryid = ANY(%s) GROUP BY 1"
-)
-_NORMALISED = re.compile(r"(?i)\s*(select|insert|update|delete|merge|with|values)\b")
-_TEXT_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +57,16 @@ def read_calls(target: Target, *, texts_of: Sequence[int] = ()) -> Calls:
             texts: dict[int, str] = {}
             if texts_of:
                 sql = TEXTS_SQL.format(schema=schema)
-                for query, text in session.fetch(sql, [list(texts_of)]):
-                    texts[int(query)] = without_constants(str(text))
+                texts = shown_texts(session.fetch(sql, [list(texts_of)]))
             return Calls(calls, texts)
     except (PgdynoError, psycopg.Error):
         return Calls()
+
+
+def dearest(calls: Calls, count: int) -> list[int]:
+    """Return the query ids whose executions took most time in all."""
+    by_time = sorted(calls.by_statement, key=lambda query: -calls.by_statement[query][1])
+    return by_time[:count]
 
 
 def grown(before: Calls, after: Calls, query_id: int) -> tuple[int, float] | None:
@@ -81,17 +78,3 @@ def grown(before: Calls, after: Calls, query_id: int) -> tuple[int, float] | Non
     if calls <= calls_before or ms < ms_before:
         return None
     return calls - calls_before, (ms - ms_before) / (calls - calls_before)
-
-
-def without_constants(text: str) -> str:
-    """Return a statement on one line that shows nobody's data.
-
-    Utility statements are not normalised by the server: of them the first two words remain.
-    """
-    line = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL).split())
-    if not _NORMALISED.match(line):
-        words = line.rstrip(";").split()
-        return " ".join(words[:2]).split("'")[0] + (" ..." if len(words) > 2 else "")
-    line = re.sub(r"'(?:[^']|'')*'", "'?'", line)
-    line = re.sub(r"\$(\w*)\$.*?\$\1\$", "'?'", line)
-    return line if len(line) <= _TEXT_CHARACTERS else line[: _TEXT_CHARACTERS - 4] + " ..."

@@ -84,6 +84,36 @@ def deltas(arrays: Arrays, columns: Sequence[Column]) -> list[Deltas]:
     ]
 
 
+def since_zero(arrays: Arrays, columns: Sequence[Column], rows_max: int) -> Arrays:
+    """Return the rows with one of zeros before the first of each key that came later.
+
+    For tables that list the largest of something: what is not among them is known to be 0 only
+    where the sample before had fewer than `rows_max` rows, all there were.
+    """
+    time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
+    instants, place, sizes = np.unique(time_ns, return_inverse=True, return_counts=True)
+    keys = [column.name for column in columns if column.nature == "key"]
+    born = [
+        rows[0]
+        for _, rows in _rows_by_key(arrays, keys)
+        if place[rows[0]] > 0
+        and sizes[place[rows[0]] - 1] < rows_max
+        and arrays["interval_ns"][rows[0]] > 0
+    ]
+    if not born:
+        return arrays
+    counters = {column.name for column in columns if column.nature == "counter"}
+    found = {}
+    for name, values in arrays.items():
+        before = values[born]
+        if name == "time_ns":
+            before = instants[place[born] - 1]
+        elif name in counters:
+            before = np.zeros_like(before)
+        found[name] = np.concatenate((values, before))
+    return found
+
+
 def _rows_by_key(
     arrays: Arrays, keys: Sequence[str]
 ) -> list[tuple[tuple[str, ...], npt.NDArray[np.intp]]]:

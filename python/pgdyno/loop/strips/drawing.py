@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.findings import Panel, Series
-from pgdyno.loop.strips.strip import COLUMNS, Strip
-from pgdyno.observe.rates import deltas
+from pgdyno.loop.statement_names import StatementNames
+from pgdyno.loop.strips.strip import COLUMNS, ROWS_MAX, Strip
+from pgdyno.observe.rates import deltas, since_zero
 from pgdyno.store.stored_run import StoredRun
 
 _LINES_MAX = 8
+_NO_TEXTS = StatementNames({})
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
@@ -53,14 +55,22 @@ class _Drawn:
 
 
 def panels_of_strips(
-    strips: Iterable[Strip], runs: Sequence[StoredRun], origin_ns: int
+    strips: Iterable[Strip],
+    runs: Sequence[StoredRun],
+    origin_ns: int,
+    statements: StatementNames,
 ) -> tuple[Panel, ...]:
     """Return the panels something ever happened in; times count from `origin_ns`."""
-    found = (panel_of(strip, runs, origin_ns) for strip in strips)
+    found = (panel_of(strip, runs, origin_ns, statements) for strip in strips)
     return tuple(panel for panel in found if panel is not None)
 
 
-def panel_of(strip: Strip, runs: Iterable[StoredRun], origin_ns: int) -> Panel | None:
+def panel_of(
+    strip: Strip,
+    runs: Iterable[StoredRun],
+    origin_ns: int,
+    statements: StatementNames = _NO_TEXTS,
+) -> Panel | None:
     """Return one panel, or None if nothing was measured, or nothing ever happened there."""
     drawn = _Drawn()
     for run in runs:
@@ -74,6 +84,8 @@ def panel_of(strip: Strip, runs: Iterable[StoredRun], origin_ns: int) -> Panel |
     if not any(sums.values()) or len(drawn.time_ns) < 2:
         return None
     names = [name for name in strip.columns() if name in sums]
+    if strip.by == "query_id":
+        sums = {name: total for name, total in sums.items() if not statements.is_own(name)}
     if strip.by:
         busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
         names = [name for name in busiest if sums[name]]
@@ -83,7 +95,13 @@ def panel_of(strip: Strip, runs: Iterable[StoredRun], origin_ns: int) -> Panel |
         strip.title,
         strip.unit,
         axis,
-        tuple(series(name or strip.title, drawn.values[name]) for name in names),
+        tuple(
+            series(
+                statements.short(name) if strip.by == "query_id" else name or strip.title,
+                drawn.values[name],
+            )
+            for name in names
+        ),
         is_stacked=strip.is_stacked,
         note=strip.note,
         section=strip.section,
@@ -94,9 +112,12 @@ def _rates(
     strip: Strip, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
     """Return the rates by line at the middle of each interval, those of several keys summed."""
+    all_columns = COLUMNS[strip.collector]
+    if rows_max := ROWS_MAX.get(strip.collector, 0):
+        arrays = since_zero(arrays, all_columns, rows_max)
     found = [
         one
-        for one in deltas(arrays, COLUMNS[strip.collector])
+        for one in deltas(arrays, all_columns)
         if one.time_ns.size and (strip.keys is None or set(strip.keys) & set(one.key.values()))
     ]
     if not found:

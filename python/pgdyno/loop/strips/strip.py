@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pgdyno.observe.catalogue import COLLECTORS
+from pgdyno.observe.catalogue import COLLECTORS, SQL_COLLECTORS
 from pgdyno.observe.column import Column
 
 COLUMNS = {collector.name: collector.columns for collector in COLLECTORS}
+ROWS_MAX = {collector.name: collector.rows_max for collector in SQL_COLLECTORS}
 Section = Literal["", "Server", "Processes", "Pooler", "Host", "Load host", "Elsewhere"]
 
 

@@ -26,6 +26,7 @@ class FunctionsCollector(SqlCollector):
     meaning = "Calls and time of functions of the load's database"
     interval_ns = 10 * SECOND_NS
     sql = SQL
+    rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (
         key("function", "its schema, name and arguments"),
         counter("calls", "calls", "times executed"),

@@ -28,6 +28,7 @@ class IndexesCollector(SqlCollector):
     meaning = "Scans, entries and blocks of the busiest indexes of the load's database"
     interval_ns = 10 * SECOND_NS
     sql = SQL
+    rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (
         key("schema", "of the index"),
         key("table", "it is of"),

@@ -28,6 +28,8 @@ class SqlCollector:
     columns: ClassVar[tuple[Column, ...]]
     # By the first major version each is right for.
     sql: ClassVar[Mapping[int, str]]
+    # Of those that list the largest: at most so many. 0: all there are.
+    rows_max: ClassVar[int] = 0
 
     def __init__(self, session: ServerSession, *parameters: str) -> None:
         self._session = session

@@ -62,6 +62,7 @@ class StatementsCollector(ExtensionCollector):
     interval_ns = 10 * SECOND_NS
     extension = "pg_stat_statements"
     sql = SQL
+    rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (
         key("database", "where it was executed"),
         Column("query_id", "int64", "identifier", "as in pg_stat_activity", "key"),

@@ -49,6 +49,7 @@ class TablesCollector(SqlCollector):
     meaning = "Rows, scans, vacuums and sizes of the busiest tables of the load's database"
     interval_ns = 10 * SECOND_NS
     sql = SQL
+    rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (
         key("schema", "of the table"),
         key("table", "its name"),

@@ -1,0 +1,102 @@
+"""Texts of statements from pg_stat_statements, read once, before or after: never while sampling.
+
+Texts are kept only as pg_stat_statements normalised them; constants that it left in are taken out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import psycopg
+
+from pgdyno.errors import PgdynoError
+from pgdyno.observe import catalogue
+from pgdyno.observe.settings_seen import SETTINGS_SQL
+from pgdyno.observe.sql.extension import schema_sql
+from pgdyno.observe.totals import SESSIONS_SQL
+from pgdyno.server.connect import connect
+from pgdyno.server.target import Target
+
+SCHEMA_SQL = schema_sql("pg_stat_statements")
+TEXTS_SQL = (
+    "SELECT queryid, min(query) FROM {schema}.pg_stat_statements(true)"
+    " WHERE queryid = ANY(%s) GROUP BY 1"
+)
+DEAREST_SQL = (
+    "SELECT queryid FROM {schema}.pg_stat_statements(false) WHERE queryid IS NOT NULL"
+    " GROUP BY 1 ORDER BY sum({time}) DESC LIMIT 100"
+)
+# What stands for the text of a statement that pgdyno itself sent.
+OWN = "pgdyno's own"
+_NORMALISED = re.compile(r"(?i)\s*(select|insert|update|delete|merge|with|values)\b")
+# A statement first seen in a PREPARE carries it; what it prepares is normalised.
+_PREPARED_AS = re.compile(r"(?i)^prepare \S+(?: ?\([^)]*\))? as ")
+_CONSTANT = re.compile(
+    r"\$\d+|'(?:[^']|'')*'|\b\d+(?:\.\d+)?(?:e\d+)?\b|%s|\b(?:NULL|true|false|epoch)\b|\s+"
+)
+_TEXT_CHARACTERS = 300
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+def read_texts(target: Target, *, verb: str, run: str) -> dict[str, str]:
+    """Return texts of the hundred dearest statements by query id; empty where none are counted.
+
+    Never raises: whatever is wrong with the server, a run is worth keeping without.
+    """
+    try:
+        with connect(target, verb=verb, run=run) as connection:
+            found = connection.execute(SCHEMA_SQL).fetchone()
+            if found is None:
+                return {}
+            time = "total_exec_time" if connection.info.server_version >= 130_000 else "total_time"
+            dearest = DEAREST_SQL.format(schema=found[0], time=time)
+            ids = [row[0] for row in connection.execute(dearest).fetchall()]
+            rows = connection.execute(TEXTS_SQL.format(schema=found[0]), [ids]).fetchall()
+            return {str(query): text for query, text in shown_texts(rows).items()}
+    except (PgdynoError, psycopg.Error):
+        return {}
+
+
+def shown_texts(rows: Rows) -> dict[int, str]:
+    """Return what is shown of statements: query id and text, as read."""
+    return {
+        int(query): OWN if is_own(str(text)) else without_constants(str(text))
+        for query, text in rows
+    }
+
+
+def is_own(text: str) -> bool:
+    """Return whether a statement is one that pgdyno sends while it watches."""
+    return _signature(text) in _own_signatures()
+
+
+@cache
+def _own_signatures() -> frozenset[str]:
+    sent = {sql for version in range(10, 19) for sql in catalogue.statements(version).values()}
+    # What is asked just before and after a load, while it is counted.
+    sent |= {SESSIONS_SQL, SETTINGS_SQL}
+    return frozenset(map(_signature, sent))
+
+
+def _signature(text: str) -> str:
+    """Return what is left of a statement without constants, parameters and spaces."""
+    return _CONSTANT.sub("", text)
+
+
+def without_constants(text: str) -> str:
+    """Return a statement on one line that shows nobody's data.
+
+    Utility statements are not normalised by the server: of them the first two words remain.
+    """
+    line = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL).split())
+    line = _PREPARED_AS.sub("", line)
+    if not _NORMALISED.match(line):
+        words = line.rstrip(";").split()
+        return " ".join(words[:2]).split("'")[0] + (" ..." if len(words) > 2 else "")
+    line = re.sub(r"'(?:[^']|'')*'", "'?'", line)
+    line = re.sub(r"\$(\w*)\$.*?\$\1\$", "'?'", line)
+    return line if len(line) <= _TEXT_CHARACTERS else line[: _TEXT_CHARACTERS - 4] + " ..."
