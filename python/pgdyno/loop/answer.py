@@ -19,7 +19,8 @@ from pgdyno.analysis.findings import (
 from pgdyno.analysis.rounding import counted
 from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.errors import StoreError
-from pgdyno.loop.comparison import Compared, comparison_sentence
+from pgdyno.loop.compare_sentence import comparison_sentence
+from pgdyno.loop.comparison import Compared
 from pgdyno.loop.connection_numbers import connections_of
 from pgdyno.loop.curves import curves_of
 from pgdyno.loop.history import measured

@@ -25,11 +25,13 @@ from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.compare_words import because_words, verdict_sentence
+from pgdyno.loop.confounds import confounds
+from pgdyno.loop.costs import cost_of
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.metrics import UNITS
-from pgdyno.loop.plan_changes import between_rounds, between_variants
+from pgdyno.loop.plan_changes import between_variants
 from pgdyno.loop.served_runs import served_by
 from pgdyno.loop.state_words import state_words
 from pgdyno.loop.time_split import time_split
@@ -74,7 +76,7 @@ class Compared:
         self._excluded = excluded(folder)
         self._facts = folder.facts() or {}
         self._stopped_by = stopped_by(folder)
-        self._resumed_count = resumed_count(folder)
+        self._resumed = resumed_count(folder)
         self._metric = experiment.metric()
         self._history: History = tuple(
             measured(
@@ -100,6 +102,7 @@ class Compared:
         elif isinstance(design, FactorialDesign):
             effects = self._effects(design)
         usable = [i for i in self._variant_range() if i not in self._excluded]
+        by_variant = {i: self._runs_of(i) for i in self._variant_range()}
         return CompareFindings(
             metric=self._metric,
             unit=UNITS[self._metric],
@@ -110,11 +113,11 @@ class Compared:
             stopped_by=self._stopped_by or "interrupted",
             effects=effects,
             steps=steps,
-            confounds=self._confounds(),
+            confounds=tuple(confounds(self._experiment, by_variant, resumed_count=self._resumed)),
             state=tuple(
                 words
-                for i in self._variant_range()
-                if (words := state_words(self._name(i), self._runs_of(i)))
+                for i, runs in by_variant.items()
+                if (words := state_words(self._name(i), runs))
             ),
             settings=self._settings(),
         )
@@ -167,23 +170,15 @@ class Compared:
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
             served=served_by(runs, self._numbers),
-            cost=self._cost(variant, metrics.get("tps"), holds),
+            cost=cost_of(
+                self._experiment.variant(variant), None if holds is False else metrics.get("tps")
+            ),
             by_round=tuple(
                 (m.run.round, m.metrics[self._metric])
                 for m in self._history
                 if m.run.cell.variant == variant and self._metric in m.metrics
             ),
         )
-
-    def _cost(self, variant: int, tps: Estimate | None, holds: bool | None) -> Estimate | None:
-        """Return what 1,000 transactions a second of this variant cost."""
-        price = self._experiment.variant(variant).cost
-        if price is None or tps is None or holds is False:
-            return None
-        amount, unit = price
-        each, ends = amount * 1000 / tps.value, (tps.high, tps.low)
-        low, high = (amount * 1000 / end if end else None for end in ends)
-        return Estimate(each, low, high, tps.n, f"{unit} per 1,000 tps", tps.scope)
 
     def _settings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return the settings that the servers of the variants do not share, as read back."""
@@ -340,58 +335,3 @@ class Compared:
 
     def _spent(self, runs: Sequence[Visit]) -> str:
         return duration_text(sum(visit.took_ns for visit in runs))
-
-    def _confounds(self) -> tuple[str, ...]:
-        found = []
-        layouts = {
-            tuple(v.changes().get(name) for name in _LAYOUT)
-            for v in self._experiment.all_variants()
-        }
-        if len(layouts) > 1 and self._experiment.reload == "once":
-            found.append("one layout of the data each: the interval excludes layout")
-        if self._resumed_count and self._experiment.server.scratch is not None:
-            times = "once" if self._resumed_count == 1 else f"{self._resumed_count} times"
-            found.append(f"interrupted {times}: the rounds after it are on data loaded anew")
-        if isinstance(self._experiment.design, PassesDesign):
-            for own in self._experiment.variants:
-                if len(own.changes()) > 1:
-                    names = ", ".join(own.changes())
-                    found.append(f"{own.name} changes {names} at once: which of them did it?")
-        found += [
-            f"{change.script}:{change.line} changed its plan between rounds of {change.between}"
-            for i in self._variant_range()
-            for change in between_rounds(self._runs_of(i), name=self._name(i))
-        ]
-        return tuple(found)
-
-
-_LAYOUT = (
-    *("scale", "fillfactor", "unlogged", "foreign_keys", "partitions", "partition_method"),
-    *("sql", "version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment", "dsn"),
-)
-
-
-def comparison_sentence(found: CompareFindings) -> str:
-    """Return the answer in sentences: every contrast, what cannot start, sure effects."""
-    words = [one.sentence for one in found.contrasts]
-    if found.effects:
-        words.append(_effects_sentence(found))
-    words += [
-        f"Variant {one.name} cannot be measured: {one.cannot_start.rstrip('.')}."
-        for one in found.variants
-        if one.cannot_start
-    ]
-    return " ".join(words) or f"Nothing was compared: {found.stopped_by}."
-
-
-def _effects_sentence(found: CompareFindings) -> str:
-    sure = [effect for effect in found.effects if effect.p_adjusted_ratio < 0.05]
-    if not sure:
-        return (
-            f"No factor has a sure effect on {found.metric} after {counted(found.rounds, 'round')}."
-        )
-    listed = [
-        f"{effect.name} {(effect.ratio.value - 1) * 100:+.1f} %"
-        for effect in sorted(sure, key=lambda one: one.p_adjusted_ratio)
-    ]
-    return f"Sure effects on {found.metric}: {', '.join(listed)}; {counted(found.rounds, 'round')}."
