@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -41,6 +42,8 @@ from pgdyno.store.folder import ExperimentFolder
 _OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
 # What a run must have, and a single execution cannot.
 _OF_A_DURATION = ("too_short", "littles_law")
+# What spoils a trial of a load: that it was not held is what the trial was made to learn.
+_OF_A_TRIAL = ("engine_busy", "timer_lag", "steal", "throttled")
 # Settings that say where a server is, not how it works.
 _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
 
@@ -77,6 +80,11 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         visit.planned.number: _doubts_of_round(visit, numbers[visit.planned.number], facts)
         for visit in rounds
     }
+    doubts |= {
+        visit.planned.number: _doubts_of_trial(visit, numbers[visit.planned.number], facts)
+        for visit in done
+        if visit.planned.purpose == "capacity"
+    }
     valid = {number: is_valid(found) for number, found in doubts.items()}
     kind = experiment.design.kind
     compare = None
@@ -96,7 +104,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         run=run,
         curves=curves,
         compare=compare,
-        runs_total=len(rounds) + len(details),
+        runs_total=len(doubts) + len(details),
         runs_valid=sum(valid.values())
         + sum(1 for _ in details if run is not None and run.is_valid),
         doubts=_rounds_doubts(doubts.values(), of_variants=compare is not None),
@@ -133,6 +141,18 @@ def _doubts_of_round(
         return found
     # An execution lasts as long as it lasts.
     return tuple(doubt for doubt in found if doubt.kind not in _OF_A_DURATION)
+
+
+def _doubts_of_trial(
+    visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
+) -> tuple[Doubt, ...]:
+    """Return why a trial of the search for the capacity says nothing of the server."""
+    found = _doubts_of_round(visit, numbers, facts)
+    return tuple(
+        replace(doubt, message=f"While the capacity was searched: {doubt.message}")
+        for doubt in found
+        if doubt.kind in _OF_A_TRIAL
+    )
 
 
 def run_findings(
