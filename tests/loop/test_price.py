@@ -8,8 +8,10 @@ import pytest
 from bench.generated import generate
 from pydantic import ValidationError
 
+from pgdyno.analysis.estimate import Estimate
 from pgdyno.cli.compare_documents import compare_document
 from pgdyno.loop.answer import answer_of
+from pgdyno.loop.costs import cost_of
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.markdown_tables import variant_table
@@ -58,3 +60,20 @@ def test_a_price_is_no_change_of_the_server() -> None:
 def test_what_is_no_price_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(ValidationError, match="an amount and a unit are needed"):
         Variant(name="x", price=text)
+
+
+def held(value: float, *, censored: bool = False) -> Estimate:
+    high = None if censored else value * 1.25
+    return Estimate(value, value * 0.8, high, 9, "tps", "between_runs", censored)
+
+
+def test_the_cost_of_a_load_turns_its_interval_round() -> None:
+    found = cost_of(Variant(name="x", price="50 EUR/month"), held(500))
+    assert found is not None
+    assert (found.low, found.value, found.high) == pytest.approx((80, 100, 125))
+
+
+def test_where_more_may_be_held_than_was_offered_there_is_no_cost() -> None:
+    assert cost_of(Variant(name="x", price="50 EUR/month"), held(500, censored=True)) is None
+    assert cost_of(Variant(name="x", price="50 EUR/month"), None) is None
+    assert cost_of(Variant(name="x"), held(500)) is None

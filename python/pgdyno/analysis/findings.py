@@ -174,7 +174,8 @@ class CurveFindings:
 
     `script` names the line: the script, and its variant where there are several. `capacity` where a
     latency target was given; `speed_up` of a variant against the first one; `hazel`: speed and
-    waits by the method published as PG_HAZEL, and corrected.
+    waits by the method published as PG_HAZEL, and corrected; `cost`: what 1,000 tps at the target
+    cost, where the variant has a price.
     """
 
     script: str
@@ -184,6 +185,7 @@ class CurveFindings:
     variant: str = ""
     speed_up: SpeedUp | None = None
     hazel: Hazel | None = None
+    cost: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ def command(**given: Any) -> int:
 
     KEY is a server setting, @FILE (a postgresql.conf), or one of bin, version, data-dir, wal-dir,
     wal-segment, checksums, path, scale, fillfactor, unlogged, partitions, sql, script, clients,
-    protocol. Settings that only a restart changes are restarted for, before every run.
+    idle, active, protocol, pooler, dsn, admin. Settings that only a restart changes are restarted
+    for, before every run. price=312 EUR/month has the cost of 1,000 tps shown.
     """
     variants = tuple(variant_from(text) for text in given["variants"])
     asked = experiment_of("compare", given, _design(given), variants)

@@ -211,6 +211,7 @@ def _curve(found: CurveFindings) -> Document:
         "variant": found.variant or None,
         "pg_hazel": hazel_document(found.hazel),
         "capacity": None if found.capacity is None else _capacity(found.capacity),
+        "cost": None if found.cost is None else found.cost.to_json(),
         "speed_up": None if found.speed_up is None else _speed_up(found.speed_up),
     }
 

@@ -12,6 +12,7 @@ from pgdyno.analysis.findings import CurveFindings
 from pgdyno.analysis.speed_up import SpeedUp, speed_up
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.errors import AnalysisError
+from pgdyno.loop.costs import cost_of
 from pgdyno.loop.hazel_windows import hazel_of_sweep
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit
@@ -43,11 +44,13 @@ def curves_of(
         curve = _curve([(visit, numbers[visit.planned.number]) for visit in of_line])
         if curve is None:
             continue
+        held = _capacity(experiment.design, history, line)
         one = CurveFindings(
             script=_name(experiment, line),
             curve=curve,
             limit=_limit(of_line, numbers, curve),
-            capacity=_capacity(experiment.design, history, line),
+            capacity=held,
+            cost=None if held is None else cost_of(experiment.variant(line.variant), held.tps),
             variant=experiment.variant(line.variant).name if line.variant is not None else "",
             hazel=hazel_of_sweep([(v, numbers[v.planned.number]) for v in of_line]),
         )

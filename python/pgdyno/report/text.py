@@ -231,6 +231,8 @@ def _curve(one: CurveFindings) -> Iterator[str]:
         rows.append(("limit", one.limit))
     if one.capacity is not None:
         rows.append(("capacity", capacity_words(one.capacity)))
+    if one.cost is not None:
+        rows.append(("cost", numbers.estimate_text(one.cost, with_unit=True)))
     if one.speed_up is not None:
         rows.append(("speed-up", speed_up_words(one.speed_up)))
         rows.append(("", level_ratios_text(one.speed_up)))

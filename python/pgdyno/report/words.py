@@ -114,6 +114,8 @@ def curve_words(one: CurveFindings) -> str:
         said.append(f"Limit at the knee: {one.limit}.")
     if one.capacity is not None:
         said.append(f"Under the latency target it {capacity_words(one.capacity)}.")
+    if one.cost is not None:
+        said.append(f"That costs {numbers.estimate_text(one.cost, with_unit=True)}.")
     if one.speed_up is not None:
         said.append(f"Throughput {speed_up_words(one.speed_up)}.")
         said.append(f"By level: {level_ratios_text(one.speed_up)}.")
