@@ -33,6 +33,8 @@ _OVERLAP_RATIO_MAX = 0.15
 # Reports come up to a second late: a short window may hold that of some time before it.
 _POSSIBLE_RATIO = 2.0
 _GAP_NS_MAX = 3_000_000_000
+# So many samples, where they alone say how long the server worked.
+_SAMPLES_MIN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,9 @@ def split_or_why_not(
 ) -> Split:
     """Return where a transaction's time goes.
 
-    Parts that were not measured (no telemetry, another host) are in the residual. Nothing is
-    returned where the parts cannot be right: the server was away for a while, or they exceed what
-    they are parts of.
+    Parts that were not measured (the CPU of another host) are in the residual. Nothing is returned
+    where the parts cannot be right: the server was not observed, or away for a while; too few
+    samples, where nothing else tells its time; or they exceed what they are parts of.
     Args: with_intervals False spares their bootstrap, and single statements: a run that is one of
     several counts as one.
     """
@@ -67,6 +69,8 @@ def split_or_why_not(
     if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _GAP_NS_MAX:
         return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
     facts = _facts(stored, numbers, samples, others_ratio)
+    if facts.server_active_ms is None and (why_not := _why_not_sampled(samples)):
+        return Split(None, why_not)
     where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
     if where.residual_ratio < -_OVERLAP_RATIO_MAX:
         excess = percent(-where.residual_ratio)
@@ -75,6 +79,15 @@ def split_or_why_not(
         return Split(where)
     statements = named_statements(facts, where.server_ms, _places(stored, numbers), seed=_SEED)
     return Split(replace(where, statements=statements))
+
+
+def _why_not_sampled(samples: WaitSamples | None) -> str:
+    """Return why samples cannot stand for the server's time; "" if they can."""
+    if samples is None:
+        return "the server was not observed, so its part is not known"
+    if (few := len(samples.sampled_at_ns)) < _SAMPLES_MIN:
+        return f"{few} samples are too few to stand for the server's time ({_SAMPLES_MIN} do)"
+    return ""
 
 
 def _facts(
