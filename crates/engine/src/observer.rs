@@ -9,6 +9,8 @@ use std::sync::Mutex;
 
 use pgdyno_wire::ServerError;
 
+use crate::contract::job::HostPort;
+use crate::session::SessionError;
 use crate::tally::Ended;
 
 /// What becomes of a transaction whose try failed.
@@ -91,6 +93,12 @@ pub trait Observer: Send + Debug {
 
     /// An arrival came too late to keep its latency limit; `script` would have run.
     fn skipped(&mut self, client: u32, script: usize);
+
+    /// Say why a client has no connection before the load begins, which ends the run; and of whom.
+    fn not_connected(&self, client: u32, why: &SessionError, host: &HostPort) -> (String, String);
+
+    /// A client is done: the connection for its next transaction could not be made.
+    fn aborted_connecting(&mut self, client: u32, why: &SessionError, host: &HostPort);
 
     /// Decide what becomes of a transaction whose try failed.
     fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict;

@@ -113,7 +113,8 @@ fn endpoints(target: &Target) -> Result<Arc<[Endpoint]>, Refusal> {
             let message = format!("could not find host \"{}\": {error}", host.host);
             Refusal::new(ErrorKind::Connect, message, "check the name of the host")
         })?;
-        let endpoint = |address| Endpoint { address, security: security.clone() };
+        let endpoint =
+            |address| Endpoint { host: host.clone(), address, security: security.clone() };
         found.extend(addresses.into_iter().map(endpoint));
     }
     Ok(found.into())

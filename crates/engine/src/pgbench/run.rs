@@ -206,8 +206,9 @@ impl Loading {
         }
         let heard = heard.take();
         if ending == Ending::Aborted {
-            let message = heard.error.unwrap_or_else(|| "the load ended early".into());
-            return Err(fault(message));
+            let (message, whose) = heard.error.unwrap_or(("the load ended early".into(), None));
+            let said = fault(message);
+            return Err(whose.into_iter().fold(said, |said, whose| said.and(whose)));
         }
         let mut counted = locked(&counts[0]).clone();
         counts[1..].iter().for_each(|counts| counted.merge(&locked(counts)));
@@ -224,7 +225,8 @@ impl Loading {
 /// What the records told.
 #[derive(Debug, Default)]
 struct Heard {
-    error: Option<String>,
+    /// The first error; and whose connection it was that could not be made.
+    error: Option<(String, Option<String>)>,
     /// Monotonic; 0 = never.
     load_began_ns: u64,
     connect: Option<PhaseSpan>,
@@ -235,7 +237,9 @@ impl Heard {
     fn hear(&mut self, record: &Record, clock: ClockPair, begins: &mut Option<Sender<u64>>) {
         match record {
             Record::Error(failure) => {
-                self.error.get_or_insert_with(|| failure.message.clone());
+                let whose = (failure.hint.starts_with("could not create connection"))
+                    .then(|| failure.hint.clone());
+                self.error.get_or_insert_with(|| (failure.message.clone(), whose));
             }
             Record::Phase(phase)
                 if phase.phase == PhaseName::Measure && phase.event == PhaseEvent::Begin =>

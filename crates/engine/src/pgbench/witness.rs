@@ -10,7 +10,9 @@ use super::say;
 use super::stats::{Conclusion, Counted, FailureKind};
 use crate::clock::now_ns;
 use crate::contract::job::ClockPair;
+use crate::contract::job::HostPort;
 use crate::observer::{Cause, FailedTry, Misplaced, Observer, Verdict};
+use crate::session::SessionError;
 use crate::tally::{Ended, FailureCode, Outcome};
 
 /// What threads and the progress report share: each thread locks its own, once a transaction.
@@ -160,6 +162,11 @@ impl Witness {
 
     fn abort(&mut self, failed: &FailedTry<'_>) -> Verdict {
         self.complain(failed);
+        self.note_abort();
+        Verdict::Abort
+    }
+
+    fn note_abort(&mut self) {
         locked(&self.counts).has_aborted = true;
         if self.facts.exit_on_abort {
             let thread = self.facts.thread;
@@ -167,7 +174,6 @@ impl Witness {
             // As pgbench: at once, and without a report.
             std::process::exit(2);
         }
-        Verdict::Abort
     }
 
     /// A serialization failure or a deadlock: again, as long as tries and time allow.
@@ -253,6 +259,19 @@ impl Observer for Witness {
 
     fn skipped(&mut self, client: u32, script: usize) {
         self.note(client, script, Conclusion::Skipped, 0, now_ns());
+    }
+
+    fn not_connected(&self, client: u32, why: &SessionError, host: &HostPort) -> (String, String) {
+        let client = self.client_id(client);
+        let whose = format!("could not create connection for client {client}");
+        (say::connect_error(why, host), whose)
+    }
+
+    fn aborted_connecting(&mut self, client: u32, why: &SessionError, host: &HostPort) {
+        say::error(say::connect_error(why, host));
+        let client = self.client_id(client);
+        say::error(format!("client {client} aborted while establishing connection"));
+        self.note_abort();
     }
 
     fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict {

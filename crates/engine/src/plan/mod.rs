@@ -179,6 +179,11 @@ impl Plan {
         by_rule || self.work.connect.each_transaction
     }
 
+    /// A client connects when its transaction begins, not before: pgbench's `-C`.
+    pub fn connects_late(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.reconnects)
+    }
+
     /// As in the `hello` record.
     pub fn shapes(&self) -> Vec<ScriptShape> {
         let statement = |statement: &Statement| StatementShape {

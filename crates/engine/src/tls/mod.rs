@@ -46,6 +46,8 @@ pub enum Attempt {
 /// One address of a host, and how connections to it are made secure.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
+    /// As it was named.
+    pub host: HostPort,
     pub address: Address,
     pub security: Security,
 }

@@ -24,6 +24,10 @@ where
 {
     /// The idle ones first: they are there before anybody works.
     pub(super) fn queue_all_connects(&mut self) {
+        if self.plan.connects_late() {
+            self.is_connected = true;
+            return self.tell(Message::Connected);
+        }
         let clients = self.slots.len() as u32;
         let all = clients + self.idle.count() as u32;
         for index in (clients..all).chain(0..clients) {
@@ -40,7 +44,9 @@ where
 
     /// A new connection may still be of use.
     pub(super) fn may_connect(&self) -> bool {
-        self.stage < Stage::Drain || self.stage == Stage::Drain && self.makes_connections_in_drain()
+        self.stage < Stage::Drain
+            || self.stage == Stage::Drain
+                && (self.plan.connects_late() || self.makes_connections_in_drain())
     }
 
     /// Begin as many connections as may be begun now, and give up those that took too long.
@@ -208,6 +214,7 @@ where
         match self.stage {
             Stage::Connect => self.tell_when_connected(),
             Stage::Prepare => self.prepare(index),
+            _ if self.plan.connects_late() => self.start_connected(index),
             // Its statements are parsed by the transaction that needs them, as pgbench does.
             _ if self.plan.rules.is_some() || self.plan.connects_each_time() => {
                 self.connection_is_free(index);

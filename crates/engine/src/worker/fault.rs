@@ -5,8 +5,10 @@ use std::io;
 
 use pgdyno_wire::{HandshakeError, SqlState};
 
+use crate::contract::job::HostPort;
 use crate::contract::record::ErrorKind;
 use crate::plan::{Plan, Refusal};
+use crate::session::SessionError;
 use crate::tls::OpeningError;
 
 /// See the module's text.
@@ -47,6 +49,21 @@ impl Fault {
                 Some(error.sqlstate)
             }
             _ => None,
+        }
+    }
+
+    /// The same as a session that waits would say it.
+    pub(super) fn as_session_error(&self, host: &HostPort) -> SessionError {
+        let place = || format!("{}:{}", host.hostaddr.as_ref().unwrap_or(&host.host), host.port);
+        let not_made = |kind: io::ErrorKind, text: &str| SessionError::Connect {
+            place: place(),
+            error: io::Error::new(kind, text),
+        };
+        match self {
+            Fault::Opening(error) => error.clone().into(),
+            Fault::HungUp => SessionError::Lost(io::ErrorKind::UnexpectedEof.into()),
+            Fault::Io(error) => not_made(error.kind(), &error.to_string()),
+            Fault::TookTooLong(_) => not_made(io::ErrorKind::TimedOut, "timeout expired"),
         }
     }
 

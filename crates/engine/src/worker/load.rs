@@ -1,6 +1,7 @@
 //! Transactions begin and end.
 
 use super::facts::MAX_AGES;
+use super::fault::Fault;
 use super::{Free, Stage, Task, TaskEnd, Worker};
 use crate::client::{Client, Current, End};
 use crate::clock::now_ns;
@@ -69,7 +70,9 @@ where
     /// A client that shares connections may always ask for one.
     #[inline]
     fn can_work(&self, index: u32) -> bool {
-        self.pool.is_some() || self.shard.borrow().clients.states[index as usize].is_up()
+        self.pool.is_some()
+            || self.plan.connects_late()
+            || self.shard.borrow().clients.states[index as usize].is_up()
     }
 
     /// Closed loop: the next transaction follows at once.
@@ -173,6 +176,25 @@ where
         if self.pool.is_some() {
             return self.wait_for_connection(index, current);
         }
+        if self.plan.connects_late() {
+            return self.queue_connect(index);
+        }
+        self.begin_task(index, Task::Transaction { script, started_ns });
+    }
+
+    /// A transaction that waited for its connection has it. As in pgbench, connecting delays what
+    /// was due by the clock, and is no part of what was not.
+    pub(super) fn start_connected(&mut self, index: u32) {
+        let started_ns = now_ns();
+        let script = {
+            let state = &mut self.shard.borrow_mut().clients.states[index as usize];
+            let current = state.current.as_mut().expect("who connects late has a transaction");
+            current.started_ns = started_ns;
+            if self.arrivals.is_none() {
+                current.scheduled_ns = started_ns;
+            }
+            current.script
+        };
         self.begin_task(index, Task::Transaction { script, started_ns });
     }
 
@@ -251,6 +273,9 @@ where
             return;
         }
         self.disconnect(index);
+        if self.plan.connects_late() {
+            return self.client_is_free(index);
+        }
         let is_over = self.shard.borrow().clients.states[index as usize].transactions_left == 0;
         if self.may_connect() && !is_over {
             self.queue_connect(index);
@@ -262,6 +287,23 @@ where
         let shard = self.shard.borrow();
         let client = &shard.clients.states[index as usize];
         self.plan.rules.is_none() && !client.is_up()
+    }
+
+    /// A transaction whose connection could not be made is no transaction; its client is done.
+    pub(super) fn abort_unconnected(&mut self, index: u32, address: usize, fault: &Fault) {
+        {
+            let shard = &mut *self.shard.borrow_mut();
+            let client = &mut shard.clients.states[index as usize];
+            let host = &self.connector.endpoints[address].host;
+            if let Some(current) = client.current.take() {
+                self.in_flight -= 1;
+                shard.recorder.unfinished(current.owner, current.script, current.retries);
+            }
+            if let Some(observer) = &mut shard.observer {
+                observer.aborted_connecting(index, &fault.as_session_error(host), host);
+            }
+        }
+        self.abort_client(index);
     }
 
     /// A load that connects for every transaction still has some to start.

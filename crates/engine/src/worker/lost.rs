@@ -6,9 +6,21 @@ use super::fault::Fault;
 use super::{Stage, Task, TaskEnd, Worker};
 use crate::client::{Client, ClientState, Link};
 use crate::load::Message;
+use crate::plan::Refusal;
 use crate::timers::Wake;
-use crate::tls::Attempt;
+use crate::tls::{Attempt, Endpoint};
 use crate::walk::Next;
+
+/// What a connection that was not made does next.
+enum Then {
+    AtOnce,
+    /// For a timer, or for nothing any more.
+    Waits,
+    /// It ends the run.
+    Ends(Box<Refusal>),
+    /// Its client has nothing more to do, as this address did not let it in.
+    IsDone(usize),
+}
 
 impl<'s, F, M> Worker<'s, F, M>
 where
@@ -77,6 +89,16 @@ where
 
     pub(super) fn connect_failed(&mut self, index: u32, fault: &Fault) {
         self.connector.in_flight -= 1;
+        match self.after_failure(index, fault) {
+            Then::Waits => {}
+            Then::AtOnce => self.connector.waiting.push_front(index),
+            Then::Ends(refusal) => self.tell(Message::Fatal(refusal)),
+            Then::IsDone(address) => self.abort_unconnected(index, address, fault),
+        }
+    }
+
+    /// Decide what a connection that was not made does next.
+    fn after_failure(&mut self, index: u32, fault: &Fault) -> Then {
         let is_initial = self.stage < Stage::Load;
         let may_connect = self.may_connect();
         let shard = &mut *self.shard.borrow_mut();
@@ -84,38 +106,42 @@ where
         let client = &mut shard.clients.states[index as usize];
         client.disconnected();
         if !may_connect {
-            return;
+            return Then::Waits;
         }
         let is_refused = fault.is_about_the_password() && !client.walk.is_password_new;
         if is_refused && self.connector.asks_anew(client.walk.password) {
             client.walk.is_password_new = true;
-            self.connector.waiting.push_front(index);
-            return;
+            return Then::AtOnce;
         }
         if self.has_other_attempt(client, fault) {
             client.walk.try_another_way(fault.to_string());
-            self.connector.waiting.push_front(index);
-            return;
+            return Then::AtOnce;
         }
         let address = client.walk.address;
         let before = client.walk.first_fault.take();
         client.walk.is_awaited |= fault.is_starting_up();
-        let is_the_end = is_initial && fault.ends_the_search();
+        let is_the_end = (is_initial || self.plan.connects_late()) && fault.ends_the_search();
         let next = client.walk.leave(self.connector.endpoints.len(), self.connector.attrs());
         if next == Next::AtOnce && !is_the_end {
-            self.connector.waiting.push_front(index);
-            return;
+            return Then::AtOnce;
+        }
+        if self.plan.connects_late() {
+            return Then::IsDone(address);
         }
         if is_initial && (is_the_end || !client.walk.is_awaited) {
-            let address = &self.connector.endpoints[address].address;
+            let Endpoint { address, host, .. } = &self.connector.endpoints[address];
             let mut refusal = fault.refusal(self.plan);
             let before = before.map_or(String::new(), |before| format!(" (before that: {before})"));
             refusal.message = format!("could not connect to {address}: {fault}{before}");
-            self.tell(Message::Fatal(Box::new(refusal)));
-            return;
+            if let Some(observer) = &shard.observer {
+                let said = observer.not_connected(index, &fault.as_session_error(host), host);
+                (refusal.message, refusal.hint) = said;
+            }
+            return Then::Ends(Box::new(refusal));
         }
         let at_ns = shard.now_ns + client.walk.pause_ns(index);
         shard.timers.set(at_ns, Wake::Connect(index));
+        Then::Waits
     }
 
     /// True when sslmode has another way to try, and the fault may lie in this one.

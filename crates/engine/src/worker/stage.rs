@@ -4,6 +4,7 @@ use pgdyno_script::Value;
 
 use super::{Task, TaskEnd, Worker};
 use crate::client::Client;
+use crate::load::Message;
 
 /// How far a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +40,9 @@ where
         let timeline = self.timeline;
         if self.stage < Stage::Prepare && now_ns >= timeline.prepare_ns {
             self.stage = Stage::Prepare;
-            if now_ns < timeline.drain_ns {
+            if self.plan.connects_late() {
+                self.tell(Message::Prepared);
+            } else if now_ns < timeline.drain_ns {
                 // The others follow when the first has found no fault.
                 self.prepare(0);
             }
@@ -51,7 +54,7 @@ where
             }
             for index in 0..self.slots.len() as u32 {
                 let is_up = self.shard.borrow().clients.states[index as usize].is_up();
-                if is_up && self.slots[index as usize].is_empty() {
+                if (is_up || self.plan.connects_late()) && self.slots[index as usize].is_empty() {
                     self.connection_is_free(index);
                 }
             }

@@ -89,11 +89,7 @@ const PARAMETERS: [(&str, &str, State); 50] = [
     ("sslcrl", "PGSSLCRL", refused(NO_LIST)),
     ("sslcrldir", "PGSSLCRLDIR", refused(NO_LIST)),
     ("sslsni", "PGSSLSNI", Served),
-    (
-        "requirepeer",
-        "PGREQUIREPEER",
-        refused("leave it out: who owns the server is not looked at"),
-    ),
+    ("requirepeer", "PGREQUIREPEER", refused("leave it out: who owns the server is not looked at")),
     ("require_auth", "PGREQUIREAUTH", Served),
     (
         "min_protocol_version",

@@ -1,0 +1,93 @@
+//! Connections that are not made, and those that end.
+
+use std::process::Output;
+use std::sync::Arc;
+
+use pgdyno_engine::session::Session;
+
+use crate::common::{Server, bin_dirs, lines, never};
+use crate::stand::{Stand, shape};
+
+#[test]
+fn a_server_that_dies_aborts_its_clients() {
+    let Some(bin) = bin_dirs().pop() else { return };
+    let server = Arc::new(Server::start(&bin, ""));
+    let stand = Stand::new(server.clone(), "dies");
+    stand.script(
+        "die.sql",
+        "\\if :client_id = 0\nselect pg_sleep(0.2);\n\\else\nselect 1;\n\\endif\n",
+    );
+    let killer = std::thread::spawn(move || {
+        let mut session = server.session("postgres");
+        let sleeping = "select 1 from pg_stat_activity
+                        where query like '%pg_sleep%' and pid <> pg_backend_pid()";
+        while lines(&mut session, sleeping).is_empty() {}
+        server.kill();
+    });
+    let output = stand.ours(&["-n", "-f", "die.sql", "-c", "2", "-T", "30"]);
+    killer.join().expect("the server was stopped");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.matches("aborted in command").count(), 2, "{said}");
+    assert!(said.contains("server closed the connection unexpectedly"), "{said}");
+    assert!(said.ends_with("the above results are incomplete.\n"), "{said}");
+}
+
+/// Whose connection it was is chance.
+fn said(output: &Output) -> Vec<String> {
+    shape(&output.stderr)
+}
+
+/// Backends end after their clients: until then they have places that the next would find taken.
+fn wait_until_alone(stand: &Stand) {
+    let others = "select 1 from pg_stat_activity
+                  where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    loop {
+        let session = Session::connect(&stand.server.target("postgres"), &never());
+        if session.is_ok_and(|mut session| lines(&mut session, others).is_empty()) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_a_server_refuses_is_said_as_pgbench_says_it() {
+    let Some(bin) = bin_dirs().pop() else { return };
+    let limits = "max_connections=6\nsuperuser_reserved_connections=0\nmax_wal_senders=0\n\
+                  reserved_connections=0\n";
+    let server = Arc::new(Server::start(&bin, limits));
+    let stand = Stand::new(server, "refused");
+    stand.execute("create role pat login password 'right'");
+    stand.script("sleep.sql", "select pg_sleep(60);\n");
+    stand.script("hold.sql", "select pg_sleep(0.5);\n");
+    for arguments in [
+        &["-n", "-S", "-c", "12", "-t", "1"] as &[&str],
+        &["-n", "-S", "-U", "pat", "-t", "1"],
+        &["-S", "-U", "pat", "-t", "1"],
+        &["-n", "-f", "sleep.sql", "-d", "options='-c statement_timeout=50'"],
+        &["-n", "-S", "-h", "no.such.host.invalid"],
+    ] {
+        wait_until_alone(&stand);
+        let theirs = stand.theirs(arguments);
+        wait_until_alone(&stand);
+        let ours = stand.ours(arguments);
+        assert_eq!(said(&ours), said(&theirs), "{arguments:?}");
+        assert_eq!(shape(&ours.stdout), shape(&theirs.stdout), "{arguments:?}");
+        assert_eq!(ours.status.code(), theirs.status.code(), "{arguments:?}");
+    }
+    // With -C a client that finds no place is done, and the others go on; how many is chance.
+    let arguments = ["-n", "-f", "hold.sql", "-C", "-c", "12", "-t", "1"];
+    wait_until_alone(&stand);
+    let theirs = stand.theirs(&arguments);
+    wait_until_alone(&stand);
+    let ours = stand.ours(&arguments);
+    let kinds = |output: &Output| {
+        let mut lines = said(output);
+        lines.sort();
+        lines.dedup();
+        lines
+    };
+    assert_eq!(kinds(&ours), kinds(&theirs));
+    assert_eq!((ours.status.code(), theirs.status.code()), (Some(2), Some(2)));
+}
