@@ -9,7 +9,8 @@ from tests.watch.samples import SECOND_NS, database, nobody, wait, waits, wal
 
 from pgdyno.cli.watch import line_parts
 from pgdyno.measure import watch_tally
-from pgdyno.measure.watch_document import sentence
+from pgdyno.measure.watch_document import Watched, sentence, statement_of
+from pgdyno.measure.watch_statements import Calls
 from pgdyno.measure.watch_tally import Gap, Tally
 
 
@@ -133,7 +134,26 @@ def test_the_sentence_says_when_nothing_was_seen() -> None:
     seen.take("database", database(2, 1002))
     seen.take("waits", waits(("", 1, 3)))
     seen.take("database", database(9, 2000, interval=0))
-    assert sentence(seen) == "1,000 tps, 3 sessions at work on average, at most 3; 1 gap"
+    assert sentence(seen) == (
+        "1,000 tps, 3 sessions at work on average, at most 3; "
+        "100 % of DB time is CPU or not instrumented; 1 gap"
+    )
+
+
+def test_a_call_of_commit_takes_its_share_of_db_time_with_the_wait_for_its_flush() -> None:
+    seen = tally()
+    seen.take("database", database(1, 0))
+    for second in (2, 3):
+        seen.take("database", database(second, 100 * second))
+        seen.take("waits", waits(("IO:WALSync", 7, 1), ("Lock:tuple", 8, 1)))
+    counted = {"lasted_ns": 2_000_000_000, "asked_ns": 2_000_000_000, "began_utc": ""}
+    watched = Watched(seen, **counted, is_complete=True, is_local=True, version="", cost_ns=None)
+    after = Calls({7: (500, 0.2)})
+    found = statement_of(watched, 7, before=Calls(), after=after)
+    assert found["share_ratio"] == 0.5
+    assert found["ms_per_call"] == pytest.approx(0.0004)
+    # One session at work for the 2 s that were seen, over 500 calls.
+    assert found["db_ms_per_call"] == pytest.approx(4.0)
 
 
 def test_the_lag_of_the_slowest_standby_is_known_and_none_without_standbys() -> None:

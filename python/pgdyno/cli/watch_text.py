@@ -85,9 +85,10 @@ def _statements(document: Document) -> list[str]:
 
 def _why(statement: Document) -> str:
     worst = statement["waits"][0]
-    if statement["ms_per_call"] is None:
+    # Results of older versions know only what pg_stat_statements timed.
+    ms = statement.get("db_ms_per_call") or statement["ms_per_call"]
+    if ms is None:
         return str(worst["wait_event"])
-    ms = statement["ms_per_call"]
     return f"{_ms(ms)} ms a call, {worst['wait_event']} {_ms(ms * worst['share_ratio'])}"
 
 

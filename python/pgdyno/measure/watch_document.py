@@ -78,7 +78,10 @@ def document_of(
             "samples": total.wait_samples,
         },
         "waits": _events(total.by_event, total.wait_samples, _EVENTS_SHOWN),
-        "statements": [_statement(watched, query, before, after) for query in watched.dearest(10)],
+        "statements": [
+            statement_of(watched, query, before=before, after=after)
+            for query in watched.dearest(10)
+        ],
         "statement_texts": {str(query): text for query, text in after.texts.items()},
         "gaps": [
             {"ended_unix_ns": gap.time_ns, "seconds": gap.length_ns / 1e9}
@@ -100,6 +103,10 @@ def sentence(tally: Tally) -> str:
         return "nothing was seen"
     text = f"{total.tps:,.0f} tps, {total.active:.3g} sessions at work on average"
     text += f", at most {tally.peak_sessions}"
+    if total.by_event:
+        event, count = total.by_event.most_common(1)[0]
+        share = 100 * count / total.by_event.total()
+        text += f"; {share:.0f} % of DB time is {event or 'CPU or not instrumented'}"
     if tally.gap_count:
         text += f"; {tally.gap_count} gap{'s' * (tally.gap_count > 1)}"
     return text
@@ -111,17 +118,25 @@ def utc(time_ns: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _statement(watched: Watched, query: int, before: Calls, after: Calls) -> Document:
+def statement_of(watched: Watched, query: int, *, before: Calls, after: Calls) -> Document:
+    """Return a statement's share of DB time, and what one call of it takes.
+
+    `ms_per_call` is pg_stat_statements' own figure, which ends before a COMMIT waits for its flush;
+    `db_ms_per_call` is sampled DB time over calls, and has that wait.
+    """
     waits = watched.tally.by_statement[query]
     total, samples = watched.tally.total.by_event.total(), watched.tally.total.wait_samples
     counted = grown(before, after, query)
+    calls = counted[0] if counted else None
+    at_work_ms = waits.total() / samples * watched.tally.seen_ns / 1e6 if samples else 0.0
     return {
         "query_id": str(query),  # More digits than a JSON reader's floating point keeps.
         "text": after.texts.get(query, ""),
         "share_ratio": waits.total() / total if total else 0.0,
         "sessions": waits.total() / samples if samples else 0.0,
-        "calls": counted[0] if counted else None,
+        "calls": calls,
         "ms_per_call": counted[1] if counted else None,
+        "db_ms_per_call": at_work_ms / calls if calls else None,
         "waits": _events(waits, samples, _EVENTS_OF_STATEMENT),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,9 @@ from pgdyno.analysis.rounding import fixed
 from pgdyno.report import gauge, numbers
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.figures import TIME_GROUP, in_ms, percentile_name
+
+# What may not be torn apart at the end of a line: "93 %", "1,360 tps", "29 ms".
+_UNIT_AFTER_NUMBER = re.compile(r"(\d) (%|tps|ms|s|min|clients?|rounds?)(?!\w)")
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "estimate": numbers.estimate_text,
@@ -29,6 +33,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "clients": numbers.clients_text,
     "percentile": percentile_name,
     "tone": lambda doubt: "red" if doubt.verdict == "not_valid" else "amber",
+    "unbroken": lambda text: _UNIT_AFTER_NUMBER.sub("\\1\u00a0\\2", text),
     "keyed": lambda chart: keyed(chart),
     "summary": lambda line, chart: line_summary(line, chart),
 }

@@ -108,7 +108,7 @@ def _seen_words(document: Any) -> str:
         words += f", {document['gap_count']} gap{'s' * (document['gap_count'] > 1)}"
     if document["reset_count"]:
         words += f", {document['reset_count']} resets of statistics left out"
-    return f"{words}, from {document['began_utc']}"
+    return f"{words}, from {document['began_utc'][:16].replace('T', ' ')} UTC"
 
 
 def _cost_words(document: Any) -> str:
