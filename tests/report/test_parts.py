@@ -99,3 +99,8 @@ def test_never_more_parts_are_shown_than_there_are_signs_for(count: int) -> None
     folded = fold(parts, at_most=8)
     assert len(folded) <= 8
     assert sum(p.ms.value for p in folded) == pytest.approx(sum(p.ms.value for p in parts))
+
+
+def test_eighteen_things_in_one_chart_all_look_different() -> None:
+    looks = palette.roles(tuple(f"variant {number}" for number in range(18)))
+    assert len(set(looks)) == 18

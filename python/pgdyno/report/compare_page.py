@@ -14,11 +14,11 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.loop.compare_words import change_text
 from pgdyno.loop.metrics import UNITS
-from pgdyno.report import embed, forest, hatch, numbers, tiles, words
+from pgdyno.report import embed, forest, hatch, tiles, words
 from pgdyno.report.cell_table import cell_table
 from pgdyno.report.compare_charts import round_charts
 from pgdyno.report.compare_text import METRIC_NAMES
-from pgdyno.report.compare_time import bars_of, changes_of, legend_of
+from pgdyno.report.compare_time import bars_of, changes_of, legend_of, total_text
 from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
 
 _ROWS_ON_FIRST_SCREEN = 8
@@ -82,7 +82,7 @@ def compare_page(findings: ExperimentFindings) -> str:
             changes=[(one, changes_of(one)) for one in found.contrasts],
             plans=[change for one in (*found.contrasts,) for change in one.plan_changes],
             change=change_text,
-            estimate=lambda one: numbers.estimate_text(one, with_unit=True),
+            total=total_text,
             metric_name=metric_name,
             metrics=tuple(dict.fromkeys((found.metric, "tps", "p99"))),
             unit=lambda name: "" if UNITS[name] == name else UNITS[name],

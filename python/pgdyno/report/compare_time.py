@@ -96,7 +96,7 @@ def _row(part: Part, largest: float, decimals: int) -> PartChange:
     words = words_of(part.name)
     return PartChange(
         words,
-        part.name if part.name.casefold() not in words.casefold() else "",
+        part.name if ":" in part.name and part.name != words else "",
         signed(part.ms.value, decimals),
         ends,
         is_sure,
@@ -116,6 +116,9 @@ def _whole(where: WhereTheTimeGoes, longest: float) -> float:
 
 
 def total_text(contrast: ContrastFindings) -> str:
-    """Return the whole difference: "-1.00 ms (-1.20 to -0.80)"."""
+    """Return the whole difference: "+1.00 ms (0.80 to 1.20)"."""
     found = contrast.difference
-    return "" if found is None else numbers.estimate_text(found.latency_ms, with_unit=True)
+    if found is None:
+        return ""
+    text = numbers.estimate_text(found.latency_ms, with_unit=True)
+    return f"+{text}" if found.latency_ms.value > 0 else text

@@ -117,7 +117,13 @@ def is_wait(name: str) -> bool:
 
 def role_of(name: str, position: int) -> Role:
     """Return the look of a series: by what its name means, else by its place in the chart."""
-    return _FIXED.get(name.strip().lower()) or SEQUENCE[position % len(SEQUENCE)]
+    fixed = _FIXED.get(name.strip().lower())
+    if fixed is not None:
+        return fixed
+    turn, place = divmod(position, len(SEQUENCE))
+    # The seventh thing has the colour of the first, but the dash and the marker of others.
+    dashed, marked = (SEQUENCE[(place + step * turn) % len(SEQUENCE)] for step in (1, 2))
+    return Role(SEQUENCE[place].css, dashed.dash, marked.marker)
 
 
 def shade(wait: WaitClass, index: int) -> Role:

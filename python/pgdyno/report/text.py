@@ -49,8 +49,9 @@ def bench_text(findings: ExperimentFindings) -> str:
 def sweep_text(findings: ExperimentFindings) -> str:
     """Return the text of a sweep: each script's peak and knee, then the run at the knee."""
     lines = list(_head(findings))
+    width = max([_LABEL_WIDTH, *(len(one.script) + 2 for one in findings.curves)])
     for one in findings.curves:
-        lines += _curve(one)
+        lines += _curve(one, width)
     run = findings.run
     if run is not None:
         lines.append(
@@ -212,7 +213,7 @@ def _scripts(run: RunFindings) -> Iterator[str]:
         )
 
 
-def _curve(one: CurveFindings) -> Iterator[str]:
+def _curve(one: CurveFindings, width: int) -> Iterator[str]:
     """Yield a script's block as in "tpcb-like    peak     3,410 tps (3,350 to 3,470) at ..."."""
     curve = one.curve
     peak, knee = curve.peak, curve.knee
@@ -236,7 +237,6 @@ def _curve(one: CurveFindings) -> Iterator[str]:
     if one.speed_up is not None:
         rows.append(("speed-up", speed_up_words(one.speed_up)))
         rows.append(("", level_ratios_text(one.speed_up)))
-    width = max(len(one.script) + 2, _LABEL_WIDTH)
     for position, (label, said) in enumerate(rows):
         start = f"{one.script if position == 0 else '':{width}}{label:9}"
         yield from _wrapped(start, said)

@@ -20,6 +20,8 @@ def others_words(where: WhereTheTimeGoes) -> str:
     """Return how much of the server's time was not the load's; "" where that is not known."""
     if where.others_ratio is None:
         return ""
+    if where.others_ratio <= 0:
+        return "all of the server's DB time was this load's"
     return f"{numbers.percent(where.others_ratio)} of the server's DB time was not this load's"
 
 
