@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests.fixtures.clusters import QUICK, connection, make_cluster, run_sql
 from tests.fixtures.command import Command, eventually
 from tests.fixtures.poolers import Pooler
+from tests.fixtures.small_disks import file_system
 
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -91,14 +91,8 @@ def test_a_second_interrupt_leaves_nothing_behind_either(pgdyno: Command, tmp_pa
 @pytest.fixture
 def small_disk(house: Path) -> Iterator[Path]:
     """A file system of 120 MB that a server can use."""
-    place = house / "round-seven"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=120m,mode=755", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode != 0:
-        pytest.skip("only root can make a file system that fills up")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-    place.rmdir()
+    with file_system(house / "round-seven", megabytes=120) as place:
+        yield place
 
 
 def test_a_disk_that_fills_up_in_a_later_round_ends_it_and_keeps_the_rounds_before(

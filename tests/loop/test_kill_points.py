@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.command import Command, eventually
+from tests.fixtures.moments import SEEDS, moment_s
 from tests.loop.test_compare import options, scripts
 
 from pgdyno.cli.documents import document_of
@@ -23,7 +23,6 @@ __all__ = ["scripts"]
 pytestmark = pytest.mark.pg
 # About what five rounds of these runs take; a kill that comes too late proves nothing, and is fine.
 LONGEST_S = 25.0
-MOMENTS = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(10)]
 
 
 def done_runs(folder: ExperimentFolder) -> set[int]:
@@ -56,13 +55,13 @@ def answer(folder: ExperimentFolder) -> dict[str, Any]:
     return document
 
 
-def prove(pgdyno: Command, folder_of_scripts: Path, tmp_path: Path, moment_s: float) -> None:
+def prove(pgdyno: Command, folder_of_scripts: Path, tmp_path: Path, after_s: float) -> None:
     running = pgdyno.start("compare", *options(folder_of_scripts))
     eventually(
         lambda: pgdyno.store.exists() and list(pgdyno.store.glob("*/plan.jsonl")),
         unless=lambda: running.process.poll() is not None,
     )
-    time.sleep(moment_s)
+    time.sleep(after_s)
     running.process.kill()
     running.wait()
     folder = Store(pgdyno.store).find("last")
@@ -83,13 +82,11 @@ def prove(pgdyno: Command, folder_of_scripts: Path, tmp_path: Path, moment_s: fl
 def test_a_comparison_killed_at_one_moment_answers_as_if_nothing_had_happened(
     pgdyno: Command, scripts: Path, tmp_path: Path
 ) -> None:
-    prove(pgdyno, scripts, tmp_path, moment_s=4.0)
+    prove(pgdyno, scripts, tmp_path, after_s=4.0)
 
 
-@pytest.mark.parametrize("seed", MOMENTS)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_comparison_killed_at_any_moment_answers_as_if_nothing_had_happened(
     seed: int, pgdyno: Command, scripts: Path, tmp_path: Path
 ) -> None:
-    moment_s = random.Random(seed).uniform(0.0, LONGEST_S)
-    print(f"killed {moment_s:.2f} s after the first decision")
-    prove(pgdyno, scripts, tmp_path, moment_s)
+    prove(pgdyno, scripts, tmp_path, moment_s(seed, longest_s=LONGEST_S))

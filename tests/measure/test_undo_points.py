@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import time
 from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command
+from tests.fixtures.moments import SEEDS, moment_s
 from tests.measure.test_undo import ENTRIES, admin, options, theirs
 
 from pgdyno.server.scratch import ScratchCluster
@@ -16,14 +16,13 @@ from pgdyno.server.scratch import ScratchCluster
 __all__ = ["theirs"]
 pytestmark = pytest.mark.pg
 LONGEST_S = 9.0
-MOMENTS = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(10)]
 
 
-def prove(theirs: ScratchCluster, pgdyno: Command, tmp_path: Path, moment_s: float) -> None:
+def prove(theirs: ScratchCluster, pgdyno: Command, tmp_path: Path, after_s: float) -> None:
     before = run_sql(theirs.target, ENTRIES)
     asked = options(theirs.target, tmp_path, "--admin", admin(theirs.target))
     running = pgdyno.start("compare", *asked)
-    time.sleep(moment_s)
+    time.sleep(after_s)
     running.process.kill()
     running.wait()
     done = pgdyno("undo")
@@ -37,13 +36,11 @@ def prove(theirs: ScratchCluster, pgdyno: Command, tmp_path: Path, moment_s: flo
 def test_settings_are_back_after_a_kill_at_one_moment(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
-    prove(theirs, pgdyno, tmp_path, moment_s=3.0)
+    prove(theirs, pgdyno, tmp_path, after_s=3.0)
 
 
-@pytest.mark.parametrize("seed", MOMENTS)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_settings_are_back_after_a_kill_at_any_moment(
     seed: int, theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
-    moment_s = random.Random(seed).uniform(0.0, LONGEST_S)
-    print(f"killed after {moment_s:.2f} s")
-    prove(theirs, pgdyno, tmp_path, moment_s)
+    prove(theirs, pgdyno, tmp_path, moment_s(seed, longest_s=LONGEST_S))

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests.fixtures.bank import make_bank, money
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, eventually
+from tests.fixtures.small_disks import file_system
 from tests.postgres.test_money import await_no_backends
 
 from pgdyno.server.scratch import ScratchCluster
@@ -109,14 +109,8 @@ def test_too_many_clients_are_refused_before_starting_with_the_number_needed(
 @pytest.fixture
 def small_disk(house: Path) -> Iterator[Path]:
     """A file system of 80 MB that a server can use."""
-    place = house / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=80m,mode=755", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode != 0:
-        pytest.skip("only root can make a file system that fills up")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-    place.rmdir()
+    with file_system(house / "small", megabytes=80) as place:
+        yield place
 
 
 def test_a_disk_full_while_loading_is_said_and_what_was_loaded_waits_for_room(
