@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 from tests.fixtures.clusters import Make, run_sql
-from tests.fixtures.engine_process import Engine, load_job
+from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 from tests.postgres.test_money import await_no_backends
 
-from pgdyno.engine.records import Interval
+from pgdyno.engine.records import Interval, Warning_
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -97,3 +97,25 @@ def test_more_clients_than_connections_are_refused_with_the_servers_words(
     assert "max_connections" in failure.hint
     assert end.exit_code == 2
     await_no_backends(cluster.target)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_statement_in_a_branch_is_warned_of_and_fails_where_it_is_reached(
+    protocol: str, database15: Target, engine: Engine
+) -> None:
+    script = "\\if :client_id {}\nSELECT * FROM not_there;\n\\else\nSELECT 1;\n\\endif\n"
+
+    def end_of(condition: str) -> EngineEnd:
+        text = script.format(condition)
+        return engine(
+            load_job(database15, text, clients=3, transactions=4, threads=2, protocol=protocol)
+        )
+
+    never = end_of("< 0")
+    assert (never.exit_code, never.summary.counts.completed) == (0, 12)
+    [warning] = [record for record in never.records if isinstance(record, Warning_)]
+    assert warning.kind == "statement_refused"
+    assert "test, line 2: " in warning.message
+    assert "not_there" in warning.message
+    by_one = end_of("= 1").summary
+    assert (by_one.counts.completed, by_one.counts.failed) == (8, 4)

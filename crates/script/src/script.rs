@@ -82,6 +82,23 @@ impl Script {
         })
     }
 
+    /// Returns of each SQL command whether it stands in a branch, which may never be taken.
+    pub fn conditional(&self) -> Vec<bool> {
+        let mut depth = 0;
+        let mut found = Vec::new();
+        for command in &self.commands {
+            match command {
+                Command::Sql(_) => found.push(depth > 0),
+                Command::Meta(meta) => match meta.action {
+                    MetaAction::If { .. } => depth += 1,
+                    MetaAction::Endif => depth -= 1,
+                    _ => {}
+                },
+            }
+        }
+        found
+    }
+
     /// Returns whether no statement writes, as far as the words tell.
     pub fn reads_only(&self) -> bool {
         self.sql_commands().all(|command| command.reads_only)

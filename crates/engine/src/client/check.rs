@@ -22,6 +22,8 @@ struct Question {
 }
 
 /// Parse every statement of a script; the first refusal that the load would meet too stops the run.
+///
+/// What stands in a branch may never be reached: of that the user is warned.
 pub(super) async fn check(
     client: Client<'_>,
     script_index: usize,
@@ -60,9 +62,16 @@ pub(super) async fn check(
             }
             error => error,
         });
-        if let Some(error) = error.filter(|error| stops_the_run(error, script, &question)) {
-            return Ok(Some(Box::new(refusal(&error, script, statement, &question))));
+        let Some(error) = error else { continue };
+        client.shard().note_refused(number);
+        if !stops_the_run(&error, script, &question) {
+            continue;
         }
+        let refusal = Box::new(refusal(&error, script, statement, &question));
+        if !statement.is_conditional {
+            return Ok(Some(refusal));
+        }
+        client.shard().warnings.push(refusal);
     }
     Ok(None)
 }

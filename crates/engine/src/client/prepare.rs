@@ -66,24 +66,30 @@ async fn try_prepare(client: Client<'_>, is_first: bool) -> Result<Option<i64>, 
     Ok(scale)
 }
 
-/// Parse all statements of a script with one message to the server.
+/// Parse all statements of a script with one message to the server, but for those that it is known
+/// to refuse: whoever reaches one of them gets the error.
 async fn prepare_at_once(
     client: Client<'_>,
     script_index: usize,
     script: &PlannedScript,
 ) -> Result<(), Fault> {
+    let number = |index| client.plan.layout.statement_index(script_index, index);
+    let refused = client.shard().refused_statements.clone();
+    let known: Vec<usize> =
+        (0..script.statements.len()).filter(|&index| !refused.contains(&number(index))).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
     client
         .exchange(false, |_, out, _| {
-            script.statements.iter().for_each(|statement| out.extend_from_slice(&statement.parse));
+            known.iter().for_each(|&index| out.extend_from_slice(&script.statements[index].parse));
             encode::sync(out);
             1
         })
         .await?;
     client.state(|c| match c.reply.error.take() {
         None => {
-            for index in 0..script.statements.len() {
-                c.set_prepared(client.plan.layout.statement_index(script_index, index));
-            }
+            known.iter().for_each(|&index| c.set_prepared(number(index)));
             Ok(())
         }
         Some(error) => Err(Fault::Refused(Box::new(refusal(&error)))),

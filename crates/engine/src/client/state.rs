@@ -339,11 +339,22 @@ pub struct Shard {
     pub is_cancelling: bool,
     /// Something in a script that makes it senseless to go on.
     pub fault: Option<Box<Refusal>>,
+    /// What may become an error, and whoever started the load should know.
+    pub warnings: Vec<Box<Refusal>>,
+    /// Statements that the server did not take before the load.
+    pub refused_statements: Vec<usize>,
     /// The drop-in's.
     pub observer: Option<Box<dyn Observer>>,
 }
 
 impl Shard {
+    /// Remember a statement that the server does not take.
+    pub(super) fn note_refused(&mut self, statement: usize) {
+        if !self.refused_statements.contains(&statement) {
+            self.refused_statements.push(statement);
+        }
+    }
+
     /// Send bytes of the protocol, encrypted if the connection is.
     pub fn send(&mut self, index: u32, bytes: &[u8]) {
         match &mut self.clients.states[index as usize].tls {

@@ -42,6 +42,8 @@ pub enum Message {
     WorkDone {
         last_ns: u64,
     },
+    /// The run goes on, and may meet this.
+    Warning(Box<Refusal>),
     /// The run must end.
     Fatal(Box<Refusal>),
     Finished(Box<Finished>),
@@ -79,6 +81,7 @@ pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
         prepared_count: 0,
         work_done: Vec::new(),
         finished: Vec::new(),
+        warned: Vec::new(),
         died_count: 0,
         ending: Ending::Completed,
         usage: ProcessUsage::default(),
@@ -121,6 +124,7 @@ struct Coordinator<'a, W: Write> {
     /// When each thread that is done with its number of transactions was.
     work_done: Vec<u64>,
     finished: Vec<Finished>,
+    warned: Vec<String>,
     died_count: usize,
     ending: Ending,
     usage: ProcessUsage,
@@ -183,6 +187,7 @@ impl<W: Write> Coordinator<'_, W> {
                     self.end_bounded_work();
                 }
             }
+            Message::Warning(refusal) => self.warn(*refusal),
             Message::Fatal(refusal) => self.abort(&refusal),
             Message::Finished(finished) => {
                 self.collector.finished(finished.thread);
@@ -197,6 +202,14 @@ impl<W: Write> Coordinator<'_, W> {
                 self.abort(&Refusal::new(ErrorKind::System, message, hint));
             }
             Message::Stop => self.stop(Ending::Stopped),
+        }
+    }
+
+    /// What each thread finds is told once.
+    fn warn(&mut self, refusal: Refusal) {
+        if !self.warned.contains(&refusal.message) {
+            self.warned.push(refusal.message.clone());
+            self.output.warn("statement_refused", refusal.message, &refusal.hint, now_ns());
         }
     }
 

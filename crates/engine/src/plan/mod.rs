@@ -6,7 +6,9 @@ mod statement;
 use std::fmt;
 use std::sync::Arc;
 
-use pgdyno_script::{BUILTINS, Script, ScriptError, Value, VariableTable, find_builtin, parse};
+use pgdyno_script::{
+    BUILTINS, Script, ScriptError, SqlCommand, Value, VariableTable, find_builtin, parse,
+};
 use pgdyno_wire::{Login, RequireAuth};
 
 pub use self::check::init as check_init;
@@ -293,11 +295,11 @@ fn read_script(
     if script.sql_commands().any(|command| command.parameters.len() > usize::from(u16::MAX)) {
         return refuse("has a statement with more than 65,535 variables", "split the statement");
     }
-    let statements: Vec<_> = script
-        .sql_commands()
-        .enumerate()
-        .map(|(index, command)| Statement::new(command, &format!("P{number}_{index}")))
-        .collect();
+    let statement = |(index, (command, is_conditional)): (usize, (&SqlCommand, bool))| {
+        Statement::new(command, &format!("P{number}_{index}"), is_conditional)
+    };
+    let commands = script.sql_commands().zip(script.conditional());
+    let statements: Vec<_> = commands.enumerate().map(statement).collect();
     Ok(PlannedScript {
         name: source.name.clone(),
         reads_only: script.reads_only(),

@@ -21,6 +21,8 @@ pub struct Statement {
     pub kind: StatementKind,
     pub reads_only: bool,
     pub parameter_count: usize,
+    /// It stands in a branch of the script, which may never be taken.
+    pub is_conditional: bool,
     /// The rows are looked at (`\gset`, `\aset`).
     pub captures: bool,
     /// Parse, under its name.
@@ -32,7 +34,7 @@ pub struct Statement {
 }
 
 impl Statement {
-    pub(super) fn new(command: &SqlCommand, name: &str) -> Statement {
+    pub(super) fn new(command: &SqlCommand, name: &str, is_conditional: bool) -> Statement {
         let parameter_count = command.parameters.len();
         let template = |name| {
             let count = u16::try_from(parameter_count).expect("checked when the script is read");
@@ -49,6 +51,7 @@ impl Statement {
             kind: kind_of(&command.text),
             reads_only: command.reads_only,
             parameter_count,
+            is_conditional,
             captures: command.gset.is_some(),
             parse: parse(name),
             parse_unnamed: parse(""),

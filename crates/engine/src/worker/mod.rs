@@ -141,6 +141,8 @@ pub fn run(setup: Setup) {
         is_draining: false,
         is_cancelling: false,
         fault: None,
+        warnings: Vec::new(),
+        refused_statements: Vec::new(),
         observer: setup.observer,
     });
     let socket_count = shard.borrow().clients.states.len();

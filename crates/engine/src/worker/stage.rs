@@ -84,6 +84,8 @@ where
     }
 
     pub(super) fn on_prepared(&mut self, index: u32, scale: Option<i64>) {
+        let warnings = std::mem::take(&mut self.shard.borrow_mut().warnings);
+        warnings.into_iter().for_each(|warning| self.tell(Message::Warning(warning)));
         if let Some(scale) = scale {
             let shard = &mut *self.shard.borrow_mut();
             let states = shard.clients.states.iter_mut().map(|client| &mut client.variables);
