@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.loop.time_split import server_transactions_each
+from pgdyno.loop.server_time import server_transactions_each
 
 
 def each(*, seen: float, ended: int, reported: int | None, committed: int) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from pgdyno.analysis.estimate import without_interval
 from pgdyno.analysis.findings import Latency
@@ -54,14 +55,17 @@ def add_waits(writer: RunWriter, *, seconds: list[float]) -> None:
         writer.add_samples("waits", [stamp | row])
 
 
-def add_database(writer: RunWriter) -> None:
-    """Add what the server adds up: each second 100 transactions, and every client at work."""
+def add_database(writer: RunWriter, *, reported_ratio: float) -> None:
+    """Add what the server adds up: each second 100 transactions, and every client at work.
+
+    Args: reported_ratio, how much of that work it says.
+    """
     for second in range(LENGTH_S + 1):
         stamp = {"time_ns": second * SECOND_NS, "interval_ns": SECOND_NS if second else 0}
         row: dict[str, Any] = {**dict.fromkeys(COUNTER_NAMES, 0), "scope": "ours"}
         row |= {"connections": CLIENTS, "stats_reset_ns": 0, "own_transactions": 0}
         row["xact_commit"] = second * TRANSACTIONS // LENGTH_S
-        row["active_time_ns"] = second * CLIENTS * SECOND_NS
+        row["active_time_ns"] = int(reported_ratio * second * CLIENTS * SECOND_NS)
         writer.add_samples("database", [stamp | row])
 
 
@@ -71,13 +75,14 @@ def split(
     *,
     waits: list[float] | None = None,
     adds_up: bool = True,
+    reported_ratio: float = 1.0,
 ) -> Split:
     folder = Store(tmp_path).create("split", "bench")
     with folder.begin_run(1, "run", {}) as writer:
         if waits is not None:
             add_waits(writer, seconds=waits)
         if adds_up:
-            add_database(writer)
+            add_database(writer, reported_ratio=reported_ratio)
         writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
         writer.finish()
     return split_or_why_not(folder.runs()[0], load)
@@ -133,3 +138,11 @@ def test_parts_that_exceed_the_latency_are_not_shown(tmp_path: Path) -> None:
     found = split(tmp_path, numbers(latency_ms=50), waits=every(0.1))
     assert found.where is None
     assert found.why_not == "what was measured of the parts is 100 % more than the latency"
+
+
+def test_work_that_the_server_does_not_report_is_taken_from_the_samples(tmp_path: Path) -> None:
+    waits = [second / 10 for second in range(10 * LENGTH_S)]
+    where = split(tmp_path, numbers(), waits=waits, reported_ratio=0.2).where
+    assert where is not None
+    assert where.server_ms == pytest.approx(100)
+    assert [part.name for part in where.parts] == ["Lock:tuple"]

@@ -14,25 +14,21 @@ from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts, WaitSamples
 from pgdyno.analysis.where_statements import Place, named_statements
 from pgdyno.engine.records import Distribution, Summary
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
+from pgdyno.loop.server_time import server_active_ms
 from pgdyno.loop.spans import deltas_of, grown
-from pgdyno.measure.clock_watch import CLOCK_SET
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
-from pgdyno.observe.sql.database import DatabaseCollector
 from pgdyno.store.stored_run import StoredRun
 
 _SEED = 20_260_102
-# Server transactions a script transaction: a whole number unless autocommitted statements vary.
-_WHOLE_NUMBER_RATIO = 0.03
-# Statements a second of our own sessions, where they watch the load's own database.
-_OWN_TRANSACTIONS_S = 20
-# With less than so much of the measured transactions reported in their time, the whole load tells.
-_REPORTED_RATIO_MIN = 0.9
 # Sessions that work for somebody: what a server does for itself serves the load too.
 _FOR_SOMEBODY = ("client backend", "parallel worker")
 _OVERLAP_RATIO_MAX = 0.15
-# Reports come up to a second late: a short window may hold that of some time before it.
-_POSSIBLE_RATIO = 2.0
 _GAP_NS_MAX = 3_000_000_000
+# The server's count of its time, so many times off what was sampled, is not that of the load:
+# sessions report late, and some hardly before they end.
+_APART_RATIO_MAX = 1.5
+# Unless there are too few samples to know better.
+_SESSIONS_SEEN_MIN = 30
 # So many samples, where they alone say how long the server worked.
 _SAMPLES_MIN = 10
 
@@ -69,6 +65,8 @@ def split_or_why_not(
     if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _GAP_NS_MAX:
         return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
     facts = _facts(stored, numbers, samples, others_ratio)
+    if samples is not None and _is_another_time(facts.server_active_ms, samples, numbers):
+        facts = replace(facts, server_active_ms=None)
     if facts.server_active_ms is None and (why_not := _why_not_sampled(samples)):
         return Split(None, why_not)
     where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
@@ -79,6 +77,16 @@ def split_or_why_not(
         return Split(where)
     statements = named_statements(facts, where.server_ms, _places(stored, numbers), seed=_SEED)
     return Split(replace(where, statements=statements))
+
+
+def _is_another_time(active_ms: float | None, samples: WaitSamples, numbers: LoadNumbers) -> bool:
+    """Whether what the server counted cannot be the time of the sessions that were seen."""
+    is_active = np.asarray(samples.event) != ANSWERING
+    seen = int(samples.session_count[is_active].sum())
+    if active_ms is None or seen < _SESSIONS_SEEN_MIN:
+        return False
+    sampled_ms = seen / len(samples.sampled_at_ns) * numbers.seconds * 1e3
+    return max(active_ms, sampled_ms) > _APART_RATIO_MAX * min(active_ms, sampled_ms)
 
 
 def _why_not_sampled(samples: WaitSamples | None) -> str:
@@ -107,7 +115,7 @@ def _facts(
         latency=numbers.latency.mean.scaled(1e6, "ns"),
         window_seconds=numbers.seconds,
         server_transaction_count=ended,
-        server_active_ms=_server_active_ms(stored, numbers, ended),
+        server_active_ms=server_active_ms(stored, numbers, ended),
         samples=samples,
         round_trip_count=summary.round_trips / ended,
         round_trip_ns=None if round_trip is None else of_distribution(round_trip).percentile_ns(50),
@@ -153,75 +161,6 @@ def _places(stored: StoredRun, numbers: LoadNumbers) -> tuple[Place, ...]:
         for shape, script in zip(numbers.scripts, numbers.summary.scripts, strict=True)
         for statement in shape.statements
     )
-
-
-def _server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> float | None:
-    """Return the time the server's sessions were active for the transactions of the window.
-
-    Backends report active_time and xact_commit together and up to a second late, so their ratio
-    is taken over the window, and only then multiplied by the transactions the engine counted. Some
-    loads are hardly reported before their sessions end: backends that touch no table say nothing
-    until then. For these the whole load stands, warm-up included. The server counts by its wall
-    clock: None where that was set meanwhile, or says more than all sessions had.
-    """
-    if any(warning["kind"] == CLOCK_SET for warning in stored.warnings):
-        return None
-    rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
-    active_ns = grown(rows, "active_time_ns", *numbers.span_ns)
-    commits = grown(rows, "xact_commit", *numbers.span_ns)
-    rollbacks = grown(rows, "xact_rollback", *numbers.span_ns)
-    own = grown(rows, "own_transactions", *numbers.span_ns)
-    seen = (commits or 0.0) + (rollbacks or 0.0) - (own or 0.0)
-    totals = (stored.document("server.json") or {}).get("totals") or {}
-    is_exact = totals.get("is_exact") and not numbers.counts.failed
-    reported = totals.get("database.xact_commit") if is_exact else None
-    committed = numbers.summary.transactions_committed_all_phases
-    each = server_transactions_each(
-        seen=seen,
-        ended=ended,
-        reported=reported,
-        committed=committed,
-        own_max=round(_OWN_TRANSACTIONS_S * (numbers.seconds + 2)),
-    )
-    whole_ns = totals.get("database.active_time_ns") if is_exact else None
-    if whole_ns and committed and seen < _REPORTED_RATIO_MIN * each * ended:
-        return _possible_ms(float(whole_ns) / committed * ended / 1e6, numbers)
-    if not active_ns or seen <= 0:
-        return None
-    return _possible_ms(active_ns / seen * each * ended / 1e6, numbers)
-
-
-def _possible_ms(active_ms: float, numbers: LoadNumbers) -> float | None:
-    """Return the time, None where all clients together had less of it."""
-    clients = sum(thread.clients for thread in numbers.summary.threads)
-    had_ms = clients * numbers.seconds * 1e3
-    return active_ms if not clients or active_ms <= _POSSIBLE_RATIO * had_ms else None
-
-
-def server_transactions_each(
-    *, seen: float, ended: int, reported: int | None, committed: int, own_max: int
-) -> float:
-    """Return how many of the server's transactions one transaction of the scripts is.
-
-    Args: seen, what the server reported within the window, and ended, the scripts' transactions
-    of it; reported, what it had reported after its sessions were closed (None: not known), and
-    committed, the scripts' transactions of the whole load; own_max, how many of them our own
-    sessions can be. Of a short window a good part is reported after it, so the whole load tells
-    better: unless others worked there, which shows in a number that is not whole.
-    """
-    if reported and committed:
-        each = reported / committed
-        excess = reported - int(each) * committed
-        if _is_whole(each):
-            return round(each)
-        if int(each) and excess <= own_max:
-            return each
-    each = seen / ended
-    return round(each) if _is_whole(each) else each
-
-
-def _is_whole(each: float) -> bool:
-    return round(each) > 0 and abs(each - round(each)) <= _WHOLE_NUMBER_RATIO * each
 
 
 def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
