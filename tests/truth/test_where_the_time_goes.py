@@ -1,7 +1,7 @@
 """Loads whose answer is known: where their time goes is what was made of it on purpose.
 
 The truth is what the preloaded shim or the load engine's own clock measured. A part is right within
-5 %, or within twice its interval where that is wider: samples are few in so short a run.
+5 %, or within its interval where that is wider.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def parts_of(document: Document) -> dict[str, Document]:
 
 
 def is_right(parts: dict[str, Document], names: tuple[str, ...], truth_ms: float) -> bool:
-    """Whether these parts together are the truth, within 5 % or twice their interval."""
+    """Whether these parts together are the truth, within 5 % or their interval."""
     there = [parts[name] for name in names if name in parts]
     found_ms = sum(part["ms"] for part in there)
     half_ms = max((part["high"] - part["low"] for part in there if part["high"]), default=0.0) / 2
-    return abs(found_ms - truth_ms) <= max(0.05 * truth_ms, 2 * half_ms)
+    return abs(found_ms - truth_ms) <= max(0.05 * truth_ms, half_ms)
 
 
 def statement_ms(document: Document, text: str) -> float:
@@ -105,8 +105,11 @@ def test_a_slow_flush_is_in_the_commits_as_the_shim_counted_it(
     run_sql(target, "DROP TABLE IF EXISTS written")
     run_sql(target, "CREATE TABLE written (n int)")
     slow_flush.forget()
+    # A single client is in its commit nearly, not always: more samples tell how nearly.
     document = measured(
-        pgdyno, target, script, "INSERT INTO written VALUES (1);\n", clients=clients
+        *(pgdyno, target, script, "INSERT INTO written VALUES (1);\n"),
+        clients=clients,
+        seconds=20 if clients == 1 else 6,
     )
     parts = parts_of(document)
     transactions = document["transactions_committed_all_phases"]
