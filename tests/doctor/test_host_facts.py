@@ -33,6 +33,7 @@ SERVER = {
     "sys/fs/cgroup/system.slice/postgresql.service/memory.max": "8589934592\n",
     "sys/fs/cgroup/system.slice/cpu.max": "250000 100000\n",
     "sys/fs/cgroup/system.slice/memory.max": "max\n",
+    "sys/fs/cgroup/system.slice/io.max": "259:0 rbps=max wbps=max wiops=500\n8:0 rbps=max\n",
     f"{CPU}/cpu0/cpufreq/scaling_governor": "performance\n",
     f"{CPU}/cpu1/cpufreq/scaling_governor": "powersave\n",
     f"{CPU}/cpu2/cpufreq/scaling_governor": "performance\n",
@@ -49,8 +50,10 @@ SERVER = {
 CONTAINER = {
     "proc/stat": "cpu 1 0 0 9 0 0 0 0\ncpu0 1\n",
     "proc/cpuinfo": "flags : fpu hypervisor sse2\n",
-    "proc/5/cgroup": "4:memory:/docker/ab\n2:cpu,cpuacct:/docker/ab\n0::/\n",
+    "sys/fs/cgroup/blkio/docker/ab/blkio.throttle.write_bps_device": "8:16 1048576\n",
+    "proc/5/cgroup": "5:blkio:/docker/ab\n4:memory:/docker/ab\n2:cpu,cpuacct:/docker/ab\n0::/\n",
     "proc/mounts": "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\n"
+    "cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n"
     "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n",
     "sys/fs/cgroup/cpu/docker/ab/cpu.cfs_quota_us": "150000\n",
     "sys/fs/cgroup/cpu/docker/ab/cpu.cfs_period_us": "100000\n",
@@ -77,12 +80,12 @@ def test_a_server_with_two_sockets_is_read(tmp_path: Path) -> None:
 
 def test_the_strictest_limit_of_all_levels_counts(tmp_path: Path) -> None:
     host = read_host(LocalFiles(tree(tmp_path, SERVER)), pid=77)
-    assert host.limits == Limits(2.5, 8 << 30, 3)
+    assert host.limits == Limits(2.5, 8 << 30, ("259:0 wiops=500",), 3)
 
 
 def test_version_1_groups_of_a_container_are_read(tmp_path: Path) -> None:
     host = read_host(LocalFiles(tree(tmp_path, CONTAINER)), pid=5)
-    assert host.limits == Limits(1.5, 2 << 30, 0)
+    assert host.limits == Limits(1.5, 2 << 30, ("8:16 write_bps=1048576",), 0)
     assert (host.is_virtual, host.governors, host.has_boost) == (True, (), None)
 
 

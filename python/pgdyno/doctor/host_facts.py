@@ -24,15 +24,17 @@ SYSCTLS = (
     "vm/zone_reclaim_mode",
 )
 _CPU = "/sys/devices/system/cpu"
+_THROTTLES = ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")
 _PRESSURES = ("cpu", "io", "memory")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What control groups grant the server; None is no limit."""
+    """What control groups grant the server; None is no limit, `io` in the kernel's words."""
 
     cpu_cores: float | None = None
     memory_bytes: int | None = None
+    io: tuple[str, ...] = ()
     throttled_count: int = 0
 
 
@@ -189,8 +191,20 @@ def _limits(files: HostFiles, pid: int) -> Limits:
     return Limits(
         cpu_cores=min((one for one in cores if one is not None), default=None),
         memory_bytes=min((size for size in sizes if size is not None), default=None),
+        io=_io_limits(files, cgroup, mounts),
         throttled_count=throttled_count,
     )
+
+
+def _io_limits(files: HostFiles, cgroup: str, mounts: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for group in host_files.group_folders(cgroup, mounts, "blkio"):
+        for name in ("io.max",) if group.is_unified else _THROTTLES:
+            for line in text_or_nothing(files, f"{group.path}/{name}").splitlines():
+                given = " ".join(word for word in line.split() if not word.endswith("=max"))
+                kind = "" if group.is_unified else f"{name.split('.')[2].removesuffix('_device')}="
+                found += [given.replace(" ", f" {kind}", 1)] if " " in given else []
+    return tuple(found)
 
 
 def _machine(files: HostFiles, *, is_virtual: bool) -> str:

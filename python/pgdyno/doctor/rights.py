@@ -29,11 +29,10 @@ def verb_rights(rights: Rights, *, has_shell: bool) -> list[VerbRight]:
     checkpoint = "" if rights.checkpoint else "; starts at any checkpoint phase: wider intervals"
     waits = "" if rights.monitor else "; without what other sessions wait for"
     init = "loads" if rights.create_in_public else "cannot load: no right to create tables"
-    compare = (
-        "every setting a reload changes; a restart needs --restart-command"
-        if rights.alter_system and rights.reload
-        else f"only settings a session may change ({SESSION_SETTINGS})"
-    )
+    compare = f"only settings a session may change ({SESSION_SETTINGS})"
+    if rights.alter_system and rights.reload:
+        which = "every setting" if rights.is_superuser else "the settings it was granted"
+        compare = f"{which}, of those that a reload changes; a restart needs --restart-command"
     return [
         VerbRight("watch", rights.monitor and has_shell, watch),
         VerbRight("bench", rights.checkpoint and rights.monitor, f"runs{checkpoint}{waits}"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pgdyno.observe.session import PID_SQL, SESSION_SQL
+from pgdyno.observe.session import PATIENCE_SQL, PID_SQL, SESSION_SQL
 from pgdyno.observe.sql.sql_collector import pick
 
 SETTINGS = (
@@ -93,7 +93,9 @@ SQL: Mapping[str, Mapping[int, str]] = {
     "role": {
         10: _role(alter_system="r.rolsuper"),
         15: _role(
-            alter_system="r.rolsuper OR has_parameter_privilege('shared_buffers', 'ALTER SYSTEM')"
+            # Of a role that is no superuser, the settings that `rights.grants` names.
+            alter_system="r.rolsuper OR has_parameter_privilege('max_wal_size', 'ALTER SYSTEM')"
+            " AND has_parameter_privilege('checkpoint_timeout', 'ALTER SYSTEM')"
         ),
     },
     "identity": {
@@ -153,5 +155,5 @@ SQL: Mapping[str, Mapping[int, str]] = {
 
 def statements(version: int) -> dict[str, str]:
     """Return every statement the doctor may send to a server of this major version, by name."""
-    found = {"connect": PID_SQL, "session": SESSION_SQL}
+    found = {"connect": PID_SQL, "session": SESSION_SQL, "patience": PATIENCE_SQL}
     return found | {name: pick(name, variants, version) for name, variants in SQL.items()}

@@ -15,6 +15,8 @@ Connect = Callable[[], Connection]
 
 STATEMENT_TIMEOUT_MS = 2_000
 LOCK_TIMEOUT_MS = 100
+# Of a statement under a statement_timeout of the role's own.
+_TRIES = 50
 
 # One statement, so that one round trip makes the session harmless. set_config rather than SET:
 # it takes parameters.
@@ -31,6 +33,8 @@ SESSION_SQL = (
     " current_user, pg_has_role('pg_read_all_stats', 'USAGE')"
 )
 PID_SQL = "SELECT pg_backend_pid()"
+# Where the role's own statement_timeout leaves SESSION_SQL no time.
+PATIENCE_SQL = f"SELECT set_config('statement_timeout', '{STATEMENT_TIMEOUT_MS}', false)"
 # It reads a small table, for a session that has touched none since has nothing to report, and is
 # silent about its transactions, too.
 REPORT_SQL = "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_am LIMIT 1"
@@ -79,6 +83,17 @@ class Session(Protocol):
         ...
 
 
+def _told(connection: Connection, sql: str) -> tuple[Any, ...] | None:
+    """Return one row of a cheap statement; a statement_timeout of the role's may be shorter yet."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return connection.execute(sql).fetchone()
+        except psycopg.errors.QueryCanceled:
+            if not tries_left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
 class ServerSession:
     """The connection of one thread of the observer.
 
@@ -111,10 +126,15 @@ class ServerSession:
         """
         connection = self._connect()
         try:
-            row = connection.execute(PID_SQL).fetchone()
+            row = _told(connection, PID_SQL)
             if row is None or row[0] != connection.info.backend_pid:
                 raise PoolerInThePath
-            row = connection.execute(SESSION_SQL, (self._application_name,)).fetchone()
+            name = (self._application_name,)
+            try:
+                row = connection.execute(SESSION_SQL, name).fetchone()
+            except psycopg.errors.QueryCanceled:
+                _told(connection, PATIENCE_SQL)
+                row = connection.execute(SESSION_SQL, name).fetchone()
             assert row is not None
         except BaseException:
             connection.close()

@@ -225,6 +225,18 @@ def memory_limit(facts: Facts) -> Judgement:
     return warn(seen, "settings must fit the limit, not the host: the memory checks use it")
 
 
+@check("host", "beyond the limit every read, write and flush waits, however fast the disk is")
+def io_limit(facts: Facts) -> Judgement:
+    """The control group's limits of disk throughput."""
+    limits = _limits(facts)
+    if not limits.io:
+        return good("no control group limits disks")
+    return warn(
+        f"a control group limits device {'; '.join(limits.io)}",
+        "raise io.max of the group, or name the limit beside the result",
+    )
+
+
 def _limits(facts: Facts) -> Limits:
     limits = facts.on_host().limits
     if limits is None:

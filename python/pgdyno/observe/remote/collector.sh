@@ -32,8 +32,7 @@ names() {
 # The server's processes, from the parent of PID on, the control groups that limit them, its data.
 find_server() {
   server='' groups='' files='' data=$2
-  [ -n "$1" ] && [ -r "/proc/$1/stat" ] || return
-  { read -r line <"/proc/$1/stat"; } 2>/dev/null || return
+  [ -n "$1" ] && { read -r line <"/proc/$1/stat"; } 2>/dev/null || return
   set -- $1 ${line##*) }
   files="/proc/$1/stat" server=$3 children=''
   [ -x "/proc/$server/cwd/." ] && data=/proc/$server/cwd
@@ -43,9 +42,11 @@ find_server() {
   done
   while IFS=: read -r number kind path; do
     case ",$kind," in
-      ,,) find_groups /sys/fs/cgroup "$path" "cpu.stat cpu.max memory.max" ;;
+      ,,) find_groups /sys/fs/cgroup "$path" "cpu.stat cpu.max memory.max io.max" ;;
       *,cpu,*) find_groups "/sys/fs/cgroup/$kind" "$path" \
         "cpu.stat cpu.cfs_quota_us cpu.cfs_period_us" ;;
+      *,blkio,*) find_groups "/sys/fs/cgroup/$kind" "$path" \
+        "blkio.throttle.read_bps_device blkio.throttle.write_bps_device" ;;
       *,memory,*) find_groups "/sys/fs/cgroup/$kind" "$path" memory.limit_in_bytes ;;
     esac
   done <"/proc/$server/cgroup"
@@ -137,8 +138,7 @@ main() {
   fi
   count=0
   while [ "$count" -lt "$2" ]; do
-    what=fast
-    [ $((count % 10)) -eq 0 ] && what=slow
+    [ $((count % 10)) -eq 0 ] && what=slow || what=fast
     [ "$count" -eq 0 ] || [ "$count" -eq $(($2 - 1)) ] && what=facts
     sample "$what" "$3" "$4"
     count=$((count + 1))

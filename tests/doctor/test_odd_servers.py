@@ -1,0 +1,104 @@
+"""Servers and roles as they are met: each examined, none fatal, what is missing said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import Make, connection, run_sql
+from tests.fixtures.command import Command
+from tests.fixtures.standby import Standby
+
+from pgdyno.doctor.examine import Asked, Examination, examine
+from pgdyno.doctor.text import grants_text
+from pgdyno.observe.session import ServerSession
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+
+def of(target: Target) -> Examination:
+    return examine(Asked(target=target, folder=Path("/var/tmp")))
+
+
+def failures(examination: Examination) -> dict[str, str]:
+    assert examination.facts.server is not None
+    return dict(examination.facts.server.failures)
+
+
+def test_a_read_only_standby_is_examined_as_one(new_cluster: Make) -> None:
+    with Standby(new_cluster("15", settings={"max_wal_senders": "4"})) as standby:
+        found = of(standby.target)
+        assert failures(found) == {}
+        assert " standby" in found.target
+        by_id = {one.id: one for one in found.findings}
+        assert by_id["wraparound"].verdict == "good"
+        assert by_id["replication_slots"].verdict == "good"
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_a_role_with_a_statement_timeout_of_1_ms_is_told_everything(
+    version: str, new_cluster: Make
+) -> None:
+    cluster = new_cluster(version)
+    run_sql(cluster.target, "CREATE ROLE hasty LOGIN; ALTER ROLE hasty SET statement_timeout = 1")
+    found = of(replace(cluster.target, user="hasty"))
+    assert failures(found) == {}
+    assert found.facts.others_active is not None
+
+
+@pytest.mark.parametrize("claimed", [10, 11, 12, 13, 19])
+def test_an_older_or_a_newer_major_version_is_examined_with_what_it_has(
+    claimed: int, any_server: ScratchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = ServerSession.open
+
+    def claims(session: ServerSession) -> None:
+        really(session)
+        session.version = claimed
+
+    monkeypatch.setattr(ServerSession, "open", claims)
+    found = of(any_server.target)
+    # A view that is no more is said in the server's words; everything else is judged.
+    is_moved = (claimed < 17) != (any_server.binaries.major < 17)
+    missing = {"checkpoints"} if is_moved else set()
+    assert set(failures(found)) <= missing
+    unjudged = {one.id for one in found.of("unknown") if "the server said" in one.seen}
+    assert unjudged == ({"max_wal_size"} if failures(found) else set())
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_the_grants_that_are_printed_run_and_give_what_they_say(
+    version: str, new_cluster: Make
+) -> None:
+    cluster = new_cluster(version)
+    run_sql(cluster.target, 'CREATE ROLE "Fresh ""one""" LOGIN')
+    fresh = replace(cluster.target, user='Fresh "one"')
+    printed = grants_text(of(fresh)).splitlines()
+    assert len(printed) == 5
+    with connection(cluster.target) as owner:
+        for line in printed:
+            owner.execute(line.encode())
+    with connection(fresh) as session:
+        session.execute("SELECT pg_reload_conf()")
+        session.execute("CREATE TABLE own (id int)")
+        session.execute("CHECKPOINT")
+        session.execute("ALTER SYSTEM SET max_wal_size = '2GB'")
+        session.execute("ALTER SYSTEM RESET max_wal_size")
+        session.execute("DROP TABLE own")
+    after = of(fresh)
+    assert grants_text(after) == "-- nothing is missing"
+    assert after.facts.server is not None
+    assert after.facts.server.rights.monitor
+
+
+def test_a_gate_fails_as_strictly_as_it_was_asked(pgdyno: Command, pg15: ScratchCluster) -> None:
+    there = pg15.target
+    place = ("-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database)
+    assert pgdyno("doctor", *place).code == 0
+    said = pgdyno("doctor", *place, "--check", "good", "--ram", "28GB", "--json")
+    assert said.code == 4
+    failed = said.err.partition("CHECK FAILED good: ")[2].strip().split(", ")
+    worse = {one["id"] for one in said.document["findings"] if one["verdict"] in ("warn", "bad")}
+    assert set(failed) == worse
+    assert "memory 28 GB" in str(said.document["findings"])
