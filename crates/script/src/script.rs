@@ -74,6 +74,23 @@ impl Command {
 }
 
 impl Script {
+    /// Makes server and shell get one byte for each character, none above U+00FF: the text is that
+    /// of a file in another encoding than UTF-8, read as if it were Latin-1.
+    ///
+    /// Whatever its encoding is, ASCII being part of it, its bytes go out as they are in the file;
+    /// what is shown of it is not right.
+    pub fn send_characters_as_bytes(&mut self) {
+        for command in &mut self.commands {
+            match command {
+                Command::Sql(sql) => sql.send_characters_as_bytes(),
+                Command::Meta(MetaCommand { action: MetaAction::Shell(shell), .. }) => {
+                    shell.send_characters_as_bytes();
+                }
+                Command::Meta(_) => {}
+            }
+        }
+    }
+
     /// Returns the SQL commands in order: the one at index i has `statement` i.
     pub fn sql_commands(&self) -> impl Iterator<Item = &SqlCommand> {
         self.commands.iter().filter_map(|command| match command {

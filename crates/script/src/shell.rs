@@ -1,6 +1,7 @@
 //! `\shell` and `\setshell`: the command line they run, and what `\setshell` takes from it.
 
 use crate::error::{EvalError, EvalErrorKind};
+use crate::sql::latin1;
 use crate::variables::{ClientVariables, VariableSlot, VariableTable};
 
 /// Room for a command line, its end included: SHELL_COMMAND_SIZE of pgbench.
@@ -16,7 +17,7 @@ pub struct ShellCommand {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ShellWord {
-    Literal(Box<str>),
+    Literal(Box<[u8]>),
     Variable(VariableSlot),
 }
 
@@ -30,13 +31,22 @@ impl ShellCommand {
         let words: Option<_> = words
             .map(|word| match word.strip_prefix(':') {
                 Some(literal) if literal.starts_with(':') => {
-                    Some(ShellWord::Literal(literal.into()))
+                    Some(ShellWord::Literal(literal.as_bytes().into()))
                 }
                 Some(name) => variables.intern(name).map(ShellWord::Variable),
-                None => Some(ShellWord::Literal(word.into())),
+                None => Some(ShellWord::Literal(word.as_bytes().into())),
             })
             .collect();
         Some(Self { words: words?, assigns })
+    }
+
+    /// Says a byte for each character, as `Script::send_characters_as_bytes` says.
+    pub(crate) fn send_characters_as_bytes(&mut self) {
+        for word in &mut self.words {
+            if let ShellWord::Literal(literal) = word {
+                *literal = latin1(&String::from_utf8_lossy(literal));
+            }
+        }
     }
 
     /// Returns the line the shell runs, its variables replaced by their texts.
@@ -49,7 +59,7 @@ impl ShellCommand {
                 line.push(b' ');
             }
             match word {
-                ShellWord::Literal(literal) => line.extend_from_slice(literal.as_bytes()),
+                ShellWord::Literal(literal) => line.extend_from_slice(literal),
                 ShellWord::Variable(slot) => {
                     if !variables.append_text(*slot, &mut line) {
                         let name = variables.table().name(*slot);
@@ -87,7 +97,7 @@ impl ShellCommand {
     /// Returns the first word as written, which pgbench puts before its messages.
     pub fn name(&self, variables: &ClientVariables) -> String {
         match &self.words[0] {
-            ShellWord::Literal(literal) => literal.to_string(),
+            ShellWord::Literal(literal) => String::from_utf8_lossy(literal).into_owned(),
             ShellWord::Variable(slot) => format!(":{}", variables.table().name(*slot)),
         }
     }

@@ -19,7 +19,9 @@ pub struct SqlCommand {
     pub command: usize,
     /// Index among the SQL commands of the script.
     pub statement: usize,
-    /// The text cut at its variables, in order.
+    /// The bytes that are sent for the text; its own, unless each character stands for one.
+    pub sent: Box<[u8]>,
+    /// `sent` cut at its variables, in order.
     pub segments: Box<[Segment]>,
     /// What happens to the result, if anything.
     pub gset: Option<Gset>,
@@ -27,6 +29,8 @@ pub struct SqlCommand {
     pub reads_only: bool,
     /// The text with `$1`, `$2`, ... for its variables, one number for each place.
     pub parameterized: Box<str>,
+    /// The bytes that are sent for it.
+    pub sent_parameterized: Box<[u8]>,
     /// The variables that are `$1`, `$2`, ...
     pub parameters: Box<[VariableSlot]>,
 }
@@ -82,15 +86,29 @@ impl SqlCommand {
         parameterized.push_str(&text[done..]);
         Ok(Self {
             reads_only: is_read_only(&text),
+            sent: text.as_bytes().into(),
             text,
             line,
             command: 0,
             statement: 0,
             segments: segments.into(),
             gset: None,
+            sent_parameterized: parameterized.as_bytes().into(),
             parameterized: parameterized.into(),
             parameters: parameters.into(),
         })
+    }
+
+    /// Sends a byte for each character, as `Script::send_characters_as_bytes` says.
+    pub(crate) fn send_characters_as_bytes(&mut self) {
+        // Subtle: a character of two bytes is one of those sent, so that places move.
+        let place = |at: usize| self.text[..at].chars().count();
+        for segment in &mut self.segments {
+            let (Segment::Text(range) | Segment::Variable(_, range)) = segment;
+            *range = place(range.start)..place(range.end);
+        }
+        self.sent = latin1(&self.text);
+        self.sent_parameterized = latin1(&self.parameterized);
     }
 
     /// Appends the text with the values of its variables, for the simple protocol.
@@ -106,7 +124,7 @@ impl SqlCommand {
             {
                 continue;
             }
-            out.extend_from_slice(&self.text.as_bytes()[range.clone()]);
+            out.extend_from_slice(&self.sent[range.clone()]);
         }
     }
 
@@ -140,6 +158,11 @@ impl SqlCommand {
         let is_shown = |&end: &usize| self.text.is_char_boundary(end);
         &self.text[..(0..=line_end.min(127)).rev().find(is_shown).unwrap_or(0)]
     }
+}
+
+/// Returns the byte that each character is in Latin-1.
+pub(crate) fn latin1(text: &str) -> Box<[u8]> {
+    text.chars().map(|character| u32::from(character) as u8).collect()
 }
 
 /// Returns where the next variable stands at or behind `from`, colon included.

@@ -15,11 +15,11 @@ pub fn query(out: &mut Vec<u8>, text: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Write `Parse` of a statement whose parameter types the server finds out.
-pub fn parse(out: &mut Vec<u8>, name: &str, text: &str) {
+pub fn parse(out: &mut Vec<u8>, name: &str, text: &[u8]) {
     message(out, b'P', |out| {
         push_string(out, name);
-        push_string(out, text);
-        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(text);
+        out.extend_from_slice(&[0, 0, 0]);
     });
 }
 

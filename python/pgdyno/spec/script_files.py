@@ -30,7 +30,18 @@ def script_named(text: str) -> Script:
 def read_text(path: Path) -> str:
     """Return a file's text. Raises: SpecError saying why it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SpecError(f"{path} cannot be read: {reason}.", hint="check the path") from None
+        read = path.read_bytes()
+    except OSError as error:
+        raise SpecError(
+            f"{path} cannot be read: {error.strerror}.", hint="check the path"
+        ) from None
+    try:
+        return read.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        lines = read[: error.start].decode("utf-8").split("\n")
+        raise SpecError(
+            f"{path}, line {len(lines)}, column {len(lines[-1]) + 1}: byte 0x{read[error.start]:02x}"
+            f" is not UTF-8.",
+            hint=f"iconv -f LATIN1 -t UTF-8 {path} > COPY, and give the copy: the server converts"
+            f" to its own encoding",
+        ) from None

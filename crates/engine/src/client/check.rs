@@ -48,7 +48,7 @@ pub(super) async fn check(
             .exchange(false, |_, out, _| {
                 match is_named {
                     true => out.extend_from_slice(&statement.parse),
-                    false => encode::parse(out, "", &question.sql),
+                    false => encode::parse(out, "", question.sql.as_bytes()),
                 }
                 encode::sync(out);
                 1

@@ -146,7 +146,8 @@ impl Loading {
             target: target.clone(),
             work: Work::Load(work.clone()),
         };
-        let mut plan = Plan::of_pgbench(&job, &work).map_err(|refusals| {
+        let are_bytes: Vec<bool> = options.scripts.iter().map(|s| s.are_bytes).collect();
+        let mut plan = Plan::of_pgbench(&job, &work, &are_bytes).map_err(|refusals| {
             let mut said = refusals.iter().map(|refusal| &refusal.message);
             let first = fault(said.next().map_or("", String::as_str));
             said.fold(first, |fault, message| fault.and(message))

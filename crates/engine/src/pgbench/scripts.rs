@@ -17,6 +17,8 @@ pub(super) struct Chosen {
     pub weight: u32,
     pub text: String,
     pub is_builtin: bool,
+    /// The file is not UTF-8: each character of the text stands for one of its bytes.
+    pub are_bytes: bool,
 }
 
 /// Add the built-in script that `word` names, by its beginning and with `@weight`.
@@ -24,7 +26,7 @@ pub(super) fn add_builtin(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), F
     let (name, weight) = split_weight(word)?;
     let builtin = find(name)?;
     let (name, text) = (builtin.description.into(), builtin.text.into());
-    add(scripts, Chosen { name, weight, text, is_builtin: true })
+    add(scripts, Chosen { name, weight, text, is_builtin: true, are_bytes: false })
 }
 
 /// Add the script in the file that `word` names, with `@weight`; `-` is standard input.
@@ -42,8 +44,12 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
         let reason = said.split(" (os error").next().unwrap_or_default();
         fault(format!("could not open file \"{name}\": {reason}"))
     })?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| fault(format!("script \"{name}\" is not text in UTF-8")))?;
+    let are_bytes = std::str::from_utf8(&bytes).is_err();
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        // As pgbench, which does not look: every byte goes out as it is.
+        Err(error) => error.as_bytes().iter().copied().map(char::from).collect(),
+    };
     // Read for its faults, which pgbench finds here; it is read again with the others.
     parse(name, &text, &mut VariableTable::new()).map_err(|error| {
         let said = error.to_string();
@@ -53,7 +59,7 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
             None => fault(said),
         }
     })?;
-    add(scripts, Chosen { name: name.into(), weight, text, is_builtin: false })
+    add(scripts, Chosen { name: name.into(), weight, text, is_builtin: false, are_bytes })
 }
 
 fn add(scripts: &mut Vec<Chosen>, script: Chosen) -> Result<(), Fault> {

@@ -106,15 +106,21 @@ impl Plan {
     ///
     /// Errors: everything that is wrong with the job, or the first fault of each script.
     pub fn new(job: &Job, work: &LoadWork) -> Result<Plan, Vec<Refusal>> {
-        Plan::read(job, work, false)
+        Plan::read(job, work, None)
     }
 
     /// As `new` for the drop-in, which like pgbench finds a pipeline out of place when it runs.
-    pub fn of_pgbench(job: &Job, work: &LoadWork) -> Result<Plan, Vec<Refusal>> {
-        Plan::read(job, work, true)
+    ///
+    /// Args: `are_bytes`, of each script whether its characters stand for bytes.
+    pub fn of_pgbench(
+        job: &Job,
+        work: &LoadWork,
+        are_bytes: &[bool],
+    ) -> Result<Plan, Vec<Refusal>> {
+        Plan::read(job, work, Some(are_bytes))
     }
 
-    fn read(job: &Job, work: &LoadWork, by_pgbench: bool) -> Result<Plan, Vec<Refusal>> {
+    fn read(job: &Job, work: &LoadWork, by_pgbench: Option<&[bool]>) -> Result<Plan, Vec<Refusal>> {
         let mut refusals = check::job(job);
         refusals.extend(check::load(work));
         let mut variables = VariableTable::new();
@@ -123,8 +129,8 @@ impl Plan {
             variables.intern(name);
         }
         let mut scripts = Vec::new();
-        for source in &work.scripts {
-            match read_script(source, scripts.len(), (work, by_pgbench), &mut variables) {
+        for (number, source) in work.scripts.iter().enumerate() {
+            match read_script(source, number, (work, by_pgbench), &mut variables) {
                 Ok(script) => scripts.push(script),
                 Err(refusal) => refusals.push(refusal),
             }
@@ -261,14 +267,17 @@ fn login(target: &Target, read_only: bool) -> Login {
 fn read_script(
     source: &ScriptSource,
     number: usize,
-    (work, by_pgbench): (&LoadWork, bool),
+    (work, by_pgbench): (&LoadWork, Option<&[bool]>),
     variables: &mut VariableTable,
 ) -> Result<PlannedScript, Refusal> {
     let text = match &source.source {
         ScriptText::Text(text) => text.as_str(),
         ScriptText::Builtin(name) => find_builtin(name).map_err(|_| unknown_builtin(name))?.text,
     };
-    let script = parse(&source.name, text, variables)?;
+    let mut script = parse(&source.name, text, variables)?;
+    if by_pgbench.is_some_and(|are_bytes| are_bytes[number]) {
+        script.send_characters_as_bytes();
+    }
     let refuse = |message: &str, hint: &str| {
         let message = format!("script \"{}\" {message}", source.name);
         Err(Refusal {
@@ -283,7 +292,7 @@ fn read_script(
         );
     }
     if work.protocol == Protocol::Simple {
-        if script.uses_pipeline() && !by_pgbench {
+        if script.uses_pipeline() && by_pgbench.is_none() {
             return refuse(
                 "uses a pipeline, which the simple protocol does not have",
                 "choose the extended or prepared protocol (-M)",

@@ -42,7 +42,7 @@ impl Statement {
         };
         let parse = |name| {
             let mut out = Vec::new();
-            encode::parse(&mut out, name, &command.parameterized);
+            encode::parse(&mut out, name, &command.sent_parameterized);
             out
         };
         Statement {

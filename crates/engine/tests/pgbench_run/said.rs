@@ -96,6 +96,30 @@ fn every_line_of_the_report_is_one_of_pgbench() {
 }
 
 #[test]
+fn the_bytes_of_a_script_go_out_as_they_are_in_its_file() {
+    let Some(server) = servers().pop() else { return };
+    let stand = Stand::new(server, "bytes");
+    stand.execute("create table noted (n serial, what text, client int)");
+    let mut script = b"\\set n 1\n-- f\xfcr\ninsert into noted (what, client) ".to_vec();
+    script.extend(b"values ('Stra\xdfe \xe9' || ':' || :n, :client_id);\n");
+    script.extend(b"\\setshell b printf 'gr\xfc\xdfe' | wc -c\ninsert into noted (what) ");
+    script.extend(b"values (:b::text);\n");
+    stand.script_of_bytes("latin1.sql", &script);
+    for protocol in ["simple", "extended", "prepared"] {
+        let arguments = ["-n", "-f", "latin1.sql", "-M", protocol, "client_encoding=LATIN1"];
+        let noted = |output: Output| {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let rows = stand.lines("select what, client from noted order by n");
+            stand.execute("truncate noted restart identity");
+            rows
+        };
+        let theirs = noted(stand.theirs(&arguments));
+        assert!(theirs[0].starts_with("Stra\u{df}e "), "{theirs:?}");
+        assert_eq!(noted(stand.ours(&arguments)), theirs, "{protocol}");
+    }
+}
+
+#[test]
 fn missing_tables_are_said_with_a_next_step() {
     let Some(server) = servers().pop() else { return };
     let stand = Stand::new(server, "empty");

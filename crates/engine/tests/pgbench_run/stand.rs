@@ -29,6 +29,10 @@ impl Stand {
         fs::write(self.folder.join(name), text).expect("a script");
     }
 
+    pub(crate) fn script_of_bytes(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.folder.join(name), bytes).expect("a script");
+    }
+
     pub(crate) fn ours(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgdyno-engine"));
         self.run(command.arg("pgbench"), arguments)

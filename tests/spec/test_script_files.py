@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.script_files import read_text, script_named
+
+
+def test_a_script_has_its_text_and_its_weight(tmp_path: Path) -> None:
+    file = tmp_path / "orders.sql"
+    file.write_bytes("select 'gr\u00fc\u00df';\r\nselect 2;\n".encode())
+    script = script_named(f"{file}@3")
+    assert (script.text, script.weight) == ("select 'gr\u00fc\u00df';\nselect 2;\n", 3)
+
+
+def test_a_byte_that_is_no_utf_8_is_named_with_its_place_and_the_way_out(tmp_path: Path) -> None:
+    file = tmp_path / "latin1.sql"
+    file.write_bytes("select 1;\nselect 'gr\u00fc\u00df';\n".encode("latin-1"))
+    with pytest.raises(SpecError, match=r"latin1\.sql, line 2, column 11: byte 0xfc is not UTF-8"
+    ) as caught:  # fmt: skip
+        read_text(file)
+    assert f"iconv -f LATIN1 -t UTF-8 {file}" in caught.value.hint
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="cannot be read: No such file"):
+        read_text(tmp_path / "nowhere.sql")
