@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pgdyno.observe.processes.proc_files import parse_schedstat, parse_stat
+from pgdyno.observe.processes.proc_files import TICK_NS
 
 # Files kept open are read in a third of the time; the rest are opened at each sample.
 _OPEN_FILES_SHARE = 4
@@ -30,16 +30,16 @@ class CpuTime:
     major_faults: int = 0
     io_delay_ns: int = 0
 
-    def add(self, other: CpuTime) -> None:
-        """Add the times of another process or group."""
-        self.user_ns += other.user_ns
-        self.system_ns += other.system_ns
-        self.run_ns += other.run_ns
-        self.wait_ns += other.wait_ns
-        self.slices += other.slices
-        self.minor_faults += other.minor_faults
-        self.major_faults += other.major_faults
-        self.io_delay_ns += other.io_delay_ns
+    def grow(self, before: CpuTime, now: CpuTime) -> None:
+        """Add what a process used between two looks."""
+        self.user_ns += now.user_ns - before.user_ns
+        self.system_ns += now.system_ns - before.system_ns
+        self.run_ns += now.run_ns - before.run_ns
+        self.wait_ns += now.wait_ns - before.wait_ns
+        self.slices += now.slices - before.slices
+        self.minor_faults += now.minor_faults - before.minor_faults
+        self.major_faults += now.major_faults - before.major_faults
+        self.io_delay_ns += now.io_delay_ns - before.io_delay_ns
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Accounts:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._processes: dict[int, _Process] = {}
-        self._ended: dict[str, CpuTime] = {}
+        self._totals: dict[str, GroupTotal] = {}
 
     def unknown(self, pids: list[int]) -> list[int]:
         """Return those that have no group yet."""
@@ -90,6 +90,7 @@ class Accounts:
     def assign(self, pid: int, group: str) -> None:
         """Begin to account a process."""
         self._processes[pid] = _Process(pid, group, CpuTime())
+        self._totals.setdefault(group, GroupTotal()).process_count += 1
 
     def update(self, living: list[int]) -> dict[str, GroupTotal]:
         """Read the times of every living process; return the totals by group."""
@@ -97,20 +98,16 @@ class Accounts:
         for pid in [pid for pid in self._processes if pid not in alive]:
             self._end(pid)
         for process in list(self._processes.values()):
-            seen = self._reader.read(process.pid)
-            if seen is None or seen.run_ns < process.last.run_ns:
+            seen, last = self._reader.read(process.pid), process.last
+            if seen is last:
+                continue  # Most of many sessions are idle.
+            if seen is None or seen.run_ns < last.run_ns:
                 # Gone since the list was made; or its number belongs to another process by now.
                 self._end(process.pid)
             else:
+                self._totals[process.group].cpu.grow(last, seen)
                 process.last = seen
-        totals: dict[str, GroupTotal] = {}
-        for group, cpu in self._ended.items():
-            totals.setdefault(group, GroupTotal()).cpu.add(cpu)
-        for process in self._processes.values():
-            total = totals.setdefault(process.group, GroupTotal())
-            total.process_count += 1
-            total.cpu.add(process.last)
-        return totals
+        return self._totals
 
     def groups(self) -> dict[int, str]:
         """Return the group of every process accounted."""
@@ -122,9 +119,8 @@ class Accounts:
             self._reader.forget(pid)
 
     def _end(self, pid: int) -> None:
-        process = self._processes.pop(pid)
+        self._totals[self._processes.pop(pid).group].process_count -= 1
         self._reader.forget(pid)
-        self._ended.setdefault(process.group, CpuTime()).add(process.last)
 
 
 class OpenFiles:
@@ -136,6 +132,8 @@ class OpenFiles:
         self._open_at_most = soft_limit // _OPEN_FILES_SHARE // 2
         self._files: dict[int, tuple[int, int] | None] = {}
         self._open_count = 0
+        # What was read last, as it was and as it was understood.
+        self._seen: dict[int, tuple[bytes, CpuTime]] = {}
 
     def read(self, pid: int) -> CpuTime | None:
         """Return the times of a process, None when it is gone."""
@@ -144,20 +142,23 @@ class OpenFiles:
             self._open_count += self._files[pid] is not None
         files = self._files[pid]
         try:
-            if files is not None:
-                stat = os.pread(files[0], 2048, 0).decode(errors="replace")
-                schedstat = os.pread(files[1], 256, 0).decode()
-            else:
+            if files is None:
                 folder = self._proc / str(pid)
-                stat = (folder / "stat").read_text(errors="replace")
-                schedstat = (folder / "schedstat").read_text()
-            return cpu_time(stat, schedstat)
+                return cpu_time((folder / "stat").read_bytes(), (folder / "schedstat").read_bytes())
+            schedstat = os.pread(files[1], 256, 0)
+            seen = self._seen.get(pid)
+            if seen is not None and seen[0] == schedstat:
+                return seen[1]  # It was not given a core since: nothing else has changed.
+            times = cpu_time(os.pread(files[0], 2048, 0), schedstat)
+            self._seen[pid] = schedstat, times
+            return times
         except (OSError, ValueError, IndexError):
             return None
 
     def forget(self, pid: int) -> None:
         """Close the files of a process."""
         files = self._files.pop(pid, None)
+        self._seen.pop(pid, None)
         if files is not None:
             for descriptor in files:
                 os.close(descriptor)
@@ -176,10 +177,15 @@ class OpenFiles:
         return opened[0], opened[1]
 
 
-def cpu_time(stat_text: str, schedstat_text: str) -> CpuTime:
-    """Return the times of a process, of its files stat and schedstat."""
-    stat = parse_stat(stat_text)
+def cpu_time(stat: bytes, schedstat: bytes) -> CpuTime:
+    """Return the times of a process, of its files stat and schedstat.
+
+    Only the fields that are wanted are made numbers: this is done for every process every second.
+    """
+    fields = stat[stat.rindex(b")") + 2 :].split(b" ", 40)
+    run_ns, wait_ns, slices = schedstat.split()
     return CpuTime(
-        *(stat.user_ns, stat.system_ns, *parse_schedstat(schedstat_text)),
-        *(stat.minor_faults, stat.major_faults, stat.io_delay_ns),
+        *(int(fields[11]) * TICK_NS, int(fields[12]) * TICK_NS),
+        *(int(run_ns), int(wait_ns), int(slices)),
+        *(int(fields[7]), int(fields[9]), int(fields[39]) * TICK_NS),
     )

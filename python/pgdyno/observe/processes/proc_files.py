@@ -20,9 +20,6 @@ class ProcessStat:
     thread_count: int
     started_ticks: int
     resident_bytes: int
-    minor_faults: int = 0
-    major_faults: int = 0
-    io_delay_ns: int = 0
 
 
 def parse_stat(text: str) -> ProcessStat:
@@ -35,9 +32,6 @@ def parse_stat(text: str) -> ProcessStat:
         thread_count=int(fields[17]),
         started_ticks=int(fields[19]),
         resident_bytes=int(fields[21]) * PAGE_BYTES,
-        minor_faults=int(fields[7]),
-        major_faults=int(fields[9]),
-        io_delay_ns=int(fields[39]) * TICK_NS if len(fields) > 39 else 0,
     )
 
 
@@ -47,12 +41,18 @@ def parse_schedstat(text: str) -> tuple[int, int, int]:
     return int(fields[0]), int(fields[1]), int(fields[2])
 
 
-def read_cpu_ns(proc: Path, pid: int) -> int:
-    """Return the CPU time of a single-threaded process; 0 if it is gone or not to be seen."""
+def read_cpu_ns(pid: int) -> int:
+    """Return the CPU time of a single-threaded process here; 0 if it is gone or not to be seen."""
     try:
-        return parse_schedstat((proc / str(pid) / "schedstat").read_text())[0]
+        file = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(file, 256).split()[0])
     except (OSError, ValueError, IndexError):
         return 0
+    finally:
+        os.close(file)
 
 
 def read_children(proc: Path, pid: int) -> list[int]:

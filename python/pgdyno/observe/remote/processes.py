@@ -39,7 +39,8 @@ class ReceivedProcesses:
         """Return the times of a process, None when it is gone."""
         texts = self._session.files.by_path
         try:
-            return cpu_time(texts[f"/proc/{pid}/stat"], texts[f"/proc/{pid}/schedstat"])
+            stat, schedstat = texts[f"/proc/{pid}/stat"], texts[f"/proc/{pid}/schedstat"]
+            return cpu_time(stat.encode(), schedstat.encode())
         except (KeyError, ValueError, IndexError):
             return None
 

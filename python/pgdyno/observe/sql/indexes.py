@@ -1,4 +1,4 @@
-"""Scans, entries and blocks of the busiest indexes: pg_stat_user_indexes."""
+"""Scans, entries and blocks of the busiest indexes, as in pg_stat_user_indexes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from pgdyno.observe.collector import SECOND_NS
 from pgdyno.observe.column import Column, counter, gauge, key
 from pgdyno.observe.sql.sql_collector import SqlCollector
 
+# The views' own functions: planning a join of the two views takes 50 ms.
 SQL = {
     10: (
-        "SELECT s.schemaname::text, s.relname::text, s.indexrelname::text, s.idx_scan,"
-        " s.idx_tup_read, s.idx_tup_fetch, i.idx_blks_read, i.idx_blks_hit, c.relpages::int8"
-        " FROM pg_catalog.pg_stat_user_indexes s"
-        " JOIN pg_catalog.pg_statio_user_indexes i ON i.indexrelid = s.indexrelid"
-        " JOIN pg_catalog.pg_class c ON c.oid = s.indexrelid"
-        " WHERE current_database() = %s"
-        " ORDER BY i.idx_blks_hit + i.idx_blks_read DESC, s.indexrelid LIMIT 100"
+        "SELECT n.nspname::text, t.relname::text, c.relname::text,"
+        " pg_stat_get_numscans(c.oid), pg_stat_get_tuples_returned(c.oid),"
+        " pg_stat_get_tuples_fetched(c.oid),"
+        " pg_stat_get_blocks_fetched(c.oid) - pg_stat_get_blocks_hit(c.oid),"
+        " pg_stat_get_blocks_hit(c.oid), c.relpages::int8"
+        " FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid"
+        " JOIN pg_catalog.pg_class t ON t.oid = i.indrelid"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace"
+        " WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_toast'"
+        " AND current_database() = %s"
+        " ORDER BY pg_stat_get_blocks_fetched(c.oid) DESC, c.oid LIMIT 100"
     )
 }
 

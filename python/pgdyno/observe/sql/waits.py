@@ -1,7 +1,7 @@
 """What active sessions are doing: pg_stat_activity, grouped on the server, about 10 times a second.
 
-Cost, measured with 250 active clients: 0.33 ms of the backend and 0.07 ms of ours a sample, most
-of it the server copying its status array. The function is called without the view, of which only
+Cost, measured with 250 clients: 0.42 ms of the backend and 0.07 ms of ours a sample, most of it the
+server making rows of its status array. The function is called without the view, of which only
 the names of databases and roles would be added.
 """
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, gauge, key
 from pgdyno.observe.session import REPORT_SQL
-from pgdyno.observe.sql.sql_collector import SqlCollector
+from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 
 OWN_PREFIX = "pgdyno/observe/"
 
@@ -20,18 +20,21 @@ OWN_PREFIX = "pgdyno/observe/"
 # waits for nothing is still answering its client, on a core or waiting for one. NULL in state: a
 # process that is no session. NULL in backend_type: no right to see this session.
 _WHERE = (
-    " WHERE pid <> pg_backend_pid() AND (state IS DISTINCT FROM 'idle' OR wait_event IS NULL)"
-    " AND wait_event_type IS DISTINCT FROM 'Activity'"
-    f" AND NOT coalesce(strpos(application_name, '{OWN_PREFIX}') = 1, false)"
+    " WHERE (wait_event IS NULL OR (wait_event_type <> 'Activity'"
+    " AND state IS DISTINCT FROM 'idle')) AND pid <> pg_backend_pid()"
 )
 
 
 def _statement(query_id: str, flush: str = "") -> str:
+    """Words are made of the few groups rather than of every session."""
     return (
-        "SELECT coalesce(backend_type, 'unknown'), coalesce(state, ''),"
-        f" coalesce(wait_event_type || ':' || wait_event, ''), {query_id},"
-        " coalesce(strpos(application_name, %s) = 1, false)::int, count(*)::int"
-        f" FROM pg_catalog.pg_stat_get_activity(NULL){flush}{_WHERE} GROUP BY 1, 2, 3, 4, 5"
+        "SELECT coalesce(kind, 'unknown'), coalesce(state, ''), coalesce(type || ':' || event, ''),"
+        " coalesce(id, 0), coalesce(strpos(application, %s) = 1, false)::int, sum(n)::int FROM"
+        " (SELECT backend_type AS kind, state, wait_event_type AS type, wait_event AS event,"
+        f" {query_id} AS id, application_name AS application, count(*) AS n"
+        f" FROM pg_catalog.pg_stat_get_activity(NULL){flush}{_WHERE} GROUP BY 1, 2, 3, 4, 5, 6) s"
+        f" WHERE NOT coalesce(strpos(application, '{OWN_PREFIX}') = 1, false)"
+        " GROUP BY 1, 2, 3, 4, 5"
     )
 
 
@@ -41,8 +44,8 @@ _FLUSH = f", ({REPORT_SQL}) reported"
 
 SQL = {
     10: _statement("0::int8"),
-    14: _statement("coalesce(query_id, 0)"),
-    15: _statement("coalesce(query_id, 0)", _FLUSH),
+    14: _statement("query_id"),
+    15: _statement("query_id", _FLUSH),
 }
 
 _NOBODY: Row = {
@@ -74,6 +77,11 @@ class WaitSampler(SqlCollector):
         gauge("count", "sessions", "how many sessions"),
     )
 
-    def sample(self, now_ns: int) -> list[Row]:
+    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a group."""
-        return super().sample(now_ns) or [dict(_NOBODY)]
+        statement = pick(self.name, SQL, self._session.version)
+        rows = self._session.fetch_often(statement, self._parameters)
+        return [dict(zip(_NAMES, row, strict=True)) for row in rows] or [dict(_NOBODY)]
+
+
+_NAMES = tuple(column.name for column in WaitSampler.columns)
