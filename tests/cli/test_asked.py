@@ -9,7 +9,9 @@ import pytest
 
 from pgdyno.cli.asked import experiment_of
 from pgdyno.errors import SpecError
+from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import BenchDesign
+from pgdyno.spec.variant_text import variant_from
 
 DEFAULTS: dict[str, Any] = {
     "builtin": (),
@@ -108,15 +110,32 @@ def test_a_script_file_is_read_once_and_keeps_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"name": "a\nb"}, r"name: one line of 1 to 200 printable characters, got 'a\\nb'"),
-        ({"name": "\x1b[31mred"}, "name: one line"),
-        ({"name": "x" * 3000}, "name: one line"),
-        ({"duration": "0"}, "duration: Input should be greater than 0"),
-        ({"duration": "99999999999d"}, "duration: a duration of at most 366 d"),
-        ({"duration": "-5"}, r"duration: .* got '-5'\.$"),
+        ({"name": "a\nb"}, r"--name 'a\\nb': one line of 1 to 200 printable characters\.$"),
+        ({"name": "\x1b[31mred"}, r"--name '\\x1b\[31mred': one line"),
+        ({"name": "x" * 3000}, "--name x+: one line"),
+        ({"duration": "0"}, r"--duration 0: must be greater than 0\.$"),
+        ({"duration": "99999999999d"}, "--duration 99999999999d: a duration of at most 366 d"),
+        ({"duration": "-5"}, r"--duration -5: must be a number .* h, d\.$"),
         ({"rate": 1e9}, "rate: '1000000000' is more than 10,000,000 a second"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_starts(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         asked(**given)
+
+
+def test_what_is_refused_is_said_with_the_option_the_value_and_the_rule() -> None:
+    for given, said in (
+        ({"duration": "abc"}, "--duration abc: must be a number with one of the units ns, us,"),
+        ({"settings": ("shared_bufers=1GB",)}, "--set shared_bufers=1GB: PostgreSQL 18 has no"),
+    ):
+        with pytest.raises(SpecError) as refused:
+            asked(**given)
+        assert refused.value.message.startswith(said)
+        assert "?." not in refused.value.message
+
+
+def test_a_setting_of_a_variant_that_no_postgresql_has_is_refused_before_anything() -> None:
+    variants = (variant_from("a: work_mem=4MB"), variant_from("b: synchronous_comit=off"))
+    with pytest.raises(SpecError, match=r"--variant 'b': synchronous_comit=off: .* mean sync"):
+        experiment_of("compare", DEFAULTS, CompareDesign(), variants)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import click
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from pgdyno.errors import SpecError
 from pgdyno.measure.reach import command_to_host
@@ -28,6 +31,8 @@ from pgdyno.spec.rate import rate_from
 from pgdyno.spec.script_files import read_text
 from pgdyno.spec.setting_rules import object_to
 
+# Fields that the options call otherwise.
+_OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
 _SCRATCH_ONLY = ("pg_version", "pg_bin", "data_dir", "wal_dir", "allow_tmpfs", "keep", "settings")
 
 
@@ -90,6 +95,8 @@ def experiment_of(
     except ValidationError as error:
         refuse(error)
     _refuse_too_few_connections(experiment)
+    for variant in variants:
+        _refuse_settings(f"--variant {variant.name!r}:", variant.settings, variant.version)
     return Asked(
         experiment,
         resolved,
@@ -159,12 +166,24 @@ def server_named(options: dict[str, Any]) -> Resolved | None:
 
 def refuse(error: ValidationError) -> NoReturn:
     """Raise a SpecError that lists everything pydantic found, in words of the options."""
-    found = []
-    for item in error.errors():
-        place = ".".join(str(part) for part in item["loc"])
-        message = item["msg"].removeprefix("Value error, ")
-        found.append(f"{place}: {message}" if place else message)
-    raise SpecError("; ".join(one.rstrip(".") for one in found) + ".", hint="see --help") from None
+    found = [_mistake(item).rstrip(".") for item in error.errors()]
+    context = click.get_current_context(silent=True)
+    hint = f"{context.command_path} --help" if context else "see --help"
+    raise SpecError("; ".join(found) + ".", hint=hint) from None
+
+
+def _mistake(item: ErrorDetails) -> str:
+    """Return "--duration 0: must be greater than 0": the option, the value seen, the rule."""
+    rule = item["msg"].removeprefix("Value error, ").replace("Input should be ", "must be ")
+    if not item["loc"]:
+        return rule
+    name, seen = str(item["loc"][0]), item["input"]
+    option = "--" + _OPTION_OF.get(name, name).replace("_", "-")
+    if not isinstance(seen, str | int | float):
+        return f"{option}: {rule}"
+    rule = rule.removeprefix(f"{name} ").rstrip(".").removesuffix(f", got {seen!r}")
+    shown = seen if str(seen).isprintable() and seen != "" else repr(seen)
+    return f"{option} {shown}: {rule}"
 
 
 def _scripts(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:
@@ -221,13 +240,21 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
 def _settings(texts: tuple[str, ...]) -> dict[str, str]:
     """Return the settings of --set. Raises: SpecError for one that no PostgreSQL would take."""
     settings = _pairs(texts, "--set")
-    for name, value in settings.items():
-        objection = object_to(name, value, None)
-        if objection is not None and objection.verdict == "error":
-            raise SpecError(
-                f"--set {name}={value}: {objection.rule}.", hint="see SELECT * FROM pg_settings"
-            )
+    _refuse_settings("--set", settings, None)
     return settings
+
+
+def _refuse_settings(place: str, settings: Mapping[str, str], version: str | None) -> None:
+    """Raise a SpecError for a setting that no PostgreSQL, or not that version, would take."""
+    major = int(version) if version and version.isdigit() else None
+    for name, value in settings.items():
+        objection = object_to(name, value, major)
+        if objection is not None and objection.verdict == "error":
+            end = "" if objection.rule.endswith("?") else "."
+            raise SpecError(
+                f"{place} {name}={value}: {objection.rule}{end}",
+                hint="see SELECT * FROM pg_settings",
+            )
 
 
 def _refuse_too_few_connections(experiment: Experiment) -> None:

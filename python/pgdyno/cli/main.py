@@ -41,6 +41,14 @@ VERBS: dict[str, str] = {
 }
 
 
+_CLICKS_WORDS = {
+    "is not a valid integer range": "is no whole number",
+    "is not a valid float range": "is no number",
+    "is not a valid float": "is no number",
+    "(Did you mean one of: ": "(Did you mean one of ",
+}
+
+
 class Verbs(click.Group):
     """Loads a verb's module only when it is called: help and completion stay fast."""
 
@@ -104,8 +112,8 @@ def _run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "pgdyno"
-        message = error.format_message()
-        speak.problem(message if message.endswith(".") else message + ".", f"{place} --help")
+        message = _in_our_words(error.format_message())
+        speak.problem(message, f"{place} --help")
         return EXIT_USAGE
     except click.Abort:
         return InterruptedByUser.exit_code
@@ -118,6 +126,13 @@ def _run(arguments: list[str]) -> int:
             f"pgdyno has a defect: {type(error).__name__}: {error}.", f"please report {trace}"
         )
         return EXIT_INTERNAL
+
+
+def _in_our_words(message: str) -> str:
+    """Return what click says of a wrong option, as this program says it, as one sentence."""
+    for theirs, ours in _CLICKS_WORDS.items():
+        message = message.replace(theirs, ours)
+    return message if message.endswith((".", "?", "?)")) else f"{message}."
 
 
 if __name__ == "__main__":

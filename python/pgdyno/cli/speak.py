@@ -76,7 +76,11 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     text = f"pgdyno: {message}{code}"
     width = max(20, min(100, shutil.get_terminal_size().columns))
     # A script error brings its own lines (the source and a caret), which must not be refilled.
-    lines = [text] if "\n" in text else textwrap.wrap(text, width, break_long_words=False)
+    lines = (
+        [text]
+        if "\n" in text
+        else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    )
     if hint:
         lines.append(f"next: {hint}")
     _write(sys.stderr, "\n".join(lines) + "\n")

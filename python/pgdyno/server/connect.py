@@ -145,6 +145,8 @@ def failure(target: Target, error: psycopg.Error) -> ServerError:
             sqlstate, hint = sqlstate or state, advice
             break
     state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
+    if target.is_socket and said in ("No such file or directory", "Connection refused"):
+        said = f"{target.host}/.s.PGSQL.{target.ports}: {said}"
     return ServerError(
         f"{target.place} as user {target.user}: {said}{state}.", hint=hint, sqlstate=sqlstate
     )
