@@ -107,3 +107,15 @@ def test_wal_and_data_on_one_disk_need_the_sum(
         placement.check_space(
             {"data": 9_000_000_000, "wal": 2_000_000_000}, open_folder, open_folder / "wal"
         )
+
+
+def test_a_folder_whose_parent_is_not_there_is_refused_and_not_made(tmp_path: Path) -> None:
+    typo = tmp_path / "nvme" / "data"
+    with pytest.raises(SpecError, match=r"nvme/data cannot be made: .*nvme is not there"):
+        placement.place(
+            user=UserIds("me", os.geteuid(), os.getegid()),
+            data_dir=typo,
+            store_dir=None,
+            allow_tmpfs=True,
+        )
+    assert not typo.parent.exists()

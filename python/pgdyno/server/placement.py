@@ -105,6 +105,11 @@ def check_folder(folder: Path, *, user: UserIds, option: str, allow_tmpfs: bool)
     """Raise unless a cluster's folder can be made inside `folder`."""
     if folder.exists() and not folder.is_dir():
         raise SpecError(f"{option} {folder} is not a folder.", hint="name a folder")
+    if not folder.exists() and not folder.absolute().parent.is_dir():
+        raise SpecError(
+            f"{option} {folder} cannot be made: {folder.absolute().parent} is not there.",
+            hint="check the path: a folder made elsewhere would measure another disk",
+        )
     for ancestor in (folder.absolute(), *folder.absolute().parents):
         if (ancestor / "PG_VERSION").exists():
             raise RefusedError(
