@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pgdyno.analysis.rounding import counted, percent
+from pgdyno.analysis.rounding import counted, fixed, percent, plain_decimals
 
 _MS = 1_000_000
 _BUSY_RATIO_MAX = 0.9
@@ -100,10 +100,15 @@ def _achieved(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "rate_not_held",
         "not_valid",
-        f"{achieved:.1f} of {offered:.1f} tps offered were done ({percent(achieved / offered)}, "
-        f"limit {percent(_ACHIEVED_RATIO_MIN)}): latency grows with the length of such a run.",
+        f"{_tps(achieved)} of {_tps(offered)} tps offered were done "
+        f"({percent(achieved / offered)}, limit {percent(_ACHIEVED_RATIO_MIN)}): "
+        "latency grows with the length of such a run.",
         "offer a lower --rate, or more --clients if all were busy",
     )
+
+
+def _tps(value: float) -> str:
+    return fixed(value, max(plain_decimals(value), 0))
 
 
 def _too_short(facts: RunFacts) -> Doubt | None:

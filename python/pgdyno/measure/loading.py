@@ -20,6 +20,7 @@ GO_ON = (
     "run the same command again to go on where it stopped; --restart begins anew, and pgdyno drop"
     " removes what is there"
 )
+_GONE = "the tables are not there: load them again"
 _ACCOUNTS_PER_SCALE = 100_000
 
 
@@ -106,7 +107,8 @@ def load_dataset(
     progress.ended()
     if outcome.interrupted is not None:
         is_kept = how.keep_unfinished and watch.is_unfinished
-        outcome.interrupted.hint = GO_ON if is_kept else "the tables are not there: load them again"
+        gone = _GONE if verb == "init" else "nothing had been measured yet"
+        outcome.interrupted.hint = GO_ON if is_kept else gone
         raise outcome.interrupted
     summary = outcome.raise_if_nothing_was_measured()
     if outcome.failures or summary.ending != "completed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from pgdyno.analysis.rounding import fixed
+from pgdyno.analysis.rounding import fixed, plain_decimals
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.report import numbers
@@ -30,7 +30,7 @@ def scheduled_words(where: WhereTheTimeGoes) -> str:
     found = where.scheduled
     if found is None:
         return ""
-    decimals = shown_decimals(where)
+    decimals = _decimals(where, found.cpu_ms + found.waiting_ms)
     words = (
         f"the kernel counted {fixed(found.cpu_ms, decimals)} ms of CPU and "
         f"{fixed(found.waiting_ms, decimals)} ms waiting for a core"
@@ -38,6 +38,11 @@ def scheduled_words(where: WhereTheTimeGoes) -> str:
     if found.inside_events_ms <= _LEAST_RATIO * where.latency_ms.value:
         return words
     return f"{words}, {fixed(found.inside_events_ms, decimals)} ms of it at the end of wait events"
+
+
+def _decimals(where: WhereTheTimeGoes, whole_ms: float) -> int:
+    """Return the decimals of the parts, or more where the whole is small beside the latency."""
+    return max(shown_decimals(where), min(plain_decimals(whole_ms), 2))
 
 
 def event_words(one: StatementTime) -> str:
@@ -55,7 +60,7 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     shown = [one for one in where.statements if one.ms.value >= _LEAST_RATIO * whole]
     if not shown:
         return
-    decimals = shown_decimals(where)
+    decimals = _decimals(where, whole)
     yield f"of which by statement, of {fixed(whole, decimals)} ms in the server"
     for one in shown[:_STATEMENTS_SHOWN]:
         start = f"    {fixed(one.ms.value, decimals)}  "
