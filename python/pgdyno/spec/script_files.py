@@ -40,8 +40,8 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         lines = read[: error.start].decode("utf-8").split("\n")
         raise SpecError(
-            f"{path}, line {len(lines)}, column {len(lines[-1]) + 1}: byte 0x{read[error.start]:02x}"
-            f" is not UTF-8.",
+            f"{path}, line {len(lines)}, column {len(lines[-1]) + 1}:"
+            f" byte 0x{read[error.start]:02x} is not UTF-8.",
             hint=f"iconv -f LATIN1 -t UTF-8 {path} > COPY, and give the copy: the server converts"
             f" to its own encoding",
         ) from None
