@@ -247,6 +247,7 @@ def test_a_folder_of_any_length_does_because_the_socket_lies_elsewhere(
     binaries: Binaries, open_folder: Path
 ) -> None:
     deep = open_folder / ("very-long-name-" * 8) / ("and-'quoted' name " * 4)
+    deep.parent.mkdir(mode=0o755)
     with ScratchCluster.create(ScratchRequest(binaries, data_dir=deep)) as cluster:
         assert len(os.fsencode(cluster.target.host)) < scratch.SOCKET_PATH_BYTES_MAX
         assert one(cluster, "SELECT 1") == 1
