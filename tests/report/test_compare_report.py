@@ -40,6 +40,10 @@ def test_a_changed_plan_is_shown_with_both_plans() -> None:
     assert "tx4.sql:2: Index Scan i -> Seq Scan t" in text
 
 
+def test_settings_that_differ_are_named_with_what_each_server_has() -> None:
+    assert "setting     shared_buffers differs: 128MB / 4GB / not read" in compare_text(compared())
+
+
 def test_no_line_is_wider_than_a_terminal() -> None:
     assert max(map(len, compare_text(compared()).splitlines())) <= 100
 

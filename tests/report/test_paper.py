@@ -45,6 +45,8 @@ def test_the_markdown_begins_with_the_verdict_and_names_pictures_that_are_there(
 
 def test_tables_of_the_markdown_hold_variants_changes_plans_confounds_and_doubts() -> None:
     text, _ = markdown_of(example("compare"), stem="r")
+    assert "## Settings that differ, as read back" in text
+    assert "## Stopped" in text
     assert "| 4GB | shared_buffers = 4GB, synchronous_commit = off" in text
     assert "| commit: WAL flush to disk | IO:WALSync | -0.900 | -1.000 to -0.800 |" in text
     assert "| tx4.sql:2 | Index Scan i | Seq Scan t |" in text

@@ -20,6 +20,7 @@ _LABEL_WIDTH = 12
 _PARTS_SHOWN = 6
 _FOREST_WIDTH = 41
 _PAIRS_SHOWN = 40
+_SETTINGS_SHOWN = 12
 _REACH_MAX = 20.0
 RATIOS_SHOWN = ("tps", "p50", "p99", "cpu_per_tx", "wal_per_tx")
 METRIC_NAMES = {"cpu_per_tx": "server CPU/tx", "wal_per_tx": "WAL/tx", "mean": "mean latency"}
@@ -38,6 +39,11 @@ def compare_text(findings: ExperimentFindings) -> str:
     if found.steps:
         lines += _steps(found)
     lines += _effects(found)
+    for name, values in found.settings[:_SETTINGS_SHOWN]:
+        each = " / ".join(value or "not read" for value in values)
+        lines += row_lines("setting", f"{name} differs: {each}")
+    if (more := len(found.settings) - _SETTINGS_SHOWN) > 0:
+        lines += row_lines("setting", f"{more} more differ: the page and --json have them")
     for confound in found.confounds:
         lines += row_lines("confound", confound)
     for state in found.state:

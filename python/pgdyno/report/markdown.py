@@ -39,6 +39,7 @@ def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictur
         "",
         *(f"![{name}]({name})\n" for name in pictures),
         *_tables(findings),
+        *_stopped(findings),
         "## Doubts",
         "",
         *_doubts(findings),
@@ -51,6 +52,12 @@ def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictur
         f"Made by pgdyno {findings.version}. Intervals are 95 %.",
     ]
     return "\n".join(lines) + "\n", pictures
+
+
+def _stopped(findings: ExperimentFindings) -> Iterator[str]:
+    found = findings.compare
+    if found is not None:
+        yield from ("## Stopped", "", f"{_cell(found.stopped_by)}.", "")
 
 
 def _tables(findings: ExperimentFindings) -> Iterator[str]:
@@ -69,6 +76,10 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
             if plans:
                 title = f"Plans of {one.variant} that differ"
                 yield from _section(title, (("statement", one.reference, one.variant), plans))
+        if found.settings:
+            names = ("setting", *(one.name for one in found.variants))
+            rows = [(name, *values) for name, values in found.settings]
+            yield from _section("Settings that differ, as read back", (names, rows))
         if found.confounds:
             yield from ("## Confounds", "", *(f"- {one}" for one in found.confounds), "")
     for curve in findings.curves:
