@@ -16,6 +16,7 @@ pub mod control;
 pub mod dataset;
 pub mod histogram;
 pub mod load;
+pub mod names;
 pub mod observer;
 pub mod output;
 pub mod password;

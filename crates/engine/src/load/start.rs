@@ -12,14 +12,14 @@ use pgdyno_script::{
 use super::Message;
 use crate::arrivals::Schedule;
 use crate::client::{ClientState, Clients, Terminal};
-use crate::contract::job::{Arrivals, Measure, Target};
+use crate::contract::job::{Arrivals, Measure};
 use crate::contract::record::ErrorKind;
+use crate::names::Names;
 use crate::plan::{Plan, Refusal};
-use crate::poller::{Kind, VARIABLE, Waker, resolve};
+use crate::poller::{Kind, VARIABLE, Waker};
 use crate::recorder::{Recorder, RecorderSetup};
 use crate::tally::HistogramSet;
 use crate::timeline::{Shared, Timeline};
-use crate::tls::{Endpoint, Security};
 use crate::worker::{self, Pace, Setup};
 
 /// Give back emptied histograms to a thread.
@@ -32,7 +32,7 @@ pub(super) fn threads(
     sender: &Sender<Message>,
     connect_ns: u64,
 ) -> Result<Spares, Refusal> {
-    let endpoints = endpoints(&plan.target)?;
+    let names = Names::new(&plan.target)?;
     raise_file_limit();
     let poller = Kind::choose().map_err(|error| {
         let hint = format!("unset {VARIABLE}: what this host offers is used then");
@@ -65,7 +65,7 @@ pub(super) fn threads(
         let (clients, terminals) = clients(plan, thread, &streams);
         setups.push(Setup {
             plan: Arc::clone(plan),
-            endpoints: Arc::clone(&endpoints),
+            names: Arc::clone(&names),
             shared: Arc::clone(shared),
             timeline,
             poller,
@@ -102,22 +102,6 @@ fn spawn(setup: Setup) -> Result<(), Refusal> {
         .spawn(body)
         .map_err(|error| system("starting a thread", &error))
         .map(|_| ())
-}
-
-fn endpoints(target: &Target) -> Result<Arc<[Endpoint]>, Refusal> {
-    let mut found = Vec::new();
-    for host in &target.hosts {
-        let security = Security::new(target, host)
-            .map_err(|error| Refusal::new(ErrorKind::Connect, error.message, error.hint))?;
-        let addresses = resolve(host, target.reach.keepalive).map_err(|error| {
-            let message = format!("could not find host \"{}\": {error}", host.host);
-            Refusal::new(ErrorKind::Connect, message, "check the name of the host")
-        })?;
-        let endpoint =
-            |address| Endpoint { host: host.clone(), address, security: security.clone() };
-        found.extend(addresses.into_iter().map(endpoint));
-    }
-    Ok(found.into())
 }
 
 fn system(what: &str, error: &std::io::Error) -> Refusal {

@@ -56,6 +56,7 @@ where
         if self.connector.waiting.is_empty() || !self.may_connect() || !self.has_password(now) {
             return;
         }
+        self.connector.follow_names();
         while self.connector.next_begin_ns() <= now {
             let index = self.connector.waiting.pop_front().expect("next_begin_ns says so");
             if !self.begin_connect(index, now) {

@@ -8,6 +8,7 @@ use pgdyno_wire::{Login, SaltedPasswords};
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::{Reach, SessionAttrs};
 use crate::histogram::Histogram;
+use crate::names::Names;
 use crate::password::{Offer, Passwords};
 use crate::plan::Plan;
 use crate::poller::Waker;
@@ -21,6 +22,8 @@ const TIMEOUT_NS: u64 = 10_000_000_000;
 #[derive(Debug)]
 pub(super) struct Connector {
     pub(super) endpoints: Arc<[Endpoint]>,
+    names: Arc<Names>,
+    version: u64,
     /// As whom; with the password of now.
     pub(super) login: Login,
     passwords: Option<Arc<Passwords>>,
@@ -59,11 +62,14 @@ pub struct Pace {
 }
 
 impl Connector {
-    pub(super) fn new(plan: &Plan, endpoints: Arc<[Endpoint]>, waker: Waker, pace: Pace) -> Self {
+    pub(super) fn new(plan: &Plan, names: Arc<Names>, waker: Waker, pace: Pace) -> Self {
         let command = plan.target.password_command.as_deref();
         let first = plan.target.password.as_deref();
+        let (endpoints, version) = names.endpoints();
         Connector {
             endpoints,
+            names,
+            version,
             login: plan.login.clone(),
             passwords: command.map(|command| Passwords::of(command, first)),
             password_number: 0,
@@ -82,6 +88,18 @@ impl Connector {
             lost_count: 0,
             reconnect_count: 0,
             durations: Histogram::default(),
+        }
+    }
+
+    /// A connection was lost, or could not be made anywhere: a name may lead elsewhere by now.
+    pub(super) fn look_again(&self) {
+        self.names.look_again();
+    }
+
+    /// Take the addresses that were found since.
+    pub(super) fn follow_names(&mut self) {
+        if self.names.has_changed(self.version) {
+            (self.endpoints, self.version) = self.names.endpoints();
         }
     }
 

@@ -54,6 +54,7 @@ where
         // What idles is not opened again once it was there: its number at the end tells.
         let is_wanted = !self.is_idle(index) || self.stage < Stage::Prepare;
         if is_wanted && self.may_connect() {
+            self.connector.look_again();
             let shard = &mut *self.shard.borrow_mut();
             let walk = &mut shard.clients.states[index as usize].walk;
             walk.begin(self.connector.first_address(index));
@@ -139,6 +140,7 @@ where
             }
             return Then::Ends(Box::new(refusal));
         }
+        self.connector.look_again();
         let at_ns = shard.now_ns + client.walk.pause_ns(index);
         shard.timers.set(at_ns, Wake::Connect(index));
         Then::Waits

@@ -48,19 +48,19 @@ use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::record::{ErrorKind, IdleFacts};
 use crate::histogram::Histogram;
 use crate::load::{Finished, Message};
+use crate::names::Names;
 use crate::observer::Observer;
 use crate::plan::{Plan, Refusal};
 use crate::poller::{self, Poller, Waker};
 use crate::recorder::{Levels, Recorder};
 use crate::timeline::{Shared, Timeline};
 use crate::timers::{Timers, Wake};
-use crate::tls::Endpoint;
 
 /// What a thread is given.
 #[derive(Debug)]
 pub struct Setup {
     pub plan: Arc<Plan>,
-    pub endpoints: Arc<[Endpoint]>,
+    pub names: Arc<Names>,
     pub shared: Arc<Shared>,
     pub timeline: Timeline,
     pub poller: poller::Kind,
@@ -125,8 +125,8 @@ async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
 /// Run a thread to its end; what it has to say goes to the coordinator.
 pub fn run(setup: Setup) {
     let plan = Arc::clone(&setup.plan);
-    let make = if poller::is_asked_for() { Poller::new } else { Poller::new_or_epoll };
-    let poller = match make(setup.poller, setup.waker.clone()) {
+    let count = setup.clients.states.len();
+    let poller = match Poller::for_connections(count, setup.poller, setup.waker.clone()) {
         Ok(poller) => poller,
         Err(error) => return refuse(&setup, &error),
     };
@@ -150,7 +150,7 @@ pub fn run(setup: Setup) {
     let is_shared = !setup.terminals.is_empty();
     let client_count = if is_shared { setup.terminals.len() } else { connection_count };
     let mut worker = Worker {
-        connector: Connector::new(&plan, setup.endpoints, setup.waker, setup.connecting),
+        connector: Connector::new(&plan, setup.names, setup.waker, setup.connecting),
         idle: Idle::new(setup.idle_count),
         pool: is_shared.then(|| Pool::new(setup.terminals, connection_count)),
         plan: &plan,

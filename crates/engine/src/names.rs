@@ -1,0 +1,227 @@
+//! The addresses of a load's hosts: looked up when it begins, and again after a connection was
+//! lost, for a name may lead elsewhere by then.
+//!
+//! Looking up takes a thread of its own, so that no load thread waits for it. A thread's connections
+//! know their addresses by place, so a list only changes by what its places hold, and grows.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::contract::job::{HostPort, Target};
+use crate::contract::record::ErrorKind;
+use crate::plan::Refusal;
+use crate::poller::{Address, resolve};
+use crate::tls::{Endpoint, Security};
+
+type Look = Box<dyn Fn(&HostPort) -> io::Result<Vec<Address>> + Send + Sync>;
+
+/// See the module's text.
+pub struct Names {
+    hosts: Vec<(HostPort, Security)>,
+    look: Look,
+    endpoints: Mutex<Arc<[Endpoint]>>,
+    /// Of the list: how often it has changed.
+    version: AtomicU64,
+    is_looking: AtomicBool,
+}
+
+impl std::fmt::Debug for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Names").field("hosts", &self.hosts).finish_non_exhaustive()
+    }
+}
+
+impl Names {
+    /// Look up every host of a load.
+    ///
+    /// Errors: a name without an address, or TLS that cannot be had.
+    pub fn new(target: &Target) -> Result<Arc<Names>, Refusal> {
+        let keepalive = target.reach.keepalive;
+        Names::with(target, Box::new(move |host| resolve(host, keepalive)))
+    }
+
+    fn with(target: &Target, look: Look) -> Result<Arc<Names>, Refusal> {
+        let secure = |host: &HostPort| match Security::new(target, host) {
+            Ok(security) => Ok((host.clone(), security)),
+            Err(error) => Err(Refusal::new(ErrorKind::Connect, error.message, error.hint)),
+        };
+        let hosts: Vec<_> = target.hosts.iter().map(secure).collect::<Result<_, _>>()?;
+        let mut found = Vec::new();
+        for (host, security) in &hosts {
+            let addresses = look(host).map_err(|error| {
+                let message = format!("could not find host \"{}\": {error}", host.host);
+                Refusal::new(ErrorKind::Connect, message, "check the name of the host")
+            })?;
+            found.extend(endpoints(host, security, addresses));
+        }
+        Ok(Arc::new(Names {
+            hosts,
+            look,
+            endpoints: Mutex::new(found.into()),
+            version: AtomicU64::new(0),
+            is_looking: AtomicBool::new(false),
+        }))
+    }
+
+    /// The addresses of now, and the version of their list.
+    pub fn endpoints(&self) -> (Arc<[Endpoint]>, u64) {
+        let endpoints = self.lock();
+        (endpoints.clone(), self.version.load(Ordering::Acquire))
+    }
+
+    /// True when the list is not that of this version any more.
+    pub fn has_changed(&self, version: u64) -> bool {
+        self.version.load(Ordering::Acquire) != version
+    }
+
+    /// Look the names up again, unless that is being done; what is found is there a moment later.
+    pub fn look_again(self: &Arc<Self>) {
+        if !self.hosts.iter().any(|(host, _)| is_name(host))
+            || self.is_looking.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let names = Arc::clone(self);
+        let look = move || {
+            names.look_up();
+            names.is_looking.store(false, Ordering::Release);
+        };
+        if thread::Builder::new().name("names".into()).spawn(look).is_err() {
+            self.is_looking.store(false, Ordering::Release);
+        }
+    }
+
+    /// A name that cannot be looked up now keeps the addresses it had.
+    fn look_up(&self) {
+        for (host, security) in self.hosts.iter().filter(|(host, _)| is_name(host)) {
+            let Ok(addresses) = (self.look)(host) else { continue };
+            let found = endpoints(host, security, addresses).collect();
+            let mut endpoints = self.lock();
+            if let Some(changed) = moved(&endpoints, host, found) {
+                *endpoints = changed.into();
+                self.version.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<[Endpoint]>> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn endpoints(
+    host: &HostPort,
+    security: &Security,
+    addresses: Vec<Address>,
+) -> impl Iterator<Item = Endpoint> {
+    let endpoint = |address| Endpoint { host: host.clone(), address, security: security.clone() };
+    addresses.into_iter().map(endpoint).collect::<Vec<_>>().into_iter()
+}
+
+/// True for what must be looked up.
+fn is_name(host: &HostPort) -> bool {
+    let is_fixed = host.hostaddr.is_some() || host.host.starts_with('/');
+    !is_fixed && host.host.parse::<IpAddr>().is_err()
+}
+
+/// The list after a host was found at these addresses; none when it is at the same ones.
+///
+/// An address that is still the host's keeps its place; the place of one that is not goes to a new
+/// one, or to another of the host's. A resolver that gives the same addresses in another order
+/// changes nothing.
+fn moved(old: &[Endpoint], host: &HostPort, found: Vec<Endpoint>) -> Option<Vec<Endpoint>> {
+    let first = found.first()?.clone();
+    let has = |list: &[Endpoint], one: &Endpoint| {
+        list.iter().any(|o| o.host == *host && o.address == one.address)
+    };
+    let mut new = found.iter().filter(|new| !has(old, new)).cloned();
+    let mut list: Vec<Endpoint> = Vec::with_capacity(old.len());
+    for place in old {
+        let is_other = place.host != *host;
+        let is_still = has(&found, place);
+        // A second place of one address is free for another.
+        let is_wanted = is_other || is_still && !has(&list, place);
+        list.push(match is_wanted {
+            true => place.clone(),
+            false => new.next().unwrap_or(if is_still { place.clone() } else { first.clone() }),
+        });
+    }
+    list.extend(new);
+    let is_same =
+        old.len() == list.len() && old.iter().zip(&list).all(|(a, b)| a.address == b.address);
+    if is_same { None } else { Some(list) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::contract::corpus;
+    use crate::contract::job::{Keepalive, SslMode};
+
+    fn address(last: u8) -> Address {
+        let socket = format!("10.0.0.{last}:5432").parse().expect("an address");
+        Address::Tcp(socket, Keepalive::default())
+    }
+
+    /// A target of two names, and where they lead.
+    fn names(found: &Arc<Mutex<Vec<(&'static str, Vec<u8>)>>>) -> Arc<Names> {
+        let mut target = corpus::jobs().remove(0).target;
+        target.sslmode = SslMode::Disable;
+        target.tls = Default::default();
+        let host = |name: &str| HostPort { host: name.into(), hostaddr: None, port: 5432 };
+        target.hosts = vec![host("a"), host("b")];
+        let found = found.clone();
+        Names::with(
+            &target,
+            Box::new(move |host| {
+                let found = found.lock().expect("not poisoned");
+                let own = found.iter().find(|(name, _)| *name == host.host);
+                let addresses = own.map(|(_, all)| all.iter().map(|&last| address(last)).collect());
+                addresses.ok_or_else(|| io::ErrorKind::NotFound.into())
+            }),
+        )
+        .expect("both are found")
+    }
+
+    fn seen(names: &Names) -> Vec<Address> {
+        names.endpoints().0.iter().map(|endpoint| endpoint.address.clone()).collect()
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_followed_and_the_others_keep_their_places() {
+        let found = Arc::new(Mutex::new(vec![("a", vec![1]), ("b", vec![7, 8])]));
+        let names = names(&found);
+        assert_eq!(seen(&names), [1, 7, 8].map(address));
+        *found.lock().expect("not poisoned") = vec![("a", vec![2, 3]), ("b", vec![8, 7])];
+        names.look_up();
+        assert_eq!(seen(&names), [2, 7, 8, 3].map(address));
+        assert!(names.has_changed(0) && !names.has_changed(names.endpoints().1));
+    }
+
+    #[test]
+    fn a_list_never_gets_shorter_and_a_name_that_is_not_found_stays() {
+        let found = Arc::new(Mutex::new(vec![("a", vec![1]), ("b", vec![7, 8])]));
+        let names = names(&found);
+        *found.lock().expect("not poisoned") = vec![("b", vec![8])];
+        names.look_up();
+        assert_eq!(seen(&names), [1, 8, 8].map(address));
+        *found.lock().expect("not poisoned") = vec![("b", vec![8, 9])];
+        names.look_up();
+        assert_eq!(seen(&names), [1, 8, 9].map(address), "nor longer than it must be");
+    }
+
+    #[test]
+    fn the_same_addresses_in_another_order_change_nothing() {
+        let found = Arc::new(Mutex::new(vec![("a", vec![1]), ("b", vec![7, 8])]));
+        let names = names(&found);
+        found.lock().expect("not poisoned")[1].1.reverse();
+        names.look_up();
+        assert!(!names.has_changed(0));
+        assert_eq!(seen(&names), [1, 7, 8].map(address));
+    }
+}
