@@ -127,6 +127,30 @@ def test_handing_over_to_another_program_undoes_what_is_registered_first() -> No
     assert said.stdout == "removed\nhand over\n"
 
 
+@pytest.mark.parametrize("number", signals.HANDLED)
+def test_a_signal_that_came_before_handing_over_is_not_lost(number: signal.Signals) -> None:
+    script = (
+        "import os\n"
+        "from pgdyno.process import child, signals\n"
+        "with signals.handled():\n"
+        f"    os.kill(os.getpid(), {int(number)})\n"
+        "    child.become(['/bin/echo', 'hand over'])\n"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (said.stdout, said.returncode) == ("", 1)
+    assert f"Interrupted by {number.name}." in said.stderr
+
+
+def test_a_program_that_was_handed_over_to_is_ended_by_signals_again() -> None:
+    script = (
+        "from pgdyno.process import child, signals\n"
+        "with signals.handled():\n"
+        "    child.become(['/bin/sh', '-c', 'kill -INT $$; echo alive'])\n"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (said.stdout, said.returncode) == ("", -signal.SIGINT)
+
+
 @needs_linux
 def test_a_child_ends_when_its_parent_is_killed() -> None:
     assert gone(orphan_of_a_killed_parent(None))

@@ -248,12 +248,21 @@ def run(
 def become(argv: Sequence[str | Path]) -> NoReturn:
     """Hand this process over to another program, after undoing what is registered.
 
-    Raises: ProcessError if the program cannot be started.
+    Raises: ProcessError if the program cannot be started; InterruptedByUser if a signal came first.
     """
     arguments = [str(argument) for argument in argv]
     cleanup.run_all()
     sys.stdout.flush()
     sys.stderr.flush()
+    # Subtle: a signal that was only taken note of would be lost with this program; held back
+    # here, it ends the other one.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals.HANDLED)
+    try:
+        signals.check()
+        for number in signals.HANDLED:
+            signal.signal(number, signal.SIG_DFL)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.HANDLED)
     try:
         os.execv(arguments[0], arguments)
     except OSError as error:
