@@ -14,7 +14,14 @@ from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.password import password_of, refused
 from pgdyno.server.target import Target
 
-CONNECT_TIMEOUT_S = 10
+# A line that dies without a word is noticed within half a minute, not within hours.
+_PATIENCE = {
+    "connect_timeout": "10",
+    "tcp_user_timeout": "15000",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+}
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 # What a failed start-up says, in the server's or libpq's English: libpq keeps no SQLSTATE of it.
@@ -96,7 +103,8 @@ def connect(
 def _opened(target: Target, application_name: str) -> Connection:
     """Return a new connection; a password that a command printed is asked for again if refused."""
     parameters = target.libpq_parameters()
-    parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_S))
+    for name, value in _PATIENCE.items():
+        parameters.setdefault(name, value)
     command = target.password_command
     for is_last in (False, True) if command else (True,):
         if command:
