@@ -13,7 +13,7 @@ from psycopg import sql
 from pydantic import SecretStr
 from tests.fixtures.bank import make_bank, money
 from tests.fixtures.clusters import make_cluster, run_sql, scalar
-from tests.fixtures.command import Command
+from tests.fixtures.command import Command, eventually
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 
 from pgdyno.engine.job import HostPort, Job, TlsSettings
@@ -310,6 +310,45 @@ def test_statements_still_running_at_the_end_are_cancelled_over_tls(
     end = engine(job.model_copy(update={"work": work}))
     assert end.summary.counts.unfinished == 2
     assert scalar(secure.target, IS_ENCRYPTED) == 0
+
+
+def test_lost_connections_are_made_again_over_tls(
+    secure: ScratchCluster, made: Certificates, engine: Engine
+) -> None:
+    present(secure, made, "by_both")
+    tls = {"sslrootcert": made.path("root.crt"), "channel_binding": "require"}
+    job = job_of(secure, "bound", "verify-full", transactions=None, measure_s=600.0, tls=tls)
+    running = engine.start(job)
+    running.await_record(record="phase", phase="measure", event="begin")
+    mine = "FROM pg_stat_activity WHERE usename = 'bound'"
+    before = str(scalar(secure.target, f"SELECT string_agg(pid::text, ',') {mine}"))
+    run_sql(secure.target, f"SELECT pg_terminate_backend(pid) {mine}")
+    # Both are back, and at work: NEEDS_TLS fails on a connection without it.
+    again = f"SELECT count(*) {mine} AND pid NOT IN ({before}) AND query <> ''"
+    eventually(lambda: scalar(secure.target, again) == 2)
+    running.stop()
+    end = running.wait()
+    assert (end.summary.connections_lost, end.summary.reconnects) == (2, 2)
+    # What the ended backends were at is all that failed.
+    assert set(end.summary.failures) <= {"57P01", "08000", "08006"}
+
+
+def test_require_auth_decides_what_the_server_may_ask_for(
+    secure: ScratchCluster, made: Certificates, engine: Engine
+) -> None:
+    present(secure, made, "by_both")
+    for user, asked, why in (
+        ("bound", "scram-sha-256", None),
+        ("bound", "!password,!md5", None),
+        ("bound", "none", "server requested SASL authentication"),
+        ("hashed", "scram-sha-256", "server requested a hashed password"),
+        ("open", "!none", "server did not complete authentication"),
+    ):
+        end = engine(job_of(secure, user, "require", tls={"require_auth": asked}))
+        if why is None:
+            assert end.summary.counts.completed == 6, (user, asked)
+        else:
+            assert f'requirement "{asked}" failed: {why}' in refused(end)
 
 
 def test_rows_longer_than_many_records_come_through(
