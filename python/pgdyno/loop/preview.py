@@ -17,6 +17,8 @@ from pgdyno.spec.units import duration_text
 _AROUND_NS = 3_000_000_000
 _RESTART_NS = 3_000_000_000
 _SHOWN_RUNS = 12
+# What has data of its own.
+_APART = ("sql", "version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment")
 _LEVELS = {
     "user": "session",
     "superuser": "session",
@@ -97,10 +99,16 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
 
 
 def _disk_bytes(experiment: Experiment) -> int:
+    """Return what all databases need: one for each dataset and SQL in each cluster."""
     indexes = range(len(experiment.all_variants())) or (None,)
-    datasets = {experiment.dataset_of(index) for index in indexes}
+    databases = {
+        (experiment.dataset_of(index), *(getattr(variant, name) for name in _APART))
+        for index in indexes
+        for variant in [experiment.variant(index)]
+    }
     return sum(
-        sum(needed_bytes(one.scale, fillfactor=one.fillfactor or 100).values()) for one in datasets
+        sum(needed_bytes(one.scale, fillfactor=one.fillfactor or 100).values())
+        for one, *_ in databases
     )
 
 

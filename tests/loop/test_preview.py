@@ -1,0 +1,41 @@
+"""What an experiment would do is said before anything is started."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pgdyno.loop.preview import preview
+from pgdyno.spec.experiment import (
+    CompareDesign,
+    Dataset,
+    Experiment,
+    Scratch,
+    Script,
+    Server,
+    Variant,
+    Workload,
+)
+
+
+def disk_gb(*variants: Variant) -> float:
+    asked = Experiment(
+        name="disks",
+        server=Server(scratch=Scratch(version="15")),
+        dataset=Dataset(scale=100),
+        workload=Workload(scripts=(Script(builtin="tpcb-like"),)),
+        variant=variants,
+        design=CompareDesign(),
+    )
+    found = re.search(r"disk +about ([0-9.]+) GB", preview(asked))
+    assert found is not None
+    return float(found[1])
+
+
+def test_every_cluster_and_every_database_of_its_own_takes_its_room() -> None:
+    plain = Variant(name="plain")
+    one = disk_gb(plain, Variant(name="a setting", settings={"work_mem": "1MB"}))
+    elsewhere = Variant(name="elsewhere", data_dir=Path("/other"))
+    indexed = Variant(name="indexed", sql="CREATE INDEX ON pgbench_accounts (abalance)")
+    assert abs(disk_gb(plain, elsewhere) - 2 * one) < 0.11
+    assert abs(disk_gb(plain, elsewhere, indexed) - 3 * one) < 0.11
