@@ -151,6 +151,20 @@ def test_a_program_that_was_handed_over_to_is_ended_by_signals_again() -> None:
     assert (said.stdout, said.returncode) == ("", -signal.SIGINT)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM])
+def test_a_child_hears_signals_that_a_shell_let_its_parent_ignore(number: signal.Signals) -> None:
+    script = (
+        "import signal\n"
+        "from pgdyno.process.child import start\n"
+        f"signal.signal({int(number)}, signal.SIG_IGN)\n"
+        "child = start(['/bin/sleep', '600'])\n"
+        f"child.send_signal(signal.Signals({int(number)}))\n"
+        "print(child.ends_within(60.0), child.poll())\n"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert said.stdout == f"True {-number}\n", said.stderr
+
+
 @needs_linux
 def test_a_child_ends_when_its_parent_is_killed() -> None:
     assert gone(orphan_of_a_killed_parent(None))

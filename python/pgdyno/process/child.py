@@ -26,6 +26,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ProcessError
 from pgdyno.process import cleanup, signals
 
+_ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 _OUTPUT_BYTES_MAX = 1 << 20
 _PASSWORD_IN_ARGUMENT = re.compile(r"(?i)password\s*=|://[^/@\s]*:[^/@\s]+@")
@@ -201,7 +202,7 @@ def start(
             user=user.uid if change and user else None,
             group=user.gid if change and user else None,
             extra_groups=list(user.groups) if change and user else None,
-            preexec_fn=_die_with_parent(death_signal),
+            preexec_fn=_before_the_program(death_signal),
         )
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -269,12 +270,18 @@ def become(argv: Sequence[str | Path]) -> NoReturn:
         raise ProcessError(f"{arguments[0]} cannot be started: {error.strerror}.") from error
 
 
-def _die_with_parent(death_signal: signal.Signals | None) -> Callable[[], None] | None:
-    if death_signal is None or _libc is None:
-        return None
-    prctl, parent_pid, number = _libc.prctl, os.getpid(), int(death_signal)
+def _before_the_program(death_signal: signal.Signals | None) -> Callable[[], None]:
+    """Return what the new process does before it becomes the program."""
+    prctl = None if death_signal is None or _libc is None else _libc.prctl
+    parent_pid, number = os.getpid(), int(death_signal or 0)
 
     def in_child() -> None:
+        # What a shell starts with `&` inherits that SIGINT and SIGQUIT are ignored: a server told
+        # to end before it handles signals of its own would never hear of it.
+        for ending in _ENDING:
+            signal.signal(ending, signal.SIG_DFL)
+        if prctl is None:
+            return
         # Subtle: this runs after the change of user, which would have cleared the death signal,
         # and looks at the parent afterwards, in case it died before the signal was asked for.
         if prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0 or os.getppid() != parent_pid:
