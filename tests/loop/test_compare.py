@@ -60,7 +60,8 @@ def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
     assert document["stopped_by"] == f"decided after {rounds} rounds"
     fast = document["variants"][1]
     assert (fast["name"], fast["verdict"]) == ("fast", "faster")
-    assert fast["tps_ratio"]["low"] > 2
+    # It stops as soon as it is sure of a direction: how far beyond it is, the noise decides.
+    assert 1 < fast["tps_ratio"]["low"] < fast["tps_ratio"]["value"]
     assert fast["latency_p99_ratio"]["value"] < 1
     assert fast["ratios"]["p50"]["high"] < 1
     assert "Timeout:PgSleep" in fast["because"]
