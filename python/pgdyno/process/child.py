@@ -270,10 +270,12 @@ def become(argv: Sequence[str | Path]) -> NoReturn:
         raise ProcessError(f"{arguments[0]} cannot be started: {error.strerror}.") from error
 
 
-def _before_the_program(death_signal: signal.Signals | None) -> Callable[[], None]:
-    """Return what the new process does before it becomes the program."""
-    prctl = None if death_signal is None or _libc is None else _libc.prctl
-    parent_pid, number = os.getpid(), int(death_signal or 0)
+def _before_the_program(death_signal: signal.Signals | None) -> Callable[[], None] | None:
+    """Return what the new process does before it becomes the program; from a thread nothing."""
+    if death_signal is None:
+        return None
+    prctl = None if _libc is None else _libc.prctl
+    parent_pid, number = os.getpid(), int(death_signal)
 
     def in_child() -> None:
         # What a shell starts with `&` inherits that SIGINT and SIGQUIT are ignored: a server told
