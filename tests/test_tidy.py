@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from tests.fixtures import needs
 from tests.tidy import documents, everywhere, orphans, python_rules, rust_rules, units
 from tests.tidy.source import ROOT, Source, tree
 
@@ -25,6 +26,7 @@ PYTHON = (
     python_rules.no_io_in_pure_stages,
     python_rules.processes_in_one_place,
     python_rules.printing_in_one_place,
+    python_rules.skipping_in_one_place,
     python_rules.one_clock,
     python_rules.seeded_randomness,
     units.units_in_names,
@@ -126,6 +128,12 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "python/pgdyno/report/a.py",
         "print('x')",
         "blueprint('x')",
+    ),
+    (
+        python_rules.skipping_in_one_place,
+        "tests/store/test_a.py",
+        "import pytest\npytest.skip('no bird here')",
+        "from tests.fixtures import needs\nneeds.installed(False, 'no bird here')",
     ),
     (
         python_rules.printing_in_one_place,
@@ -251,7 +259,7 @@ def test_a_blob_over_the_limit_is_refused(tmp_path: Path) -> None:
 
 
 def _exists(path: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(not (ROOT / path).exists(), reason=f"{path} does not exist yet")
+    return needs.when_installed((ROOT / path).exists(), f"{path} does not exist")
 
 
 @_exists("python/pgdyno/cli/main.py")

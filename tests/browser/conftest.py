@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from tests.fixtures import needs
 from tests.report.compare_examples import compared
 from tests.report.examples import EXAMPLES
 from tests.watch.examples import watched
@@ -43,11 +44,7 @@ class OpenedReport:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium; its absence is a failure unless PGDYNO_ALLOW_SKIP says otherwise."""
-    if not CHROMIUM.exists():
-        message = f"no Chromium at {CHROMIUM}: apt-get install chromium, or set PGDYNO_CHROMIUM"
-        if os.environ.get("PGDYNO_ALLOW_SKIP"):
-            pytest.skip(message)
-        pytest.fail(message)
+    needs.installed(CHROMIUM.exists(), f"no Chromium at {CHROMIUM} (PGDYNO_CHROMIUM)")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield chromium

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import scalar
 from tests.fixtures.command import Command
 from tests.fixtures.ssh import SshServer
@@ -49,7 +49,7 @@ def test_the_host_from_afar_is_the_host(
         assert place.total_bytes > place.free_bytes > 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@needs.ROOT
 def test_a_user_who_may_not_enter_the_data_directory_still_sees_its_disk(
     pg15: ScratchCluster,
 ) -> None:

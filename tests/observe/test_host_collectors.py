@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.observe.contract import CollectorContract
 
 from pgdyno.observe.collector import Collector
@@ -112,14 +113,14 @@ class TestNetwork(CollectorContract):
         return NetworkCollector()
 
 
-@pytest.mark.skipif(not Path("/proc/pressure").is_dir(), reason="no PSI in this kernel")
+@needs.when_offered(Path("/proc/pressure").is_dir(), "no PSI in this kernel")
 class TestPressure(CollectorContract):
     @pytest.fixture
     def collector(self) -> Collector:
         return PressureCollector()
 
 
-@pytest.mark.skipif(not Path("/sys/fs/cgroup").is_dir(), reason="no control groups here")
+@needs.when_offered(Path("/sys/fs/cgroup").is_dir(), "no control groups here")
 class TestThrottling(CollectorContract):
     @pytest.fixture
     def collector(self) -> Collector:

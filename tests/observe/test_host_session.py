@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.ssh import SshServer, shell_like
 
 from pgdyno.clock import read_pair
@@ -31,8 +32,8 @@ def shell(request: pytest.FixtureRequest) -> str:
     """Return a command that leads to a shell of each kind."""
     if request.param == "ssh":
         return str(request.getfixturevalue("ssh_server").shell)
-    if shutil.which(request.param.split()[0]) is None:
-        pytest.skip(f"no {request.param} here")
+    is_there = shutil.which(request.param.split()[0]) is not None
+    needs.installed(is_there, f"no {request.param} here")
     return str(request.param)
 
 

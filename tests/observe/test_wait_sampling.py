@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import connection, make_cluster, run_sql
 from tests.observe.contract import CollectorContract
 from tests.observe.test_server_collectors import LOAD, open_session, sample_until
@@ -20,7 +21,7 @@ from pgdyno.server.find import find
 from pgdyno.server.scratch import ScratchCluster
 
 LIBRARY = Path(str(find(version="15").bin_dir)).parent / "lib/pg_wait_sampling.so"
-needs_extension = pytest.mark.skipif(not LIBRARY.exists(), reason="no pg_wait_sampling here")
+needs_extension = needs.when_installed(LIBRARY.exists(), "no pg_wait_sampling here")
 
 
 pytestmark = pytest.mark.pg

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.engine_process import Engine, load_job
 
 from pgdyno.engine.stream import engine_path
@@ -78,8 +79,9 @@ def _shut(each: socket.socket) -> None:
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The /etc/hosts that the engine sees, in a mount namespace of its own."""
     unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run([unshare, "-m", "true"], check=False).returncode != 0:
-        pytest.skip("a mount namespace of one's own needs more rights than there are")
+    tried = None if unshare is None else subprocess.run([unshare, "-m", "true"], check=False)
+    is_there = tried is not None and tried.returncode == 0
+    needs.offered(is_there, "a mount namespace of one's own needs more rights than there are")
     file = tmp_path / "hosts"
     file.write_text(f"127.0.0.1 localhost\n127.0.0.1 {NAME}\n", encoding="ascii")
     wrapper = tmp_path / "engine"

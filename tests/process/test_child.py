@@ -9,14 +9,15 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 
 from pgdyno.errors import InterruptedByUser, ProcessError
 from pgdyno.process import cleanup, signals
 from pgdyno.process.child import UserIds, run, start
 from pgdyno.process.host import ProcessIdentity
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="parent-death signals are Linux's")
+needs_root = needs.ROOT
+needs_linux = needs.LINUX
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 

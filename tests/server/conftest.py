@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 
 from pgdyno.errors import SpecError
 from pgdyno.server.connect import Connection
@@ -31,7 +32,8 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
     try:
         return find(version=request.param)
     except SpecError as error:
-        pytest.skip(error.message)
+        needs.installed(False, error.message)
+        raise
 
 
 @pytest.fixture

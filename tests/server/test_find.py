@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.process.child import UserIds
@@ -15,7 +16,7 @@ from pgdyno.server.find import Binaries, embedded, find, installed
 from pgdyno.server.identity import can_reach, reachable_binaries, server_user
 from pgdyno.server.storage import free_bytes, mount_of
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+needs_root = needs.ROOT
 
 MOUNTINFO = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw

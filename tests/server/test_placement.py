@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.server.pgbench_tables import load
 
 from pgdyno.errors import ServerError, SpecError
@@ -11,7 +12,7 @@ from pgdyno.process.child import UserIds
 from pgdyno.server import placement
 from pgdyno.server.scratch import ScratchCluster
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+needs_root = needs.ROOT
 
 
 @pytest.mark.parametrize(("scale", "fillfactor"), [(2, 100), (3, 80)])

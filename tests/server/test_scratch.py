@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures import needs
 
 from pgdyno.errors import InterruptedByUser, RefusedError, ServerError, SpecError
 from pgdyno.process import cleanup, signals
@@ -230,8 +231,7 @@ def test_a_restarted_cluster_has_its_data_and_a_new_postmaster(cluster: ScratchC
 
 def test_memory_is_refused_as_a_disk_unless_allowed(binaries: Binaries) -> None:
     memory = Path("/dev/shm")
-    if not memory.is_dir():
-        pytest.skip("no /dev/shm here")
+    needs.offered(memory.is_dir(), "no /dev/shm here")
     with pytest.raises(RefusedError, match="it is memory") as caught:
         ScratchCluster.create(ScratchRequest(binaries, data_dir=memory))
     assert "--allow-tmpfs" in caught.value.hint
@@ -298,7 +298,7 @@ def test_a_folder_that_is_no_kept_cluster_is_not_adopted(open_folder: Path) -> N
         ScratchCluster.adopt(open_folder)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="parent-death signals are Linux's")
+@needs.LINUX
 def test_when_the_lab_is_killed_the_postmaster_ends_and_the_leftover_is_swept(
     binaries: Binaries, open_folder: Path
 ) -> None:
@@ -312,7 +312,7 @@ def test_when_the_lab_is_killed_the_postmaster_ends_and_the_leftover_is_swept(
     assert not socket_dir.exists()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="parent-death signals are Linux's")
+@needs.LINUX
 def test_a_cluster_to_be_kept_outlives_a_killed_lab(binaries: Binaries, open_folder: Path) -> None:
     postmaster, socket_dir = killed_lab(binaries, open_folder, keep=True)
     assert until(lambda: not postmaster.is_running())

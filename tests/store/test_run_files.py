@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.fixtures import needs
 from tests.store import records
 from tests.store.contents import check_contents, written
 
@@ -229,8 +230,8 @@ def small_disk(tmp_path: Path) -> Path:
     folder = tmp_path / "small"
     folder.mkdir()
     options = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=0700", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(options, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs root")
+    mounted = needs.IS_ROOT and not subprocess.run(options, capture_output=True).returncode
+    needs.offered(mounted, "mounting a small file system needs root")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
 

@@ -50,6 +50,7 @@ PROCESS_NAMES = re.compile(
 PRINTING_NAMES = re.compile(
     r"(print|pprint\.pprint|sys\.(__)?(stdout|stderr)(__)?|click\.(echo|secho)|rich\.print)$"
 )
+SKIPPING_NAMES = re.compile(r"pytest\.(skip|importorskip|mark\.(skip|skipif))$")
 CLOCK_NAMES = re.compile(
     r"time\.(time|monotonic|perf_counter|process_time|clock_gettime)(_ns)?$"
     r"|datetime\.(datetime\.)?(now|utcnow|today)$|datetime\.date\.today$"
@@ -115,6 +116,12 @@ def printing_in_one_place(source: Source) -> Iterator[str]:
     """Only `cli` prints."""
     if source.package and source.package != "cli":
         yield from _uses(source, PRINTING_NAMES, "belongs to cli/", except_for=("flush", "isatty"))
+
+
+def skipping_in_one_place(source: Source) -> Iterator[str]:
+    """Only `tests/fixtures/needs.py` skips: what CI installs must be there."""
+    if source.path.startswith("tests/") and source.path != "tests/fixtures/needs.py":
+        yield from _uses(source, SKIPPING_NAMES, "belongs to tests/fixtures/needs.py")
 
 
 def one_clock(source: Source) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from psycopg import pq
+from tests.fixtures import needs
 
 from pgdyno.engine.stream import engine_path
 from pgdyno.errors import SpecError
@@ -94,8 +95,7 @@ def _variables() -> dict[str, str]:
 def pgbench() -> Path:
     """The pgbench that is held to be right."""
     found = [each for each in (*find.installed(), *find.embedded()) if each.major == 18]
-    if not found:
-        pytest.skip("the reference is pgbench 18, which is not installed")
+    needs.installed(bool(found), "the reference is pgbench 18, which is not installed")
     return found[0].program("pgbench")
 
 
