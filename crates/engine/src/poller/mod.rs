@@ -25,8 +25,8 @@ use uring::Uring;
 /// Names a poller (`epoll` or `io_uring`) in place of the one that would be chosen.
 pub const VARIABLE: &str = "PGDYNO_POLLER";
 
-/// With fewer connections a thread sleeps between any two replies, and an idle host takes 5 to 10 us
-/// longer to come back through a ring than from epoll: as much as a fast statement takes.
+/// With fewer connections a thread sleeps between any two replies, and an idle host takes 5 to
+/// 10 us longer to come back through a ring than from epoll: as much as a fast statement takes.
 const RING_CONNECTIONS_MIN: usize = 5;
 
 /// Names a connection of one poller: an index, so choose small numbers.

@@ -1,6 +1,7 @@
 //! A server under the test's control: one thread a connection, answers as a closure says, and its
 //! own clock beside every statement.
 
+pub(crate) mod bare;
 pub(crate) mod job;
 
 use std::collections::HashMap;
@@ -168,6 +169,8 @@ struct Connection {
     prepared: HashMap<String, String>,
     status: u8,
     out: Vec<u8>,
+    /// When its last statement came; 0 before the first.
+    received_ns: u64,
 }
 
 impl Connection {
@@ -179,6 +182,7 @@ impl Connection {
             prepared: HashMap::new(),
             status: b'I',
             out: Vec::new(),
+            received_ns: 0,
         }
     }
 
@@ -275,13 +279,17 @@ impl Connection {
     fn read(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let mut head = [0; 5];
         self.stream.read_exact(&mut head)?;
+        let received_ns = now_ns();
         let mut body = vec![0; u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4];
         self.stream.read_exact(&mut body)?;
+        if matches!(head[0], b'Q' | b'E') {
+            self.received_ns = received_ns;
+        }
         Ok((head[0], body))
     }
 
     fn execute(&mut self, sql: &str) -> io::Result<()> {
-        let received_ns = now_ns();
+        let received_ns = self.received_ns;
         let number = {
             let mut seen = self.state.seen.lock().unwrap();
             seen.statements.push(sql.to_owned());

@@ -5,4 +5,5 @@ mod connections;
 mod failover;
 mod fake;
 mod outcomes;
+mod stillness;
 mod truth;
