@@ -22,7 +22,8 @@ from pgdyno.analysis.findings import ExperimentFindings, RunFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.cli.documents import document_of
-from pgdyno.cli.measure import keep, page_of
+from pgdyno.cli.measure import keep
+from pgdyno.cli.pages import page_of
 from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.loop.answer import answer_of
 from pgdyno.loop.drive import carry_out

@@ -70,6 +70,46 @@ def test_a_missing_stretch_is_a_gap_in_every_line(tmp_path: Path) -> None:
     assert panel.series[0].values == (1.0, 1.0, 1.0, None, 1.0, 1.0)
 
 
+def test_a_strip_that_is_folded_away_has_means_of_an_hour_and_not_every_second(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {"time_ns": s * SECOND_NS, "place": "data", "available_bytes": s * 1_000_000_000}
+        for s in range(1, 401)
+    ]
+    runs = kept(tmp_path, "space", rows)
+    whole, folded = (panel_of(replace(SPACE, section=of), runs, 0) for of in ("", "Host"))
+    assert whole is not None
+    assert folded is not None
+    assert (len(whole.time_s), len(folded.time_s)) == (400, 200)
+    assert folded.time_s[:2] == (1.5, 3.5)
+    assert folded.series[0].values[:2] == (1.5, 3.5)
+
+
+def test_only_what_lies_within_the_run_is_drawn_and_the_points_next_to_it(tmp_path: Path) -> None:
+    rows = [{"time_ns": s * SECOND_NS, "swapped_in_bytes": s * 5_000_000} for s in range(1, 9)]
+    runs = kept(tmp_path, "paging", rows)
+    panel = panel_of(SWAP, runs, 3 * SECOND_NS, seconds=2.0)
+    assert panel is not None
+    assert panel.time_s == (-0.5, 0.5, 1.5, 2.5)
+    assert panel_of(SWAP, runs, 9 * SECOND_NS, seconds=2.0) is None
+
+
+def test_a_quotient_is_of_sums_and_a_difference_never_below_nothing(tmp_path: Path) -> None:
+    rows = [
+        {"time_ns": s * SECOND_NS, "device": "sda", "reads": 4 * s * (s < 3) + 12 * (s >= 3),
+         "read_time_ns": 12_000_000 * min(s, 3), "writes": s}
+        for s in range(1, 5)
+    ]  # fmt: skip
+    runs = kept(tmp_path, "disk", rows)
+    each = panel_of(Strip("e", "Each", "ms", "disk", "read_time_ns / reads", by="device"), runs, 0)
+    assert each is not None
+    assert each.series[0].values == (3.0, 3.0, None)
+    less = panel_of(Strip("d", "Less", "a second", "disk", "reads - writes"), runs, 0)
+    assert less is not None
+    assert less.series[0].values == (3.0, 3.0, 0.0)
+
+
 def test_there_is_no_chart_of_what_never_happened(tmp_path: Path) -> None:
     rows = [{"time_ns": s * SECOND_NS} for s in range(1, 4)]
     runs = kept(tmp_path, "paging", rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -11,6 +12,7 @@ from tests.report import examples
 
 from pgdyno.report import axis, figures, svg
 from pgdyno.report.chart import Chart, Flag, Line
+from pgdyno.report.embed import captioned_json
 from pgdyno.report.palette import SEQUENCE
 
 
@@ -110,6 +112,25 @@ def test_marks_carry_their_words_and_are_escaped() -> None:
     title = drawn(chart(line, flags=(flag,))).find(".//g[@class='flag checkpoint']/title")
     assert title is not None
     assert title.text == 'checkpoint "<now>"'
+
+
+def test_marks_of_a_chart_that_is_folded_away_are_one_path_a_kind() -> None:
+    line = Line("tps", SEQUENCE[0], (0, 10), (1.0, 2.0))
+    flags = tuple(Flag(at, "checkpoint", f"number {at}") for at in (2, 4, 6, 6))
+    picture = drawn(chart(line, flags=(*flags, Flag(5, "gap", "away")), section="Server"))
+    marks = picture.findall(".//g[@class='flag checkpoint']/path")
+    assert [mark.attrib["d"].count("M") for mark in marks] == [3]
+    assert len(picture.findall(".//g[@class='flag gap']/path")) == 1
+    assert picture.find(".//title") is None
+
+
+def test_marks_that_charts_share_travel_once() -> None:
+    line = Line("tps", SEQUENCE[0], (0, 10), (1.0, 2.0))
+    flags = (Flag(5, "checkpoint", "why"),)
+    charts = [replace(chart(line, flags=flags), key=key) for key in ("a", "b")]
+    page = json.loads(captioned_json("name", "caption", [*charts, replace(chart(line), key="c")]))
+    assert page["flags"] == [[[5, "checkpoint", "why"]], []]
+    assert [page["charts"][key]["marks"] for key in "abc"] == [0, 0, 1]
 
 
 def test_lines_are_told_apart_without_colour() -> None:

@@ -113,10 +113,15 @@ class Histogram:
         Source: HdrHistogram's definition, rank = ceil(p/100 * n), at least 1.
         Limits: true to half a bucket (0.05 %); never outside the exact minimum and maximum.
         """
+        return self.percentiles_ns((percentile,))[0]
+
+    def percentiles_ns(self, percentiles: Sequence[float]) -> list[float]:
+        """Return several values at nearest rank, as `percentile_ns` does each."""
         self._refuse_empty()
-        rank = nearest_rank(percentile, self.transaction_count)
-        place = int(np.searchsorted(np.cumsum(self.count), rank))
-        return float(self.middles_ns()[place])
+        below = np.cumsum(self.count)
+        total = int(below[-1])
+        places = np.searchsorted(below, [nearest_rank(one, total) for one in percentiles])
+        return [float(value) for value in self.middles_ns()[places]]
 
     def percentile_with_unfinished(
         self, percentile: float, unfinished_ages_ns: npt.ArrayLike

@@ -68,7 +68,9 @@ def named_statements(
     for place in places:
         for identifier in place.query_ids:
             by_id.setdefault(identifier, []).append(place)
-    label = [_label(int(one), by_id) for one in samples.query_id[kept]]
+    ids, of_sample = np.unique(samples.query_id[kept], return_inverse=True)
+    names = [_label(int(one), by_id) for one in ids]
+    label = [names[one] for one in of_sample.tolist()]
     labelled = WaitSamples(samples.sampled_at_ns, samples.time_ns[kept], label, counts)
     found = sampled(replace(facts, samples=labelled), np.random.default_rng(seed), replicates)
     total, blocks = found.point_count.sum(), found.block_count

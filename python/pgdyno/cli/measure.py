@@ -14,15 +14,12 @@ from pgdyno.cli import speak
 from pgdyno.cli.asked import Asked
 from pgdyno.cli.documents import document_of
 from pgdyno.cli.live import Live
+from pgdyno.cli.pages import page_of, words_of
 from pgdyno.errors import InterruptedByUser
 from pgdyno.loop.drive import Outcome, carry_out
 from pgdyno.loop.preview import preview
 from pgdyno.measure.changes import outstanding
-from pgdyno.report.compare_page import compare_page
-from pgdyno.report.compare_text import compare_text
-from pgdyno.report.html import render
 from pgdyno.report.numbers import interval_text, value_text
-from pgdyno.report.text import text_of
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
 from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store
@@ -137,16 +134,6 @@ def show(findings: ExperimentFindings, json_to: str | None, report: Path | None)
     if report is not None:
         text += f"\n{'report':12}{report}"
     options_of_output.write(text, document, json_to)
-
-
-def words_of(findings: ExperimentFindings) -> str:
-    """Return an answer as text, of whatever design."""
-    return text_of(findings) if findings.compare is None else compare_text(findings)
-
-
-def page_of(findings: ExperimentFindings) -> str:
-    """Return an answer as one offline page, of whatever design."""
-    return render(findings) if findings.compare is None else compare_page(findings)
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -8,7 +8,7 @@ import click
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, speak
-from pgdyno.cli.measure import page_of
+from pgdyno.cli.pages import page_of
 from pgdyno.errors import SpecError
 from pgdyno.loop.answer import answer_of
 from pgdyno.loop.watch_panels import watch_findings

@@ -35,6 +35,8 @@ class LoadNumbers:
     interval_ns: int
     tps: Estimate
     latency: Latency
+    latency_by_second: tuple[StoredHistogram, ...] | None = None
+    """Of the measured phase, in time order; None where nobody needed it."""
 
     @property
     def seconds(self) -> float:
@@ -45,6 +47,11 @@ class LoadNumbers:
     def span_ns(self) -> tuple[int, int]:
         """Begin and end of the measured phase, Unix ns."""
         return self.began_ns, self.ended_ns
+
+    @property
+    def has_unfinished(self) -> bool:
+        """True if transactions never ended: the latency is bounded by their ages."""
+        return bool(self.summary.unfinished_ages_ns)
 
     @property
     def counts(self) -> Counts:
@@ -64,6 +71,7 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
     span = summary.span("measure")
     began_ns, ended_ns = (span.began_ns, span.ended_ns) if span else stored.measured_span_ns()
     counts, interval_ns = _whole_counts(stored)
+    by_second = tuple(measured_seconds(stored, "latency")) if with_intervals else None
     return LoadNumbers(
         summary=summary,
         scripts=tuple(ScriptShape.model_validate(one) for one in stored.hello.get("scripts", ())),
@@ -72,9 +80,10 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
         counts_100ms=counts.sum(axis=1),
         interval_ns=interval_ns,
         tps=_tps(counts.sum(axis=1), interval_ns, summary.counts.completed, ended_ns - began_ns),
-        latency=_latency(seconds_of(stored, "latency"), summary.unfinished_ages_ns)
-        if with_intervals
-        else _plain_latency(summary),
+        latency=_plain_latency(summary)
+        if by_second is None
+        else _latency([as_histogram(one) for one in by_second], summary.unfinished_ages_ns),
+        latency_by_second=by_second,
     )
 
 
@@ -110,6 +119,7 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
         spent_ns = numbers.ended_ns - numbers.began_ns
         # The engine keeps no distribution apart for a script that is the only one.
         only = None if len(numbers.scripts) == 1 else index
+        is_known = only is None and numbers.latency_by_second and not numbers.has_unfinished
         found.append(
             ScriptFindings(
                 name=shape.name,
@@ -117,7 +127,9 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
                 transactions=script.counts.completed,
                 failures=dict(script.failures),
                 tps=_tps(by_script[:, index], interval_ns, script.counts.completed, spent_ns),
-                latency=_latency(seconds_of(stored, "latency", only), ()),
+                latency=numbers.latency
+                if is_known
+                else _latency(seconds_of(stored, "latency", only), ()),
                 statements=_statements(stored, shape, index),
             )
         )
@@ -128,11 +140,15 @@ def seconds_of(
     stored: StoredRun, measured: str, script: int | None = None, statement: int | None = None
 ) -> list[Histogram]:
     """Return the distributions of the measured phase, one a second, in time order."""
-    return [
-        as_histogram(one)
-        for one in stored.histograms(measured, script, statement)
-        if one.phase == "measure"
-    ]
+    return [as_histogram(one) for one in measured_seconds(stored, measured, script, statement)]
+
+
+def measured_seconds(
+    stored: StoredRun, measured: str, script: int | None = None, statement: int | None = None
+) -> list[StoredHistogram]:
+    """Return the distributions of the measured phase as stored, in time order."""
+    found = stored.histograms(measured, script, statement)
+    return [one for one in found if one.phase == "measure"]
 
 
 def as_histogram(one: StoredHistogram) -> Histogram:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.loop.event_marks import event_marks
-from pgdyno.loop.load_numbers import LoadNumbers, as_histogram
+from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER
 from pgdyno.loop.strips.drawing import panels_of_strips
@@ -20,6 +19,7 @@ from pgdyno.observe.rates import Deltas, deltas
 from pgdyno.store.stored_run import StoredRun
 
 _WAITS_SHOWN = 7
+_PERCENTS = (50.0, 95.0, 99.0)
 _COLUMNS = {collector.name: collector.columns for collector in COLLECTORS}
 FloatArray = npt.NDArray[np.float64]
 
@@ -44,26 +44,10 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
     known = {panel.key for panel in found}
     strips = [strip for strip in (*FIRST, *FURTHER) if strip.key not in known]
     texts = (stored.document("server.json") or {}).get("statement_texts") or {}
-    further = panels_of_strips(strips, [stored], numbers.began_ns, StatementNames(texts))
-    within = (_within(panel, numbers) for panel in further)
-    return (*found, *(panel for panel in within if panel is not None))
-
-
-def _within(panel: Panel, numbers: LoadNumbers) -> Panel | None:
-    """Return a panel's points in the measured phase and next to it; None if nothing happened."""
-    inside = [0 <= second <= numbers.seconds for second in panel.time_s]
-    if sum(inside) < 2 or not any(
-        value
-        for one in panel.series
-        for value, is_in in zip(one.values, inside, strict=True)
-        if is_in
-    ):
-        return None
-    first = max(0, inside.index(True) - 1)
-    last = len(inside) - inside[::-1].index(True)
-    kept = slice(first, last + 1)
-    series = tuple(Series(one.name, one.values[kept]) for one in panel.series)
-    return replace(panel, time_s=panel.time_s[kept], series=series)
+    further = panels_of_strips(
+        strips, [stored], numbers.began_ns, StatementNames(texts), seconds=numbers.seconds
+    )
+    return (*found, *further)
 
 
 def marks_of(
@@ -124,22 +108,21 @@ def is_open_loop(stored: StoredRun) -> bool:
 
 
 def _latency(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
-    rows = [one for one in stored.histograms("latency") if one.phase == "measure"]
+    rows = numbers.latency_by_second
+    if rows is None:
+        rows = tuple(measured_seconds(stored, "latency"))
     if not rows:
         return None
     axis = [_seconds(one.time_ns - one.interval_ns // 2, numbers) for one in rows]
     histograms = [as_histogram(one) for one in rows]
 
-    def percentile(percent: float) -> Series:
-        values = [
-            one.percentile_ns(percent) / 1e6 if one.transaction_count else float("nan")
-            for one in histograms
-        ]
-        return _line(f"p{percent:g}", values)
-
-    slowest = _line("max", [one.max_ns / 1e6 for one in histograms])
-    lines = (percentile(50), percentile(95), percentile(99), slowest)
-    return Panel("latency", "Latency", "ms", _axis(axis), lines, is_logarithmic=True)
+    nothing = [float("nan")] * len(_PERCENTS)
+    values = np.array(
+        [one.percentiles_ns(_PERCENTS) if one.transaction_count else nothing for one in histograms]
+    )
+    lines = [_line(f"p{p:g}", values[:, place] / 1e6) for place, p in enumerate(_PERCENTS)]
+    lines.append(_line("max", [one.max_ns / 1e6 for one in histograms]))
+    return Panel("latency", "Latency", "ms", _axis(axis), tuple(lines), is_logarithmic=True)
 
 
 def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:

@@ -6,8 +6,12 @@ data as the page with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from pgdyno.report.palette import Role
 
@@ -76,24 +80,24 @@ class Chart:
     def y_range(self) -> tuple[float, float]:
         """Return the smallest and largest y to show, spans included; from 0 on a linear axis."""
         if self.is_stacked:
-            return 0.0, max(
-                (sum(v or 0.0 for v in column) for column in self._columns()), default=1
-            )
-        ys = [
-            value
-            for line in self.lines
-            for values in (line.y, line.low or (), line.high or ())
-            for value in values
-            if value is not None and (self.y_scale == "linear" or value > 0)
-        ]
-        if not ys or not any(v is not None for line in self.lines for v in line.y):
+            layers = np.array([line.y for line in self.lines], dtype=np.float64)
+            return 0.0, float(np.nansum(layers, axis=0).max()) if layers.size else 1.0
+        drawn = _numbers(line.y for line in self.lines)
+        spans = _numbers(v for line in self.lines for v in (line.low, line.high) if v is not None)
+        shown = np.concatenate((drawn, spans))
+        if self.y_scale == "log":
+            shown = shown[shown > 0]
+        if not shown.size or not drawn.size:
             return (0.0, 1.0) if self.y_scale == "linear" else (0.1, 10.0)
-        low, high = min(ys), max(ys)
+        low, high = float(shown.min()), float(shown.max())
         if self.y_scale == "log":
             return (low, high) if low < high else (low / 2, high * 2)
         # An interval may reach below 0 where no value does: axis and whisker end at 0.
-        least = min(v for line in self.lines for v in line.y if v is not None)
-        return min(0.0, least), high if high > 0 else 1.0
+        return min(0.0, float(drawn.min())), high if high > 0 else 1.0
 
-    def _columns(self) -> list[tuple[float | None, ...]]:
-        return list(zip(*(line.y for line in self.lines), strict=True))
+
+def _numbers(values: Iterable[Values]) -> npt.NDArray[np.float64]:
+    """Return all values that are no gaps."""
+    numbers = [np.array(some, dtype=np.float64) for some in values]
+    joined = np.concatenate(numbers) if numbers else np.zeros(0)
+    return joined[~np.isnan(joined)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import svg
-from pgdyno.report.chart import Chart, Line, Values
+from pgdyno.report.chart import Chart, Flag, Line, Values
 from pgdyno.report.palette import MODEL_DASH
 from pgdyno.report.thin import POINTS_MAX, thin, thin_axis
 
@@ -17,6 +17,7 @@ _DIGITS = 4
 # Charts that are folded away are many: fewer points, and their means alone.
 _FOLDED_POINTS_MAX = 200
 Axes = dict[tuple[float | int | None, ...], int]
+Flags = dict[tuple[Flag, ...], int]
 
 
 def charts_json(findings: ExperimentFindings, charts: Iterable[Chart]) -> str:
@@ -28,18 +29,20 @@ def charts_json(findings: ExperimentFindings, charts: Iterable[Chart]) -> str:
 def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
     """Return the JSON document of charts; every "<" is escaped, so no tag can end early."""
     axes: Axes = {}  # Most charts of a run share one: it travels once.
-    shown = {chart.key: _chart(chart, axes) for chart in charts}
+    flags: Flags = {}  # And so do the marks.
+    shown = {chart.key: _chart(chart, axes, flags) for chart in charts}
     document = {
         "name": name,
         "caption": caption,
         "axes": list(axes),
+        "flags": [[[round(one.x, 3), one.kind, one.text] for one in some] for some in flags],
         "charts": shown,
     }
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _chart(chart: Chart, axes: Axes) -> dict[str, Any]:
+def _chart(chart: Chart, axes: Axes, flags: Flags) -> dict[str, Any]:
     shared = {line.x for line in chart.lines}
     points_max = _FOLDED_POINTS_MAX if chart.section else POINTS_MAX
     x = thin_axis(next(iter(shared)), points_max) if len(shared) == 1 else None
@@ -56,7 +59,7 @@ def _chart(chart: Chart, axes: Axes) -> dict[str, Any]:
         "yEnds": [_short(y.low), _short(y.high)],
         "yTicks": [_short(value) for value, _ in y.ticks],
         "levels": sorted({x for li in chart.lines if li.shape == "points" for x in li.x}),
-        "flags": [[round(flag.x, 3), flag.kind, flag.text] for flag in chart.flags],
+        "marks": flags.setdefault(chart.flags, len(flags)),
         **(
             {"axis": axes.setdefault(tuple(_places(x, chart.x_range)), len(axes))}
             if x is not None

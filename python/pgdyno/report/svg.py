@@ -67,6 +67,14 @@ def _tick(x: object, y: object, anchor: str, label: str, *, dy: str = "0") -> st
 
 
 def _flags(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
+    if chart.section:
+        # Charts that are folded away are many, and their marks are those of the first ones.
+        top, bottom = _px(y.end_px), _px(y.start_px)
+        for kind in dict.fromkeys(flag.kind for flag in chart.flags):
+            places = dict.fromkeys(_px(x.at(flag.x)) for flag in chart.flags if flag.kind == kind)
+            path = "".join(f"M{at} {bottom}V{top}" for at in places)
+            yield f'<g class="flag {escape(kind)}"><path d="{path}"/></g>'
+        return
     for flag in chart.flags:
         at = _px(x.at(flag.x))
         sign = "knee" if flag.kind == "knee" else escape(flag.kind[:1].upper())

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 POINTS_MAX = 600
 
 Values = Sequence[float | None]
@@ -34,15 +37,18 @@ def thin(values: Values, points_max: int = POINTS_MAX) -> Thinned:
     """
     if len(values) <= points_max:
         return Thinned(tuple(values), None, None)
-    means: list[float | None] = []
-    lows: list[float | None] = []
-    highs: list[float | None] = []
-    for start, end in _buckets(len(values), points_max):
-        present = [value for value in values[start:end] if value is not None]
-        means.append(sum(present) / len(present) if present else None)
-        lows.append(min(present) if present else None)
-        highs.append(max(present) if present else None)
-    return Thinned(tuple(means), tuple(lows), tuple(highs))
+    numbers = np.array(values, dtype=np.float64)
+    known = ~np.isnan(numbers)
+    starts = np.array([start for start, _ in _buckets(len(values), points_max)])
+    count = np.add.reduceat(known, starts, dtype=np.int64)
+    total = np.add.reduceat(np.where(known, numbers, 0.0), starts)
+    means = np.divide(total, count, out=np.full(count.size, np.nan), where=count > 0)
+    lows, highs = np.fmin.reduceat(numbers, starts), np.fmax.reduceat(numbers, starts)
+    return Thinned(_with_gaps(means), _with_gaps(lows), _with_gaps(highs))
+
+
+def _with_gaps(numbers: npt.NDArray[np.float64]) -> tuple[float | None, ...]:
+    return tuple(None if value != value else value for value in numbers.tolist())
 
 
 def _buckets(length: int, count: int) -> list[tuple[int, int]]:

@@ -5,7 +5,6 @@ Runs (of a watch: segments) are read one after another, and only what is drawn i
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,42 +15,44 @@ import numpy.typing as npt
 from pgdyno.analysis.findings import Panel, Series
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.strip import COLUMNS, ROWS_MAX, Strip
-from pgdyno.observe.rates import deltas, since_zero
+from pgdyno.observe.rates import Deltas, deltas, since_zero
 from pgdyno.store.stored_run import StoredRun
 
 _LINES_MAX = 8
+_FOLDED_POINTS_MAX = 200
 _NO_TEXTS = StatementNames({})
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+_Known = dict[str, list[Deltas]]
 
 
 @dataclass(slots=True)
 class _Drawn:
-    """Points of one strip gathered so far; a gap is a point whose values are NaN."""
+    """Points of one strip gathered so far, by run; a gap is a point whose values are NaN."""
 
-    time_ns: list[int] = field(default_factory=list)
-    values: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    pieces: list[tuple[IntArray, Mapping[str, FloatArray]]] = field(default_factory=list)
 
     def add(self, axis_ns: IntArray, lines: Mapping[str, FloatArray], longest_ns: int) -> None:
-        """Add the points of one run; a line that was not there before has NaN until now."""
-        if self.time_ns and axis_ns[0] - self.time_ns[-1] > 3 * longest_ns:
-            self._extend([(int(axis_ns[0]) + self.time_ns[-1]) // 2], {})
+        """Add the points of one run."""
+        if self.pieces and axis_ns[0] - (last_ns := self.pieces[-1][0][-1]) > 3 * longest_ns:
+            self.pieces.append((np.array([(axis_ns[0] + last_ns) // 2]), {}))
         after = np.flatnonzero(np.diff(axis_ns) > 2 * longest_ns) + 1
         middles = (axis_ns[after - 1] + axis_ns[after]) // 2
-        filler = np.full(after.size, np.nan)
-        self._extend(
-            np.insert(axis_ns, after, middles).tolist(),
-            {name: np.insert(line, after, filler).tolist() for name, line in lines.items()},
-        )
+        with_gaps = {name: np.insert(line, after, np.nan) for name, line in lines.items()}
+        self.pieces.append((np.insert(axis_ns, after, middles), with_gaps))
 
-    def _extend(self, time_ns: list[int], lines: Mapping[str, list[float]]) -> None:
-        known = len(self.time_ns)
-        for name in lines:
-            if name not in self.values:
-                self.values[name] = [float("nan")] * known
-        self.time_ns += time_ns
-        for name, values in self.values.items():
-            values += lines.get(name, [float("nan")] * len(time_ns))
+    def joined(self) -> tuple[IntArray, dict[str, FloatArray]]:
+        """Return time and lines; one has NaN where it was not there yet, or not any more."""
+        if not self.pieces:
+            return np.zeros(0, dtype=np.int64), {}
+        names = dict.fromkeys(name for _, lines in self.pieces for name in lines)
+        axis_ns = np.concatenate([piece_ns for piece_ns, _ in self.pieces])
+        return axis_ns, {
+            name: np.concatenate(
+                [lines.get(name, np.full(times.size, np.nan)) for times, lines in self.pieces]
+            )
+            for name in names
+        }
 
 
 def panels_of_strips(
@@ -59,9 +60,19 @@ def panels_of_strips(
     runs: Sequence[StoredRun],
     origin_ns: int,
     statements: StatementNames,
+    *,
+    seconds: float | None = None,
 ) -> tuple[Panel, ...]:
-    """Return the panels something ever happened in; times count from `origin_ns`."""
-    found = (panel_of(strip, runs, origin_ns, statements) for strip in strips)
+    """Return the panels something ever happened in; times count from `origin_ns`.
+
+    Args: seconds, the length of what is shown, from `origin_ns`; None: all there is.
+    """
+    # Of one run what was computed is kept for the next strip; of many that would be too much.
+    known: _Known | None = {} if len(runs) == 1 else None
+    found = (
+        panel_of(strip, runs, origin_ns, statements, seconds=seconds, known=known)
+        for strip in strips
+    )
     return tuple(panel for panel in found if panel is not None)
 
 
@@ -70,6 +81,9 @@ def panel_of(
     runs: Iterable[StoredRun],
     origin_ns: int,
     statements: StatementNames = _NO_TEXTS,
+    *,
+    seconds: float | None = None,
+    known: _Known | None = None,
 ) -> Panel | None:
     """Return one panel, or None if nothing was measured, or nothing ever happened there."""
     drawn = _Drawn()
@@ -77,11 +91,22 @@ def panel_of(
         arrays = run.telemetry(strip.collector)
         if arrays is None or not len(arrays["time_ns"]):
             continue
-        lines, axis_ns, longest_ns = (_rates if strip.is_rate else _gauges)(strip, arrays)
+        lines, axis_ns, longest_ns = (
+            _rates(strip, arrays, known) if strip.is_rate else _gauges(strip, arrays)
+        )
         if axis_ns.size:
             drawn.add(axis_ns, lines, longest_ns)
-    sums = {name: float(np.nansum(np.abs(values))) for name, values in drawn.values.items()}
-    if not any(sums.values()) or len(drawn.time_ns) < 2:
+    axis_ns, lines = drawn.joined()
+    axis_s = np.round((axis_ns - origin_ns) / 1e9, 3)
+    if seconds is not None:
+        inside = np.flatnonzero((axis_s >= 0) & (axis_s <= seconds))
+        if inside.size < 2 or not any(np.nansum(np.abs(one[inside])) for one in lines.values()):
+            return None
+        # The points next to it, too, so that lines reach its ends.
+        kept = slice(max(0, int(inside[0]) - 1), int(inside[-1]) + 2)
+        axis_s, lines = axis_s[kept], {name: line[kept] for name, line in lines.items()}
+    sums = {name: float(np.nansum(np.abs(line))) for name, line in lines.items()}
+    if not any(sums.values()) or axis_s.size < 2:
         return None
     names = [name for name in strip.columns() if name in sums]
     if strip.by == "query_id":
@@ -89,35 +114,61 @@ def panel_of(
     if strip.by:
         busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
         names = [name for name in busiest if sums[name]]
-    axis = tuple(round((time_ns - origin_ns) / 1e9, 3) for time_ns in drawn.time_ns)
+    # Charts that are folded away are many: they need not have every second of an hour.
+    points = _Points(axis_s.size, _FOLDED_POINTS_MAX if strip.section else axis_s.size)
+
+    def shown(name: str) -> str:
+        return statements.short(name) if strip.by == "query_id" else name or strip.title
+
     return Panel(
         strip.key,
         strip.title,
         strip.unit,
-        axis,
-        tuple(
-            series(
-                statements.short(name) if strip.by == "query_id" else name or strip.title,
-                drawn.values[name],
-            )
-            for name in names
-        ),
+        tuple(points.places(axis_s).tolist()),
+        tuple(series(shown(name), points.means(lines[name])) for name in names),
         is_stacked=strip.is_stacked,
         note=strip.note,
         section=strip.section,
     )
 
 
+class _Points:
+    """So many points of more: each the mean of a stretch; without the gaps in it."""
+
+    def __init__(self, count: int, at_most: int) -> None:
+        shown = min(count, at_most)
+        self._starts = np.arange(shown) * count // max(shown, 1)
+        self._ends = np.append(self._starts[1:], count) - 1
+        self._is_all = shown == count
+
+    def places(self, axis: FloatArray) -> FloatArray:
+        """Return the middle of each stretch."""
+        return axis if self._is_all else (axis[self._starts] + axis[self._ends]) / 2
+
+    def means(self, line: FloatArray) -> FloatArray:
+        """Return the mean of each stretch, NaN where there is nothing but gaps."""
+        if self._is_all:
+            return line
+        known = ~np.isnan(line)
+        count = np.add.reduceat(known, self._starts, dtype=np.int64)
+        total = np.add.reduceat(np.where(known, line, 0.0), self._starts)
+        means = np.full(count.size, np.nan)
+        np.divide(total, count, out=means, where=count > 0)
+        return means
+
+
 def _rates(
-    strip: Strip, arrays: Mapping[str, npt.NDArray[Any]]
+    strip: Strip, arrays: Mapping[str, npt.NDArray[Any]], known: _Known | None
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
     """Return the rates by line at the middle of each interval, those of several keys summed."""
-    all_columns = COLUMNS[strip.collector]
-    if rows_max := ROWS_MAX.get(strip.collector, 0):
-        arrays = since_zero(arrays, all_columns, rows_max)
+    of_collector = (known or {}).get(strip.collector)
+    if of_collector is None:
+        of_collector = _deltas(strip.collector, arrays)
+    if known is not None:
+        known[strip.collector] = of_collector
     found = [
         one
-        for one in deltas(arrays, all_columns)
+        for one in of_collector
         if one.time_ns.size and (strip.keys is None or set(strip.keys) & set(one.key.values()))
     ]
     if not found:
@@ -144,6 +195,12 @@ def _rates(
             lines[label], times, out=np.full(times.size, np.nan), where=times > 0
         )
     return lines, axis_ns - longest_ns // 2, longest_ns
+
+
+def _deltas(collector: str, arrays: Mapping[str, npt.NDArray[Any]]) -> list[Deltas]:
+    rows_max = ROWS_MAX.get(collector, 0)
+    rows = since_zero(arrays, COLUMNS[collector], rows_max) if rows_max else arrays
+    return deltas(rows, COLUMNS[collector])
 
 
 def _gauges(
@@ -186,6 +243,6 @@ def _add_at(
     np.add.at(line, place[known], np.asarray(values)[known])
 
 
-def series(name: str, values: Iterable[float]) -> Series:
+def series(name: str, values: FloatArray) -> Series:
     """Return a named line; NaN is a gap."""
-    return Series(name, tuple(None if np.isnan(value) else float(value) for value in values))
+    return Series(name, tuple(None if value != value else value for value in values.tolist()))

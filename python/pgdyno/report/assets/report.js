@@ -2,6 +2,7 @@
 const page = JSON.parse(document.getElementById("charts").textContent);
 for (const chart of Object.values(page.charts)) {
   if (chart.axis !== undefined) chart.x = page.axes[chart.axis];
+  chart.flags = page.flags[chart.marks];
 }
 const root = document.documentElement;
 const views = [...document.querySelectorAll("figure[data-chart]")].map((figure) => ({

@@ -1,0 +1,21 @@
+"""An answer as text and as a page, of whatever design; without what measures, which takes longer
+to import than a page takes to make.
+"""
+
+from __future__ import annotations
+
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.report.compare_page import compare_page
+from pgdyno.report.compare_text import compare_text
+from pgdyno.report.html import render
+from pgdyno.report.text import text_of
+
+
+def words_of(findings: ExperimentFindings) -> str:
+    """Return an answer as text, of whatever design."""
+    return text_of(findings) if findings.compare is None else compare_text(findings)
+
+
+def page_of(findings: ExperimentFindings) -> str:
+    """Return an answer as one offline page, of whatever design."""
+    return render(findings) if findings.compare is None else compare_page(findings)
