@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.cli import live as live_module
-from pgdyno.cli.live import Live, line
+from pgdyno.cli.live import Live, fitting, line
 from pgdyno.measure.progress import Moment
 
 MEASURING = Moment(
@@ -25,6 +25,13 @@ def test_a_moment_is_one_line_with_units() -> None:
         "run 4 of 20  tpcb-like, 16 clients  measuring  12 of 60 s  1,892 tps  p99 24.8 ms"
         "  3 failed"
     )
+
+
+def test_on_a_narrow_terminal_the_figures_stay_and_the_names_go() -> None:
+    figures = "measuring  12 of 60 s  1,892 tps  p99 24.8 ms  3 failed"
+    assert fitting(MEASURING, 79) == f"run 4 of 20  {figures}"
+    assert fitting(MEASURING, 60) == figures
+    assert fitting(MEASURING, 120) == line(MEASURING)
 
 
 def test_a_load_says_its_rate_in_rows_and_in_what_the_table_grows_by() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 
 from pgdyno.cli import speak
 from pgdyno.clock import monotonic_ns
@@ -39,7 +40,7 @@ class Live(Progress):
             return
         self._shown_ns = now_ns
         if speak.is_terminal():
-            speak.live(line(moment))
+            speak.live(fitting(moment, shutil.get_terminal_size().columns - 1))
         else:
             speak.note(line(moment))
 
@@ -51,10 +52,19 @@ class Live(Progress):
         self._last = None
 
 
+def fitting(moment: Moment, width: int) -> str:
+    """Return the state of a run in one line; where it is narrow the figures stay, names go."""
+    shown = line(moment)
+    if len(shown) > width and moment.position:
+        shown = line(replace(moment, label=""))
+    if len(shown) > width:
+        shown = line(replace(moment, label="", position=""))
+    return shown
+
+
 def line(moment: Moment) -> str:
     """Return the state of a run in one line."""
-    where = f"{moment.position}  {moment.label}" if moment.position else moment.label
-    parts = [where, moment.phase]
+    parts = [part for part in (moment.position, moment.label, moment.phase) if part]
     if moment.total_ns:
         parts.append(f"{moment.elapsed_ns / 1e9:.0f} of {duration_text(moment.total_ns)}")
     if moment.tps is not None:

@@ -118,7 +118,7 @@ def _loop(stage: Stage) -> PgdynoError | None:
         expected = runs_expected(experiment, history, frozenset(left_out))
         position = f"run {len(history) + 1} of {expected}" if expected > 1 else ""
         if decision.purpose == "pilot":
-            position += " (pilot: how long to warm up)"
+            position = f"pilot, {position}".removesuffix(", ")
         done, ended = _executed(decision, stage, position)
         variant = decision.cell.variant
         if ended is not None:

@@ -22,7 +22,7 @@ from pgdyno.measure.beds import Beds
 from pgdyno.measure.brake import Brake
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.preparing import prepared
-from pgdyno.measure.progress import Progress
+from pgdyno.measure.progress import Moment, Progress
 from pgdyno.measure.reach import lay_files, observed_pooler
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
@@ -77,6 +77,11 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     measured until then is in the store.
     Raises: ServerError when the server cannot be prepared; StoreError when the disk refuses.
     """
+    label = planned.label(
+        [script.name for script in stage.experiment.all_scripts()],
+        [variant.name for variant in stage.experiment.all_variants()],
+    )
+    stage.progress.moved(Moment(label, "preparing", position=position))
     under_test, folder = stage.beds.ready(planned.cell.variant, planned.round), stage.folder
     name = f"{folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
@@ -93,10 +98,6 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         scale=under_test.facts.dataset.scale,
         # A pooler in the path refuses settings at start-up.
         read_only=stage.read_only and under_test.direct is None and not under_test.is_pooled,
-    )
-    label = planned.label(
-        [script.name for script in stage.experiment.all_scripts()],
-        [variant.name for variant in stage.experiment.all_variants()],
     )
     watch = RunWatch(planned, label, stage.progress, position=position)
     brake = Brake(stage.abort_if)
