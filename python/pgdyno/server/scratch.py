@@ -12,7 +12,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -23,56 +23,31 @@ from pgdyno.errors import ServerError, SpecError
 from pgdyno.process import cleanup, signals
 from pgdyno.process.child import Child, UserIds
 from pgdyno.process.host import ProcessIdentity
-from pgdyno.server import placement
 from pgdyno.server import settings as server_settings
 from pgdyno.server.cluster_conf import ClusterConf
 from pgdyno.server.cluster_record import (
     SOCKET_PREFIX,
-    WAL_PREFIX,
     ClusterFolder,
     ClusterRecord,
     is_in_use,
 )
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.find import Binaries, find
-from pgdyno.server.identity import reachable_binaries, server_user
-from pgdyno.server.initdb import SUPERUSER, initdb
+from pgdyno.server.initdb import SUPERUSER
 from pgdyno.server.postmaster import (
     START_TIMEOUT_S,
     Place,
     start_postmaster,
     stop_postmaster,
 )
+from pgdyno.server.scratch_making import ScratchRequest, initialise, make_folder
 from pgdyno.server.target import Target
+
+__all__ = ["ScratchCluster", "ScratchRequest", "end_orphan"]
 
 DATABASE = "postgres"
 SOCKET_PATH_BYTES_MAX = 100
 _PORT_TRIES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ScratchRequest:
-    """What a scratch cluster shall be.
-
-    Args: clients, the largest number of connections the load opens; data_dir and wal_dir, folders
-    inside which folders of our own are made; store_dir, where the experiment's results lie;
-    checksums and wal_segment, None for the version's default; needed, as
-    `placement.needed_bytes` says.
-    """
-
-    binaries: Binaries
-    clients: int = 80
-    settings: Mapping[str, str] = field(default_factory=dict)
-    data_dir: Path | None = None
-    wal_dir: Path | None = None
-    store_dir: Path | None = None
-    allow_tmpfs: bool = False
-    keep: bool = False
-    listens_tcp: bool = False
-    checksums: bool | None = None
-    wal_segment: str | None = None
-    needed: Mapping[str, int] | None = None
-    start_timeout_s: float = START_TIMEOUT_S
 
 
 class ScratchCluster:
@@ -100,35 +75,12 @@ class ScratchCluster:
         Raises: SpecError or RefusedError about where it shall lie; ServerError with the server's
         own words if it does not start; InterruptedByUser. Nothing is left behind then.
         """
-        chosen = server_settings.checked(request.settings)
-        user = server_user(request.binaries)
-        binaries = reachable_binaries(request.binaries, user)
-        spot = placement.place(
-            user=user,
-            data_dir=request.data_dir,
-            store_dir=request.store_dir,
-            allow_tmpfs=request.allow_tmpfs,
-        )
-        wal_parent = placement.wal_parent(
-            request.wal_dir, spot.parent, user=user, allow_tmpfs=request.allow_tmpfs
-        )
-        if request.needed is not None:
-            placement.check_space(request.needed, spot.parent, wal_parent)
-        default_checksums = binaries.major >= 18
-        record = ClusterRecord(
-            bin_dir=str(binaries.bin_dir),
-            version=binaries.version,
-            source=binaries.source,
-            user=user.name,
-            checksums=default_checksums if request.checksums is None else request.checksums,
-            settings=chosen,
-        )
-        folder = ClusterFolder.create(spot.parent, record, is_other_user=not user.is_current)
-        cluster = cls(folder, binaries, user, keep=False)
-        cluster.notes = spot.notes
+        made = make_folder(request)
+        cluster = cls(made.folder, made.binaries, made.user, keep=False)
+        cluster.notes = made.notes
         cluster.start_timeout_s = request.start_timeout_s
         try:
-            cluster._initdb(wal_parent, request.wal_segment)
+            initialise(made, request.wal_segment)
             cluster._open(request.clients, listens_tcp=request.listens_tcp)
             cluster.start()
         except BaseException:
@@ -136,7 +88,7 @@ class ScratchCluster:
             raise
         if request.keep:
             cluster.keep = True
-            folder.update(is_kept=True)
+            made.folder.update(is_kept=True)
         return cluster
 
     @classmethod
@@ -350,23 +302,6 @@ class ScratchCluster:
             user=self.user,
         )
 
-    def _initdb(self, wal_parent: Path | None, wal_segment: str | None) -> None:
-        self._give(self.data_dir)
-        wal_dir = None
-        if wal_parent is not None:
-            wal_parent.mkdir(parents=True, exist_ok=True)
-            wal_dir = Path(tempfile.mkdtemp(prefix=WAL_PREFIX, dir=wal_parent))
-            self._folder.update(wal_dir=str(wal_dir))
-            os.chown(wal_dir, self.user.uid, self.user.gid)
-        initdb(
-            self.binaries,
-            self.user,
-            data_dir=self.data_dir,
-            wal_dir=wal_dir,
-            checksums=self.has_checksums,
-            wal_segment=wal_segment,
-        )
-
     def _open(self, clients: int, *, listens_tcp: bool) -> None:
         """Prepare what every start needs: the socket's folder and who may connect."""
         self._conf.clients, self._conf.listens_tcp = clients, listens_tcp
@@ -394,10 +329,6 @@ class ScratchCluster:
                     sql.Identifier(SUPERUSER), sql.Literal(verifier.decode())
                 )
             )
-
-    def _give(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700)
-        os.chown(folder, self.user.uid, self.user.gid)
 
 
 def end_orphan(record: ClusterRecord) -> bool:

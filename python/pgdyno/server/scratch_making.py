@@ -1,0 +1,110 @@
+"""What a scratch cluster shall be, and its making: where it lies, its folder, initdb."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.process.child import UserIds
+from pgdyno.server import placement
+from pgdyno.server import settings as server_settings
+from pgdyno.server.cluster_record import WAL_PREFIX, ClusterFolder, ClusterRecord
+from pgdyno.server.find import Binaries
+from pgdyno.server.identity import reachable_binaries, server_user
+from pgdyno.server.initdb import initdb
+from pgdyno.server.postmaster import START_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchRequest:
+    """What a scratch cluster shall be.
+
+    Args: clients, the largest number of connections the load opens; data_dir and wal_dir, folders
+    inside which folders of our own are made; store_dir, where the experiment's results lie;
+    checksums and wal_segment, None for the version's default; needed, as
+    `placement.needed_bytes` says.
+    """
+
+    binaries: Binaries
+    clients: int = 80
+    settings: Mapping[str, str] = field(default_factory=dict)
+    data_dir: Path | None = None
+    wal_dir: Path | None = None
+    store_dir: Path | None = None
+    allow_tmpfs: bool = False
+    keep: bool = False
+    listens_tcp: bool = False
+    checksums: bool | None = None
+    wal_segment: str | None = None
+    needed: Mapping[str, int] | None = None
+    start_timeout_s: float = START_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A folder that is made, in which there is no cluster yet."""
+
+    folder: ClusterFolder
+    binaries: Binaries
+    user: UserIds
+    wal_parent: Path | None
+    notes: tuple[str, ...]
+
+
+def make_folder(request: ScratchRequest) -> Made:
+    """Decide where the cluster lies and as whom it runs, and make its folder.
+
+    Raises: SpecError or RefusedError about its settings or its place; nothing is made then.
+    """
+    chosen = server_settings.checked(request.settings)
+    user = server_user(request.binaries)
+    binaries = reachable_binaries(request.binaries, user)
+    spot = placement.place(
+        user=user,
+        data_dir=request.data_dir,
+        store_dir=request.store_dir,
+        allow_tmpfs=request.allow_tmpfs,
+    )
+    wal_parent = placement.wal_parent(
+        request.wal_dir, spot.parent, user=user, allow_tmpfs=request.allow_tmpfs
+    )
+    if request.needed is not None:
+        placement.check_space(request.needed, spot.parent, wal_parent)
+    default_checksums = binaries.major >= 18
+    record = ClusterRecord(
+        bin_dir=str(binaries.bin_dir),
+        version=binaries.version,
+        source=binaries.source,
+        user=user.name,
+        checksums=default_checksums if request.checksums is None else request.checksums,
+        settings=chosen,
+    )
+    folder = ClusterFolder.create(spot.parent, record, is_other_user=not user.is_current)
+    return Made(folder, binaries, user, wal_parent, spot.notes)
+
+
+def initialise(made: Made, wal_segment: str | None) -> None:
+    """Make the cluster in its folder.
+
+    Raises: ServerError with the words of initdb; InterruptedByUser.
+    """
+    folder, user = made.folder, made.user
+    folder.data_dir.mkdir(mode=0o700)
+    os.chown(folder.data_dir, user.uid, user.gid)
+    wal_dir = None
+    if made.wal_parent is not None:
+        made.wal_parent.mkdir(parents=True, exist_ok=True)
+        wal_dir = Path(tempfile.mkdtemp(prefix=WAL_PREFIX, dir=made.wal_parent))
+        folder.update(wal_dir=str(wal_dir))
+        os.chown(wal_dir, user.uid, user.gid)
+    initdb(
+        made.binaries,
+        user,
+        data_dir=folder.data_dir,
+        wal_dir=wal_dir,
+        checksums=folder.record.checksums,
+        wal_segment=wal_segment,
+    )
