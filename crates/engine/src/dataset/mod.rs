@@ -14,6 +14,7 @@ mod ending;
 mod journal;
 mod opening;
 mod partition_hash;
+mod piece;
 mod plan;
 mod rows;
 mod steps;
@@ -32,7 +33,7 @@ pub use self::rows::Rows;
 
 use self::ddl::FILLED;
 use self::journal::Done;
-use self::plan::{Stage, Work, pieces};
+use self::piece::{Stage, Work, pieces};
 use self::steps::{StepEvent, Steps};
 use self::trouble::{Trouble, run_statement};
 use self::worker::{Sent, Shared, Worker};

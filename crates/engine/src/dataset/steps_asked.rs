@@ -2,7 +2,8 @@
 
 use super::ddl::{self, FILLED};
 use super::journal;
-use super::plan::{self, Piece, Stage};
+use super::piece::{Piece, Stage};
+use super::plan;
 use crate::contract::job::InitWork;
 use crate::contract::record::PhaseName;
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use super::plan::{Chain, Copy, Piece, Stage, Work};
+use super::piece::{Chain, Copy, Piece, Stage, Work};
 use super::steps::StepEvent;
 use super::trouble::{Trouble, run_as, run_statement};
 use crate::contract::record::PhaseEvent;

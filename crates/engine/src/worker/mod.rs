@@ -5,9 +5,11 @@
 //! reply. Nothing is shared with other threads but the timeline, which is looked at once a turn.
 
 mod arrivals;
+mod begin;
 mod cancel;
 mod connect;
 mod connector;
+mod ending;
 mod facts;
 mod fault;
 mod idle;
@@ -30,55 +32,27 @@ use std::sync::mpsc::Sender;
 use pgdyno_script::{Prng, choose_script};
 
 use self::arrivals::OpenArrivals;
+pub use self::begin::{Setup, run};
 use self::cancel::Cancels;
 use self::connector::Connector;
 pub use self::connector::Pace;
+pub(crate) use self::ending::thin_out;
 pub use self::facts::Facts;
 use self::idle::Idle;
-pub(crate) use self::load::thin_out;
 use self::pool::Pool;
 use self::reply_wait::ReplyWait;
 pub use self::shares::{Shares, fairness};
 use self::slot::Slot;
 use self::stage::Stage;
-use crate::client::{
-    Client, Clients, End, Prepared, Shard, Terminal, prepare, round_trips, transaction,
-};
+use crate::client::{Client, End, Prepared, Shard, prepare, round_trips, transaction};
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::record::{ErrorKind, IdleFacts};
 use crate::histogram::Histogram;
 use crate::load::{Finished, Message};
-use crate::names::Names;
-use crate::observer::Observer;
 use crate::plan::{Plan, Refusal};
-use crate::poller::{self, Poller, Waker};
-use crate::recorder::{Levels, Recorder};
+use crate::recorder::Levels;
 use crate::timeline::{Shared, Timeline};
-use crate::timers::{Timers, Wake};
-
-/// What a thread is given.
-#[derive(Debug)]
-pub struct Setup {
-    pub plan: Arc<Plan>,
-    pub names: Arc<Names>,
-    pub shared: Arc<Shared>,
-    pub timeline: Timeline,
-    pub poller: poller::Kind,
-    pub waker: Waker,
-    pub recorder: Recorder,
-    /// The connections of the clients, and behind them the idle ones.
-    pub clients: Clients,
-    pub idle_count: u64,
-    /// Clients that share the connections; none when each has its own.
-    pub terminals: Vec<Terminal>,
-    pub observer: Option<Box<dyn Observer>>,
-    /// Chooses scripts.
-    pub choose: Prng,
-    pub arrivals: Option<OpenArrivals>,
-    pub connecting: Pace,
-    pub thread: u32,
-    pub sender: Sender<Message>,
-}
+use crate::timers::Wake;
 
 pub use self::arrivals::OpenArrivals as Arrivals;
 
@@ -120,80 +94,6 @@ async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
             TaskEnd::Transaction(transaction(client, script, started_ns).await)
         }
     }
-}
-
-/// Run a thread to its end; what it has to say goes to the coordinator.
-pub fn run(setup: Setup) {
-    let plan = Arc::clone(&setup.plan);
-    let count = setup.clients.states.len();
-    let poller = match Poller::for_connections(count, setup.poller, setup.waker.clone()) {
-        Ok(poller) => poller,
-        Err(error) => return refuse(&setup, &error),
-    };
-    let shard = RefCell::new(Shard {
-        poller,
-        clients: setup.clients,
-        timers: Timers::default(),
-        recorder: setup.recorder,
-        now_ns: now_ns(),
-        out: Vec::with_capacity(4096),
-        scratch: Vec::with_capacity(64),
-        is_draining: false,
-        is_cancelling: false,
-        fault: None,
-        warnings: Vec::new(),
-        refused_statements: Vec::new(),
-        observer: setup.observer,
-    });
-    let socket_count = shard.borrow().clients.states.len();
-    let connection_count = socket_count - setup.idle_count as usize;
-    let is_shared = !setup.terminals.is_empty();
-    let client_count = if is_shared { setup.terminals.len() } else { connection_count };
-    let mut worker = Worker {
-        connector: Connector::new(&plan, setup.names, setup.waker, setup.connecting),
-        idle: Idle::new(setup.idle_count),
-        pool: is_shared.then(|| Pool::new(setup.terminals, connection_count)),
-        plan: &plan,
-        shard: &shard,
-        start: |client, task| run_task(client, task),
-        slots: (0..connection_count).map(|_| Slot::new()).collect(),
-        immediate: VecDeque::new(),
-        shared: setup.shared,
-        generation: 0,
-        timeline: setup.timeline,
-        stage: Stage::Connect,
-        choose: setup.choose,
-        arrivals: setup.arrivals,
-        free: VecDeque::new(),
-        in_flight: 0,
-        clients_left: client_count,
-        aborted_count: 0,
-        is_connected: false,
-        is_work_reported: false,
-        prepared_count: 0,
-        prepare_losses: 0,
-        cancels: Cancels::new(socket_count as u32),
-        facts: Facts::default(),
-        shares: Shares::new(client_count),
-        reply_wait: ReplyWait::of_this_thread(),
-        looked_at: 0..0,
-        thread: setup.thread,
-        sender: setup.sender,
-    };
-    if let Err(error) = worker.turn_until_over() {
-        let message = format!("waiting for sockets failed: {error}");
-        worker.tell(Message::Fatal(Box::new(Refusal::new(ErrorKind::System, message, ""))));
-    }
-    let finished = worker.finish();
-    worker.tell(Message::Finished(Box::new(finished)));
-}
-
-/// There is nothing to wait with: the thread ends before it began.
-fn refuse(setup: &Setup, error: &io::Error) {
-    let message = format!("making a poller failed: {error}");
-    let refusal = Refusal::new(ErrorKind::System, message, "look at ulimit -n");
-    let _ = setup.sender.send(Message::Fatal(Box::new(refusal)));
-    let _ = setup.sender.send(Message::Died(setup.thread));
 }
 
 struct Worker<'s, F, M> {

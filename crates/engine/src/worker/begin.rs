@@ -1,0 +1,130 @@
+//! A thread begins: what it is given, and what it makes of that.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use pgdyno_script::Prng;
+
+use super::arrivals::OpenArrivals;
+use super::cancel::Cancels;
+use super::connector::{Connector, Pace};
+use super::facts::Facts;
+use super::idle::Idle;
+use super::pool::Pool;
+use super::reply_wait::ReplyWait;
+use super::shares::Shares;
+use super::slot::Slot;
+use super::stage::Stage;
+use super::{Worker, run_task};
+use crate::client::{Clients, Shard, Terminal};
+use crate::clock::now_ns;
+use crate::contract::record::ErrorKind;
+use crate::load::Message;
+use crate::names::Names;
+use crate::observer::Observer;
+use crate::plan::{Plan, Refusal};
+use crate::poller::{self, Poller, Waker};
+use crate::recorder::Recorder;
+use crate::timeline::{Shared, Timeline};
+use crate::timers::Timers;
+
+/// What a thread is given.
+#[derive(Debug)]
+pub struct Setup {
+    pub plan: Arc<Plan>,
+    pub names: Arc<Names>,
+    pub shared: Arc<Shared>,
+    pub timeline: Timeline,
+    pub poller: poller::Kind,
+    pub waker: Waker,
+    pub recorder: Recorder,
+    /// The connections of the clients, and behind them the idle ones.
+    pub clients: Clients,
+    pub idle_count: u64,
+    /// Clients that share the connections; none when each has its own.
+    pub terminals: Vec<Terminal>,
+    pub observer: Option<Box<dyn Observer>>,
+    /// Chooses scripts.
+    pub choose: Prng,
+    pub arrivals: Option<OpenArrivals>,
+    pub connecting: Pace,
+    pub thread: u32,
+    pub sender: Sender<Message>,
+}
+
+/// Run a thread to its end; what it has to say goes to the coordinator.
+pub fn run(setup: Setup) {
+    let plan = Arc::clone(&setup.plan);
+    let count = setup.clients.states.len();
+    let poller = match Poller::for_connections(count, setup.poller, setup.waker.clone()) {
+        Ok(poller) => poller,
+        Err(error) => return refuse(&setup, &error),
+    };
+    let shard = RefCell::new(Shard {
+        poller,
+        clients: setup.clients,
+        timers: Timers::default(),
+        recorder: setup.recorder,
+        now_ns: now_ns(),
+        out: Vec::with_capacity(4096),
+        scratch: Vec::with_capacity(64),
+        is_draining: false,
+        is_cancelling: false,
+        fault: None,
+        warnings: Vec::new(),
+        refused_statements: Vec::new(),
+        observer: setup.observer,
+    });
+    let socket_count = shard.borrow().clients.states.len();
+    let connection_count = socket_count - setup.idle_count as usize;
+    let is_shared = !setup.terminals.is_empty();
+    let client_count = if is_shared { setup.terminals.len() } else { connection_count };
+    let mut worker = Worker {
+        connector: Connector::new(&plan, setup.names, setup.waker, setup.connecting),
+        idle: Idle::new(setup.idle_count),
+        pool: is_shared.then(|| Pool::new(setup.terminals, connection_count)),
+        plan: &plan,
+        shard: &shard,
+        start: |client, task| run_task(client, task),
+        slots: (0..connection_count).map(|_| Slot::new()).collect(),
+        immediate: VecDeque::new(),
+        shared: setup.shared,
+        generation: 0,
+        timeline: setup.timeline,
+        stage: Stage::Connect,
+        choose: setup.choose,
+        arrivals: setup.arrivals,
+        free: VecDeque::new(),
+        in_flight: 0,
+        clients_left: client_count,
+        aborted_count: 0,
+        is_connected: false,
+        is_work_reported: false,
+        prepared_count: 0,
+        prepare_losses: 0,
+        cancels: Cancels::new(socket_count as u32),
+        facts: Facts::default(),
+        shares: Shares::new(client_count),
+        reply_wait: ReplyWait::of_this_thread(),
+        looked_at: 0..0,
+        thread: setup.thread,
+        sender: setup.sender,
+    };
+    if let Err(error) = worker.turn_until_over() {
+        let message = format!("waiting for sockets failed: {error}");
+        worker.tell(Message::Fatal(Box::new(Refusal::new(ErrorKind::System, message, ""))));
+    }
+    let finished = worker.finish();
+    worker.tell(Message::Finished(Box::new(finished)));
+}
+
+/// There is nothing to wait with: the thread ends before it began.
+fn refuse(setup: &Setup, error: &io::Error) {
+    let message = format!("making a poller failed: {error}");
+    let refusal = Refusal::new(ErrorKind::System, message, "look at ulimit -n");
+    let _ = setup.sender.send(Message::Fatal(Box::new(refusal)));
+    let _ = setup.sender.send(Message::Died(setup.thread));
+}
