@@ -126,14 +126,15 @@ def test_a_server_that_is_not_there_is_one_error() -> None:
         of(nowhere)
 
 
-def test_only_what_print_sql_shows_is_sent(new_cluster: Make) -> None:
-    cluster = new_cluster("15", settings={"log_statement": "all"})
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_only_what_print_sql_shows_is_sent(version: str, new_cluster: Make) -> None:
+    cluster = new_cluster(version, settings={"log_statement": "all"})
     began = cluster.log_path.stat().st_size
     of(cluster.target)
     logged = cluster.log_path.read_text()[began:]
     sent = set(re.findall(r"(?:statement|execute [^:]+): (.*)", logged))
     assert sent
-    shown = {re.sub(r"%s", "$1", sql) for sql in statements(15).values()}
+    shown = {re.sub(r"%s", "$1", sql) for sql in statements(int(version)).values()}
     assert sent <= shown, sent - shown
 
 

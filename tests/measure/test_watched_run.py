@@ -80,6 +80,27 @@ def test_the_host_of_a_server_elsewhere_is_examined_before_its_runs(
     assert seen["neighbours"]["verdict"] != "unknown"
 
 
+def test_an_ssh_that_is_refused_costs_the_run_the_host_alone(
+    pgdyno: Command, far_line: Line, script: Path, tmp_path: Path
+) -> None:
+    there = far_line.target
+    said = pgdyno(
+        *("bench", "-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database),
+        *("-f", str(script), "-c", "1", "-T", "1", "--warmup", "0s", "--allow-write", "--json"),
+        *("--ssh", "ssh://nobody@127.0.0.1:1", "--store", str(tmp_path / "store")),
+    )
+    assert said.code in (0, 3), said.err
+    run = last_run(tmp_path / "store")
+    assert "database" in run.collectors()
+    assert "cpu" not in run.collectors()
+    doctor = run.document("doctor.json") or {}
+    why = {name: one["why"] for one in doctor["not_measurable"] for name in one["checks"]}
+    assert "Connection refused" in why["file_system"]
+    assert "fsync" not in why
+    doubts = " ".join(doubt["message"] for doubt in said.document["warnings"])
+    assert "Connection refused" in doubts
+
+
 def test_a_setting_changed_in_the_middle_of_a_run_is_a_doubt(
     pgdyno: Command, pg15: ScratchCluster, script: Path, tmp_path: Path
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -87,6 +90,35 @@ def test_a_host_that_refuses_costs_its_tables_alone(
     finally:
         assert observer.stop()
     assert "cpu" not in sink.rows
+
+
+def test_an_ssh_connection_that_is_cut_leaves_a_gap_and_is_made_again(
+    pg15: ScratchCluster, ssh_server: SshServer
+) -> None:
+    sink = KeepingSink()
+    observer = watching(sink, pg15, shell_command(ssh_server.shell))
+    observer.start()
+    try:
+        sink.wait_for(lambda: len(sink.rows.get("memory", [])) > 2)
+        for pid in children_of(ssh_server.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        sink.wait_for(lambda: "observer_lost_host" in sink.kinds())
+        seen = len(sink.rows.get("database", []))
+        sink.wait_for(lambda: len(sink.rows["database"]) > seen)
+        sink.wait_for(lambda: "observer_found_host" in sink.kinds())
+        sink.wait_for(lambda: sum(r["interval_ns"] == 0 for r in sink.rows["memory"]) > 1)
+    finally:
+        assert observer.stop()
+
+
+def children_of(parent: int) -> list[int]:
+    """Return the processes that this one has begun."""
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            found += [int(folder.name)] if int(fields[1]) == parent else []
+    return found
 
 
 def test_a_shell_that_dies_leaves_a_gap_and_is_begun_again(
