@@ -147,3 +147,30 @@ def test_a_line_breaks_at_a_gap_within_a_segment(tmp_path: Path) -> None:
     found = watch_findings(kept(tmp_path, [rows, []]))
     tps = next(panel for panel in found.panels if panel.key == "tps")
     assert tps.series[0].values == (98.0, 98.0, None, 98.0)
+
+
+def test_what_was_there_before_and_after_is_told_over_all_segments(tmp_path: Path) -> None:
+    def sample(collector: str, second: int, **row: Any) -> tuple[str, list[dict[str, Any]]]:
+        stamp = {"time_ns": second * SECOND_NS, "interval_ns": SECOND_NS}
+        return collector, [stamp | row]
+
+    def size(second: int, size_bytes: int) -> tuple[str, list[dict[str, Any]]]:
+        return sample(
+            "sizes", second, kind="database", name="bank", size_bytes=size_bytes, files=None
+        )
+
+    def worth(second: int, name: str) -> tuple[str, list[dict[str, Any]]]:
+        return sample(
+            "objects", second, kind="hash index", object=name, note="", size_bytes=2_000_000
+        )
+
+    first = [("database", database(s, s)) for s in (1, 2)]
+    segments = [
+        [*first, size(1, 10_000_000), worth(1, "gone")],
+        [size(9, 13_500_000), worth(9, "there")],
+    ]
+    found = watch_findings(kept(tmp_path, segments))
+    tables = {table.key: table.rows for table in found.tables}
+    assert tables["sizes"] == (("database bank", "10.0", "13.5", "3.5"),)
+    assert tables["objects"] == (("hash index: there", "", "2.0"),)
+    assert "hash index: there" in watch_page(findings(tables=found.tables))

@@ -8,6 +8,7 @@ from typing import Any
 
 from pgdyno.analysis.findings import Mark, Panel
 from pgdyno.analysis.hazel import Hazel
+from pgdyno.analysis.telemetry import FactTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class WatchFindings:
     """A watch as its page shows it.
 
     `document` is `pgdyno.watch/1`; `examined` the findings of the doctor, worst first; `hazel`:
-    speed and waits by the method published as PG_HAZEL, and corrected.
+    speed and waits by the method published as PG_HAZEL, and corrected; `tables`: what was there
+    before and after.
     """
 
     document: Mapping[str, Any]
@@ -26,3 +28,4 @@ class WatchFindings:
     settings: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     hazel: Hazel | None = None
+    tables: tuple[FactTable, ...] = ()

@@ -28,13 +28,17 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
         _tables,
         _indexes,
         _functions,
-        _sizes,
         _processes,
-        _memory,
         _log,
-        _objects,
     )
-    return tuple(found for make in makers if (found := make(stored, numbers)) is not None)
+    found = [made for make in makers if (made := make(stored, numbers)) is not None]
+    return (*found, *state_tables([stored]))
+
+
+def state_tables(runs: Sequence[StoredRun]) -> tuple[FactTable, ...]:
+    """Return the tables of what was there before and after, of a run or of a watch's segments."""
+    found = (make(runs) for make in (_sizes, _memory, _objects))
+    return tuple(table for table in found if table is not None)
 
 
 def _tables(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
@@ -95,33 +99,31 @@ def _processes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
     return _table("processes", "Processes of the server", columns, rows)
 
 
-def _memory(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:  # noqa: ARG001
+def _memory(runs: Sequence[StoredRun]) -> FactTable | None:
     """Return the memory of one process of each kind, when first and when last looked at."""
-    resident = {tuple(key.values()): ends for key, *ends in _ends(stored, "footprint",
-                                                                 "resident_bytes")}  # fmt: skip
+    resident = {
+        tuple(key.values()): ends for key, *ends in _ends(runs, "footprint", "resident_bytes")
+    }
     rows = [
-        (
-            key["backend_type"],
-            *(_mb(size) for size in (first, last, *resident[tuple(key.values())])),
-        )
-        for key, first, last in _ends(stored, "footprint", "proportional_bytes")
+        (key["backend_type"], *map(_mb, (first, last, *resident[tuple(key.values())])))
+        for key, first, last in _ends(runs, "footprint", "proportional_bytes")
     ]
     columns = ("process", "MB, shared divided: first", "last", "MB resident: first", "last")
     return _table("footprint", "Memory of one process", columns, rows)
 
 
-def _sizes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:  # noqa: ARG001
+def _sizes(runs: Sequence[StoredRun]) -> FactTable | None:
     rows = [
         (f"{key['kind']} {key['name']}", _mb(first), _mb(last), _mb(last - first))
-        for key, first, last in _ends(stored, "sizes", "size_bytes")
+        for key, first, last in _ends(runs, "sizes", "size_bytes")
     ]
     return _table("sizes", "Sizes", ("what", "MB before", "after", "grown by"), rows)
 
 
-def _objects(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:  # noqa: ARG001
+def _objects(runs: Sequence[StoredRun]) -> FactTable | None:
     rows = [
         (f"{key['kind']}: {key['object']}", key["note"], "" if np.isnan(last) else _mb(last))
-        for key, _, last in _ends(stored, "objects", "size_bytes", at_end=True)
+        for key, _, last in _ends(runs, "objects", "size_bytes", at_end=True)
     ]
     columns = ("what", "note", "MB")
     return _table("objects", "Worth a look in the database", columns, rows, at_most=_OBJECTS_MAX)
@@ -171,27 +173,30 @@ def _grown(
     return sorted(found, key=lambda pair: -sum(pair[1]))
 
 
-def _ends(stored: StoredRun, collector: str, column: str, *, at_end: bool = False) -> list[_Ends]:
+def _ends(
+    runs: Sequence[StoredRun], collector: str, column: str, *, at_end: bool = False
+) -> list[_Ends]:
     """Return by key a gauge's first and last value, in the order of the rows.
 
     `at_end`: only what the last sample has.
     """
-    arrays = stored.telemetry(collector)
-    if arrays is None or not len(arrays["time_ns"]):
-        return []
     keys = [one.name for one in COLUMNS[collector] if one.nature == "key"]
-    last_ns = arrays["time_ns"].max()
     first: dict[tuple[str, ...], float] = {}
-    last: dict[tuple[str, ...], float] = {}
-    columns = [arrays[name].tolist() for name in (*keys, column, "time_ns")]
-    for *words, value, time_ns in zip(*columns, strict=True):
-        label = tuple(map(str, words))
-        first.setdefault(label, float(value))
-        last[label] = float(value)
-        if at_end and time_ns != last_ns:
-            del last[label]
+    last: dict[tuple[str, ...], tuple[int, float]] = {}
+    for run in runs:
+        arrays = run.telemetry(collector)
+        if arrays is None:
+            continue
+        columns = [arrays[name].tolist() for name in (*keys, column, "time_ns")]
+        for *words, value, time_ns in zip(*columns, strict=True):
+            label = tuple(map(str, words))
+            first.setdefault(label, float(value))
+            last[label] = time_ns, float(value)
+    last_ns = max((time_ns for time_ns, _ in last.values()), default=0)
     return [
-        (dict(zip(keys, label, strict=True)), first[label], value) for label, value in last.items()
+        (dict(zip(keys, label, strict=True)), first[label], value)
+        for label, (time_ns, value) in last.items()
+        if time_ns == last_ns or not at_end
     ]
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pgdyno.analysis.findings import Mark, Panel
 from pgdyno.analysis.watch_findings import WatchFindings
 from pgdyno.loop.event_marks import event_marks
+from pgdyno.loop.fact_tables import state_tables
 from pgdyno.loop.hazel_windows import hazel_of_watch
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER, WATCHED
@@ -53,6 +54,7 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
         settings=tuple(sorted(facts.get("settings", {}).items())),
         notes=tuple(str(note["text"]) for note in folder.notes()),
         hazel=hazel_of_watch(segments),
+        tables=state_tables(segments),
     )
 
 
