@@ -93,7 +93,7 @@ class Facts:
     def half_seen(self) -> str:
         """Return why checks of storage judge the data's disk alone; "" if they judge both."""
         if self.is_afar and self.data is not None and self.wal is None:
-            return "where the WAL lies: the host's user may not enter the data directory"
+            return "the host's user may not enter the data directory"
         return ""
 
     def memory_bytes(self) -> int:
