@@ -152,7 +152,6 @@ CASES: list[tuple[str, Verdict, Facts, str]] = [
     ("disk_health", "bad", with_health(media_errors=2), "2 media errors"),
     ("disk_health", "unknown", facts(health={"nvme0n1": "It is asleep."}), "It is asleep"),
     ("disk_health", "unknown", facts(health={}), "not asked for"),
-    ("flush_latency", "unknown", facts(flush=None), "--flush DIR writes"),
     ("flush_latency", "unknown", facts(flush=None, is_afar=True), "from afar nothing does"),
     ("alignment", "good", facts(), "1048576"),
     ("alignment", "good", with_disk(offset_bytes=None), "no partition"),

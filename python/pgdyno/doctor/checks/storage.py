@@ -116,7 +116,8 @@ def free_space(facts: Facts) -> Judgement:
 def flush_latency(facts: Facts) -> Judgement:
     """The measured latency of flushes, and whether it can be true."""
     times = facts.flush
-    if times is None and (facts.is_afar or facts.host is None and facts.server is not None):
+    is_elsewhere = facts.is_afar or (facts.host is None and facts.server is not None)
+    if times is None and is_elsewhere:
         raise Unknown("a flush writes, and from afar nothing does: run doctor --flush DIR there")
     if times is None:
         raise Unknown("not measured: --flush DIR writes and flushes 8 kB blocks there for 2 s")
