@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.rounding import counted
+from pgdyno.loop.compare_words import change_text
 
 
 def comparison_sentence(found: CompareFindings) -> str:
@@ -26,7 +27,7 @@ def _effects_sentence(found: CompareFindings) -> str:
             f"No factor has a sure effect on {found.metric} after {counted(found.rounds, 'round')}."
         )
     listed = [
-        f"{effect.name} {(effect.ratio.value - 1) * 100:+.1f} %"
+        f"{effect.name} {change_text(effect.ratio)}"
         for effect in sorted(sure, key=lambda one: one.p_adjusted_ratio)
     ]
     return f"Sure effects on {found.metric}: {', '.join(listed)}; {counted(found.rounds, 'round')}."

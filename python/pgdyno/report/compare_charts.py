@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from pgdyno.analysis.compare_findings import CompareFindings
+from pgdyno.report import palette
 from pgdyno.report.chart import Chart, Line, Values
 from pgdyno.report.compare_text import METRIC_NAMES
-from pgdyno.report.palette import SEQUENCE, Role
-
-
-def role_of_variant(place: int) -> Role:
-    """Return the look of a variant by its place in the experiment."""
-    return SEQUENCE[place % len(SEQUENCE)]
 
 
 def round_charts(found: CompareFindings) -> tuple[Chart, ...]:
@@ -56,7 +51,7 @@ def _order(found: CompareFindings) -> str:
 
 def _values(found: CompareFindings) -> tuple[Line, ...]:
     return tuple(
-        Line(variant.name, role_of_variant(place), *_columns(variant.by_round), shape="points")
+        Line(variant.name, palette.at(place), *_columns(variant.by_round), shape="points")
         for place, variant in enumerate(found.variants)
         if variant.by_round
     )
@@ -67,7 +62,7 @@ def _changes(found: CompareFindings) -> tuple[Line, ...]:
     return tuple(
         Line(
             f"{one.variant} against {one.reference}",
-            role_of_variant(places.get(one.variant, 0)),
+            palette.at(places.get(one.variant, 0)),
             tuple(float(pair.round) for pair in one.pairs),
             tuple((pair.ratio - 1) * 100 for pair in one.pairs),
             shape="points",

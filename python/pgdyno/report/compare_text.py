@@ -179,7 +179,7 @@ def _difference(contrast: ContrastFindings) -> Iterator[str]:
     rest = total.value - sum(part.ms.value for part in parts)
     for part in parts:
         words = words_of(part.name)
-        name = f"  {part.name}" if part.name != words else ""
+        name = f"  {part.name}" if ":" in part.name and part.name != words else ""
         ends = ""
         if part.ms.low is not None and part.ms.high is not None:
             ends = f"({signed(part.ms.low, 3)} to {signed(part.ms.high, 3)})"

@@ -12,7 +12,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, Panel
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Flag, Line, Scale
-from pgdyno.report.palette import SEQUENCE, Role
+from pgdyno.report.palette import Role
 
 TIME_GROUP = "time"
 MODEL_NAME = "fitted law"
@@ -107,7 +107,7 @@ def load_curve(curves: tuple[CurveFindings, ...], *, height_px: int = _HERO_HEIG
     lines: list[Line] = []
     knees: dict[int, list[str]] = {}
     for position, one in enumerate(curves):
-        role = SEQUENCE[position % len(SEQUENCE)]
+        role = palette.at(position)
         model = fitted(one.curve, role)
         lines.append(_measured(one.script, role, one.curve, lambda level: level.tps))
         if model is not None:

@@ -128,8 +128,10 @@ def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
             yield "forest", _png(figure)
         charts = round_charts(found) if found is not None else figures.main_charts(findings)
         for chart in (*charts, *figures.curve_charts(findings)):
-            figure = ink.new_figure(_WIDTH_INCHES, 2.6)
-            plot.chart(figure.add_axes((0.07, 0.15, 0.91, 0.72)), chart)
+            below = 0.39 + plot.legend_inches(chart)
+            tall = 2.21 + below
+            figure = ink.new_figure(_WIDTH_INCHES, tall)
+            plot.chart(figure.add_axes((0.07, below / tall, 0.91, 1.87 / tall)), chart)
             yield _file_name(chart.key), _png(figure)
         bars = [(one.name, one.where) for one in found.variants if one.where] if found else []
         if run is not None and run.where is not None:

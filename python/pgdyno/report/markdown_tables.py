@@ -54,7 +54,7 @@ def parts_table(where: WhereTheTimeGoes, *, at_most: int = 12) -> Table:
     rows: list[tuple[str, ...]] = [
         (
             part.words,
-            part.name if part.name not in part.words else "",
+            part.event,
             fixed(part.ms.value, decimals),
             numbers.percent(part.share_ratio),
         )

@@ -117,11 +117,12 @@ def is_wait(name: str) -> bool:
 
 def role_of(name: str, position: int) -> Role:
     """Return the look of a series: by what its name means, else by its place in the chart."""
-    fixed = _FIXED.get(name.strip().lower())
-    if fixed is not None:
-        return fixed
+    return _FIXED.get(name.strip().lower()) or at(position)
+
+
+def at(position: int) -> Role:
+    """Return the look of the thing at a place; the seventh has the colour of the first alone."""
     turn, place = divmod(position, len(SEQUENCE))
-    # The seventh thing has the colour of the first, but the dash and the marker of others.
     dashed, marked = (SEQUENCE[(place + step * turn) % len(SEQUENCE)] for step in (1, 2))
     return Role(SEQUENCE[place].css, dashed.dash, marked.marker)
 

@@ -70,6 +70,12 @@ class TimePart:
     ms: Estimate
     share_ratio: float
 
+    @property
+    def event(self) -> str:
+        """Return the wait event's own name, or those that were folded; "" where words say all."""
+        is_telling = ":" in self.name or self.words == OTHER
+        return self.name if is_telling and self.name not in self.words else ""
+
 
 def words_of(name: str) -> str:
     """Return what a wait event or a part means to somebody who is not a developer of PostgreSQL."""

@@ -72,6 +72,7 @@ def _first(sheet: Sheet, findings: ExperimentFindings) -> None:
         height = 1.35
     for chart in charts:
         plot.chart(sheet.axes(height), chart)
+        sheet.space(plot.legend_inches(chart))
     _time_bars(sheet, findings)
     sheet.rule()
     _strip(sheet, findings)
@@ -88,9 +89,10 @@ def _more_charts(sheet: Sheet, findings: ExperimentFindings) -> None:
         more += tuple(c for c in figures.time_charts(findings.run) if c.title not in shown)
     sheet.space(0.05)
     for chart in more:
-        if sheet.left_inches < _CHART_INCHES + 0.6:
+        if sheet.left_inches < _CHART_INCHES + 0.6 + plot.legend_inches(chart):
             return
         plot.chart(sheet.axes(_CHART_INCHES), chart)
+        sheet.space(plot.legend_inches(chart))
 
 
 def _second(sheet: Sheet, findings: ExperimentFindings) -> None:

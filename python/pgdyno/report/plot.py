@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from pgdyno.report.parts import TimePart, in_bar_order, parts_of
 from pgdyno.report.thin import thin, thin_axis
 
 _LABEL_RATIO_MIN = 0.07
+_LEGEND_COLUMNS = 4
 _LEGEND_INCHES = 0.2  # below the labels of the axis
 
 
@@ -49,13 +51,16 @@ def chart(axes: Axes, shown: Chart) -> None:
     if shown.x_label:
         words = "seconds since measuring began" if shown.group == TIME_GROUP else shown.x_label
         axes.set_xlabel(words, fontsize=7, color=colour("ink-3"), loc="right", labelpad=1)
-    named = [line for line in shown.lines if line.shape != "model"]
-    if len(named) > 1:
+    names = _named(shown)
+    if len(names) > 1:
+        is_below = legend_inches(shown) > 0
+        below = -_LEGEND_INCHES / (axes.get_window_extent().height / axes.figure.dpi)
         legend = axes.legend(
-            *_handles(axes, {line.name for line in named}),
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-            ncols=min(len(named), 6),
+            *_handles(axes, names),
+            loc="upper left" if is_below else "lower right",
+            bbox_to_anchor=(0.0, below) if is_below else (1.0, 1.0),
+            borderaxespad=0.0 if is_below else 0.5,
+            ncols=_LEGEND_COLUMNS,
             fontsize=6.5,
             frameon=False,
             borderpad=0.1,
@@ -64,6 +69,16 @@ def chart(axes: Axes, shown: Chart) -> None:
         )
         for text in legend.get_texts():
             text.set_color(colour("ink-2"))
+
+
+def legend_inches(shown: Chart) -> float:
+    """Return the room below the chart that its legend takes; 0 where it stands beside the title."""
+    count = len(_named(shown))
+    return 0.0 if count <= _LEGEND_COLUMNS else 0.14 * math.ceil(count / _LEGEND_COLUMNS)
+
+
+def _named(shown: Chart) -> set[str]:
+    return {line.name for line in shown.lines if line.shape != "model"}
 
 
 def forest_plot(axes: Axes, found: CompareFindings) -> None:

@@ -19,7 +19,7 @@ from pgdyno.loop.sentences import capacity_words, speed_up_words
 from pgdyno.report import numbers
 from pgdyno.report.connection_text import connection_rows
 from pgdyno.report.figures import in_ms, percentile_name
-from pgdyno.report.parts import TimePart, fold, in_bar_order, parts_of, shown_decimals
+from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
 from pgdyno.report.time_words import statement_lines
 from pgdyno.report.words import degradation_text, failures_text, knee_range_text, level_ratios_text
@@ -166,7 +166,8 @@ def _where(where: WhereTheTimeGoes) -> Iterator[str]:
     for row, part in enumerate(shown):
         line = f"  {signs[part.name]} {amounts[row]}  {ranges[row]}  {shares[row]}  {words[row]}"
         # A name that does not fit is left out whole; the report has it.
-        name = f"  {part.name}" if part.name not in part.words else ""
+        is_event = part.event and part.words != OTHER
+        name = f"  {part.event}" if is_event else ""
         yield line + (name if len(line + name) <= WIDTH else "")
 
 
