@@ -93,6 +93,16 @@ def test_other_threads_are_never_interrupted() -> None:
     assert raised == []
 
 
+def test_an_interruption_that_a_step_took_for_its_own_error_is_not_lost() -> None:
+    with signals.handled():
+        assert signals.interruption() is None
+        raise_here(signal.SIGTERM)
+        with pytest.raises(InterruptedByUser):
+            signals.check()
+        signals.check()  # What was raised once is not raised again.
+        assert isinstance(signals.interruption(), TerminatedByUser)
+
+
 def test_what_becomes_readable_is_returned() -> None:
     reader, writer = os.pipe()
     try:

@@ -24,6 +24,7 @@ from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.history import History
 from pgdyno.plan.long_scripts import as_measured
 from pgdyno.plan.next import next_run, runs_expected
+from pgdyno.process import signals
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.facts import ServerFacts, format_bytes, target_line
 from pgdyno.server.target import Target
@@ -107,6 +108,8 @@ def _loop(stage: Stage) -> PgdynoError | None:
     facts = _Facts(stage)
     last_words = ""
     while True:
+        if (asked := signals.interruption()) is not None:
+            return asked
         decision = next_run(experiment, seed, history, frozenset(left_out))
         if not isinstance(decision, PlannedRun):
             decided(folder, decision)

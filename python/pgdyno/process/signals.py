@@ -78,9 +78,22 @@ def check() -> None:
         return
     if threading.current_thread() is not threading.main_thread():
         return
+    asked = interruption()
+    assert asked is not None, "a signal arrived"
+    raise asked
+
+
+def interruption() -> InterruptedByUser | None:
+    """Return what `check` raises or has raised, None while no signal arrived.
+
+    For loops of long steps: whatever caught it on its way as an error of a step, the end was asked
+    for all the same.
+    """
+    if _state.first is None:
+        return None
     _state.is_raised = True
     kind = InterruptedByUser if _state.first is signal.SIGINT else TerminatedByUser
-    raise kind(f"Interrupted by {_state.first.name}.")
+    return kind(f"Interrupted by {_state.first.name}.")
 
 
 @contextlib.contextmanager
