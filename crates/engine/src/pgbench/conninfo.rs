@@ -24,8 +24,8 @@ use crate::contract::job::{HostPort, Keepalive, Reach, SessionAttrs, SslMode, Ta
 
 type Parameters = BTreeMap<String, String>;
 
-/// The target that the options name.
-pub(super) fn target(options: &Options) -> Result<Target, Fault> {
+/// The target that the options name; and the file that its password is from, if it is from one.
+pub(super) fn target(options: &Options) -> Result<(Target, Option<String>), Fault> {
     let mut given = Parameters::new();
     let mut put = |name: &str, value: &Option<String>| {
         if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
@@ -50,13 +50,15 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
     let user = get("user").map_or_else(os_user, Ok)?;
     let database = get("dbname").unwrap_or_else(|| user.clone());
     let hosts = hosts(get("host"), get("hostaddr"), get("port"))?;
-    let password =
-        get("password").or_else(|| password_file(get("passfile"), &hosts[0], &database, &user));
+    let (password, password_from) = match get("password") {
+        Some(password) => (Some(password), None),
+        None => password_file(get("passfile"), &hosts[0], &database, &user).unzip(),
+    };
     let application_name = get("application_name").unwrap_or("pgbench".into());
     // As libpq: a Unix socket needs no TLS, whatever is asked for.
     let is_local = hosts.iter().all(|host| host.host.starts_with('/'));
     let (asked, tls) = security::settings(&settings)?;
-    Ok(Target {
+    let target = Target {
         sslmode: if is_local { SslMode::Disable } else { asked },
         tls,
         options: start_up(&settings)?,
@@ -67,7 +69,8 @@ pub(super) fn target(options: &Options) -> Result<Target, Fault> {
         database,
         password,
         application_name,
-    })
+    };
+    Ok((target, password_from))
 }
 
 /// Which of several hosts is the right one, how long one may take, and when it is given up.

@@ -22,7 +22,7 @@ pub(super) fn run(options: &Options, target: &mut Target) -> Result<(), Fault> {
     let stop = StopFlag::default();
     // Without the handler an interrupt would leave the statement running on the server.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone());
-    let session = password::connect(target, &stop)
+    let session = password::connect(target, options.password_file.as_deref(), &stop)
         .map_err(|fault| fault.and("could not create connection for initialization"))?;
     let mut init = Init { session, work: work(options), is_quiet: options.is_quiet };
     let mut done = Vec::new();

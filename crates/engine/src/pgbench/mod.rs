@@ -50,11 +50,12 @@ pub fn main(arguments: &[&str]) -> ExitCode {
 }
 
 fn try_main(arguments: &[String]) -> Result<u8, Fault> {
-    let options = options::read(arguments)?;
+    let mut options = options::read(arguments)?;
     // libpq finds what is wrong with the settings of a connection when it connects.
     let purpose = if options.is_init { "initialization" } else { "setup" };
-    let mut target = conninfo::target(&options)
+    let (mut target, password_file) = conninfo::target(&options)
         .map_err(|fault| fault.and(format!("could not create connection for {purpose}")))?;
+    options.password_file = password_file;
     match options.is_init {
         true => init::run(&options, &mut target).map(|()| 0),
         false => run::run(&options, &mut target),

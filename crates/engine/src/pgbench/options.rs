@@ -73,6 +73,8 @@ const fn long(name: &'static str, takes_value: bool) -> LongOption {
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub database: Option<String>,
+    /// Where the password is from, if it is from a file.
+    pub password_file: Option<String>,
     pub host: Option<String>,
     pub port: Option<String>,
     pub user: Option<String>,
@@ -123,6 +125,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             database: None,
+            password_file: None,
             host: None,
             port: None,
             user: None,

@@ -12,14 +12,25 @@ use crate::contract::job::Target;
 use crate::session::{Session, SessionError, StopFlag};
 
 /// Connect; when the server wants a password and none is known, ask for it and keep it in `target`.
-pub(super) fn connect(target: &mut Target, stop: &StopFlag) -> Result<Session, Fault> {
+///
+/// Args: file, which the known password is from, if it is from one.
+pub(super) fn connect(
+    target: &mut Target,
+    file: Option<&str>,
+    stop: &StopFlag,
+) -> Result<Session, Fault> {
     let mut connected = Session::connect(target, stop);
     if connected.as_ref().is_err_and(wants_password) {
         target.password = Some(ask().unwrap_or_default()).filter(|password| !password.is_empty());
         connected = Session::connect(target, stop);
     }
     connected.map_err(|error| {
-        let said = fault(connect_error(&error, &target.hosts[target.hosts.len() - 1]));
+        let mut said = connect_error(&error, &target.hosts[target.hosts.len() - 1]);
+        let is_wrong = error.refusal().is_some_and(|refusal| refusal.sqlstate.as_str() == "28P01");
+        if let Some(file) = file.filter(|_| is_wrong) {
+            said.push_str(&format!("\npassword retrieved from file \"{file}\""));
+        }
+        let said = fault(said);
         match wants_password(&error) {
             true => said.hint("Give the password in PGPASSWORD or a password file."),
             false => said,

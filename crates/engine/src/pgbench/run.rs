@@ -46,8 +46,9 @@ const PARTITIONS: &str = "select o.n, p.partstrat, pg_catalog.count(i.inhparent)
 /// Run the benchmark; returns the exit code.
 pub(super) fn run(options: &Options, target: &mut Target) -> Result<u8, Fault> {
     let seed = seed::choose(options.random_seed.as_deref())?;
-    let mut session = password::connect(target, &StopFlag::default())
-        .map_err(|fault| fault.and("could not create connection for setup"))?;
+    let mut session =
+        password::connect(target, options.password_file.as_deref(), &StopFlag::default())
+            .map_err(|fault| fault.and("could not create connection for setup"))?;
     let server = session.parameter("server_version").unwrap_or("?").to_owned();
     let _ = print(&format!("pgbench ({}, server {server})\n", version()));
     let (scale, partitioning) = table_facts(&mut session, options, &target.database)?;

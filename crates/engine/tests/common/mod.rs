@@ -150,6 +150,10 @@ impl Server {
         self.folder.display().to_string()
     }
 
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
     pub fn session(&self, database: &str) -> Session {
         Session::connect(&self.target(database), &never()).expect("a session")
     }

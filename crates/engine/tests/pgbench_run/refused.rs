@@ -1,5 +1,7 @@
 //! Connections that are not made, and those that end.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 use std::sync::Arc;
 
@@ -90,4 +92,31 @@ fn what_a_server_refuses_is_said_as_pgbench_says_it() {
     };
     assert_eq!(kinds(&ours), kinds(&theirs));
     assert_eq!((ours.status.code(), theirs.status.code()), (Some(2), Some(2)));
+}
+
+#[test]
+fn a_wrong_password_is_said_with_the_file_that_it_is_from() {
+    let Some(bin) = bin_dirs().pop() else { return };
+    let server = Arc::new(Server::start(&bin, ""));
+    let stand = Stand::new(server.clone(), "password");
+    stand.execute("create role pat login password 'right'");
+    let loaded = "select pg_conf_load_time()";
+    let before = stand.lines(loaded);
+    let rules = server.data().join("pg_hba.conf");
+    fs::write(&rules, "local all pat scram-sha-256\nlocal all all trust\n").expect("rules");
+    stand.execute("select pg_reload_conf()");
+    while stand.lines(loaded) == before {
+        std::thread::yield_now();
+    }
+    let file = stand.file("passwords");
+    fs::write(&file, "*:*:*:pat:wrong\n").expect("a password file");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("for its owner");
+    let by_file = format!("passfile={}", file.display());
+    for conninfo in [by_file.as_str(), "password=wrong", "passfile=/dev/null password=right"] {
+        let arguments = ["-n", "-U", "pat", "-f", "one.sql", "-t", "1", conninfo];
+        stand.script("one.sql", "select 1;\n");
+        let (theirs, ours) = (stand.theirs(&arguments), stand.ours(&arguments));
+        assert_eq!(said(&ours), said(&theirs), "{conninfo}");
+        assert_eq!(ours.status.code(), theirs.status.code(), "{conninfo}");
+    }
 }

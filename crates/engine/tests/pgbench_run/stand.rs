@@ -33,6 +33,10 @@ impl Stand {
         fs::write(self.folder.join(name), bytes).expect("a script");
     }
 
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     pub(crate) fn ours(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgdyno-engine"));
         self.run(command.arg("pgbench"), arguments)

@@ -82,13 +82,14 @@ fn home() -> Option<PathBuf> {
     variable("HOME").map(PathBuf::from)
 }
 
-/// The password of the first line that fits: `host:port:database:user:password`, `*` fits all.
+/// The password of the first line that fits, `host:port:database:user:password`, where `*` fits all;
+/// and the file's name.
 pub(super) fn password_file(
     file: Option<String>,
     host: &HostPort,
     database: &str,
     user: &str,
-) -> Option<String> {
+) -> Option<(String, String)> {
     let path = file.map(PathBuf::from).or_else(|| Some(home()?.join(".pgpass")))?;
     let facts = fs::metadata(&path).ok()?;
     let shown = path.display();
@@ -110,7 +111,7 @@ pub(super) fn password_file(
         let fields = split_fields(line);
         let fits = |(field, wanted): (&String, &&str)| field == "*" || field == wanted;
         let is_match = fields.len() == 5 && fields.iter().zip(&wanted).all(fits);
-        is_match.then(|| fields[4].clone())
+        is_match.then(|| (fields[4].clone(), path.display().to_string()))
     })
 }
 
