@@ -10,7 +10,8 @@ from tests.report.compare_examples import CHANGE, compared
 from tests.report.examples import EXAMPLES
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import ink
+from pgdyno.report import ink, palette, plot
+from pgdyno.report.chart import Chart, Line
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.pdf import pdf_of
 from pgdyno.report.sheet import Sheet
@@ -77,3 +78,25 @@ def test_a_full_sheet_says_how_many_rows_it_left_out() -> None:
         left_out = sheet.table(("n",), [(str(n),) for n in range(500)], (1.0,))
         assert 300 < left_out < 480
         assert sheet.left_inches >= 0
+
+
+@pytest.mark.parametrize("count", [2, 4, 5, 8])
+def test_a_legend_stands_beside_the_title_or_below_the_axis_never_on_either(count: int) -> None:
+    lines = tuple(
+        Line(f"variant {place}", palette.at(place), (1.0, 2.0), (1.0, 2.0), shape="points")
+        for place in range(count)
+    )
+    shown = Chart("rounds", "tps of every run", "tps", "round", lines)
+    with ink.style():
+        sheet = Sheet()
+        axes = sheet.axes(1.35)
+        plot.chart(axes, shown)
+        sheet.figure.canvas.draw()
+        legend = axes.get_legend()
+        assert legend is not None
+        box = legend.get_window_extent()
+        for other in (axes.title, axes._left_title, axes.xaxis.label):  # type: ignore[attr-defined]
+            if other.get_text():
+                assert not box.overlaps(other.get_window_extent()), other.get_text()
+        is_below = box.y1 <= axes.get_window_extent().y0
+        assert is_below == (count > 4) == (plot.legend_inches(shown) > 0)

@@ -23,6 +23,7 @@ from pgdyno.report.thin import thin, thin_axis
 
 _LABEL_RATIO_MIN = 0.07
 _LEGEND_COLUMNS = 4
+_LABEL_INCHES = 0.12  # of the words below the axis
 _LEGEND_INCHES = 0.2  # below the labels of the axis
 
 
@@ -54,7 +55,9 @@ def chart(axes: Axes, shown: Chart) -> None:
     names = _named(shown)
     if len(names) > 1:
         is_below = legend_inches(shown) > 0
-        below = -_LEGEND_INCHES / (axes.get_window_extent().height / axes.figure.dpi)
+        below = -(_LEGEND_INCHES + _LABEL_INCHES) / (
+            axes.get_window_extent().height / axes.figure.dpi
+        )
         legend = axes.legend(
             *_handles(axes, names),
             loc="upper left" if is_below else "lower right",
@@ -74,7 +77,8 @@ def chart(axes: Axes, shown: Chart) -> None:
 def legend_inches(shown: Chart) -> float:
     """Return the room below the chart that its legend takes; 0 where it stands beside the title."""
     count = len(_named(shown))
-    return 0.0 if count <= _LEGEND_COLUMNS else 0.14 * math.ceil(count / _LEGEND_COLUMNS)
+    rows = math.ceil(count / _LEGEND_COLUMNS)
+    return 0.0 if rows <= 1 else _LABEL_INCHES + 0.14 * rows
 
 
 def _named(shown: Chart) -> set[str]:
