@@ -223,8 +223,8 @@ def _clients_above_scale(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "clients_above_scale",
         "doubt",
-        f"{facts.client_count} clients update {facts.scale} rows of pgbench_branches: they queue "
-        "for row locks, which is what was measured.",
+        f"{facts.client_count} clients update {counted(facts.scale, 'row')} of pgbench_branches: "
+        "they queue for row locks, which is what was measured.",
         f"load a scale of at least {facts.client_count}",
     )
 

@@ -216,5 +216,7 @@ class Worker(threading.Thread):
 
 
 def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
+    # Indented lines are libpq's guesses at the cause.
+    said = [line for line in str(error).splitlines() if not line.startswith("\t")]
+    text = " ".join(" ".join(said).split()) or type(error).__name__
     return text.rstrip(".")
