@@ -103,9 +103,9 @@ class Around:
         # Not in the load's database, where that can be: it would count as the load's work.
         path = here.target if here.direct is not None else here.observe
         try:
-            with connect(here.observe, verb=here.verb, run=self._name) as connection:
+            with connect(here.observe, verb=here.verb, run=self._name, patient=True) as connection:
                 settings = read_settings_seen(connection)
-            with connect(path, verb=here.verb, run=self._name) as connection:
+            with connect(path, verb=here.verb, run=self._name, patient=True) as connection:
                 return settings, measure(connection, self._clock)
         except (psycopg.Error, PgdynoError, OSError):
             return None, None

@@ -140,7 +140,8 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
 def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals | None:
     """Return the server's counters, or None when it does not answer any more."""
     try:
-        with connect(under_test.observe, verb=under_test.verb, run=name) as connection:
+        observe, verb = under_test.observe, under_test.verb
+        with connect(observe, verb=verb, run=name, patient=True) as connection:
             return read_totals(
                 connection,
                 database=under_test.database,

@@ -106,7 +106,7 @@ class ForeignBeds(Beds):
         target = _with_settings(place.under_test.target, own)
         if place.changes is not None:
             place.changes.apply(system, target, self.journal)
-        with connect(target, verb=place.under_test.verb) as connection:
+        with connect(target, verb=place.under_test.verb, patient=True) as connection:
             server_settings.require(connection, settings)
             facts = server_facts.collect(connection, target)
         return replace(place.under_test, target=target, facts=facts)

@@ -64,7 +64,8 @@ def _cached(
     if state == "cold":
         assert under_test.cluster is not None, "only a scratch server is stopped for this"
         step = make_cold(under_test.cluster)
-        with connect(under_test.direct or under_test.target, verb=under_test.verb) as connection:
+        target = under_test.direct or under_test.target
+        with connect(target, verb=under_test.verb, patient=True) as connection:
             facts = server_facts.collect(connection, under_test.direct or under_test.target)
         return replace(under_test, facts=facts), (step,)
     return under_test, ()

@@ -48,7 +48,7 @@ def read_texts(target: Target, *, verb: str, run: str) -> dict[str, str]:
     Never raises: whatever is wrong with the server, a run is worth keeping without.
     """
     try:
-        with connect(target, verb=verb, run=run) as connection:
+        with connect(target, verb=verb, run=run, patient=True) as connection:
             found = connection.execute(SCHEMA_SQL).fetchone()
             if found is None:
                 return {}

@@ -76,7 +76,7 @@ class UnderTest:
 
     def control(self, run: str = "control") -> Connection:
         """Open a control connection to the load's database."""
-        return connect(self.direct or self.target, verb=self.verb, run=run)
+        return connect(self.direct or self.target, verb=self.verb, run=run, patient=True)
 
     def log_path(self) -> Path | None:
         """Return the server's log, where it can be read."""
@@ -218,7 +218,7 @@ def reached(
     """
     refuse_what_the_engine_lacks(target)
     server = experiment.server
-    with connect(target, verb=conditions.verb) as connection:
+    with connect(target, verb=conditions.verb, patient=True) as connection:
         target = pinned(target, connection)
         is_pooled = is_pooler(connection)
     console = console_of(server.pooler)
@@ -227,7 +227,7 @@ def reached(
         found.refuse(experiment.protocols_of(dsn))
         console = found.console
     observe = target if server.observe is None else resolve(conninfo=server.observe).target
-    with connect(observe, verb=conditions.verb) as connection:
+    with connect(observe, verb=conditions.verb, patient=True) as connection:
         observe = pinned(observe, connection)
         facts = server_facts.collect(connection, observe)
     # A built-in script writes to the pgbench tables alone; where a file writes nobody knows.

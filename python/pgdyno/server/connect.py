@@ -22,6 +22,7 @@ _PATIENCE = {
     "keepalives_interval": "5",
     "keepalives_count": "3",
 }
+_TRIES = 50
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 # What a failed start-up says, in the server's or libpq's English: libpq keeps no SQLSTATE of it.
@@ -75,11 +76,13 @@ def connect(
     statement_timeout_ms: int = 0,
     lock_timeout_ms: int = 0,
     read_only: bool = False,
+    patient: bool = False,
 ) -> Connection:
     """Open one control connection, in autocommit mode.
 
     Args: verb and run name it in pg_stat_activity: `pgdyno/<verb>/<run>`; timeouts of 0 leave the
-    server's own; read_only makes every transaction of the session read-only.
+    server's own, unless `patient` takes the role's statement_timeout away (not at a pooler: it
+    would stay in a session of somebody else's); read_only makes every transaction read-only.
     Raises: ServerError with the next step.
     """
     connection = _opened(target, f"pgdyno/{verb}/{run}")
@@ -89,6 +92,8 @@ def connect(
         "default_transaction_read_only": "on" if read_only else 0,
     }
     try:
+        if patient:
+            _be_patient(connection)
         for name, value in settings.items():
             if value:
                 connection.execute(
@@ -98,6 +103,19 @@ def connect(
         connection.close()
         raise failure(target, error) from error
     return connection
+
+
+def _be_patient(connection: Connection) -> None:
+    """Take away the statement_timeout of the role or the database, cheaply: it bounds this, too."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            row = connection.execute("SELECT pg_backend_pid()").fetchone()
+            if row is not None and row[0] == connection.info.backend_pid:
+                connection.execute("SET statement_timeout = 0")
+            return
+        except psycopg.errors.QueryCanceled:
+            if not tries_left:
+                raise
 
 
 def _opened(target: Target, application_name: str) -> Connection:
