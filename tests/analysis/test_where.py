@@ -180,19 +180,49 @@ def test_parts_do_not_fill_what_the_latency_has_room_for() -> None:
 
 
 def test_answering_is_outside_active_time_and_cpu() -> None:
-    # 4 sessions active are 8 ms, so the one that answers is 2 ms beside them: 4 ms without wait
-    # event, of which 3 on a core.
+    # 4 sessions active are 40 ms, so the one that answers is 10 ms beside them: 20 ms without wait
+    # event, of which 15 on a core.
     found = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
-            backend_cpu_ns=6000 * 3.0 * MS,
-            backend_runqueue_ns=6000 * 4.0 * MS,
+            server_active_ms=6000 * 40.0,
+            backend_cpu_ns=6000 * 15.0 * MS,
+            backend_runqueue_ns=6000 * 20.0 * MS,
         ),
         seed=1,
     )
-    assert parts_ms(found) == {"IO:WALSync": 6.0, "CPU": 3.0, "waiting for a core": 1.0}
-    assert found.server_ms == 8.0
+    assert parts_ms(found) == {"IO:WALSync": 30.0, "CPU": 15.0, "waiting for a core": 5.0}
+    assert found.server_ms == 40.0
     assert found.sampled_server_ms == pytest.approx(40.0)
+
+
+def test_what_the_server_counts_says_nothing_of_sessions_that_answer() -> None:
+    # It counts 5 times less than was sampled: the active sessions' 40 ms are 8, the other's stay 10.
+    found = where_the_time_goes(
+        facts(
+            samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
+            backend_cpu_ns=6000 * 12.0 * MS,
+            backend_runqueue_ns=6000 * 20.0 * MS,
+        ),
+        seed=1,
+    )
+    assert parts_ms(found) == {"IO:WALSync": 6.0, "CPU": 12.0}
+
+
+def test_waiting_for_a_core_that_was_sampled_is_not_waited_for_again_before_a_statement() -> None:
+    # 2 ms without wait event, 0.5 on a core: 1.5 of the 1.8 ms that the kernel counted were seen,
+    # and 0.3 are left for statements in their sockets, on all occasions there were.
+    found = where_the_time_goes(
+        facts(
+            samples=exact({"IO:WALSync": 3, "": 1}),
+            round_trip_count=8.0,
+            backend_cpu_ns=6000 * 0.5 * MS,
+            backend_runqueue_ns=6000 * 1.8 * MS,
+            backend_slice_count=6000 * 8.0,
+        ),
+        seed=1,
+    )
+    assert parts_ms(found) == {"IO:WALSync": 6.0, "CPU": 0.5, "waiting for a core": 1.8}
 
 
 def test_replies_that_wait_for_the_load_engine_are_the_clients_time() -> None:

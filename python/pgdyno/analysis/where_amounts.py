@@ -93,8 +93,10 @@ def amounts(
     rows = sessions.shape[0]
     each_ns = sessions * (facts.window_seconds * 1e9 / facts.server_transaction_count)
     if exact_ns is not None and found.events:
-        total = each_ns[:, _is_active(found.events)].sum(axis=1, keepdims=True)
-        each_ns = each_ns * (exact_ns / np.where(total > 0, total, exact_ns or 1.0))
+        # What is no active time of the server is not in its count either.
+        is_active = _is_active(found.events)
+        total = each_ns[:, is_active].sum(axis=1, keepdims=True)
+        each_ns[:, is_active] *= exact_ns / np.where(total > 0, total, exact_ns or 1.0)
     by_event = dict(zip(found.events, each_ns.T, strict=True))
     bare = by_event.pop("", np.zeros(rows))
     answering = by_event.pop(ANSWERING, np.zeros(rows))
@@ -136,17 +138,17 @@ def _runnable(
     A session is runnable while it has no wait event, which is sampled; while its next statement
     lies in its socket and it has no core yet, when it still seems to wait for its client; and at
     the end of every other wait, which its wait event still covers. Of the second, there is one for
-    each exchange, and every time on a core is taken to have been waited for equally long. What
-    the kernel counted and the first two do not hold is the third.
+    each exchange, and every time on a core is taken to have been waited for equally long, but it
+    is no more than the first leaves of what the kernel counted. The third is what is left then.
     """
     cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
     assert cpu is not None
     assert queue is not None
     slices, exchanges = facts.each(facts.backend_slice_count), facts.round_trip_count
     before = queue * min(1.0, exchanges / slices) if slices and exchanges else 0.0
-    off_core = without_event + before - cpu
-    waiting = np.clip(off_core, 0.0, queue)
-    rest = np.maximum(off_core - queue, 0.0)
+    sampled = without_event - cpu
+    waiting = np.clip(sampled + np.minimum(before, np.maximum(queue - sampled, 0.0)), 0.0, queue)
+    rest = np.maximum(sampled - queue, 0.0)
     return np.full_like(without_event, cpu), waiting, rest, queue - waiting
 
 
