@@ -67,8 +67,6 @@ def test_no_figure_of_a_run_moves_with_the_wall_clock(
     busy = found["tps"]["value"] * found["latency_ms"]["mean"]["value"] / 1e3
     assert busy == pytest.approx(CLIENTS, rel=0.1)
     where = found["where_the_time_goes"]
-    if where is None:  # A busy machine leaves it unsaid, with a reason; the clock is none.
-        assert found["where_the_time_goes_not_computed_because"]
-    else:
-        assert 0 < where["server_ms"] <= 1.2 * where["latency_ms"]
+    assert where is not None, found["where_the_time_goes_not_computed_because"]
+    assert 0 < where["server_ms"] <= 1.1 * where["latency_ms"]
     assert 0 < found["seconds"] < HOUR_S / 2
