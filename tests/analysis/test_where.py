@@ -197,7 +197,7 @@ def test_answering_is_outside_active_time_and_cpu() -> None:
 
 
 def test_what_the_server_counts_says_nothing_of_sessions_that_answer() -> None:
-    # It counts 5 times less than was sampled: the active sessions' 40 ms are 8, the other's stay 10.
+    # It counts a fifth of what was sampled: the active sessions' 40 ms are 8, the other's stay 10.
     found = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
