@@ -110,3 +110,25 @@ def test_every_part_of_the_lab_uses_the_command_and_keeps_nothing_of_it(
     assert kept
     assert not any(b"first-secret" in content for content in kept)
     assert not any(str(tmp_path / "password").encode() in content for content in kept)
+
+
+def test_an_experiment_from_a_file_has_its_password_from_the_environments_command(
+    vault: Vault, pgdyno: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = vault.target
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    spec = tmp_path / "spec.toml"
+    dsn = f"host={target.host} port={target.ports} user={ROLE} dbname={target.database}"
+    spec.write_text(
+        f'[experiment]\nname = "vault"\n[server]\ndsn = "{dsn}"\n'
+        '[dataset]\nkind = "existing"\n'
+        '[workload]\nscripts = [{ file = "one.sql" }]\nclients = 2\ntransactions_per_client = 20\n'
+        'warmup = "0s"\n[design]\nkind = "bench"\n'
+    )
+    monkeypatch.setenv("PGDYNO_PASSWORD_COMMAND", target.password_command)
+    said = pgdyno("run", spec, "--json")
+    assert said.code in (0, 3), said.err
+    kept = [path.read_bytes() for path in pgdyno.store.rglob("*") if path.is_file()]
+    assert kept
+    assert not any(b"first-secret" in content for content in kept)
+    assert not any(str(tmp_path / "password").encode() in content for content in kept)

@@ -118,6 +118,18 @@ def test_a_password_in_the_command_line_is_used_warned_of_and_never_shown() -> N
     assert resolve(conninfo="postgresql://me@db1/core").notes == ()
 
 
+def test_a_command_of_the_environment_prints_the_password_where_no_string_has_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGDYNO_PASSWORD_COMMAND", "vault read")
+    monkeypatch.setenv("PGPASSWORD", "old")
+    target = resolve(conninfo="host=db1").target
+    assert (target.password_command, secret(target)) == ("vault read", None)
+    assert resolve(conninfo="host=db1", password_command="own").target.password_command == "own"
+    with_its_own = resolve(conninfo="postgresql://me:sesame@db1/core").target
+    assert (with_its_own.password_command, secret(with_its_own)) == ("", "sesame")
+
+
 def test_an_unreadable_conninfo_is_refused_without_showing_it() -> None:
     with pytest.raises(SpecError) as caught:
         resolve(conninfo="password=sesame bogus_option=1")

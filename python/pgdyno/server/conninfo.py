@@ -23,6 +23,8 @@ from pgdyno.errors import SpecError
 from pgdyno.server.target import Target
 
 DEBIAN_SERVICE_FOLDER = Path("/etc/postgresql-common")
+# For verbs whose servers stand in a file or a journal, which no command may stand in.
+PASSWORD_COMMAND_VARIABLE = "PGDYNO_PASSWORD_COMMAND"
 _STOP_VALUE = "resolve-only"
 _OWN_FIELDS = frozenset(
     {"host", "hostaddr", "port", "user", "dbname", "password", "sslmode", "options"}
@@ -61,7 +63,7 @@ def resolve(
 
     Args: conninfo, a URI, `key=value ...` or a plain database name; `database` may be one too.
     As in psql, what a conninfo names wins over the options. password_command prints the password,
-    instead of whatever else names one.
+    instead of whatever else names one; that of the environment, unless a conninfo has one itself.
     Raises: SpecError with libpq's own words for what cannot be parsed or found.
     """
     options = (("host", host), ("port", str(port or "")), ("user", user))
@@ -79,6 +81,8 @@ def resolve(
         in_strings.update(parsed)
     notes = [_password_note()] if in_strings.get("password") else []
     target = _ask_libpq({**given, **in_strings})
+    if not password_command and not in_strings.get("password"):
+        password_command = os.environ.get(PASSWORD_COMMAND_VARIABLE)
     if password_command:
         target = replace(target, password=None, password_command=password_command)
     return Resolved(target, tuple(notes))
