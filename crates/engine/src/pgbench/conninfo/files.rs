@@ -82,8 +82,8 @@ fn home() -> Option<PathBuf> {
     variable("HOME").map(PathBuf::from)
 }
 
-/// The password of the first line that fits, `host:port:database:user:password`, where `*` fits all;
-/// and the file's name.
+/// The password of the first line that fits, and the file's name. A line is
+/// `host:port:database:user:password`, where `*` fits all.
 pub(super) fn password_file(
     file: Option<String>,
     host: &HostPort,
