@@ -16,13 +16,15 @@ def _lag_ns(name: str) -> str:
     return f"(extract(epoch FROM {name}) * 1000000)::int8 * 1000"
 
 
+# As pg_stat_replication, which looks at every session even where there is no standby.
 # The lags are NULL when the standby is idle and has caught up.
 SQL = {
     10: (
-        "SELECT pid::int8, coalesce(application_name, ''), coalesce(state, ''),"
-        f" coalesce(sync_state, ''), ({_HERE} - sent_lsn)::int8, ({_HERE} - replay_lsn)::int8,"
+        "SELECT w.pid::int8, coalesce(a.application_name, ''), coalesce(w.state, ''),"
+        f" coalesce(w.sync_state, ''), ({_HERE} - sent_lsn)::int8, ({_HERE} - replay_lsn)::int8,"
         f" {_lag_ns('write_lag')}, {_lag_ns('flush_lag')}, {_lag_ns('replay_lag')}"
-        " FROM pg_catalog.pg_stat_replication"
+        " FROM pg_catalog.pg_stat_get_wal_senders() w"
+        " CROSS JOIN LATERAL pg_catalog.pg_stat_get_activity(w.pid) a"
         " UNION ALL SELECT 0, 'this server', 'replaying', '', NULL,"
         " (pg_last_wal_receive_lsn() - pg_last_wal_replay_lsn())::int8, NULL, NULL,"
         f" {_lag_ns('now() - pg_last_xact_replay_timestamp()')} WHERE pg_is_in_recovery()"
