@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -66,10 +67,11 @@ def _usual_parents() -> list[Path]:
 
 
 def _cluster_folders(parents: Iterable[Path]) -> list[Path]:
+    # Unlike Path.glob, glob.glob is not upset by folders that others remove meanwhile.
     return [
-        path
+        parent / path
         for parent in dict.fromkeys(parent.absolute() for parent in parents)
         if parent.is_dir() and os.access(parent, os.R_OK | os.X_OK)
         for pattern in (f"{FOLDER_PREFIX}*", f"*/{FOLDER_PREFIX}*")
-        for path in sorted(parent.glob(pattern))
+        for path in sorted(glob.glob(pattern, root_dir=parent))  # noqa: PTH207
     ]
