@@ -129,7 +129,7 @@ mod tests {
         let mut theirs = BytesMut::new();
         query(&mut ours, |out| out.extend_from_slice(b"SELECT 1"));
         frontend::query("SELECT 1", &mut theirs).expect("valid");
-        parse(&mut ours, "p", "SELECT $1, $2");
+        parse(&mut ours, "p", b"SELECT $1, $2");
         frontend::parse("p", "SELECT $1, $2", [], &mut theirs).expect("valid");
         Template::new("p", 2).execute(&mut ours, |out| {
             push_value(out, Some(b"42"));
