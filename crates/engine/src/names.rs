@@ -164,13 +164,16 @@ mod tests {
     use crate::contract::corpus;
     use crate::contract::job::{Keepalive, SslMode};
 
+    /// Of each name the last numbers of its addresses.
+    type Found = Vec<(&'static str, Vec<u8>)>;
+
     fn address(last: u8) -> Address {
         let socket = format!("10.0.0.{last}:5432").parse().expect("an address");
         Address::Tcp(socket, Keepalive::default())
     }
 
     /// A target of two names, and where they lead.
-    fn names(found: &Arc<Mutex<Vec<(&'static str, Vec<u8>)>>>) -> Arc<Names> {
+    fn names(found: &Arc<Mutex<Found>>) -> Arc<Names> {
         let mut target = corpus::jobs().remove(0).target;
         target.sslmode = SslMode::Disable;
         target.tls = Default::default();
