@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.watch.samples import SECOND_NS, database, nobody, wait, waits, wal
+from tests.watch.samples import SECOND_NS, Row, database, nobody, wait, waits, wal
 
-from pgdyno.cli.watch import line_parts
+from pgdyno.cli.watch import line_parts, statement_lines
 from pgdyno.measure import watch_tally
 from pgdyno.measure.watch_document import Watched, sentence, statement_of
 from pgdyno.measure.watch_statements import Calls
@@ -80,7 +80,7 @@ def test_sessions_at_work_are_a_mean_over_samples_with_nobody_counted() -> None:
     assert seen.total.wait_samples == 2
     assert seen.total.active == 2.0
     assert seen.peak_sessions == 4
-    assert seen.by_statement == {1: Counter({"IO:WALSync": 3}), 2: Counter({"": 1})}
+    assert seen.total.by_statement == {1: Counter({"IO:WALSync": 3}), 2: Counter({"": 1})}
 
 
 def test_sessions_that_are_not_at_work_are_left_out() -> None:
@@ -106,8 +106,8 @@ def test_statements_and_gaps_are_kept_in_bounded_memory(monkeypatch: pytest.Monk
     for number in range(1, 200):
         seen.take("waits", waits(("", number, 1)))
         seen.take("database", database(number, 0, interval=0))
-    assert len(seen.by_statement) == 11
-    assert sum(one.total() for one in seen.by_statement.values()) == 199
+    assert len(seen.total.by_statement) == 11
+    assert sum(one.total() for one in seen.total.by_statement.values()) == 199
     assert (len(seen.gaps), seen.gap_count) == (6, 198)
 
 
@@ -162,3 +162,31 @@ def test_the_lag_of_the_slowest_standby_is_known_and_none_without_standbys() -> 
     lags = (200_000_000, None, float("nan"))
     seen.take("replication", [{"replay_lag_ns": lag} for lag in lags])
     assert seen.replay_lag_ns == 200_000_000
+
+
+def disk(second: float, **bytes_of: tuple[int, int]) -> list[Row]:
+    stamp = {"time_ns": int(second * SECOND_NS), "interval_ns": SECOND_NS}
+    return [
+        {**stamp, "device": device, "read_bytes": read, "write_bytes": written}
+        for device, (read, written) in bytes_of.items()
+    ]
+
+
+def test_the_disk_that_does_most_is_shown_since_one_can_lie_on_another() -> None:
+    seen = tally()
+    seen.take("disk", disk(1, vda=(0, 0), dm0=(0, 0)))
+    seen.take("disk", disk(3, vda=(2_000_000, 12_000_000), dm0=(1_000_000, 12_000_000)))
+    assert line_parts(seen.look(), 12) == ["disk 6.0 MB/s out, 1.0 in"]
+    assert line_parts(seen.look(), 12) == []
+
+
+def test_the_statements_at_work_are_named_with_what_they_wait_for() -> None:
+    seen = tally()
+    seen.take("waits", waits(("IO:WALSync", 7, 6), ("", 7, 1), ("", 8, 2), ("Lock:tuple", 0, 1)))
+    assert statement_lines(seen.look(), {7: "COMMIT", 8: "SELECT  1\n FROM t"}) == [
+        "   70%  COMMIT                                        IO:WALSync",
+        "   20%  SELECT 1 FROM t                               CPU?",
+    ]
+    seen.take("waits", waits(("", 9, 1)))
+    assert statement_lines(seen.look(), {}) == [f"  100%  {'query 9':44}  CPU?"]
+    assert statement_lines(seen.look(), {}) == []

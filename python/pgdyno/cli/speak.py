@@ -12,7 +12,7 @@ from typing import TextIO
 from pgdyno.errors import StoreError
 
 _is_quiet = False
-_live_width = 0
+_live_lines = 0
 
 
 def use_any_encoding() -> None:
@@ -50,23 +50,29 @@ def note(text: str) -> None:
         _write(sys.stderr, text + "\n")
 
 
-def live(text: str) -> None:
-    """Replace the live line; only on a terminal."""
-    global _live_width
+def live(*lines: str) -> None:
+    """Replace the live lines; only on a terminal."""
+    global _live_lines
     if not is_terminal():
         return
-    columns = shutil.get_terminal_size().columns
-    shown = text[: columns - 1]
-    _write(sys.stderr, f"\r{shown}\x1b[K")
-    _live_width = len(shown)
+    columns, rows = shutil.get_terminal_size()
+    shown = [line[: columns - 1] for line in lines[: rows - 1]]
+    _write(sys.stderr, _erasing() + "\n".join(shown))
+    _live_lines = len(shown)
 
 
 def clear_live() -> None:
-    """Take the live line away, so that what follows begins at the margin."""
-    global _live_width
-    if _live_width:
-        _write(sys.stderr, "\r\x1b[K")
-        _live_width = 0
+    """Take the live lines away, so that what follows begins at the margin."""
+    global _live_lines
+    if _live_lines:
+        _write(sys.stderr, _erasing())
+        _live_lines = 0
+
+
+def _erasing() -> str:
+    """Return what moves the cursor to the first live line and erases from there on."""
+    up = f"\x1b[{_live_lines - 1}A" if _live_lines > 1 else ""
+    return f"\r{up}\x1b[J"
 
 
 def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:

@@ -34,6 +34,8 @@ _answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 100_000_000
 _TERMINAL_EVERY_NS = 1_000_000_000
 _PLAIN_EVERY_NS = 10_000_000_000
+_STATEMENTS_SHOWN = 3
+_STATEMENT_WIDTH = 44
 
 
 @click.command("watch", cls=Verb, short_help="A server without our load.")
@@ -102,15 +104,19 @@ def command(**given: Any) -> int:
 
 
 class Shown(WatchShow):
-    """A live line on a terminal, a line every ten seconds elsewhere; what happens, when it does."""
+    """Live lines on a terminal, a line every ten seconds elsewhere; what happens, when it does."""
 
     def __init__(self) -> None:
         self._last_ns = 0
         self._gaps = 0
         self._resets = 0
+        self._texts: Mapping[int, str] = {}
 
-    def began(self, examination: Examination, folder: ExperimentFolder) -> None:
+    def began(
+        self, examination: Examination, folder: ExperimentFolder, texts: Mapping[int, str]
+    ) -> None:
         """Say what is watched, and what is never done there."""
+        self._texts = texts
         speak.note(f"target  {examination.target}")
         speak.note(
             f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s;"
@@ -132,15 +138,18 @@ class Shown(WatchShow):
         every_ns = _TERMINAL_EVERY_NS if speak.is_terminal() else _PLAIN_EVERY_NS
         if time_ns - self._last_ns < every_ns:
             return
-        parts = line_parts(tally.look(), tally.connections)
+        recent = tally.look()
+        is_live = speak.is_terminal()
+        parts = line_parts(recent, tally.connections, with_events=not is_live)
         if not parts:
             return
         if tally.replay_lag_ns is not None:
             parts.append(f"lag {tally.replay_lag_ns / 1e9:.1f} s")
         self._last_ns = time_ns
         line = f"{_clock(time_ns)} {'  '.join(parts)}"
-        if speak.is_terminal():
-            speak.live(line)
+        if is_live:
+            events = [f"  {events_text(recent)}"] if recent.by_event else []
+            speak.live(line, *events, *statement_lines(recent, self._texts))
         else:
             speak.note(line)
 
@@ -152,29 +161,48 @@ class Shown(WatchShow):
         speak.note(f"{_clock(notice['time_ns'])} {notice['message']}{hint}")
 
 
-def line_parts(recent: Sums, connections: int) -> list[str]:
+def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> list[str]:
     """Return what a line about the last seconds says; what is not known is left out."""
     parts: list[str] = []
     if recent.tps is not None:
         parts.append(f"tps {recent.tps:,.0f}")
     if (active := recent.active) is not None:
-        parts.append(f"active {active:.2g}/{connections}{_events(recent)}")
+        events = f": {events_text(recent)}" if with_events and recent.by_event else ""
+        parts.append(f"active {active:.2g}/{connections}{events}")
     if (wal := recent.wal_bytes_per_second) is not None:
         parts.append(f"WAL {wal / 1e6:.1f} MB/s")
+    if (disk := recent.disk_bytes_per_second) is not None:
+        parts.append(f"disk {disk[1] / 1e6:.1f} MB/s out, {disk[0] / 1e6:.1f} in")
     if (hits := recent.hit_ratio) is not None:
         parts.append(f"hits {hits:.1%}")
     return parts
 
 
-def _events(recent: Sums) -> str:
+def statement_lines(recent: Sums, texts: Mapping[int, str]) -> list[str]:
+    """Return the statements that had most of the last seconds' DB time, with what they wait for."""
+    total = recent.by_event.total()
+    known = ((waits, query) for query, waits in recent.by_statement.items() if query)
+    shown = sorted(known, key=lambda one: (-one[0].total(), one[1]))[:_STATEMENTS_SHOWN]
+    lines = []
+    for waits, query in shown:
+        [(event, _)] = waits.most_common(1)
+        text = " ".join(texts.get(query, f"query {query}").split())
+        if len(text) > _STATEMENT_WIDTH:
+            text = text[: _STATEMENT_WIDTH - 1] + "…"
+        lines.append(
+            f"  {waits.total() / total:4.0%}  {text:{_STATEMENT_WIDTH}}  {event or 'CPU?'}"
+        )
+    return lines
+
+
+def events_text(recent: Sums) -> str:
+    """Return what the sessions at work waited for, as mean numbers of them."""
     shown = recent.by_event.most_common(3)
-    if not shown:
-        return ""
     texts = [f"{event or 'CPU?'} {count / recent.wait_samples:.2g}" for event, count in shown]
     rest = recent.by_event.total() - sum(count for _, count in shown)
     if rest:
         texts.append(f"other {rest / recent.wait_samples:.2g}")
-    return ": " + ", ".join(texts)
+    return ", ".join(texts)
 
 
 def _gap_line(gap: Gap) -> str:

@@ -64,8 +64,10 @@ class WatchOutcome:
 class WatchShow:
     """Silent; the command line has one that shows."""
 
-    def began(self, examination: Examination, folder: ExperimentFolder) -> None:
-        """Take note of what is watched."""
+    def began(
+        self, examination: Examination, folder: ExperimentFolder, texts: Mapping[int, str]
+    ) -> None:
+        """Take note of what is watched, and of the texts of its dearest statements until now."""
 
     def moved(self, time_ns: int, tally: Tally) -> None:
         """Take note of what was added up so far; called twice a second."""
@@ -90,9 +92,11 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         )
     )
     before = read_calls(request.target)
+    if before.by_statement:
+        before = read_calls(request.target, texts_of=dearest(before, _STATEMENTS_DRAWN))
     folder = store.create(request.name, "watch")
     job = _keep_what_was_asked(folder, request, examination, clock)
-    show.began(examination, folder)
+    show.began(examination, folder, before.texts)
     tally = Tally(request.interval_ns)
     segments = Segments(folder, job, clock=clock, tally=tally, segment_ns=request.segment_ns)
     settle(request.target)

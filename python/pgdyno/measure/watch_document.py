@@ -35,7 +35,11 @@ class Watched:
     def dearest(self, count: int) -> list[int]:
         """Return the query ids that took most time, known ones only."""
         by_time = sorted(
-            ((waits.total(), query) for query, waits in self.tally.by_statement.items() if query),
+            (
+                (waits.total(), query)
+                for query, waits in self.tally.total.by_statement.items()
+                if query
+            ),
             reverse=True,
         )
         return [query for _, query in by_time[:count]]
@@ -124,7 +128,7 @@ def statement_of(watched: Watched, query: int, *, before: Calls, after: Calls) -
     `ms_per_call` is pg_stat_statements' own figure, which ends before a COMMIT waits for its flush;
     `db_ms_per_call` is sampled DB time over calls, and has that wait.
     """
-    waits = watched.tally.by_statement[query]
+    waits = watched.tally.total.by_statement[query]
     total, samples = watched.tally.total.by_event.total(), watched.tally.total.wait_samples
     counted = grown(before, after, query)
     calls = counted[0] if counted else None

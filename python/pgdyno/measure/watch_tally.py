@@ -38,8 +38,12 @@ class Sums:
     blocks_read: int = 0
     wal_bytes: int = 0
     wal_span_ns: int = 0
+    disk_read_bytes: int = 0
+    disk_written_bytes: int = 0
+    disk_span_ns: int = 0
     wait_samples: int = 0
     by_event: Counter[str] = field(default_factory=Counter)
+    by_statement: dict[int, Counter[str]] = field(default_factory=dict)
 
     @property
     def tps(self) -> float | None:
@@ -56,6 +60,14 @@ class Sums:
     def wal_bytes_per_second(self) -> float | None:
         """Return the rate of WAL."""
         return self.wal_bytes / (self.wal_span_ns / 1e9) if self.wal_span_ns else None
+
+    @property
+    def disk_bytes_per_second(self) -> tuple[float, float] | None:
+        """Return the rates of reading and writing of the disk that did most; None if not seen."""
+        if not self.disk_span_ns:
+            return None
+        seconds = self.disk_span_ns / 1e9
+        return self.disk_read_bytes / seconds, self.disk_written_bytes / seconds
 
     @property
     def hit_ratio(self) -> float | None:
@@ -75,9 +87,9 @@ class Tally:
         self._late_ns = _GAP_INTERVALS * max(interval_ns, 1_000_000_000)
         self._database: dict[str, int] = {}
         self._wal: Row = {}
+        self._disks: dict[str, Row] = {}
         self._recent = Sums()
         self.total = Sums()
-        self.by_statement: dict[int, Counter[str]] = {}
         self.gaps: list[Gap] = []
         self.gap_count = 0
         self.reset_count = 0
@@ -96,6 +108,8 @@ class Tally:
                 self._take_database(rows)
             elif collector == "wal":
                 self._take_wal(rows[0])
+            elif collector == "disk":
+                self._take_disks(rows)
             elif collector == "waits":
                 self._take_waits(rows)
             elif collector == "replication":
@@ -151,6 +165,24 @@ class Tally:
             sums.wal_bytes += grown
             sums.wal_span_ns += int(row["time_ns"]) - int(before["time_ns"])
 
+    def _take_disks(self, rows: Sequence[Row]) -> None:
+        before, self._disks = self._disks, {str(row["device"]): row for row in rows}
+        grown = [
+            (
+                int(row["read_bytes"]) - int(earlier["read_bytes"]),
+                int(row["write_bytes"]) - int(earlier["write_bytes"]),
+                int(row["time_ns"]) - int(earlier["time_ns"]),
+            )
+            for device, row in self._disks.items()
+            if (earlier := before.get(device)) is not None and row["interval_ns"]
+        ]
+        # One disk can lie on another, so they are not added up.
+        read, written, span_ns = max(grown, key=lambda one: one[0] + one[1], default=(0, 0, 0))
+        for sums in (self.total, self._recent):
+            sums.disk_read_bytes += max(0, read)
+            sums.disk_written_bytes += max(0, written)
+            sums.disk_span_ns += span_ns
+
     def _take_waits(self, rows: Sequence[Row]) -> None:
         active = 0
         for row in rows:
@@ -160,9 +192,9 @@ class Tally:
             active += count
             for sums in (self.total, self._recent):
                 sums.by_event[event] += count
-            known = self.by_statement
-            place = statement if statement in known or len(known) < _STATEMENTS_MAX else 0
-            known.setdefault(place, Counter())[event] += count
+                known = sums.by_statement
+                place = statement if statement in known or len(known) < _STATEMENTS_MAX else 0
+                known.setdefault(place, Counter())[event] += count
         for sums in (self.total, self._recent):
             sums.wait_samples += 1
         self.peak_sessions = max(self.peak_sessions, active)
