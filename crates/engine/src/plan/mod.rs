@@ -181,6 +181,13 @@ impl Plan {
         u32::from(self.work.threads).min(self.connection_count())
     }
 
+    /// Transactions offered a second to each thread, at most; none in a closed loop.
+    pub fn thread_rate_tps(&self) -> Option<f64> {
+        let Arrivals::Open(open) = &self.work.arrivals else { return None };
+        let highest = open.steps.iter().map(|step| step.from_tps.max(step.to_tps));
+        Some(highest.fold(0.0, f64::max) / f64::from(self.thread_count().max(1)))
+    }
+
     /// Every transaction has a connection of its own.
     pub fn connects_each_time(&self) -> bool {
         let by_rule = self.rules.as_ref().is_some_and(|rules| rules.reconnects);

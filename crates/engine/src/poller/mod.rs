@@ -25,9 +25,26 @@ use uring::Uring;
 /// Names a poller (`epoll` or `io_uring`) in place of the one that would be chosen.
 pub const VARIABLE: &str = "PGDYNO_POLLER";
 
-/// With fewer connections a thread sleeps between any two replies, and an idle host takes 5 to
-/// 10 us longer to come back through a ring than from epoll: as much as a fast statement takes.
+/// With fewer connections, or fewer transactions a second, a thread sleeps between any two replies.
+/// An idle host takes 5 to 10 us longer to come back through a ring than from epoll, as much as a
+/// fast statement takes; at 2,000 transactions a second that is a quarter of the thread's CPU.
 const RING_CONNECTIONS_MIN: usize = 5;
+const RING_RATE_MIN_TPS: f64 = 5_000.0;
+
+/// What a thread has to do, as far as it decides how it waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    pub connections: usize,
+    /// Transactions offered a second, at most; absent in a closed loop.
+    pub rate_tps: Option<f64>,
+}
+
+impl Expected {
+    fn is_sparse(self) -> bool {
+        let is_slow = self.rate_tps.is_some_and(|rate| rate < RING_RATE_MIN_TPS);
+        is_slow || self.connections < RING_CONNECTIONS_MIN
+    }
+}
 
 /// Names a connection of one poller: an index, so choose small numbers.
 pub type Token = u32;
@@ -128,13 +145,13 @@ impl Poller {
         })
     }
 
-    /// A poller for a thread with so many connections: of the kind, if the environment names it;
-    /// else epoll for a few of them, and where this thread gets no ring (memory, limits).
-    pub fn for_connections(count: usize, kind: Kind, waker: Waker) -> io::Result<Poller> {
+    /// A poller for what a thread has to do: of the kind, if the environment names it; else epoll
+    /// where replies come one by one, and where this thread gets no ring (memory, limits).
+    pub fn for_thread(expected: Expected, kind: Kind, waker: Waker) -> io::Result<Poller> {
         if asked().is_some_and(|name| !name.is_empty()) {
             return Poller::new(kind, waker);
         }
-        let kind = if count < RING_CONNECTIONS_MIN { Kind::Epoll } else { kind };
+        let kind = if expected.is_sparse() { Kind::Epoll } else { kind };
         Poller::made(kind, waker, Uring::new)
     }
 
@@ -234,15 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn few_connections_wait_with_epoll_unless_the_environment_names_another() {
+    fn replies_that_come_one_by_one_are_waited_for_with_epoll_unless_the_environment_says() {
         let offered = Kind::choose().expect("a poller");
-        let made = |count| {
+        let made = |connections, rate_tps| {
             let waker = Waker::new().expect("an eventfd");
-            Poller::for_connections(count, offered, waker).expect("a poller").kind()
+            let expected = Expected { connections, rate_tps };
+            Poller::for_thread(expected, offered, waker).expect("a poller").kind()
         };
-        assert_eq!(made(1_000), offered);
-        let few = if asked().is_some() { offered } else { Kind::Epoll };
-        assert_eq!(made(RING_CONNECTIONS_MIN - 1), few);
+        assert_eq!(made(1_000, None), offered);
+        assert_eq!(made(1_000, Some(RING_RATE_MIN_TPS)), offered);
+        let sparse = if asked().is_some() { offered } else { Kind::Epoll };
+        assert_eq!(made(RING_CONNECTIONS_MIN - 1, None), sparse);
+        assert_eq!(made(8_000, Some(2_000.0)), sparse);
     }
 
     fn chosen(asked: Option<&str>, probe: fn() -> io::Result<()>) -> Result<Kind, String> {

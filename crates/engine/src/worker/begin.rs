@@ -26,7 +26,7 @@ use crate::load::Message;
 use crate::names::Names;
 use crate::observer::Observer;
 use crate::plan::{Plan, Refusal};
-use crate::poller::{self, Poller, Waker};
+use crate::poller::{self, Expected, Poller, Waker};
 use crate::recorder::Recorder;
 use crate::timeline::{Shared, Timeline};
 use crate::timers::Timers;
@@ -58,8 +58,9 @@ pub struct Setup {
 /// Run a thread to its end; what it has to say goes to the coordinator.
 pub fn run(setup: Setup) {
     let plan = Arc::clone(&setup.plan);
-    let count = setup.clients.states.len();
-    let poller = match Poller::for_connections(count, setup.poller, setup.waker.clone()) {
+    let expected =
+        Expected { connections: setup.clients.states.len(), rate_tps: plan.thread_rate_tps() };
+    let poller = match Poller::for_thread(expected, setup.poller, setup.waker.clone()) {
         Ok(poller) => poller,
         Err(error) => return refuse(&setup, &error),
     };
