@@ -78,14 +78,18 @@ def store(tmp_path: Path) -> Store:
 def busy(any_server: ScratchCluster) -> Iterator[None]:
     """Somebody who sleeps in one statement after another.
 
-    Each reads a table: a session that touches none does not report its transactions.
+    Each reads a table: a session that touches none does not report its transactions. Each
+    reports at once: left alone, a session reports every second or so what it did since, and
+    a few seconds watched would hold one second's transactions too many or too few.
     """
     stopping = threading.Event()
 
     def work() -> None:
         with connection(any_server.target) as session:
             while not stopping.is_set():
-                session.execute("SELECT pg_sleep(0.05), count(*) FROM pg_am")
+                session.execute(
+                    "SELECT pg_sleep(0.05), count(*), pg_stat_force_next_flush() FROM pg_am"
+                )
 
     thread = threading.Thread(target=work)
     thread.start()
