@@ -84,10 +84,23 @@ def test_elapsed_times_have_the_unit_a_person_would_choose(value_s: float, words
 
 
 @pytest.mark.parametrize(
-    ("value_ms", "words"), [(0, "0 ms"), (0.023, "23.0 us"), (8.46, "8.46 ms"), (12_500, "12.5 s")]
+    ("value_ms", "words"),
+    [(0, "0 ms"), (0.00741, "7.4 us"), (0.023, "23 us"), (8.46, "8.46 ms"), (12_500, "12.5 s")],
 )
 def test_durations_are_us_ms_or_s(value_ms: float, words: str) -> None:
     assert numbers.milliseconds(value_ms) == words
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "half_ms", "words"),
+    [(0.00741, 0.0009, "7.4 us"), (0.0741, 0.00002, "74.100 us"), (1.234, 0.06, "1.23 ms")],
+)
+def test_a_duration_with_an_interval_keeps_the_digits_that_it_supports(
+    value_ms: float, half_ms: float, words: str
+) -> None:
+    ends = (value_ms - half_ms, value_ms + half_ms)
+    estimate = Estimate(value_ms, *ends, 5, "ms", "between_runs")
+    assert numbers.duration_text(estimate) == words
 
 
 @pytest.mark.parametrize(

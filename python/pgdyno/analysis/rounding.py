@@ -60,6 +60,26 @@ def fixed(value: float, decimals: int) -> str:
     return f"{rounded + 0.0:,.{max(decimals, 0)}f}"
 
 
+def plain(value: float, digits: int = PLAIN_DIGITS) -> str:
+    """Return a number that has no interval with at most `digits` significant digits.
+
+    Digits left of the decimal point are never rounded away: 340,623 stays whole.
+    """
+    return fixed(value, max(plain_decimals(value, digits), 0))
+
+
+def milliseconds(value_ms: float) -> str:
+    """Return a duration in the unit a person would choose: "7.4 us", "8.46 ms", "1.25 s"."""
+    size = abs(value_ms)
+    if size == 0:
+        return "0 ms"
+    if size < 0.1:
+        return f"{plain(value_ms * 1e3, 2)} us"
+    if size < 1e4:
+        return f"{plain(value_ms)} ms"
+    return f"{plain(value_ms / 1e3)} s"
+
+
 def counted(value: int, noun: str) -> str:
     """Return "1 doubt" or "3,000 doubts"."""
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 
+from pgdyno.analysis.rounding import milliseconds
 from pgdyno.cli import speak
 from pgdyno.clock import monotonic_ns
 from pgdyno.measure.progress import Moment, Progress
@@ -70,7 +71,7 @@ def line(moment: Moment) -> str:
     if moment.tps is not None:
         parts.append(f"{moment.tps:,.0f} tps")
     if moment.p99_ms is not None:
-        parts.append(f"p99 {moment.p99_ms:.3g} ms")
+        parts.append(f"p99 {milliseconds(moment.p99_ms)}")
     if moment.rows_per_second is not None:
         parts.append(f"{moment.rows_per_second:,.0f} rows/s")
     if moment.mb_per_second is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pgdyno.analysis.rounding import milliseconds
 from pgdyno.analysis.telemetry import TelemetryFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.loop.fact_tables import fact_tables
@@ -101,10 +102,11 @@ def _facts(
     for moment in ("before", "after"):
         seen = trips.get(moment) or {}
         parts = [
-            f"{words} {times['p50_ns'] / 1e6:.3g} ms (p95 {times['p95_ns'] / 1e6:.3g})"
+            f"{words} {milliseconds(times['p50_ns'] / 1e6)}"
+            f" (p95 {milliseconds(times['p95_ns'] / 1e6)})"
             for words, times in (
                 ("connect", seen.get("connect")),
-                ("SELECT 1", seen.get("statement")),
+                ("SELECT 1:", seen.get("statement")),
             )
             if times
         ]
@@ -138,7 +140,7 @@ def _facts(
 def _ahead(clock: Mapping[str, Any]) -> str:
     ahead_ms, sure_ms = clock["ahead_ns"] / 1e6, clock["uncertainty_ns"] / 1e6
     word = "ahead" if ahead_ms >= 0 else "behind"
-    return f"{abs(ahead_ms):.3g} ms {word} (± {sure_ms:.2g} ms)"
+    return f"{milliseconds(abs(ahead_ms))} {word} (± {milliseconds(sure_ms)})"
 
 
 def _deltas(stored: StoredRun, name: str) -> list[Deltas]:

@@ -13,6 +13,7 @@ from pgdyno.report import numbers
 _SERVING = frozenset({"clients", "idle", "active", "pooler", "script"})
 _REACHING = frozenset({"path", "dsn", "pooler"})
 Pick = Callable[[VariantFindings], Estimate | None]
+Show = Callable[[Estimate], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +31,34 @@ def cell_table(found: CompareFindings) -> CellTable | None:
     changed = {name for variant in measured for name, _ in variant.changes}
     if not changed & (_SERVING | _REACHING):
         return None
-    columns: list[tuple[str, Pick]] = [
-        ("tps", _metric("tps")),
-        ("p50 ms", _metric("p50")),
-        ("p99 ms", _metric("p99")),
-        ("max ms", lambda one: one.served.maximum if one.served else None),
+    number, duration = numbers.value_text, numbers.duration_text
+    columns: list[tuple[str, Pick, Show]] = [
+        ("tps", _metric("tps"), number),
+        ("p50 ms", _metric("p50"), number),
+        ("p99 ms", _metric("p99"), number),
+        ("max ms", lambda one: one.served.maximum if one.served else None, number),
     ]
     note = ""
     if changed & _REACHING:
-        columns.append(("round trip ms", lambda one: one.served.round_trip if one.served else None))
+        # Through a socket it is some us, over a network some ms: each in its own unit.
+        columns.append(
+            ("round trip", lambda one: one.served.round_trip if one.served else None, duration)
+        )
     if changed & _SERVING:
         columns += [
-            ("least", lambda one: one.served.completed_min if one.served else None),
-            ("most", lambda one: one.served.completed_max if one.served else None),
-            ("Gini", lambda one: one.served.gini if one.served else None),
+            ("least", lambda one: one.served.completed_min if one.served else None, number),
+            ("most", lambda one: one.served.completed_max if one.served else None, number),
+            ("Gini", lambda one: one.served.gini if one.served else None, number),
         ]
         note = (
             "least and most: transactions of one client in a run; Gini: 0 when all clients got the "
             "same, towards 1 when one got everything"
         )
     return CellTable(
-        head=("", *(name for name, _ in columns)),
+        head=("", *(name for name, _, _ in columns)),
         rows=tuple(
-            (variant.name, *(_shown(pick(variant)) for _, pick in columns)) for variant in measured
+            (variant.name, *(_shown(pick(variant), show) for _, pick, show in columns))
+            for variant in measured
         ),
         note=note,
     )
@@ -72,5 +78,5 @@ def _metric(name: str) -> Pick:
     return lambda variant: variant.metrics.get(name)
 
 
-def _shown(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else numbers.value_text(estimate)
+def _shown(estimate: Estimate | None, show: Show) -> str:
+    return "-" if estimate is None else show(estimate)

@@ -20,7 +20,7 @@ def connection_rows(found: ConnectionFindings) -> Iterator[tuple[str, str]]:
         yield (
             "shared",
             f"{numbers.counted(found.shared_count, 'connection')}, waited for"
-            f" {numbers.plain(found.wait_ms['mean'])} ms in the mean, {_of(found.wait_ms)}",
+            f" {numbers.milliseconds(found.wait_ms['mean'])} in the mean, {_of(found.wait_ms)}",
         )
     if found.idle_opened_count is not None:
         yield (
@@ -45,5 +45,5 @@ def connection_rows(found: ConnectionFindings) -> Iterator[tuple[str, str]]:
 
 
 def _of(percentiles: dict[str, float]) -> str:
-    shown = (f"{name} {numbers.plain(percentiles[name])}" for name in ("p50", "p95", "p99", "max"))
-    return ", ".join(shown) + " ms"
+    names = ("p50", "p95", "p99", "max")
+    return ", ".join(f"{name} {numbers.milliseconds(percentiles[name])}" for name in names)

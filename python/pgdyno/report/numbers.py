@@ -6,11 +6,13 @@ Digits are chosen by `analysis.rounding`, which the sentence of an experiment us
 from __future__ import annotations
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.rounding import PLAIN_DIGITS, plain_decimals
 from pgdyno.analysis.rounding import counted as counted
 from pgdyno.analysis.rounding import decimals_of as decimals_of
 from pgdyno.analysis.rounding import fixed as fixed
+from pgdyno.analysis.rounding import milliseconds as milliseconds
 from pgdyno.analysis.rounding import percent as percent
+from pgdyno.analysis.rounding import plain as plain
+from pgdyno.analysis.rounding import plain_decimals
 
 NO_INTERVAL = "no interval: n = 1"
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -47,19 +49,18 @@ def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
     return NO_INTERVAL if estimate.n <= 1 else "no interval"
 
 
+def duration_text(estimate: Estimate) -> str:
+    """Return the value of an estimate in ms in the unit a person would choose, such as "7.4 us"."""
+    if 0 < abs(estimate.value) < 0.1:
+        return f"{value_text(estimate.scaled(1e3, 'us'))} us"
+    return f"{value_text(estimate)} ms"
+
+
 def precision_text(estimate: Estimate) -> str:
     """Return the half-width of the interval in percent of the value: "+-1.6 %", "" without one."""
     if estimate.low is None or estimate.high is None or estimate.value == 0:
         return ""
     return f"±{percent((estimate.high - estimate.low) / 2 / abs(estimate.value))}"
-
-
-def plain(value: float, digits: int = PLAIN_DIGITS) -> str:
-    """Return a number that has no interval with at most `digits` significant digits.
-
-    Digits left of the decimal point are never rounded away: 340,623 stays whole.
-    """
-    return fixed(value, max(plain_decimals(value, digits), 0))
 
 
 def tick(value: float) -> str:
@@ -71,18 +72,6 @@ def tick(value: float) -> str:
 def count(value: int) -> str:
     """Return "340,623"."""
     return f"{value:,}"
-
-
-def milliseconds(value_ms: float) -> str:
-    """Return a duration in the unit a person would choose: "230 us", "8.46 ms", "1.25 s"."""
-    size = abs(value_ms)
-    if size == 0:
-        return "0 ms"
-    if size < 0.1:
-        return f"{plain(value_ms * 1e3)} us"
-    if size < 1e4:
-        return f"{plain(value_ms)} ms"
-    return f"{plain(value_ms / 1e3)} s"
 
 
 def seconds(value_s: float) -> str:
