@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import click
@@ -100,3 +104,34 @@ def test_a_document_is_written_beside_the_text(
 def test_a_report_that_cannot_be_written_says_why(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be written: Is a directory"):
         options.write_file(tmp_path, "page")
+
+
+@pytest.mark.parametrize(("columns", "set_in"), [(60, 72), (80, 80), (200, 100)])
+def test_text_is_as_wide_as_the_terminal_it_is_for(columns: int, set_in: int) -> None:
+    ours, terminal = pty.openpty()
+    try:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        assert _width(terminal) == set_in
+    finally:
+        os.close(terminal)
+        os.close(ours)
+
+
+def test_text_for_a_file_is_100_columns_wide_whatever_the_terminal_is(tmp_path: Path) -> None:
+    with (tmp_path / "text").open("wb") as file:
+        assert _width(file.fileno()) == 100
+
+
+def _width(stdout: int) -> int:
+    """Return how wide a program sets text whose standard output is that descriptor."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from pgdyno.cli import speak; raise SystemExit(speak.width())"],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
+        timeout=60,
+        check=False,
+    )
+    assert not done.stderr
+    return done.returncode

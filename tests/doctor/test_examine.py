@@ -46,7 +46,11 @@ def test_a_scratch_server_is_examined_with_its_host(any_server: ScratchCluster) 
 
 
 def test_the_text_has_the_target_the_rights_and_each_mend(pg15: ScratchCluster) -> None:
-    text = text_of(of(pg15.target), verbs=VERBS, show_all=False)
+    found = of(pg15.target)
+    for width in (80, 72):
+        narrow = text_of(found, verbs=VERBS, show_all=True, width=width).splitlines()
+        assert [line for line in narrow if len(line) > width and " " in line[6:].strip()] == []
+    text = text_of(found, verbs=VERBS, show_all=False)
     first, host, rights, *_ = text.splitlines()
     assert re.match(r"host    (hardware|virtual machine).*, \d+ cores?, \d", host)
     assert re.match(r"target  local:\d+/postgres  PostgreSQL 15\.\d+ primary, \d", first)

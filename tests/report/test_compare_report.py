@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pytest
 from tests.report.compare_examples import CHANGE, compared
 
+from pgdyno.report.cell_table import CellTable, table_lines
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
 
@@ -44,8 +46,23 @@ def test_settings_that_differ_are_named_with_what_each_server_has() -> None:
     assert "setting     shared_buffers differs: 128MB / 4GB / not read" in compare_text(compared())
 
 
-def test_no_line_is_wider_than_a_terminal() -> None:
-    assert max(map(len, compare_text(compared()).splitlines())) <= 100
+@pytest.mark.parametrize("width", [100, 80, 72])
+def test_no_line_is_wider_than_a_terminal(width: int) -> None:
+    lines = compare_text(compared(), width).splitlines()
+    assert [line for line in lines if len(line) > width] == []
+    forest = [line for line in lines if "[" in line and line.rstrip().endswith(("]", "decides"))]
+    assert len({line.index("]") - line.index("[") for line in forest}) == 1
+
+
+def test_columns_of_cells_that_have_no_room_stand_below() -> None:
+    table = CellTable(("", "tps", "p50 ms", "p99 ms"), (("a", "1", "22", "3"),), note="")
+    assert table_lines(table, 40) == ["     tps  p50 ms  p99 ms", "  a    1      22       3"]
+    assert table_lines(table, 16) == [
+        "     tps  p50 ms",
+        "  a    1      22",
+        "     p99 ms",
+        "  a       3",
+    ]
 
 
 def test_the_page_is_whole_and_asks_nothing_of_a_network() -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from tests.report import examples
 
-from pgdyno.report.text import WIDTH, bench_text, sweep_text, text_of
+from pgdyno.report.text import text_of
+from pgdyno.report.text_page import WIDTH
 
 BENCH = """\
 target      10.3.0.5:5432/pgbench  PostgreSQL 15.14, scale 500 by pgdyno: 7.3 GB = 1.8x
@@ -33,20 +34,21 @@ valid       yes; 1 doubt
 saved       #41   pgdyno report 41"""
 
 
+@pytest.mark.parametrize("width", [WIDTH, 80, 72])
 @pytest.mark.parametrize("name", examples.EXAMPLES)
-def test_every_text_is_ascii_and_fits_the_width(name: str) -> None:
-    text = text_of(examples.EXAMPLES[name]())
+def test_every_text_is_ascii_and_fits_the_width(name: str, width: int) -> None:
+    text = text_of(examples.EXAMPLES[name](), width)
     assert text.isascii()
-    assert max(map(len, text.splitlines())) <= WIDTH
+    assert [line for line in text.splitlines() if len(line) > width] == []
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
 def test_a_bench_is_said_in_one_screen() -> None:
-    assert bench_text(examples.bench()) == BENCH
+    assert text_of(examples.bench()) == BENCH
 
 
 def test_the_bar_has_one_length_and_every_part_is_in_it() -> None:
-    lines = bench_text(examples.bench()).splitlines()
+    lines = text_of(examples.bench()).splitlines()
     bar = next(line for line in lines if line.startswith("  ["))
     signs = [line[2] for line in lines if line[:2] == "  " and line[3:4] == " " and "%" in line]
     assert len(bar) == 2 + 64 + 2
@@ -54,7 +56,7 @@ def test_the_bar_has_one_length_and_every_part_is_in_it() -> None:
 
 
 def test_a_sweep_says_peak_knee_and_what_limits_it() -> None:
-    text = sweep_text(examples.quartet())
+    text = text_of(examples.quartet())
     peak = r"^select-only  peak     60,\d00 tps \(\S+ to \S+\) at 32 clients, p99 1\.\d+ ms"
     assert re.search(peak, text, re.M)
     assert "smallest load within 3 % of the peak (N_BASE)" in " ".join(text.split())
@@ -64,7 +66,7 @@ def test_a_sweep_says_peak_knee_and_what_limits_it() -> None:
 
 
 def test_a_peak_at_the_largest_load_is_said_to_be_open() -> None:
-    assert "the largest load, more may follow" in " ".join(sweep_text(examples.sweep()).split())
+    assert "the largest load, more may follow" in " ".join(text_of(examples.sweep()).split())
 
 
 def test_a_run_that_is_not_valid_says_so_with_reason_and_next_step() -> None:

@@ -57,3 +57,14 @@ def test_statements_are_listed_with_their_waits_and_fit_the_line() -> None:
     assert "IO:WalSync 100 %" in listed[0]
     assert "…" in listed[1]
     assert "Lock:tuple 80 %, CPU 20 %" in listed[1]
+
+
+def test_where_it_is_narrow_the_second_event_goes_before_the_statement_does() -> None:
+    events = (("LWLock:BufferMapping", 0.6), ("CPU or not instrumented", 0.4))
+    split = where()
+    long = replace(split, statements=(replace(split.statements[1], events=events),))
+    for width, shown in ((100, "60 %, CPU or not instrumented 40 %"), (72, "60 %")):
+        *_, row = statement_lines(long, width)
+        assert len(row) <= width
+        assert row.endswith(shown)
+        assert "UPDATE pgbench_accounts SET" in row

@@ -35,6 +35,13 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.parametrize("width", [100, 80, 72])
+def test_the_text_fits_the_terminal(width: int) -> None:
+    lines = text_of(DOCUMENT, width).splitlines()
+    assert [line for line in lines if len(line) > width] == []
+    assert any(line.endswith("Lock:transactionid 2.8") for line in lines)
+
+
 def test_very_short_and_very_long_statements_keep_the_line_short() -> None:
     for ms, said in ((0.0006, "<0.01 ms a call, Lock:transactionid <0.01"), (1234.5, "1,234 ms")):
         timed = [{**DOCUMENT["statements"][0], "ms_per_call": ms}]

@@ -11,12 +11,12 @@ import click
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.cli import options
+from pgdyno.cli import options, speak
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.loop.answer import answer_of
 from pgdyno.loop.reference import references
 from pgdyno.report.numbers import estimate_text, percent
-from pgdyno.report.text import row_lines
+from pgdyno.report.text_page import TextPage
 from pgdyno.spec.units import duration_text
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -44,12 +44,14 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
     folders = kept.find(str(one.number)), kept.find(str(other.number))
     caveat = _caveat(*folders)
     drift = _drift(kept, *folders)
-    text = [*row_lines("CAVEAT", caveat), *row_lines("", f"#{one.number}{a}, #{other.number}{b}")]
-    text += row_lines("drift", drift["text"])
-    text += [f"{name:12}{x} | {y}{change}" for name, x, y, change in rows]
-    text += [f"differs     {name}: {x} | {y}" for name, x, y in differing[:_MANY_SETTINGS]]
+    said = [("CAVEAT", caveat), ("", f"#{one.number}{a}, #{other.number}{b}")]
+    said += [("drift", drift["text"])]
+    said += [(name, f"{x} | {y}{change}") for name, x, y, change in rows]
+    said += [("differs", f"{name}: {x} | {y}") for name, x, y in differing[:_MANY_SETTINGS]]
     if len(differing) > _MANY_SETTINGS:
-        text.append(f"            and {len(differing) - _MANY_SETTINGS} more")
+        said.append(("", f"and {len(differing) - _MANY_SETTINGS} more"))
+    page = TextPage(speak.width())
+    text = [line for label, words in said for line in page.row(label, words)]
     document = {
         "format": "pgdyno.diff/1",
         "numbers": [one.number, other.number],

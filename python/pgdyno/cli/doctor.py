@@ -103,7 +103,7 @@ def _show(examination: Examination, given: dict[str, Any]) -> int:
     from pgdyno.cli.main import VERBS
 
     document = json.dumps(examination.as_document(), indent=2, ensure_ascii=False)
-    text = text_of(examination, verbs=VERBS, show_all=given["show_all"])
+    text = text_of(examination, verbs=VERBS, show_all=given["show_all"], width=speak.width())
     options.write(text, document, given["json_to"])
     failing = _FAILING.get(given["check"] or "", ())
     worse = [

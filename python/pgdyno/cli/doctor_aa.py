@@ -16,7 +16,7 @@ from pgdyno.loop.compare_words import change_text
 from pgdyno.loop.drive import carry_out
 from pgdyno.loop.noise import HostNoise, aa_experiment, host_noise
 from pgdyno.report.numbers import counted, percent, seconds
-from pgdyno.report.text import row_lines
+from pgdyno.report.text_page import TextPage
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.store.experiment import Store
 
@@ -70,27 +70,28 @@ def lines_of(noise: HostNoise, asked: Experiment, target: str) -> Iterator[str]:
     """Yield what was found as text."""
     floor = noise.floor
     script = asked.workload.scripts[0].name
-    yield from row_lines("target", target)
-    yield from row_lines(
+    page = TextPage(speak.width())
+    yield from page.row("target", target)
+    yield from page.row(
         "A against A",
         f"{counted(floor.pair_count, 'pair')} of runs of {script} with {_CLIENTS} clients, "
         f"{seconds(noise.pair_seconds)} a pair",
     )
-    yield from row_lines("scatter", f"one pair is off by {percent(floor.deviation_ratio)} (1 sd)")
+    yield from page.row("scatter", f"one pair is off by {percent(floor.deviation_ratio)} (1 sd)")
     for place, (minutes, ratio) in enumerate(noise.detectable_ratio):
-        yield from row_lines(
+        yield from page.row(
             "noise floor" if place == 0 else "",
             f"in {minutes} min a difference of {percent(ratio)} is seen in 4 of 5 experiments",
         )
     said = change_text(noise.contrast.deciding.ratio)
     if noise.is_false_verdict:
-        yield from row_lines(
+        yield from page.row(
             "verdict",
             f"FALSE: A differs from itself by {said}. Something drifts, or comes and goes: fewer "
             "than 1 in 20 quiet hosts show this. Let nothing else run here, and repeat.",
         )
     else:
-        yield from row_lines("verdict", f"none, as it must be: A against itself {said}")
+        yield from page.row("verdict", f"none, as it must be: A against itself {said}")
 
 
 def document_of_noise(noise: HostNoise) -> dict[str, Any]:

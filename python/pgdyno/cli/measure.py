@@ -130,7 +130,7 @@ def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:
 def show(findings: ExperimentFindings, json_to: str | None, report: Path | None) -> None:
     """Print an answer as text, or as JSON, or as both to different places."""
     document = json.dumps(document_of(findings), indent=2, ensure_ascii=False)
-    text = words_of(findings).rstrip()
+    text = words_of(findings, speak.width()).rstrip()
     if report is not None:
         text += f"\n{'report':12}{report}"
     options_of_output.write(text, document, json_to)

@@ -11,9 +11,10 @@ from pgdyno.report.html import render
 from pgdyno.report.text import text_of
 
 
-def words_of(findings: ExperimentFindings) -> str:
-    """Return an answer as text, of whatever design."""
-    return text_of(findings) if findings.compare is None else compare_text(findings)
+def words_of(findings: ExperimentFindings, width: int) -> str:
+    """Return an answer as text of that many columns, of whatever design."""
+    text = text_of if findings.compare is None else compare_text
+    return text(findings, width)
 
 
 def page_of(findings: ExperimentFindings) -> str:

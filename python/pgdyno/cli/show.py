@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, watch_text
+from pgdyno.cli import options, speak, watch_text
 from pgdyno.cli.measure import show
 from pgdyno.loop.answer import answer_of
 from pgdyno.measure.watch_stored import document_again
@@ -24,7 +24,7 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
     if folder.verb == "watch":
         document = document_again(folder)
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        options.write(watch_text.text_of(document), text, json_to)
+        options.write(watch_text.text_of(document, speak.width()), text, json_to)
     else:
         show(answer_of(folder), json_to, None)
     return 0

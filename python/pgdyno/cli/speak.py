@@ -10,8 +10,11 @@ import textwrap
 from typing import TextIO
 
 from pgdyno.errors import StoreError
+from pgdyno.report.text_page import WIDTH
 
 _is_quiet = False
+# Tables are not made for less: a narrower terminal breaks their lines itself.
+_WIDTH_MIN = 72
 _live_lines = 0
 
 
@@ -32,6 +35,17 @@ def be_quiet() -> None:
 def is_terminal() -> bool:
     """Return whether standard error is a terminal that a live line can be drawn on."""
     return sys.stderr.isatty() and not _is_quiet
+
+
+def width() -> int:
+    """Return how wide text for standard output is set: as the terminal, within 72 and 100 signs.
+
+    Without a terminal it is 100: who reads the file later has no fewer, and scripts that look for
+    a line find it unbroken wherever they run.
+    """
+    if not sys.stdout.isatty():
+        return WIDTH
+    return max(_WIDTH_MIN, min(WIDTH, shutil.get_terminal_size().columns))
 
 
 def data(text: str) -> None:
@@ -80,12 +94,12 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     clear_live()
     code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
     text = f"pgdyno: {message}{code}"
-    width = max(20, min(100, shutil.get_terminal_size().columns))
+    room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
     # A script error brings its own lines (the source and a caret), which must not be refilled.
     lines = (
         [text]
         if "\n" in text
-        else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        else textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
     )
     if hint:
         lines.append(f"next: {hint}")

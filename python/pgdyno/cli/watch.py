@@ -95,7 +95,7 @@ def command(**given: Any) -> int:
     outcome.folder.seal()
     whole = {**outcome.document, "pg_hazel": hazel_document(found.hazel)}
     document = json.dumps(whole, indent=2, ensure_ascii=False)
-    text = f"{text_of(outcome.document)}\n{'report':12}{page}"
+    text = f"{text_of(outcome.document, speak.width())}\n{'report':12}{page}"
     options.write(text, document, given["json_to"])
     if outcome.error is not None:
         speak.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)

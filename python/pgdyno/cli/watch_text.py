@@ -6,33 +6,37 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from pgdyno.report.text_page import WIDTH, TextPage, joined
 from pgdyno.server.facts import format_bytes
 
-_WIDTH = 100
 _SHOWN = 5
+# The share before a statement, and behind it what it waited for.
+_BESIDE_STATEMENT = 56
 
 Document = dict[str, Any]
 
 
-def text_of(document: Document) -> str:
-    """Return the whole text."""
+def text_of(document: Document, width: int = WIDTH) -> str:
+    """Return the whole text, in lines of at most `width` signs."""
+    page = TextPage(width)
     lines: list[str] = []
-    for line in (f"target      {document['target']}", *_seen(document)):
-        lines += textwrap.wrap(line, _WIDTH, subsequent_indent=" " * 12, break_on_hyphens=False)
+    for label, said in (("target", document["target"]), *_seen(document)):
+        lines += page.row(label, said)
     sessions = document["sessions_at_work"]
     if sessions["mean"]:
         lines.append(
             f"top of DB time ({sessions['mean']:.3g} sessions on average, at most"
             f" {sessions['peak']}; {sessions['samples']:,} samples)"
         )
-        lines += _statements(document) or _waits(document)
+        lines += _statements(document, width) or _waits(document)
     number = document["number"]
     state = "" if document["is_complete"] else ", ended early: what was seen until then"
-    lines.append(f"saved       #{number}{state}   pgdyno report {number}")
-    return "\n".join(line.rstrip() for line in lines)
+    lines += page.row("saved", f"#{number}{state}   pgdyno report {number}")
+    return joined(lines)
 
 
-def _seen(document: Document) -> Iterator[str]:
+def _seen(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the label and the words of every row."""
     parts = [
         f"{document['seconds_seen']:,.0f} of {document['seconds_asked']:,.0f} s seen",
         _cost(document),
@@ -40,26 +44,25 @@ def _seen(document: Document) -> Iterator[str]:
     ]
     if document["bytes_per_hour"] and document["seconds"] >= 60:
         parts[-1] += f", {format_bytes(int(document['bytes_per_hour']))} an hour"
-    yield f"done        {'; '.join(part for part in parts if part)}"
+    yield "done", "; ".join(part for part in parts if part)
     if document["gap_count"]:
         lengths = [f"{gap['seconds']:.0f} s" for gap in document["gaps"][:_SHOWN]]
         more = ", ..." if document["gap_count"] > len(lengths) else ""
-        yield f"gaps        {document['gap_count']}: {', '.join(lengths)}{more}"
+        yield "gaps", f"{document['gap_count']}: {', '.join(lengths)}{more}"
     if document["reset_count"]:
-        yield f"resets      {document['reset_count']} of the statistics: those samples are left out"
+        count = document["reset_count"]
+        yield "resets", f"{count} of the statistics: those samples are left out"
     if document["tps"] is not None:
         wal = document["wal_bytes_per_second"] or 0.0
         hits = document["hit_ratio"]
         cached = f", {hits:.1%} of blocks found in shared_buffers" if hits is not None else ""
-        yield (
-            f"counted     {document['tps']:,.1f} tps on the whole server, WAL {wal / 1e6:.2f} MB/s"
-            f"{cached}"
-        )
+        tps = f"{document['tps']:,.1f} tps on the whole server"
+        yield "counted", f"{tps}, WAL {wal / 1e6:.2f} MB/s{cached}"
     for one in document.get("settings_changed", ()):
-        yield f"changed     {one['name']}: {one['before']} -> {one['after']}"
+        yield "changed", f"{one['name']}: {one['before']} -> {one['after']}"
     doctor = document["doctor"]
     if doctor.get("bad"):
-        yield f"doctor      {doctor['bad']} bad, {doctor['warn']} doubtful: pgdyno doctor"
+        yield "doctor", f"{doctor['bad']} bad, {doctor['warn']} doubtful: pgdyno doctor"
 
 
 def _cost(document: Document) -> str:
@@ -71,16 +74,17 @@ def _cost(document: Document) -> str:
     return here + (f", {there:.1%} of a server core" if there is not None else "")
 
 
-def _statements(document: Document) -> list[str]:
+def _statements(document: Document, width: int) -> list[str]:
     """Return one row a statement; empty when the server tells no statements apart."""
     rows = []
+    room = width - _BESIDE_STATEMENT
     for one in document["statements"][:_SHOWN]:
         if not one["text"]:
             continue
         # A statement is cut at the space it has; the document holds more of it.
-        text = textwrap.shorten(one["text"], 44, placeholder=" ...")
-        rows.append(f"  {one['share_ratio']:4.0%}  {text:44}  {_why(one)}")
-    return [row if len(row) <= _WIDTH else row[:_WIDTH] for row in rows]
+        text = textwrap.shorten(one["text"], room, placeholder=" ...")
+        rows.append(f"  {one['share_ratio']:4.0%}  {text:{room}}  {_why(one)}"[:width])
+    return rows
 
 
 def _why(statement: Document) -> str:

@@ -19,38 +19,47 @@ _LABEL_WIDTH = 6
 _FOLDED = {NO_SHELL: NO_SHELL, NO_SERVER: "need a server, and none was named"}
 
 
-def text_of(examination: Examination, *, verbs: Collection[str], show_all: bool) -> str:
-    """Return the whole text; `verbs` are those whose rights are told."""
-    lines = [f"target  {examination.target}", *_host(examination)]
-    lines += _rights(examination, verbs)
+def text_of(
+    examination: Examination, *, verbs: Collection[str], show_all: bool, width: int = WIDTH
+) -> str:
+    """Return the whole text in lines of `width` signs; `verbs` are those whose rights are told."""
+    rows = _rows(examination, verbs, show_all=show_all)
+    return "\n".join(line.rstrip() for row in rows for line in _wrapped(*row, width))
+
+
+def _rows(
+    examination: Examination, verbs: Collection[str], *, show_all: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the label and the words of every row."""
+    yield "target  ", examination.target
+    yield from _host(examination)
+    yield from _rights(examination, verbs)
     for verdict in ("bad", "warn"):
         for finding in examination.of(verdict):
-            lines += _finding(finding)
+            yield from _finding(finding)
     for why, ids in examination.not_measurable().items():
         if ids and why in _FOLDED:
             continue
         named = ", ".join(name.replace("_", " ") for name in ids) or "the WAL's disk"
         where = "there" if examination.facts.is_afar else "here"
-        lines += _wrapped(
-            f"not measurable {where}: {named}, because: {why}", f"{'?':{_LABEL_WIDTH}}"
-        )
+        said = f"not measurable {where}: {named}, because: {why}"
+        yield f"{'?':{_LABEL_WIDTH}}", said
     if show_all:
         for finding in examination.of("good"):
-            lines += _finding(finding)
-    lines += _wrapped(_counts(examination, show_all=show_all), f"{'good':{_LABEL_WIDTH}}")
-    return "\n".join(line.rstrip() for line in lines)
+            yield from _finding(finding)
+    yield f"{'good':{_LABEL_WIDTH}}", _counts(examination, show_all=show_all)
 
 
-def _host(examination: Examination) -> list[str]:
-    """Return what the host is, in one line; none from afar."""
+def _host(examination: Examination) -> Iterator[tuple[str, str]]:
+    """Yield what the host is, in one row; none from afar."""
     host = examination.facts.host
     if host is None:
-        return []
+        return
     words = [host.machine, f"container ({host.container})" if host.container else ""]
     words.append(f"{host.cores} core{'s' * (host.cores != 1)}")
     if "total_bytes" in host.memory:
         words.append(format_bytes(host.memory["total_bytes"]))
-    return _wrapped(", ".join(word for word in words if word), "host    ")
+    yield "host    ", ", ".join(word for word in words if word)
 
 
 def grants_text(examination: Examination) -> str:
@@ -64,7 +73,7 @@ def grants_text(examination: Examination) -> str:
     return "\n".join(found or ["-- nothing is missing"])
 
 
-def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[str]:
+def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[tuple[str, str]]:
     facts = examination.facts
     server = facts.server
     if server is None or "role" not in server.answers:
@@ -72,24 +81,24 @@ def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[str]:
     rights, has_shell = server.rights, facts.host is not None
     named = rights_of.summary(rights, has_shell=has_shell)
     words = " | ".join(f"{name} {'yes' if has else 'NO'}" for name, has in named)
-    yield from _wrapped(words, "rights  ")
+    yield "rights  ", words
     for right in rights_of.verb_rights(rights, has_shell=has_shell):
         if right.verb in verbs and not (rights.is_superuser and right.is_complete):
-            yield from _wrapped(right.text, f" {right.verb:9}")
+            yield f" {right.verb:9}", right.text
     missing = rights_of.grants(rights, major=server.major, database="")
     if missing:
         count = f"{len(missing)} statement{'s' * (len(missing) > 1)}"
-        yield f" missing  {count} for the server's owner: pgdyno doctor --grants"
+        yield " missing  ", f"{count} for the server's owner: pgdyno doctor --grants"
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _finding(finding: Finding) -> Iterator[tuple[str, str]]:
     label = f"{_LABELS[finding.verdict]:{_LABEL_WIDTH}}"
     name = finding.id.replace("_", " ")
     is_said = finding.seen.startswith((name, finding.id))
-    yield from _wrapped(finding.seen if is_said else f"{name}: {finding.seen}", label)
+    yield label, finding.seen if is_said else f"{name}: {finding.seen}"
     if finding.mend:
-        yield from _wrapped(finding.why, " " * _LABEL_WIDTH)
-        yield from _wrapped(finding.mend, f"{'':{_LABEL_WIDTH}}mend: ")
+        yield " " * _LABEL_WIDTH, finding.why
+        yield f"{'':{_LABEL_WIDTH}}mend: ", finding.mend
 
 
 def _counts(examination: Examination, *, show_all: bool) -> str:
@@ -101,10 +110,10 @@ def _counts(examination: Examination, *, show_all: bool) -> str:
     return "; ".join([text, *(f"{count} {reason}" for reason, count in reasons.items())])
 
 
-def _wrapped(text: str, start: str) -> list[str]:
+def _wrapped(start: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(
         text,
-        WIDTH,
+        width,
         initial_indent=start,
         subsequent_indent=" " * max(len(start), _LABEL_WIDTH),
         break_long_words=False,

@@ -64,14 +64,25 @@ def cell_table(found: CompareFindings) -> CellTable | None:
     )
 
 
-def table_lines(table: CellTable) -> list[str]:
-    """Return the table as aligned text, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(table.head, *table.rows, strict=True)]
-    lines = []
-    for row in (table.head, *table.rows):
-        cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(["", f"{row[0]:{widths[0]}}", *cells]).rstrip())
-    return lines
+def table_lines(table: CellTable, width: int) -> list[str]:
+    """Return the table as aligned text, numbers to the right; columns without room stand below."""
+    names, *columns = (_aligned(column) for column in zip(table.head, *table.rows, strict=True))
+    blocks: list[list[list[str]]] = []
+    used = 0
+    for column in columns:
+        used += len("  ") + len(column[0])
+        if not blocks or used > width:
+            blocks.append([names])
+            used = len("  ") * 2 + len(names[0]) + len(column[0])
+        blocks[-1].append(column)
+    return ["  ".join(["", *row]).rstrip() for block in blocks for row in zip(*block, strict=True)]
+
+
+def _aligned(column: tuple[str, ...]) -> list[str]:
+    """Return the cells of one width: numbers to the right, names (whose head is empty) left."""
+    width = max(map(len, column))
+    side = ">" if column[0] else "<"
+    return [f"{cell:{side}{width}}" for cell in column]
 
 
 def _metric(name: str) -> Pick:

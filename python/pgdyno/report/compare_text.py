@@ -14,11 +14,12 @@ from pgdyno.report import numbers
 from pgdyno.report.cell_table import cell_table, table_lines
 from pgdyno.report.numbers import signed
 from pgdyno.report.parts import words_of
-from pgdyno.report.text import WIDTH, row_lines, tail_lines
+from pgdyno.report.text import tail_lines
+from pgdyno.report.text_page import WIDTH, TextPage, joined
 
 _LABEL_WIDTH = 12
 _PARTS_SHOWN = 6
-_FOREST_WIDTH = 41
+_FOREST_WIDTH, _FOREST_WIDTH_MIN = 41, 21
 _PAIRS_SHOWN = 40
 _SETTINGS_SHOWN = 12
 _REACH_MAX = 20.0
@@ -26,44 +27,47 @@ RATIOS_SHOWN = ("tps", "p50", "p99", "cpu_per_tx", "wal_per_tx")
 METRIC_NAMES = {"cpu_per_tx": "server CPU/tx", "wal_per_tx": "WAL/tx", "mean": "mean latency"}
 
 
-def compare_text(findings: ExperimentFindings) -> str:
-    """Return the text of an experiment with variants."""
+def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
+    """Return the text of an experiment with variants, in lines of at most `width` signs."""
     found = findings.compare
     assert found is not None, "only an experiment with variants has this text"
-    lines: list[str] = [*row_lines("target", findings.facts.target)]
-    lines += _verdicts(findings, found)
-    lines += _variants(found)
-    lines += _cells(found)
+    page = TextPage(width)
+    lines: list[str] = [*page.row("target", findings.facts.target)]
+    lines += _verdicts(page, findings, found)
+    lines += _variants(page, found)
+    lines += _cells(page, found)
     for contrast in found.contrasts:
-        lines += _contrast(contrast, found)
+        lines += _contrast(page, contrast, found)
     if found.steps:
-        lines += _steps(found)
-    lines += _effects(found)
+        lines += _steps(page, found)
+    lines += _effects(page, found)
     for name, values in found.settings[:_SETTINGS_SHOWN]:
         each = " / ".join(value or "not read" for value in values)
-        lines += row_lines("setting", f"{name} differs: {each}")
+        lines += page.row("setting", f"{name} differs: {each}")
     if (more := len(found.settings) - _SETTINGS_SHOWN) > 0:
-        lines += row_lines("setting", f"{more} more differ: the page and --json have them")
+        lines += page.row("setting", f"{more} more differ: the page and --json have them")
     for confound in found.confounds:
-        lines += row_lines("confound", confound)
+        lines += page.row("confound", confound)
     for state in found.state:
-        lines += row_lines("state", state)
-    lines += row_lines("stopped", found.stopped_by)
-    return "\n".join(line.rstrip() for line in [*lines, *tail_lines(findings)])
+        lines += page.row("state", state)
+    lines += page.row("stopped", found.stopped_by)
+    return joined([*lines, *tail_lines(page, findings)])
 
 
-def _verdicts(findings: ExperimentFindings, found: CompareFindings) -> Iterator[str]:
+def _verdicts(
+    page: TextPage, findings: ExperimentFindings, found: CompareFindings
+) -> Iterator[str]:
     if not found.contrasts:
-        yield from row_lines("verdict", findings.sentence)
+        yield from page.row("verdict", findings.sentence)
         return
     for contrast in found.contrasts:
-        yield from row_lines("verdict", contrast.sentence)
+        yield from page.row("verdict", contrast.sentence)
     for variant in found.variants:
         if variant.cannot_start:
-            yield from row_lines("left out", f"{variant.name}: {variant.cannot_start}")
+            yield from page.row("left out", f"{variant.name}: {variant.cannot_start}")
 
 
-def _variants(found: CompareFindings) -> Iterator[str]:
+def _variants(page: TextPage, found: CompareFindings) -> Iterator[str]:
     measured = [variant for variant in found.variants if variant.runs]
     if not measured:
         return
@@ -75,19 +79,19 @@ def _variants(found: CompareFindings) -> Iterator[str]:
         if variant.cost is not None:
             said.append(numbers.estimate_text(variant.cost, with_unit=True))
         runs = numbers.counted(variant.runs, "run")
-        yield from row_lines(f"  {variant.name}", f"{', '.join(said)}, {runs}", indent=width + 4)
+        yield from page.row(f"  {variant.name}", f"{', '.join(said)}, {runs}", indent=width + 4)
         changes = ", ".join(f"{name} = {value}" for name, value in variant.changes)
         if changes:
-            yield from row_lines("", f"{changes}{_warnings(variant)}", indent=width + 4)
+            yield from page.row("", f"{changes}{_warnings(variant)}", indent=width + 4)
 
 
-def _cells(found: CompareFindings) -> Iterator[str]:
+def _cells(page: TextPage, found: CompareFindings) -> Iterator[str]:
     table = cell_table(found)
     if table is not None:
         yield "side by side"
-        yield from table_lines(table)
+        yield from table_lines(table, page.width)
         if table.note:
-            yield from row_lines("  ", table.note, indent=2)
+            yield from page.row("  ", table.note, indent=2)
 
 
 def _metric(variant: VariantFindings, name: str) -> str:
@@ -103,7 +107,7 @@ def _warnings(variant: VariantFindings) -> str:
     return ""
 
 
-def _contrast(contrast: ContrastFindings, found: CompareFindings) -> Iterator[str]:
+def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings) -> Iterator[str]:
     yield f"{contrast.variant} against {contrast.reference}"
     shown = [n for n in dict.fromkeys((found.metric, *RATIOS_SHOWN)) if n in contrast.comparisons]
     ratios = {name: contrast.comparisons[name].ratio for name in shown}
@@ -111,17 +115,18 @@ def _contrast(contrast: ContrastFindings, found: CompareFindings) -> Iterator[st
     width = max(len(METRIC_NAMES.get(name, name)) for name in shown)
     texts = {name: change_text(ratio) for name, ratio in ratios.items()}
     text_width = max(map(len, texts.values()))
+    cells = _forest_cells(page.width - width - text_width - 2 * len("  ") - len("  [] decides"))
     for name, ratio in ratios.items():
         mark = " decides" if name == found.metric else ""
         yield (
             f"  {METRIC_NAMES.get(name, name):{width}}  {texts[name]:{text_width}}  "
-            f"[{_forest(ratio, reach)}]{mark}"
+            f"[{_forest(ratio, reach, cells)}]{mark}"
         )
-    yield f"  {'':{width}}  {'':{text_width}}  {_axis(reach)}"
-    yield from _pairs(contrast)
-    yield from _difference(contrast)
+    yield f"  {'':{width}}  {'':{text_width}}  {_axis(reach, cells)}"
+    yield from _pairs(page, contrast)
+    yield from _difference(page, contrast)
     for change in contrast.plan_changes:
-        yield from row_lines(
+        yield from page.row(
             "  plan", f"{change.script}:{change.line}: {change.was} -> {change.became}"
         )
 
@@ -136,10 +141,16 @@ def _reach(ratios: Iterable[Estimate]) -> float:
     return min(far * 1.02, _REACH_MAX)
 
 
-def _forest(ratio: Estimate, reach: float) -> str:
+def _forest_cells(room: int) -> int:
+    """Return the width of the forest plot: odd, so that "equal" has a cell in the middle."""
+    width = max(_FOREST_WIDTH_MIN, min(_FOREST_WIDTH, room))
+    return width - (width + 1) % 2
+
+
+def _forest(ratio: Estimate, reach: float, width: int) -> str:
     """Return one line of the forest plot: the interval, its value, the line of "equal"."""
-    cells = [" "] * _FOREST_WIDTH
-    middle = _FOREST_WIDTH // 2
+    cells = [" "] * width
+    middle = width // 2
 
     def place(value: float) -> int:
         share = math.log(max(value, 1e-9)) / math.log(reach)
@@ -153,23 +164,23 @@ def _forest(ratio: Estimate, reach: float) -> str:
     return "".join(cells)
 
 
-def _axis(reach: float) -> str:
+def _axis(reach: float, width: int) -> str:
     low, high = numbers.percent(1 / reach - 1), f"+{numbers.percent(reach - 1)}"
-    room = _FOREST_WIDTH + 2 - len(low) - len(high)
+    room = width + 2 - len(low) - len(high)
     return f"{low}{'equal':^{room}}{high}"
 
 
-def _pairs(contrast: ContrastFindings) -> Iterator[str]:
+def _pairs(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     shown = contrast.pairs[-_PAIRS_SHOWN:]
     if not shown:
         return
     said = [signed((pair.ratio - 1) * 100, 1) for pair in shown]
     left_out = len(contrast.pairs) - len(shown)
     head = f"the last {len(shown)}, " if left_out else ""
-    yield from row_lines("  by round", f"{head}%: {' '.join(said)}")
+    yield from page.row("  by round", f"{head}%: {' '.join(said)}")
 
 
-def _difference(contrast: ContrastFindings) -> Iterator[str]:
+def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     found = contrast.difference
     if found is None:
         return
@@ -184,27 +195,25 @@ def _difference(contrast: ContrastFindings) -> Iterator[str]:
         if part.ms.low is not None and part.ms.high is not None:
             ends = f"({signed(part.ms.low, 3)} to {signed(part.ms.high, 3)})"
         line = f"    {signed(part.ms.value, 3):>9}  {ends:22}  {words}"
-        yield line + name if len(line + name) <= WIDTH else line
+        yield line + name if len(line + name) <= page.width else line
     yield f"    {signed(rest, 3):>9}  {'':22}  rest"
 
 
-def _steps(found: CompareFindings) -> Iterator[str]:
+def _steps(page: TextPage, found: CompareFindings) -> Iterator[str]:
     yield "each pass against the one before"
     width = max(len(step.variant) for step in found.steps)
     for step in found.steps:
-        yield (
-            f"  {step.variant:{width}}  {found.metric} {change_text(step.deciding.ratio)}: "
-            f"{step.deciding.verdict}"
-        )
+        said = f"{found.metric} {change_text(step.deciding.ratio)}: {step.deciding.verdict}"
+        yield from page.row(f"  {step.variant}", said, indent=width + 4)
 
 
-def _effects(found: CompareFindings) -> Iterator[str]:
+def _effects(page: TextPage, found: CompareFindings) -> Iterator[str]:
     if not found.effects:
         return
     yield f"effects on {found.metric}"
     width = max(len(effect.name) for effect in found.effects)
     for effect in found.effects:
-        yield f"  {effect.name:{width}}  {_effect_text(effect)}"
+        yield from page.row(f"  {effect.name}", _effect_text(effect), indent=width + 4)
 
 
 def _effect_text(effect: Effect) -> str:

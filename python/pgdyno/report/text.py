@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator
 
 from pgdyno.analysis.estimate import Estimate
@@ -20,63 +19,60 @@ from pgdyno.report import numbers
 from pgdyno.report.connection_text import connection_rows
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
+from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
 from pgdyno.report.time_words import statement_lines
 from pgdyno.report.words import degradation_text, failures_text, knee_range_text, level_ratios_text
 
-WIDTH = 100
 _BAR_WIDTH = 64
-_LABEL_WIDTH = 12
 _PARTS_SHOWN = 8
 # One sign for each part of the bar, in the order of the bar; told apart without colour.
 _SIGNS = "#=+:o~%-"
 
 
-def text_of(findings: ExperimentFindings) -> str:
-    """Return the text of any experiment."""
-    return bench_text(findings) if findings.kind == "bench" else sweep_text(findings)
+def text_of(findings: ExperimentFindings, width: int = WIDTH) -> str:
+    """Return the text of any experiment, in lines of at most `width` signs (from 72 on)."""
+    page = TextPage(width)
+    lines = _bench(page, findings) if findings.kind == "bench" else _sweep(page, findings)
+    return joined([*lines, *tail_lines(page, findings)])
 
 
-def bench_text(findings: ExperimentFindings) -> str:
-    """Return the text of one run: throughput, latency, where the time goes, doubts."""
-    lines = list(_head(findings))
+def _bench(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
+    """Yield one run: throughput, latency, where the time goes."""
+    yield from _head(page, findings)
     if findings.run is not None:
-        lines += _run(findings.run)
-        lines += _scripts(findings.run)
-    return _joined([*lines, *tail_lines(findings)])
+        yield from _run(page, findings.run)
+        yield from _scripts(page, findings.run)
 
 
-def sweep_text(findings: ExperimentFindings) -> str:
-    """Return the text of a sweep: each script's peak and knee, then the run at the knee."""
-    lines = list(_head(findings))
-    width = max([_LABEL_WIDTH, *(len(one.script) + 2 for one in findings.curves)])
+def _sweep(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
+    """Yield a sweep: each script's peak and knee, then the run at the knee."""
+    yield from _head(page, findings)
+    indent = max([LABEL_WIDTH, *(len(one.script) + 2 for one in findings.curves)])
     for one in findings.curves:
-        lines += _curve(one, width)
+        yield from _curve(page, one, indent)
     run = findings.run
     if run is not None:
-        lines.append(
-            f"{'at the knee':{_LABEL_WIDTH}}{run.label}, {numbers.seconds(run.duration_s)}"
-        )
-        lines += _run(run)
-    return _joined([*lines, *tail_lines(findings)])
+        yield from page.row("at the knee", f"{run.label}, {numbers.seconds(run.duration_s)}")
+        yield from _run(page, run)
 
 
-def _head(findings: ExperimentFindings) -> Iterator[str]:
-    yield from row_lines("target", findings.facts.target)
+def _head(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
+    yield from page.row("target", findings.facts.target)
     if not findings.facts.is_durable:
-        yield from row_lines("durability", f"WEAKENED: {findings.facts.durability}")
+        yield from page.row("durability", f"WEAKENED: {findings.facts.durability}")
 
 
-def _run(run: RunFindings) -> Iterator[str]:
+def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
     if run.offered_tps is not None:
         backlog = run.backlog_at_end_count or 0
         held = f", {numbers.count(backlog)} due and not begun at the end" if backlog else ""
         of_phases = " on average" if run.phases else ""
-        yield from row_lines(
+        yield from page.row(
             "offered",
             f"{numbers.plain(run.offered_tps)} tps{of_phases}{held}",
         )
-    yield from row_lines(
+    yield from page.row(
         "tps",
         f"{numbers.estimate_text(run.tps)}, {numbers.counted(run.transactions, 'transaction')}, "
         f"{failures_text(run.failures)}"
@@ -84,20 +80,20 @@ def _run(run: RunFindings) -> Iterator[str]:
     )
     yield from _latency(run)
     for label, text in connection_rows(run.connections) if run.connections is not None else ():
-        yield from row_lines(label, text)
+        yield from page.row(label, text)
     if run.late is not None:
         percent = run.late.share.scaled(100, "%")
         share = f"{numbers.value_text(percent)} %, {numbers.interval_text(percent)}"
         counted = f"{numbers.count(run.late.late_count)} of {numbers.count(run.late.total_count)}"
         limit = numbers.plain(run.late.limit_ms)
-        yield from row_lines("late", f"{counted} not done within {limit} ms: {share}")
+        yield from page.row("late", f"{counted} not done within {limit} ms: {share}")
     if run.phases:
         yield from _phases(run.phases)
     if run.where is not None:
-        yield from _where(run.where)
-        yield from statement_lines(run.where, WIDTH)
+        yield from _where(page, run.where)
+        yield from statement_lines(run.where, page.width)
     elif run.where_not:
-        yield from row_lines("time", f"where it goes was not computed: {run.where_not}.")
+        yield from page.row("time", f"where it goes was not computed: {run.where_not}.")
 
 
 def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
@@ -137,12 +133,12 @@ def _latency(run: RunFindings) -> Iterator[str]:
     for row, label in enumerate(labels):
         cells = "   ".join(f"{c[row]:>{w}}" for c, w in zip(columns, widths, strict=True))
         yield (
-            f"{label:>{_LABEL_WIDTH - 2}}  {cells}".rstrip()
+            f"{label:>{LABEL_WIDTH - 2}}  {cells}".rstrip()
             if row
-            else (f"{label:{_LABEL_WIDTH}}{cells}".rstrip())
+            else (f"{label:{LABEL_WIDTH}}{cells}".rstrip())
         )
     if not has_interval:
-        yield f"{'':{_LABEL_WIDTH}}{numbers.NO_INTERVAL}"
+        yield f"{'':{LABEL_WIDTH}}{numbers.NO_INTERVAL}"
 
 
 def _ends(estimate: Estimate) -> tuple[str, str]:
@@ -153,7 +149,7 @@ def _ends(estimate: Estimate) -> tuple[str, str]:
     return low, high
 
 
-def _where(where: WhereTheTimeGoes) -> Iterator[str]:
+def _where(page: TextPage, where: WhereTheTimeGoes) -> Iterator[str]:
     shown = fold(parts_of(where), at_most=_PARTS_SHOWN)
     signs = {part.name: sign for part, sign in zip(in_bar_order(shown), _SIGNS, strict=False)}
     yield f"where the {numbers.value_text(where.latency_ms)} ms go"
@@ -168,7 +164,7 @@ def _where(where: WhereTheTimeGoes) -> Iterator[str]:
         # A name that does not fit is left out whole; the report has it.
         is_event = part.event and part.words != OTHER
         name = f"  {part.event}" if is_event else ""
-        yield line + (name if len(line + name) <= WIDTH else "")
+        yield line + (name if len(line + name) <= page.width else "")
 
 
 def _range_text(estimate: Estimate, decimals: int) -> str:
@@ -199,7 +195,7 @@ def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:
     return "".join(signs[part.name] * length for part, length in zip(drawn, lengths, strict=True))
 
 
-def _scripts(run: RunFindings) -> Iterator[str]:
+def _scripts(page: TextPage, run: RunFindings) -> Iterator[str]:
     if len(run.scripts) < 2:
         return
     yield "scripts"
@@ -208,13 +204,11 @@ def _scripts(run: RunFindings) -> Iterator[str]:
         latency = script.latency.percentiles.get("p99")
         tail = f", p99 {numbers.estimate_text(in_ms(latency), with_unit=True)}" if latency else ""
         tps = numbers.estimate_text(script.tps, with_unit=True)
-        yield (
-            f"  {script.name:{width}}  weight {script.weight}, "
-            f"{tps}{tail}, {failures_text(script.failures)}"
-        )
+        said = f"weight {script.weight}, {tps}{tail}, {failures_text(script.failures)}"
+        yield from page.row(f"  {script.name}", said, indent=width + 4)
 
 
-def _curve(one: CurveFindings, width: int) -> Iterator[str]:
+def _curve(page: TextPage, one: CurveFindings, indent: int) -> Iterator[str]:
     """Yield a script's block as in "tpcb-like    peak     3,410 tps (3,350 to 3,470) at ..."."""
     curve = one.curve
     peak, knee = curve.peak, curve.knee
@@ -239,8 +233,8 @@ def _curve(one: CurveFindings, width: int) -> Iterator[str]:
         rows.append(("speed-up", speed_up_words(one.speed_up)))
         rows.append(("", level_ratios_text(one.speed_up)))
     for position, (label, said) in enumerate(rows):
-        start = f"{one.script if position == 0 else '':{width}}{label:9}"
-        yield from _wrapped(start, said)
+        start = f"{one.script if position == 0 else '':{indent}}{label:9}"
+        yield from page.row(start, said, indent=len(start))
 
 
 def _tps_at(one: CurveFindings, tps: Estimate, clients: int, *, range_text: str = "") -> str:
@@ -251,7 +245,7 @@ def _tps_at(one: CurveFindings, tps: Estimate, clients: int, *, range_text: str 
     return f"{said}, p99 {numbers.estimate_text(latency, with_unit=True)}" if latency else said
 
 
-def tail_lines(findings: ExperimentFindings) -> Iterator[str]:
+def tail_lines(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     """Yield what ends every text: valid or not, the doubts, the next command."""
     doubts = doubts_of(findings)
     runs = ""
@@ -263,37 +257,16 @@ def tail_lines(findings: ExperimentFindings) -> Iterator[str]:
             + ("all valid" if not bad else f"{bad} not valid")
         )
     count = numbers.counted(len(doubts), "doubt") if doubts else "no doubts"
-    yield from row_lines("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
+    yield from page.row("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
     for doubt in doubts:
-        yield from _doubt(doubt)
+        yield from _doubt(page, doubt)
     state = "" if findings.is_complete else ", incomplete: what was measured until it ended"
-    yield f"{'saved':{_LABEL_WIDTH}}#{findings.number}{state}   pgdyno report {findings.number}"
+    again = f"pgdyno report {findings.number}"
+    yield from page.row("saved", f"#{findings.number}{state}   {again}")
 
 
-def _doubt(doubt: Doubt) -> Iterator[str]:
+def _doubt(page: TextPage, doubt: Doubt) -> Iterator[str]:
     label = "  NOT VALID" if doubt.verdict == "not_valid" else "  doubt"
-    yield from row_lines(label, doubt.message)
+    yield from page.row(label, doubt.message)
     if doubt.hint:
-        yield from row_lines("", f"-> {doubt.hint}")
-
-
-def row_lines(label: str, said: str, *, indent: int = _LABEL_WIDTH) -> Iterator[str]:
-    """Yield `said` behind a label, wrapped and indented below itself."""
-    yield from _wrapped(f"{label:{indent}}", said)
-
-
-def _wrapped(start: str, said: str) -> Iterator[str]:
-    """Yield `said` after `start`, wrapped at WIDTH and indented below itself."""
-    yield from textwrap.wrap(
-        said,
-        WIDTH,
-        initial_indent=start,
-        subsequent_indent=" " * len(start),
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    ) or [start.rstrip()]
-
-
-def _joined(lines: Iterable[str]) -> str:
-    return "\n".join(line.rstrip() for line in lines)
+        yield from page.row("", f"-> {doubt.hint}")

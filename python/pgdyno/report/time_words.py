@@ -13,6 +13,7 @@ from pgdyno.report.parts import shown_decimals
 
 _STATEMENTS_SHOWN = 8
 _EVENTS_SHOWN = 2
+_ROOM_MIN = 28
 _LEAST_RATIO = 0.005
 
 
@@ -45,10 +46,10 @@ def _decimals(where: WhereTheTimeGoes, whole_ms: float) -> int:
     return max(shown_decimals(where), min(plain_decimals(whole_ms), 2))
 
 
-def event_words(one: StatementTime) -> str:
+def event_words(one: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
     """Return a statement's largest wait events with their shares."""
     shown = [(name, share) for name, share in one.events if share >= _LEAST_RATIO]
-    return ", ".join(f"{name} {numbers.percent(share)}" for name, share in shown[:_EVENTS_SHOWN])
+    return ", ".join(f"{name} {numbers.percent(share)}" for name, share in shown[:at_most])
 
 
 def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
@@ -64,9 +65,14 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     yield f"of which by statement, of {fixed(whole, decimals)} ms in the server"
     for one in shown[:_STATEMENTS_SHOWN]:
         start = f"    {fixed(one.ms.value, decimals)}  "
-        events = event_words(one)
-        room = max(20, width - len(start) - len(events) - 2)
         text = " ".join(one.text.split())
+        # A second event has to leave room for what the statement is.
+        for at_most in (_EVENTS_SHOWN, 1):
+            events = event_words(one, at_most)
+            room = width - len(start) - len(events) - 2
+            if room >= min(_ROOM_MIN, len(text)):
+                break
+        room = max(room, 1)
         if len(text) > room:
             text = text[: room - 1] + "\N{HORIZONTAL ELLIPSIS}"
         yield f"{start}{text:{room}}  {events}"

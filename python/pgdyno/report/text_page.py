@@ -1,0 +1,38 @@
+"""The page a text is set on: so many signs wide, rows behind labels."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+# Where nobody sees it yet (a file, a pipe, a mail): the width at which tables need no second line.
+WIDTH = 100
+LABEL_WIDTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class TextPage:
+    """Sets rows in lines of at most `width` signs; what cannot be broken may stand out."""
+
+    width: int = WIDTH
+
+    def row(self, label: str, said: str, *, indent: int = LABEL_WIDTH) -> Iterator[str]:
+        """Yield `said` behind a label, wrapped and indented below itself."""
+        yield from self.wrapped(said, f"{label:{indent}}", " " * max(indent, len(label)))
+
+    def wrapped(self, said: str, first: str, further: str) -> Iterator[str]:
+        """Yield `said` in lines of which the first begins with `first`, the others `further`."""
+        yield from textwrap.wrap(
+            said,
+            self.width,
+            initial_indent=first,
+            subsequent_indent=further,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [first.rstrip()]
+
+
+def joined(lines: Iterable[str]) -> str:
+    """Return the lines as one text, without spaces at their ends."""
+    return "\n".join(line.rstrip() for line in lines)
