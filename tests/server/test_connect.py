@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from psycopg import sql
 from pydantic import SecretStr
 
 from pgdyno.errors import ServerError
-from pgdyno.server.connect import connect, failure, pinned
+from pgdyno.server.connect import connect, pinned
+from pgdyno.server.failures import failure
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -113,3 +115,42 @@ def test_a_pinned_target_names_the_one_host_that_answered(cluster: ScratchCluste
     with connect(several, verb="test") as connection:
         one = pinned(several, connection)
     assert (one.host, one.hostaddr, one.port) == ("127.0.0.1", "127.0.0.1", tcp.port)
+
+
+def test_what_a_server_refuses_is_told_with_server_statement_and_next_step(
+    cluster: ScratchCluster,
+) -> None:
+    with pytest.raises(ServerError) as caught, connect(cluster.target, verb="test") as connection:
+        connection.execute("SELECT *\n  FROM nowhere_at_all WHERE x = %s", ["sesame"])
+    place = f"{cluster.target.place} as user {cluster.target.user}"
+    assert caught.value.message == (
+        f'{place}: relation "nowhere_at_all" does not exist (SQLSTATE 42P01),'
+        " for: SELECT * FROM nowhere_at_all WHERE x = %s."
+    )
+    assert caught.value.sqlstate == "42P01"
+    assert caught.value.hint
+
+
+def test_a_session_that_the_server_ended_is_told_with_the_same(cluster: ScratchCluster) -> None:
+    end = sql.SQL("SELECT pg_terminate_backend({})").format(sql.SQL("pg_backend_pid()"))
+    with pytest.raises(ServerError) as caught, connect(cluster.target, verb="test") as connection:
+        connection.execute(end)
+    assert "for: SELECT pg_terminate_backend" in caught.value.message
+    assert caught.value.sqlstate == "57P01"
+    assert "log says why" in caught.value.hint
+
+
+def test_of_two_servers_sessions_the_failed_statement_is_told(cluster: ScratchCluster) -> None:
+    with (
+        pytest.raises(ServerError, match="for: SELECT 1 / 0"),
+        connect(cluster.target, verb="test") as one,
+        connect(cluster.target, verb="test"),
+    ):
+        one.execute("SELECT 1 / 0")
+
+
+def test_a_password_in_a_statement_is_not_told(cluster: ScratchCluster) -> None:
+    with pytest.raises(ServerError) as caught, connect(cluster.target, verb="test") as connection:
+        connection.execute("ALTER ROLE nobody_here PASSWORD 'open sesame' VALID UNTIL 'never'")
+    assert "sesame" not in caught.value.message
+    assert "ALTER ROLE nobody_here PASSWORD '...' VALID" in caught.value.message

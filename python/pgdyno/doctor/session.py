@@ -9,7 +9,8 @@ import psycopg
 
 from pgdyno.errors import ServerError
 from pgdyno.observe.session import PoolerInThePath, ServerSession
-from pgdyno.server.connect import Connection, connect, failure, pinned
+from pgdyno.server.connect import Connection, connect, pinned
+from pgdyno.server.failures import failure
 from pgdyno.server.target import Target
 
 OLDEST_MAJOR = 10

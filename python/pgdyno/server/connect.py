@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
+from types import TracebackType
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from pgdyno.errors import ServerError
 from pgdyno.server.conninfo import without_pg_environment
+from pgdyno.server.failures import failure, shortened, statement_failure
 from pgdyno.server.password import password_of, refused
 from pgdyno.server.target import Target
 
@@ -23,49 +23,34 @@ _PATIENCE = {
     "keepalives_count": "3",
 }
 _TRIES = 50
-Connection = psycopg.Connection[tuple[Any, ...]]
 
-# What a failed start-up says, in the server's or libpq's English: libpq keeps no SQLSTATE of it.
-_FAILURES: tuple[tuple[str, str | None, str], ...] = (
-    (
-        r"password authentication failed|no password supplied",
-        "28P01",
-        "check -U and the password: ~/.pgpass, PGPASSWORD or the service file",
-    ),
-    (r"no pg_hba\.conf entry", "28000", "the server's pg_hba.conf must allow this host and user"),
-    (r"authentication failed", "28000", "check -U and the server's pg_hba.conf"),
-    (r'role ".*" does not exist', "28000", "name an existing role with -U"),
-    (
-        r'database ".*" does not exist',
-        "3D000",
-        "create it with createdb, or name another with -d",
-    ),
-    (
-        r"too many clients|remaining connection slots|too many connections",
-        "53300",
-        "end other sessions, or raise the server's max_connections",
-    ),
-    (
-        r"is starting up|not yet accepting connections|in recovery mode",
-        "57P03",
-        "try again when its start or recovery is over",
-    ),
-    (r"is shutting down", "57P03", "start the server again"),
-    (r"could not translate host name|[Nn]ame or service not known", None, "check the host in -h"),
-    (
-        r"Connection refused|No such file or directory|timeout expired|No route to host"
-        r"|Network is unreachable|timed out",
-        None,
-        "check -h and -p, that the server runs there, and that no firewall is between",
-    ),
-    (
-        r"unsupported startup parameter",
-        "08P01",
-        "a pooler is in the path: its ignore_startup_parameters must name that parameter, or give"
-        " the server itself with -h and -p",
-    ),
-    (r"does not support SSL", None, "give sslmode=prefer or sslmode=disable"),
-)
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A control connection; what the server refuses within its `with` block leaves it as ours.
+
+    Inside the block errors are psycopg's own, with their SQLSTATE.
+    """
+
+    target: Target | None = None
+
+    def execute(self, query: Any, *args: Any, **kwargs: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Execute a query. Raises: psycopg.Error with a note of what was executed."""
+        try:
+            return super().execute(query, *args, **kwargs)
+        except psycopg.Error as error:
+            error.add_note(shortened(query))
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close. Raises: ServerError for an error of psycopg's that the block ended with."""
+        super().__exit__(kind, error, trace)
+        if isinstance(error, psycopg.Error) and self.target is not None:
+            raise statement_failure(self.target, error) from error
 
 
 def connect(
@@ -129,7 +114,7 @@ def _opened(target: Target, application_name: str) -> Connection:
             parameters["password"] = password_of(command)
         try:
             with without_pg_environment():
-                return psycopg.connect(
+                connection = Connection.connect(
                     "",
                     autocommit=True,
                     application_name=application_name,
@@ -137,6 +122,8 @@ def _opened(target: Target, application_name: str) -> Connection:
                     prepare_threshold=None,
                     **parameters,  # type: ignore[arg-type]
                 )
+            connection.target = target
+            return connection
         except psycopg.Error as error:
             # The chained text may name the password's source.
             said = failure(target, error)
@@ -157,34 +144,3 @@ def pinned(target: Target, connection: Connection) -> Target:
         hostaddr=hostaddr,
         hosts_given=target.hosts_given or (target.host, target.hostaddr, target.ports),
     )
-
-
-def failure(target: Target, error: psycopg.Error) -> ServerError:
-    """Return what went wrong between us and the server, as one error for a person.
-
-    The server's own message and SQLSTATE are kept untouched.
-    """
-    said = _last_words(str(error)) or type(error).__name__
-    sqlstate, hint = error.sqlstate, "check the connection options -h -p -U -d"
-    for pattern, state, advice in _FAILURES:
-        if re.search(pattern, said):
-            sqlstate, hint = sqlstate or state, advice
-            break
-    state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
-    if target.is_socket and said in ("No such file or directory", "Connection refused"):
-        said = f"{target.host}/.s.PGSQL.{target.ports}: {said}"
-    return ServerError(
-        f"{target.place} as user {target.user}: {said}{state}.", hint=hint, sqlstate=sqlstate
-    )
-
-
-def _last_words(text: str) -> str:
-    """Return the telling part of libpq's message: the last failure, without its preamble."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "failed:" in line or "FATAL:" in line or "ERROR:" in line]
-    line = (telling or lines or [""])[-1]
-    for marker in ("FATAL:", "ERROR:", "failed:"):
-        if marker in line:
-            line = line.rsplit(marker, 1)[1]
-            break
-    return line.strip().rstrip(".").removeprefix("connection is bad: ")

@@ -9,6 +9,7 @@ import psycopg
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import Connection
+from pgdyno.server.failures import shortened
 
 _PIECES = re.compile(
     r"""
@@ -35,7 +36,7 @@ def run_script(connection: Connection, text: str) -> None:
         except psycopg.Error as error:
             said = error.diag.message_primary or str(error).strip()
             raise ServerError(
-                f"{_shortened(statement)}: {said}.",
+                f"{shortened(statement)}: {said}.",
                 hint="mend the SQL of this variant",
                 sqlstate=error.sqlstate,
             ) from None
@@ -55,8 +56,3 @@ def statements_of(text: str) -> Iterator[str]:
             current += " "
     if current.strip():
         yield current.strip()
-
-
-def _shortened(statement: str) -> str:
-    words = " ".join(statement.split())
-    return words if len(words) <= 60 else f"{words[:57]}..."

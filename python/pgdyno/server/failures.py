@@ -1,0 +1,129 @@
+"""What libpq and the server say when something is wrong, as errors with a next step."""
+
+from __future__ import annotations
+
+import re
+
+import psycopg
+from psycopg import sql
+
+from pgdyno.errors import ServerError
+from pgdyno.server.target import Target
+
+_STATEMENT_LENGTH = 80
+# The next step by SQLSTATE, or by its class, for a statement of ours that the server refused.
+_STEPS = {
+    "42501": "grant the role what it lacks: pgdyno doctor --grants prints the statements",
+    "25006": "name a primary whose transactions may write, or take default_transaction_read_only"
+    " from the role",
+    "55P03": "another session holds a lock that this waits for: end it, or try again",
+    "57014": "somebody cancelled it, or a statement_timeout did: raise that for this role",
+    "57": "the server was stopped, or ended the session: its log says why",
+    "08": "the connection broke: is the server still there? Its log says more",
+    "40": "other sessions were in the way: try again",
+    "53": "the server has no room left: disk, memory or connections",
+    "58": "the server's operating system refused something: its log says more",
+    "XX": "the server found its own data damaged, or met a defect: its log says more",
+}
+_STEP_ELSE = "the server's log may say more; pgdyno doctor looks at the server"
+_SECRET = re.compile(r"(?i)\b(password)\s+'[^']*'?")
+
+# What a failed start-up says, in the server's or libpq's English: libpq keeps no SQLSTATE of it.
+_FAILURES: tuple[tuple[str, str | None, str], ...] = (
+    (
+        r"password authentication failed|no password supplied",
+        "28P01",
+        "check -U and the password: ~/.pgpass, PGPASSWORD or the service file",
+    ),
+    (r"no pg_hba\.conf entry", "28000", "the server's pg_hba.conf must allow this host and user"),
+    (r"authentication failed", "28000", "check -U and the server's pg_hba.conf"),
+    (r'role ".*" does not exist', "28000", "name an existing role with -U"),
+    (
+        r'database ".*" does not exist',
+        "3D000",
+        "create it with createdb, or name another with -d",
+    ),
+    (
+        r"too many clients|remaining connection slots|too many connections",
+        "53300",
+        "end other sessions, or raise the server's max_connections",
+    ),
+    (
+        r"is starting up|not yet accepting connections|in recovery mode",
+        "57P03",
+        "try again when its start or recovery is over",
+    ),
+    (r"is shutting down", "57P03", "start the server again"),
+    (r"could not translate host name|[Nn]ame or service not known", None, "check the host in -h"),
+    (
+        r"Connection refused|No such file or directory|timeout expired|No route to host"
+        r"|Network is unreachable|timed out",
+        None,
+        "check -h and -p, that the server runs there, and that no firewall is between",
+    ),
+    (
+        r"unsupported startup parameter",
+        "08P01",
+        "a pooler is in the path: its ignore_startup_parameters must name that parameter, or give"
+        " the server itself with -h and -p",
+    ),
+    (r"does not support SSL", None, "give sslmode=prefer or sslmode=disable"),
+)
+
+
+def failure(target: Target, error: psycopg.Error) -> ServerError:
+    """Return what went wrong between us and the server, as one error for a person.
+
+    The server's own message and SQLSTATE are kept untouched.
+    """
+    said = _last_words(str(error)) or type(error).__name__
+    sqlstate, hint = error.sqlstate, "check the connection options -h -p -U -d"
+    for pattern, state, advice in _FAILURES:
+        if re.search(pattern, said):
+            sqlstate, hint = sqlstate or state, advice
+            break
+    state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
+    if target.is_socket and said in ("No such file or directory", "Connection refused"):
+        said = f"{target.host}/.s.PGSQL.{target.ports}: {said}"
+    return ServerError(
+        f"{target.place} as user {target.user}: {said}{state}.", hint=hint, sqlstate=sqlstate
+    )
+
+
+def statement_failure(target: Target, error: psycopg.Error) -> ServerError:
+    """Return what became of a statement of ours, as one error for a person.
+
+    Names server, statement (a note of the error), the server's own words and SQLSTATE, untouched.
+    """
+    said = error.diag.message_primary or _last_words(str(error)) or type(error).__name__
+    code = error.sqlstate or ("08006" if isinstance(error, psycopg.OperationalError) else None)
+    step = _STEPS.get(code or "") or _STEPS.get((code or "")[:2]) or _STEP_ELSE
+    state = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+    notes: list[str] = getattr(error, "__notes__", [])
+    what = f", for: {notes[0]}" if notes else ""
+    return ServerError(
+        f"{target.place} as user {target.user}: {said.rstrip('.')}{state}{what}.",
+        hint=step,
+        sqlstate=error.sqlstate,
+    )
+
+
+def shortened(statement: object) -> str:
+    """Return the begin of a statement in one line, without a password that it might set."""
+    if isinstance(statement, sql.Composable):
+        statement = statement.as_string(None)
+    text = statement.decode("utf-8", "replace") if isinstance(statement, bytes) else str(statement)
+    words = _SECRET.sub(r"\1 '...'", " ".join(text.split()))
+    return words if len(words) <= _STATEMENT_LENGTH else f"{words[: _STATEMENT_LENGTH - 3]}..."
+
+
+def _last_words(text: str) -> str:
+    """Return the telling part of libpq's message: the last failure, without its preamble."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "failed:" in line or "FATAL:" in line or "ERROR:" in line]
+    line = (telling or lines or [""])[-1]
+    for marker in ("FATAL:", "ERROR:", "failed:"):
+        if marker in line:
+            line = line.rsplit(marker, 1)[1]
+            break
+    return line.strip().rstrip(".").removeprefix("connection is bad: ")
