@@ -189,9 +189,11 @@ def test_a_child_becomes_the_user_wholly() -> None:
 
 
 def test_a_signal_ends_the_wait_and_the_child_of_a_run() -> None:
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with signals.handled(), pytest.raises(InterruptedByUser):
-        run(["/bin/sleep", "600"], timeout_s=300)
+    with signals.handled():
+        # Begun where the signal is handled: before, it would end the tests themselves.
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(InterruptedByUser):
+            run(["/bin/sleep", "600"], timeout_s=300)
     assert not [name for name in cleanup.pending() if "sleep" in name]
 
 
