@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command, RunningCommand, eventually
 from tests.fixtures.line import Line
-from tests.watch.test_watch import Steps, gap_over, once, place, seen_for, watched
+from tests.watch.test_watch import FOUND, LOST, Steps, once, place, seen_for, watched
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import connect
@@ -21,7 +21,6 @@ from pgdyno.server.scratch import ScratchCluster
 from pgdyno.store.experiment import Store
 
 OURS = "SELECT pid FROM pg_stat_activity WHERE application_name ~ '^pgdyno/(watch|observe)/'"
-LOST, FOUND = "observer_lost_server", "observer_found_server"
 
 
 def crash_and_start(cluster: ScratchCluster) -> None:
@@ -45,7 +44,8 @@ def test_a_crashed_server_leaves_a_gap_and_is_found_again(
 ) -> None:
     cluster, store = new_cluster("15"), Store(tmp_path / "store")
     crash = once(lambda: crash_and_start(cluster))
-    show = Steps(seen_for(0.5), crash, gap_over, seen_for(1))
+    show = Steps()
+    show.then(seen_for(0.5), crash, show.found_again, seen_for(1))
     document = watched(cluster.target, store, show).document
     assert document["gap_count"] >= 1
     assert document["seconds_seen"] < document["seconds"]
