@@ -124,7 +124,7 @@ fn endpoints(
 
 /// True for what must be looked up.
 fn is_name(host: &HostPort) -> bool {
-    let is_fixed = host.hostaddr.is_some() || host.host.starts_with('/');
+    let is_fixed = host.hostaddr.is_some() || host.is_socket();
     !is_fixed && host.host.parse::<IpAddr>().is_err()
 }
 
@@ -177,8 +177,7 @@ mod tests {
         let mut target = corpus::jobs().remove(0).target;
         target.sslmode = SslMode::Disable;
         target.tls = Default::default();
-        let host = |name: &str| HostPort { host: name.into(), hostaddr: None, port: 5432 };
-        target.hosts = vec![host("a"), host("b")];
+        target.hosts = ["a", "b"].map(|name| HostPort::new(name, 5432)).into();
         let found = found.clone();
         Names::with(
             &target,

@@ -208,11 +208,7 @@ fn a_killed_server_is_reported_as_a_lost_connection() {
 #[test]
 fn nobody_listening_is_a_connect_error() {
     let target = Target {
-        hosts: vec![pgdyno_engine::contract::job::HostPort {
-            host: "/nonexistent".into(),
-            hostaddr: None,
-            port: 5432,
-        }],
+        hosts: vec![pgdyno_engine::contract::job::HostPort::new("/nonexistent", 5432)],
         user: "nobody".into(),
         database: "nothing".into(),
         password: None,

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
+# The engine must be of this one or a later one, as `pgdyno-engine --version` says.
+CONTRACT_REVISION = 2
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -42,11 +44,15 @@ class ClockPairModel(Strict):
 
 
 class HostPort(Strict):
-    """A host name, address or socket directory, and its port; `hostaddr` spares the lookup."""
+    """A host name, address or socket directory, and its port; `hostaddr` spares the lookup.
+
+    `password` is of this host alone; without one it is the target's.
+    """
 
     host: str
     hostaddr: str | None = None
     port: U16
+    password: SecretStr | None = None
 
 
 class TlsSettings(Strict):
@@ -234,12 +240,16 @@ class Job(Strict):
             secret: SecretStr | None = getattr(self.target, name)
             if secret is not None:
                 document["target"][name] = secret.get_secret_value()
+        for host, shown in zip(self.target.hosts, document["target"]["hosts"], strict=True):
+            if host.password is not None:
+                shown["password"] = host.password.get_secret_value()
         return json_line(document)
 
     def without_secrets(self) -> dict[str, object]:
-        """Return the job as it may be stored: without the password, and what prints it."""
+        """Return the job as it may be stored: without the passwords, and what prints them."""
+        secrets = dict.fromkeys(_SECRETS, True) | {"hosts": {"__all__": {"password"}}}
         document: dict[str, object] = self.model_dump(
-            mode="json", exclude_none=True, exclude={"target": set(_SECRETS)}
+            mode="json", exclude_none=True, exclude={"target": secrets}
         )
         return document
 

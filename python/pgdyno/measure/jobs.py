@@ -45,19 +45,16 @@ def engine_target(target: Target, application_name: str, *, follows: bool = Fals
 
     Args: follows, to every host that was given, not only to the one that answered.
     """
-    host, hostaddr, all_ports = target.host, target.hostaddr, target.ports
-    if follows and target.hosts_given is not None:
-        host, hostaddr, all_ports = target.hosts_given
-    hosts = (host or hostaddr).split(",")
-    addresses = hostaddr.split(",") if hostaddr else [""] * len(hosts)
-    ports = all_ports.split(",")
     command = target.password_command
-    if len(ports) == 1:
-        ports *= len(hosts)
     return EngineTarget(
         hosts=tuple(
-            HostPort(host=host, hostaddr=address or None, port=int(port))
-            for host, address, port in zip(hosts, addresses, ports, strict=True)
+            HostPort(
+                host=host,
+                hostaddr=address or None,
+                port=int(port),
+                password=target.host_passwords.get((host, port)),
+            )
+            for host, address, port in target.hosts(given=follows)
         ),
         user=target.user,
         database=target.database,

@@ -62,9 +62,8 @@ def measure(connection: Connection, clock: ClockPair) -> RoundTrips:
     Takes at most 40 ms for each of the two kinds, unless one alone takes longer.
     Raises: psycopg.Error when the connection is lost.
     """
-    address = _address(connection)
     return RoundTrips(
-        connect=_connects(address) if address is not None else None,
+        connect=_connects(_address(connection)),
         statement=_times(_statements(connection, b"SELECT 1")),
         clock=_server_clock(connection, clock),
     )
@@ -118,12 +117,12 @@ def _server_clock(connection: Connection, clock: ClockPair) -> ServerClock | Non
     return best
 
 
-def _address(connection: Connection) -> tuple[str, int] | str | None:
+def _address(connection: Connection) -> tuple[str, int] | str:
     info = connection.info
     if info.host.startswith("/"):
         return f"{info.host}/.s.PGSQL.{info.port}"
     if info.host.startswith("@"):
-        return None
+        return f"\0{info.host[1:]}/.s.PGSQL.{info.port}"
     return info.hostaddr or info.host, info.port
 
 

@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
+from psycopg.conninfo import make_conninfo
 
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
@@ -114,14 +115,10 @@ def _opened(target: Target, application_name: str) -> Connection:
             parameters["password"] = password_of(command)
         try:
             with without_pg_environment():
-                connection = Connection.connect(
-                    "",
-                    autocommit=True,
-                    application_name=application_name,
-                    # Nothing of ours is sent often; a pooler on the path may not know statements.
-                    prepare_threshold=None,
-                    **parameters,  # type: ignore[arg-type]
-                )
+                connection = _begun({**parameters, "application_name": application_name})
+            connection.autocommit = True
+            # Nothing of ours is sent often; a pooler on the path may not know statements.
+            connection.prepare_threshold = None
             connection.target = target
             return connection
         except psycopg.Error as error:
@@ -131,6 +128,17 @@ def _opened(target: Target, application_name: str) -> Connection:
                 raise said from None
             refused(command, parameters["password"])
     raise AssertionError("the last try returns or raises")
+
+
+def _begun(parameters: dict[str, str]) -> Connection:
+    if not any(host.startswith("@") for host in parameters.get("host", "").split(",")):
+        return Connection.connect("", **parameters)  # type: ignore[arg-type]
+    # psycopg looks the name of an abstract socket up as that of a host; libpq knows what it is.
+    reached = pq.PGconn.connect(make_conninfo("", **parameters).encode())
+    if reached.status != pq.ConnStatus.OK:
+        raise psycopg.OperationalError(reached.get_error_message())
+    reached.nonblocking = 1
+    return Connection(reached)
 
 
 def pinned(target: Target, connection: Connection) -> Target:

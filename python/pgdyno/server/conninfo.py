@@ -84,7 +84,9 @@ def resolve(
     if not password_command and not in_strings.get("password"):
         password_command = os.environ.get(PASSWORD_COMMAND_VARIABLE)
     if password_command:
-        target = replace(target, password=None, password_command=password_command)
+        target = replace(
+            target, password=None, host_passwords={}, password_command=password_command
+        )
     return Resolved(target, tuple(notes))
 
 
@@ -152,20 +154,50 @@ def _ask_libpq(given: dict[str, str]) -> Target:
     binding = given.get("channel_binding") or (defaults.get(b"channel_binding") or b"").decode()
     if binding:
         values["channel_binding"] = binding
+    hostaddr = values.get("hostaddr", "")
     password = attempt.password.decode()  # Includes what the password file says.
     target = Target(
-        host=values.get("host") or attempt.host.decode(),
+        # Of several addresses without names libpq tells the first.
+        host=values.get("host") or ("" if "," in hostaddr else attempt.host.decode()),
         ports=values.get("port") or "5432",
         user=attempt.user.decode(),
         database=attempt.db.decode(),
         password=SecretStr(password) if password else None,
-        hostaddr=values.get("hostaddr", ""),
+        hostaddr=hostaddr,
         sslmode=values.get("sslmode", "prefer"),
         options=" ".join(filter(None, (values.get("options", ""), _settings_of_environment()))),
         parameters={key: value for key, value in values.items() if key not in _NOT_PASSED_ON},
     )
     attempt.finish()
+    if len(target.hosts()) > 1 and "password" not in values and values.get("passfile"):
+        return _with_passwords_of_hosts(target, values["passfile"])
     return target
+
+
+def _with_passwords_of_hosts(target: Target, passfile: str) -> Target:
+    """Return the target with what the password file has for each of its hosts.
+
+    libpq tells only that of the first host, so it is asked for each; when it connects by itself it
+    reads the file.
+    """
+    found: dict[tuple[str, str], SecretStr] = {}
+    with without_pg_environment():
+        for host, address, port in target.hosts():
+            one = replace(
+                target,
+                host="" if host == address else host,
+                hostaddr=address,
+                ports=port,
+                password=None,
+                parameters={"passfile": passfile, "channel_binding": _STOP_VALUE},
+            )
+            asked = libpq_conninfo.make_conninfo("", **one.libpq_parameters())
+            attempt = pq.PGconn.connect_start(asked.encode())
+            if attempt.password:
+                found[host, port] = SecretStr(attempt.password.decode())
+            attempt.finish()
+    parameters = {**target.parameters, "passfile": passfile}
+    return replace(target, password=None, host_passwords=found, parameters=parameters)
 
 
 def _settings_of_environment() -> str:

@@ -54,6 +54,9 @@ class Target:
     is_scratch: bool = False
     password_command: str = field(default="", repr=False)
     """Prints the password, again whenever it is old or was refused (`server.password`)."""
+    host_passwords: Mapping[tuple[str, str], SecretStr] = field(default_factory=dict, repr=False)
+    """Of several hosts, by host and port, what the password file has for each; libpq reads it
+    itself, by the parameter `passfile`."""
     hosts_given: tuple[str, str, str] | None = None
     """Of a pinned target: host, hostaddr and ports as they were given, all of them."""
 
@@ -79,6 +82,21 @@ class Target:
         """Return "host:port/database" for a person, "host" of a socket being "local"."""
         host = "local" if self.is_socket else (self.host or self.hostaddr)
         return f"{host}:{self.ports}/{self.database}"
+
+    def hosts(self, *, given: bool = False) -> list[tuple[str, str, str]]:
+        """Return name, address ("" where it is to be looked up) and port of every host.
+
+        Args: given, those that a pinned target was given with. libpq has matched the lists already.
+        """
+        host, hostaddr, ports = self.host, self.hostaddr, self.ports
+        if given and self.hosts_given is not None:
+            host, hostaddr, ports = self.hosts_given
+        names = (host or hostaddr).split(",")
+        addresses = hostaddr.split(",") if hostaddr else [""] * len(names)
+        numbers = ports.split(",")
+        if len(numbers) == 1:
+            numbers *= len(names)
+        return list(zip(names, addresses, numbers, strict=True))
 
     def with_database(self, database: str) -> Target:
         """Return the same server and user, another database."""

@@ -106,6 +106,7 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         longest_gap: (edge > 0).then_some(Gap { began_ns: edge, ended_ns: edge }),
         idle: (edge > 0).then_some(IdleFacts { opened_count: edge, alive_count: edge }),
         round_trips: edge,
+        round_trip_runnable_ns: (edge > 0).then_some(edge),
         bytes_sent: edge,
         bytes_received: edge,
         cpu_user_ns: edge,
@@ -244,8 +245,12 @@ pub fn jobs() -> Vec<Job> {
 fn target(sslmode: SslMode) -> Target {
     Target {
         hosts: vec![
-            HostPort { host: "/run/postgresql".into(), hostaddr: None, port: u16::MAX },
-            HostPort { host: "db.example".into(), hostaddr: Some("::1".into()), port: 1 },
+            HostPort::new("/run/postgresql", u16::MAX),
+            HostPort {
+                hostaddr: Some("::1".into()),
+                password: (sslmode == SslMode::Prefer).then(|| "of\\1".into()),
+                ..HostPort::new("db.example", 1)
+            },
         ],
         user: "größe".into(),
         database: "bank".into(),

@@ -32,7 +32,8 @@ pub struct ClockPair {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Tried in this order; a name beginning with `/` is a socket directory.
+    /// Tried in this order; a name beginning with `/` is a socket directory, one with `@` the name
+    /// of an abstract one.
     pub hosts: Vec<HostPort>,
     pub user: String,
     pub database: String,
@@ -106,15 +107,30 @@ pub enum SessionAttrs {
     PreferStandby,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostPort {
-    /// A name, an address or a socket directory; certificates are held against it.
+    /// A name, an address, a socket directory or an abstract one; certificates are held against it.
     pub host: String,
     /// Connect to this address instead of looking up `host`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostaddr: Option<String>,
     pub port: u16,
+    /// Of this host alone, as a password file may have it; absent: that of the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+}
+
+impl HostPort {
+    /// A host whose address is looked up, and that has no password of its own.
+    pub fn new(host: impl Into<String>, port: u16) -> HostPort {
+        HostPort { host: host.into(), hostaddr: None, port, password: None }
+    }
+
+    /// True for a Unix socket, in a directory or an abstract one.
+    pub fn is_socket(&self) -> bool {
+        self.hostaddr.is_none() && self.host.starts_with(['/', '@'])
+    }
 }
 
 /// What to do: generate load, or load a dataset.
@@ -342,6 +358,17 @@ pub enum PartitionMethod {
     #[default]
     Range,
     Hash,
+}
+
+impl std::fmt::Debug for HostPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The password never reaches a log.
+        f.debug_struct("HostPort")
+            .field("host", &self.host)
+            .field("hostaddr", &self.hostaddr)
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Target {

@@ -49,14 +49,21 @@ pub(super) fn target(options: &Options) -> Result<(Target, Option<String>), Faul
     let get = |name: &str| settings.get(name);
     let user = get("user").map_or_else(os_user, Ok)?;
     let database = get("dbname").unwrap_or_else(|| user.clone());
-    let hosts = hosts(get("host"), get("hostaddr"), get("port"))?;
-    let (password, password_from) = match get("password") {
-        Some(password) => (Some(password), None),
-        None => password_file(get("passfile"), &hosts[0], &database, &user).unzip(),
-    };
+    let mut hosts = hosts(get("host"), get("hostaddr"), get("port"))?;
+    let password = get("password");
+    let mut password_from = None;
+    if password.is_none() {
+        // As libpq: each host has the password of the line that fits it.
+        for host in &mut hosts {
+            let found = password_file(get("passfile"), host, &database, &user);
+            if let Some((password, file)) = found {
+                (host.password, password_from) = (Some(password), Some(file));
+            }
+        }
+    }
     let application_name = get("application_name").unwrap_or("pgbench".into());
     // As libpq: a Unix socket needs no TLS, whatever is asked for.
-    let is_local = hosts.iter().all(|host| host.host.starts_with('/'));
+    let is_local = hosts.iter().all(HostPort::is_socket);
     let (asked, tls) = security::settings(&settings)?;
     let target = Target {
         sslmode: if is_local { SslMode::Disable } else { asked },
@@ -202,6 +209,7 @@ fn hosts(
             .map(|addresses| addresses[index].clone())
             .filter(|address| !address.is_empty() && address != name),
         port: ports[index.min(ports.len() - 1)],
+        password: None,
     };
     Ok(hosts.iter().enumerate().map(host).collect())
 }
@@ -222,8 +230,7 @@ mod tests {
     #[test]
     fn one_port_serves_all_hosts() {
         let found = hosts(Some("a,b".into()), None, Some("7".into())).expect("valid");
-        let place = |host: &str| HostPort { host: host.into(), hostaddr: None, port: 7 };
-        assert_eq!(found, [place("a"), place("b")]);
+        assert_eq!(found, ["a", "b"].map(|host| HostPort::new(host, 7)));
         assert!(hosts(Some("a,b".into()), None, Some("1,2,3".into())).is_err());
         assert!(hosts(None, None, Some("x".into())).is_err());
     }

@@ -130,7 +130,7 @@ pub(super) fn session_error(error: &SessionError, sql: &str) -> String {
 
 /// What libpq says of a connection that was not made.
 pub(super) fn connect_error(error: &SessionError, host: &HostPort) -> String {
-    let is_socket = host.host.starts_with('/');
+    let is_socket = host.is_socket();
     let reason = match error {
         SessionError::Connect { error, .. } => {
             let said = error.to_string();

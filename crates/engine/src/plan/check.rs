@@ -59,6 +59,7 @@ fn how_to_load(init: &InitWork, found: &mut Found) {
 fn target(target: &Target, found: &mut Found) {
     found.rule(!target.hosts.is_empty(), || "target.hosts must name at least one host".into());
     let mut texts = vec![&target.user, &target.database, &target.application_name];
+    texts.extend(target.hosts.iter().filter_map(|host| host.password.as_ref()));
     texts.extend(&target.password);
     texts.extend(target.options.iter().flat_map(|(name, value)| [name, value]));
     found.rule(!texts.iter().any(|text| text.contains('\0')), || {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
@@ -28,15 +29,21 @@ impl fmt::Display for Address {
     }
 }
 
-/// Addresses of `host`, in the order of the resolver. A name that begins with `/` is a directory.
+/// Addresses of `host`, in the order of the resolver. A name that begins with `/` is a directory,
+/// one with `@` the name of an abstract one.
 pub fn resolve(host: &HostPort, keepalive: Keepalive) -> io::Result<Vec<Address>> {
     let name = host.hostaddr.as_ref().unwrap_or(&host.host);
-    if name.starts_with('/') {
+    if host.is_socket() {
         let socket = format!(".s.PGSQL.{}", host.port);
         return Ok(vec![Address::Unix(PathBuf::from(name).join(socket))]);
     }
     let addresses = (name.as_str(), host.port).to_socket_addrs()?;
     Ok(addresses.map(|address| Address::Tcp(address, keepalive)).collect())
+}
+
+/// The name of the abstract socket that a path stands for: what follows its `@`, as in libpq.
+pub fn abstract_name(path: &Path) -> Option<&[u8]> {
+    path.as_os_str().as_bytes().strip_prefix(b"@")
 }
 
 impl Address {
@@ -49,7 +56,11 @@ impl Address {
         match self {
             Address::Unix(path) => {
                 let socket = open(AddressFamily::UNIX)?;
-                connect(&socket, &SocketAddrUnix::new(path.as_path())?)?;
+                let place = match abstract_name(path) {
+                    Some(name) => SocketAddrUnix::new_abstract_name(name)?,
+                    None => SocketAddrUnix::new(path.as_path())?,
+                };
+                connect(&socket, &place)?;
                 Ok((socket, true))
             }
             Address::Tcp(address, keepalive) => {
@@ -74,9 +85,19 @@ mod tests {
 
     #[test]
     fn a_directory_becomes_the_socket_in_it() {
-        let host = HostPort { host: "/run/postgresql".into(), hostaddr: None, port: 5433 };
+        let host = HostPort::new("/run/postgresql", 5433);
         let expected = Address::Unix("/run/postgresql/.s.PGSQL.5433".into());
         assert_eq!(resolve(&host, Keepalive::default()).expect("no lookup"), vec![expected]);
+    }
+
+    #[test]
+    fn an_abstract_socket_is_the_name_behind_its_sign() {
+        let host = HostPort::new("@pg/main", 5433);
+        let found = resolve(&host, Keepalive::default()).expect("no lookup");
+        let [Address::Unix(path)] = found.as_slice() else { panic!("one socket: {found:?}") };
+        assert_eq!(abstract_name(path), Some(&b"pg/main/.s.PGSQL.5433"[..]));
+        assert_eq!(found[0].to_string(), "socket @pg/main/.s.PGSQL.5433");
+        assert_eq!(abstract_name(Path::new("/tmp/@x")), None);
     }
 
     #[test]
@@ -84,7 +105,7 @@ mod tests {
         let expected = Address::Tcp("127.0.0.1:5432".parse().expect("valid"), Keepalive::default());
         for (name, number) in [("127.0.0.1", None), ("no.such.name", Some("127.0.0.1"))] {
             let hostaddr = number.map(Into::into);
-            let host = HostPort { host: name.into(), hostaddr, port: 5432 };
+            let host = HostPort { hostaddr, ..HostPort::new(name, 5432) };
             assert_eq!(
                 resolve(&host, Keepalive::default()).expect("a number"),
                 vec![expected.clone()]

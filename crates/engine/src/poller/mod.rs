@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
-pub use address::{Address, resolve};
+pub use address::{Address, abstract_name, resolve};
 use epoll::Epoll;
 pub use keepalive::keep_alive;
 use uring::Uring;

@@ -67,7 +67,7 @@ impl Session {
                     }
                 };
                 let mut session = Session::new(socket, place.clone(), security.clone(), stop);
-                match session.log_in(attempt, attrs, target) {
+                match session.log_in(attempt, attrs, (target, host)) {
                     Ok(()) => return Ok(session),
                     Err(error) if security.attempt(number).is_none() => return Err(error),
                     Err(error) if error.may_be_the_encryption(attempt) => last = error,
@@ -99,9 +99,9 @@ impl Session {
         &mut self,
         attempt: Attempt,
         attrs: SessionAttrs,
-        target: &Target,
+        (target, host): (&Target, &HostPort),
     ) -> Result<(), SessionError> {
-        let login = login_of(target)?;
+        let login = login_of(target, host)?;
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         let mut salted = SaltedPasswords::default();
         let mut out = Vec::new();
@@ -130,7 +130,7 @@ impl Session {
 }
 
 /// As libpq builds its start-up message; error texts are wanted in UTF-8.
-fn login_of(target: &Target) -> Result<Login, SessionError> {
+fn login_of(target: &Target, host: &HostPort) -> Result<Login, SessionError> {
     let fixed = [
         ("database", &target.database),
         ("application_name", &target.application_name),
@@ -146,7 +146,7 @@ fn login_of(target: &Target) -> Result<Login, SessionError> {
         security(target).map_err(|why| SessionError::from(HandshakeError::NotAllowed(why)))?;
     Ok(Login {
         user: target.user.clone(),
-        password: password.or_else(|| target.password.clone()),
+        password: password.or_else(|| host.password.clone()).or_else(|| target.password.clone()),
         parameters: own.chain(options).collect(),
         channel_binding,
         require_auth,

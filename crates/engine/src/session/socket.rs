@@ -2,10 +2,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
-use crate::poller::{Address, keep_alive};
+use crate::poller::{Address, abstract_name, keep_alive};
 
 /// Longest single wait for reading or writing.
 const SLICE: Duration = Duration::from_millis(100);
@@ -13,7 +14,13 @@ const SLICE: Duration = Duration::from_millis(100);
 /// A socket to `address`, connected within `timeout`.
 pub(super) fn open(address: &Address, timeout: Duration) -> io::Result<Socket> {
     let socket = match address {
-        Address::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
+        Address::Unix(path) => {
+            let place = match abstract_name(path) {
+                Some(name) => SocketAddr::from_abstract_name(name)?,
+                None => SocketAddr::from_pathname(path)?,
+            };
+            Socket::Unix(UnixStream::connect_addr(&place)?)
+        }
         Address::Tcp(address, keepalive) => {
             let stream = TcpStream::connect_timeout(address, timeout)?;
             stream.set_nodelay(true)?;

@@ -74,7 +74,7 @@ impl Security {
     pub fn new(target: &Target, host: &HostPort) -> Result<Security, TlsError> {
         let attempts: &[Attempt] = match target.sslmode {
             // As libpq: a socket does not leave the host, and is never encrypted.
-            _ if is_socket(host) => &[Attempt::Plain],
+            _ if host.is_socket() => &[Attempt::Plain],
             SslMode::Disable => &[Attempt::Plain],
             SslMode::Allow => &[Attempt::Plain, Attempt::Tls],
             SslMode::Prefer => &[Attempt::Tls, Attempt::Plain],
@@ -105,11 +105,6 @@ impl Security {
         let (config, name) = self.config.as_ref().expect("an attempt with TLS has one");
         TlsStream::new(config, name)
     }
-}
-
-/// A folder of sockets.
-fn is_socket(host: &HostPort) -> bool {
-    host.hostaddr.is_none() && host.host.starts_with('/')
 }
 
 fn config(

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::connector::Connector;
+use super::connector::{Connector, login_at};
 use super::fault::Fault;
 use super::{Stage, Task, TaskEnd, Worker};
 use crate::client::{Client, Link};
@@ -10,7 +10,7 @@ use crate::clock::now_ns;
 use crate::contract::record::ErrorKind;
 use crate::load::Message;
 use crate::plan::Refusal;
-use crate::tls::{Opened, Opening};
+use crate::tls::{Endpoint, Opened, Opening};
 
 /// Pause when a Unix socket's backlog is full.
 const BACKLOG_PAUSE_NS: u64 = 2_000_000;
@@ -149,9 +149,10 @@ where
             let Link::Connecting { began_ns } = client.link else {
                 unreachable!("an opening follows connecting")
             };
-            let security = &self.connector.endpoints[client.walk.address].security;
+            let Endpoint { security, host, .. } = &self.connector.endpoints[client.walk.address];
             let attempt = security.attempt(client.walk.attempt).expect("there is one more");
-            let asked = (&self.connector.login, client.walk.attrs(self.connector.attrs()));
+            let login = login_at(host, &self.connector.login);
+            let asked = (&*login, client.walk.attrs(self.connector.attrs()));
             let begun = Opening::start(security, attempt, asked, &mut out);
             begun.map(|opening| {
                 client.link = Link::Opening { began_ns, opening: Box::new(opening) };
@@ -169,8 +170,9 @@ where
             let shard = &mut *self.shard.borrow_mut();
             let client = &mut shard.clients.states[index as usize];
             let Link::Opening { opening, .. } = &mut client.link else { return };
-            let Connector { login, salted, .. } = &mut self.connector;
-            let advance = opening.advance(bytes, login, salted, &mut out);
+            let Connector { endpoints, login, salted, .. } = &mut self.connector;
+            let login = login_at(&endpoints[client.walk.address].host, login);
+            let advance = opening.advance(bytes, &login, salted, &mut out);
             if !out.is_empty() {
                 shard.poller.send(index, &out);
             }

@@ -1,12 +1,13 @@
 //! What a thread knows of its connections: which are to be made, when, and as whom.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pgdyno_wire::{Login, SaltedPasswords};
 
 use crate::clock::{NEVER_NS, now_ns};
-use crate::contract::job::{Reach, SessionAttrs};
+use crate::contract::job::{HostPort, Reach, SessionAttrs};
 use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::password::{Offer, Passwords};
@@ -174,5 +175,13 @@ impl Connector {
             }
             Offer::Failed(why) => Err(why),
         }
+    }
+}
+
+/// As whom to log in at a host, which may have a password of its own.
+pub(super) fn login_at<'a>(host: &HostPort, login: &'a Login) -> Cow<'a, Login> {
+    match &host.password {
+        None => Cow::Borrowed(login),
+        own => Cow::Owned(Login { password: own.clone(), ..login.clone() }),
     }
 }

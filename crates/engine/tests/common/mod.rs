@@ -133,7 +133,7 @@ impl Server {
 
     pub fn target(&self, database: &str) -> Target {
         Target {
-            hosts: vec![HostPort { host: self.socket_dir(), hostaddr: None, port: 5432 }],
+            hosts: vec![HostPort::new(self.socket_dir(), 5432)],
             user: "postgres".into(),
             database: database.into(),
             password: None,

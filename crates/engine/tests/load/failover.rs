@@ -95,7 +95,7 @@ fn a_host_that_takes_connections_and_says_nothing_is_left_after_its_time() {
     let server = server("off");
     let change = |target: &mut Target| {
         let host = folder.to_str().expect("text").to_owned();
-        target.hosts.insert(0, HostPort { host, hostaddr: None, port: 5432 });
+        target.hosts.insert(0, HostPort::new(host, 5432));
         target.reach.timeout_ns = Some(50 * MS);
     };
     let run = load_on(&[&server], brief(), change, |_| {});

@@ -76,11 +76,7 @@ pub(crate) fn load_on(
     change: impl FnOnce(&mut Target),
     with: impl FnOnce(Sender<Message>),
 ) -> Run {
-    let host = |server: &&Server| HostPort {
-        host: server.folder.to_str().unwrap().into(),
-        hostaddr: None,
-        port: 5432,
-    };
+    let host = |server: &&Server| HostPort::new(server.folder.to_str().unwrap(), 5432);
     let clock = ClockPair::now();
     let mut job = Job {
         format: FORMAT.into(),
