@@ -11,6 +11,7 @@ from bench import processes
 from bench.processes import Ended
 from bench.yardsticks import program_path
 from pgdyno.clock import read_pair
+from pgdyno.engine.executable import engine_path
 from pgdyno.engine.job import (
     BuiltinScript,
     ClockPairModel,
@@ -28,7 +29,6 @@ from pgdyno.engine.job import (
     TextScript,
 )
 from pgdyno.engine.records import Failure, Hello, Summary, parse_record
-from pgdyno.engine.stream import engine_path
 from pgdyno.server.find import Binaries
 from pgdyno.server.target import Target
 

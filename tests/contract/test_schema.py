@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any, Literal, get_args, get_origin
 
@@ -37,6 +38,8 @@ NAMES = {
 }
 # Bases that are in no schema, and enums with content, which Python writes as one model a variant.
 NO_STRUCT = {"Strict", "Open"}
+# The schema without its words, by revision.
+FINGERPRINT = {2: "a99b2421769812d4"}
 VARIANTS = {
     "BuiltinScript": "ScriptText",
     "TextScript": "ScriptText",
@@ -125,3 +128,23 @@ def _words(definition: dict[str, Any]) -> set[str]:
     for variant in definition.get("oneOf", ()):
         words |= {variant["const"]} if "const" in variant else set(variant["enum"])
     return words
+
+
+def test_a_contract_that_changed_has_a_new_revision(engine: Engine) -> None:
+    said = engine.say("--version").stdout.decode()
+    assert f"contract 1.{job_models.CONTRACT_REVISION})" in said
+    structure = json.dumps(_without_words(json.loads(SCHEMA_FILE.read_text())), sort_keys=True)
+    fingerprint = hashlib.sha256(structure.encode()).hexdigest()[:16]
+    assert {job_models.CONTRACT_REVISION: fingerprint} == FINGERPRINT, (
+        "the contract changed: raise REVISION in contract/mod.rs and CONTRACT_REVISION in job.py"
+    )
+
+
+def _without_words(value: Any) -> Any:
+    """Return a schema without what only people read."""
+    if isinstance(value, dict):
+        # A field may be called so too: its schema is no text.
+        is_text = isinstance(value.get("description"), str)
+        left_out = {"description"} if is_text else set()
+        return {name: _without_words(one) for name, one in value.items() if name not in left_out}
+    return [_without_words(one) for one in value] if isinstance(value, list) else value

@@ -12,6 +12,7 @@ import pytest
 from tests.fixtures.engine_process import load_job
 
 from pgdyno.engine import stream
+from pgdyno.engine.executable import engine_path
 from pgdyno.engine.records import Failure
 from pgdyno.engine.stream import EngineRun, engine_error
 from pgdyno.process import signals
@@ -20,6 +21,7 @@ from pgdyno.server.target import Target
 NOWHERE = Target(host="/nowhere", ports="1", user="x", database="x", sslmode="disable")
 # Speaks every 50 ms, as a live engine does each second, and hears nothing.
 DEAF = """#!/bin/sh
+[ "$1" = --version ] && exec "$REAL" --version
 trap '' TERM
 while :; do
 echo '{"record": "progress", "time_ns": 1, "table": "t", "rows_done": 0, "rows_total": 9}'
@@ -34,6 +36,7 @@ def test_an_engine_that_goes_on_talking_after_a_stop_is_ended_in_time(
     deaf = tmp_path / "deaf-engine"
     deaf.write_text(DEAF)
     deaf.chmod(0o755)
+    monkeypatch.setenv("REAL", str(engine_path()))
     monkeypatch.setenv("PGDYNO_ENGINE", str(deaf))
     monkeypatch.setattr(stream, "_STOP_GRACE_S", 0.3)
     heard = threading.Event()

@@ -15,7 +15,7 @@ import pytest
 from tests.fixtures import needs
 from tests.fixtures.engine_process import Engine, load_job
 
-from pgdyno.engine.stream import engine_path
+from pgdyno.engine.executable import engine_path
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.spec.base import SECOND_NS
 

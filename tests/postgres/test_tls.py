@@ -16,8 +16,8 @@ from tests.fixtures.clusters import make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, eventually
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 
+from pgdyno.engine.executable import engine_path
 from pgdyno.engine.job import HostPort, Job, TlsSettings
-from pgdyno.engine.stream import engine_path
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 

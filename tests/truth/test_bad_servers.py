@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.engine_process import load_job
 
-from pgdyno.engine.stream import engine_path
+from pgdyno.engine.executable import engine_path
 from pgdyno.server.target import Target
 
 TIMEOUT_S = 120.0

@@ -11,7 +11,7 @@ import pytest
 from psycopg import pq
 from tests.fixtures import needs
 
-from pgdyno.engine.stream import engine_path
+from pgdyno.engine.executable import engine_path
 from pgdyno.errors import SpecError
 from pgdyno.server import find
 from pgdyno.server.conninfo import resolve

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.engine.stream import engine_path
+from pgdyno.engine.executable import engine_path
 from pgdyno.server.scratch import ScratchCluster
 
 pytestmark = pytest.mark.pg

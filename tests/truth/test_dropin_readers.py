@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures import needs
 
-from pgdyno.engine.stream import engine_path
+from pgdyno.engine.executable import engine_path
 from pgdyno.server import find
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target

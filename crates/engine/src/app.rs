@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::clock::now_ns;
 use crate::contract::job::{ClockPair, InitWork, Job, Work};
 use crate::contract::record::{Counts, Ending, ErrorKind, Hello, Record, ScriptShape, Summary};
-use crate::contract::{FORMAT, corpus};
+use crate::contract::{FORMAT, REVISION, corpus};
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::poller::Kind;
@@ -62,7 +62,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 fn version() -> String {
     format!(
-        "pgdyno-engine {} ({}, {})",
+        "pgdyno-engine {} ({}, {}, contract 1.{REVISION})",
         env!("CARGO_PKG_VERSION"),
         env!("PGDYNO_PROFILE"),
         env!("PGDYNO_COMMIT")
@@ -268,6 +268,7 @@ fn empty_summary() -> Summary {
         longest_gap: None,
         idle: None,
         round_trips: 0,
+        round_trip_runnable_ns: None,
         bytes_sent: 0,
         bytes_received: 0,
         cpu_user_ns: 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pgdyno.engine.stream import engine_path
+from pgdyno.engine.executable import engine_path
 from pgdyno.process.child import become
 
 

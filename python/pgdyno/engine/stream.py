@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from pgdyno.clock import monotonic_ns
+from pgdyno.engine.executable import engine_for_jobs
 from pgdyno.engine.job import Job
 from pgdyno.engine.records import Failure, Hello, Record, ScriptShape, Summary, parse_record
 from pgdyno.errors import EngineError, InterruptedByUser, SpecError
@@ -59,7 +58,7 @@ class EngineRun:
         self._log = log
         self._pending = b""
         self._child = child.start(
-            [engine_path(), "run"],
+            [engine_for_jobs(), "run"],
             name="pgdyno-engine",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -146,7 +145,7 @@ def check_job(job: Job) -> tuple[ScriptShape, ...]:
     Raises: SpecError with file, line, column and caret of what is wrong.
     """
     with child.start(
-        [engine_path(), "check-job"],
+        [engine_for_jobs(), "check-job"],
         name="pgdyno-engine",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -171,7 +170,7 @@ def print_sql(job: Job) -> str:
     Raises: SpecError saying what is wrong with the job.
     """
     with child.start(
-        [engine_path(), "print-sql"],
+        [engine_for_jobs(), "print-sql"],
         name="pgdyno-engine",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -194,24 +193,6 @@ def engine_error(failure: Failure) -> EngineError:
     if not hint and (failure.sqlstate or "").startswith("42"):  # Syntax, names, rights.
         hint = "correct the script, or name the server and database that it was written for"
     return EngineError(_sentence(failure.message), hint=hint, sqlstate=failure.sqlstate)
-
-
-def engine_path() -> Path:
-    """Return the engine's executable: $PGDYNO_ENGINE, beside this Python, or on PATH.
-
-    Raises: EngineError naming the places that were looked at.
-    """
-    named = os.environ.get("PGDYNO_ENGINE")
-    beside = Path(sys.executable).with_name("pgdyno-engine")
-    on_path = shutil.which("pgdyno-engine")
-    for candidate in (named, beside, on_path):
-        if candidate and os.access(candidate, os.X_OK):
-            return Path(candidate)
-    raise EngineError(
-        f"The load engine was not found: $PGDYNO_ENGINE is {named or 'not set'}, {beside} does "
-        "not exist, PATH has none.",
-        hint="run make build",
-    )
 
 
 def _sentence(text: str) -> str:

@@ -1,0 +1,62 @@
+"""The engine's executable: where it is, and whether it is one that this lab can ask."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from pgdyno.engine.job import CONTRACT_REVISION
+from pgdyno.errors import EngineError
+from pgdyno.process import child
+
+_REVISION = re.compile(r"\bcontract 1\.(\d+)\)")
+_TIMEOUT_S = 30.0
+
+
+def engine_path() -> Path:
+    """Return the engine's executable: $PGDYNO_ENGINE, beside this Python, or on PATH.
+
+    Raises: EngineError naming the places that were looked at.
+    """
+    named = os.environ.get("PGDYNO_ENGINE")
+    beside = Path(sys.executable).with_name("pgdyno-engine")
+    on_path = shutil.which("pgdyno-engine")
+    for candidate in (named, beside, on_path):
+        if candidate and os.access(candidate, os.X_OK):
+            return Path(candidate)
+    raise EngineError(
+        f"The load engine was not found: $PGDYNO_ENGINE is {named or 'not set'}, {beside} does "
+        "not exist, PATH has none.",
+        hint="run make build",
+    )
+
+
+def engine_for_jobs() -> Path:
+    """Return the engine's executable, which knows all that this lab may ask.
+
+    Raises: EngineError naming both versions where it is an older one.
+    """
+    path = engine_path()
+    _require_known(path, path.stat().st_mtime_ns)
+    return path
+
+
+@cache
+def _require_known(path: Path, _changed_ns: int) -> None:
+    """Ask once a command; an engine that is built meanwhile is another file."""
+    said = child.run([path, "--version"], timeout_s=_TIMEOUT_S).stdout.strip()
+    found = _REVISION.search(said)
+    # The first ones said no number.
+    if int(found[1] if found else 0) >= CONTRACT_REVISION:
+        return
+    raise EngineError(
+        f"The engine at {path} is of version {said.removeprefix('pgdyno-engine ') or 'unknown'}; "
+        f"this lab, version {version('pgdyno')}, needs one with contract 1.{CONTRACT_REVISION} or "
+        "later.",
+        hint="run make build, or name another engine by PGDYNO_ENGINE",
+    )

@@ -1,0 +1,65 @@
+"""The engine that is there is one that this lab can ask."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from tests.fixtures.command import Command
+from tests.fixtures.engine_process import load_job
+
+from pgdyno.engine.executable import engine_for_jobs, engine_path
+from pgdyno.engine.job import CONTRACT_REVISION
+from pgdyno.engine.stream import check_job
+from pgdyno.errors import EngineError
+from pgdyno.server.target import Target
+
+NOWHERE = Target(host="/nowhere", ports="1", user="x", database="x", sslmode="disable")
+
+
+def older(tmp_path: Path, said: str) -> Path:
+    """Return an engine that says so of its version, and knows no job."""
+    engine = tmp_path / "older-engine"
+    engine.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "{said}" && exit 0\nexit 1\n')
+    engine.chmod(0o755)
+    return engine
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["pgdyno-engine 0.0.9 (release, abc)", "pgdyno-engine 0.0.9 (release, abc, contract 1.1)"],
+)
+def test_an_older_engine_is_refused_with_both_versions_and_the_next_step(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = older(tmp_path, said)
+    monkeypatch.setenv("PGDYNO_ENGINE", str(engine))
+    with pytest.raises(EngineError) as caught:
+        check_job(load_job(NOWHERE))
+    assert f"The engine at {engine} is of version 0.0.9 (release, abc" in caught.value.message
+    assert (
+        f"this lab, version {version('pgdyno')}, needs one with contract 1.{CONTRACT_REVISION}"
+        in (caught.value.message)
+    )
+    assert "make build" in caught.value.hint
+
+
+def test_a_later_engine_knows_what_this_lab_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = older(
+        tmp_path, f"pgdyno-engine 9.0.0 (release, abc, contract 1.{CONTRACT_REVISION + 7})"
+    )
+    monkeypatch.setenv("PGDYNO_ENGINE", str(engine))
+    assert engine_for_jobs() == engine
+
+
+def test_a_command_says_so_before_it_starts_anything(pgdyno: Command, tmp_path: Path) -> None:
+    engine = older(tmp_path, "pgdyno-engine 0.0.9 (release, abc)")
+    said = pgdyno("bench", "-S", "-T", "1", env={"PGDYNO_ENGINE": str(engine)})
+    assert said.code == 2
+    assert "unknown field" not in said.err
+    assert "run make build" in said.err
+    assert engine_path().exists()
+    assert not list(pgdyno.store.glob("*/runs/*"))
