@@ -89,7 +89,7 @@ def _cells(page: TextPage, found: CompareFindings) -> Iterator[str]:
     table = cell_table(found)
     if table is not None:
         yield "side by side"
-        yield from table_lines(table, page.width)
+        yield from table_lines(table, page.column_count)
         if table.note:
             yield from page.row("  ", table.note, indent=2)
 
@@ -115,7 +115,7 @@ def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings
     width = max(len(METRIC_NAMES.get(name, name)) for name in shown)
     texts = {name: change_text(ratio) for name, ratio in ratios.items()}
     text_width = max(map(len, texts.values()))
-    cells = _forest_cells(page.width - width - text_width - 2 * len("  ") - len("  [] decides"))
+    cells = _forest_cells(page.column_count - width - text_width - 2 * len("  ") - len("  [] decides"))
     for name, ratio in ratios.items():
         mark = " decides" if name == found.metric else ""
         yield (
@@ -195,7 +195,7 @@ def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
         if part.ms.low is not None and part.ms.high is not None:
             ends = f"({signed(part.ms.low, 3)} to {signed(part.ms.high, 3)})"
         line = f"    {signed(part.ms.value, 3):>9}  {ends:22}  {words}"
-        yield line + name if len(line + name) <= page.width else line
+        yield line + name if len(line + name) <= page.column_count else line
     yield f"    {signed(rest, 3):>9}  {'':22}  rest"
 
 

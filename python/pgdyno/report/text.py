@@ -91,7 +91,7 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         yield from _phases(run.phases)
     if run.where is not None:
         yield from _where(page, run.where)
-        yield from statement_lines(run.where, page.width)
+        yield from statement_lines(run.where, page.column_count)
     elif run.where_not:
         yield from page.row("time", f"where it goes was not computed: {run.where_not}.")
 
@@ -164,7 +164,7 @@ def _where(page: TextPage, where: WhereTheTimeGoes) -> Iterator[str]:
         # A name that does not fit is left out whole; the report has it.
         is_event = part.event and part.words != OTHER
         name = f"  {part.event}" if is_event else ""
-        yield line + (name if len(line + name) <= page.width else "")
+        yield line + (name if len(line + name) <= page.column_count else "")
 
 
 def _range_text(estimate: Estimate, decimals: int) -> str:

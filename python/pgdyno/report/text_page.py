@@ -13,9 +13,9 @@ LABEL_WIDTH = 12
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """Sets rows in lines of at most `width` signs; what cannot be broken may stand out."""
+    """Sets rows in lines of at most `column_count` signs; what cannot be broken may stand out."""
 
-    width: int = WIDTH
+    column_count: int = WIDTH
 
     def row(self, label: str, said: str, *, indent: int = LABEL_WIDTH) -> Iterator[str]:
         """Yield `said` behind a label, wrapped and indented below itself."""
@@ -25,7 +25,7 @@ class TextPage:
         """Yield `said` in lines of which the first begins with `first`, the others `further`."""
         yield from textwrap.wrap(
             said,
-            self.width,
+            self.column_count,
             initial_indent=first,
             subsequent_indent=further,
             break_long_words=False,
