@@ -127,6 +127,14 @@ def test_cpu_of_the_client_inside_the_round_trip_is_taken_off_the_network() -> N
     assert parts_ms(apart)["network"] == 0.14
 
 
+def test_what_both_ends_are_at_work_for_an_exchange_is_no_network() -> None:
+    trips = {"round_trip_count": 7.0, "round_trip_ns": 1_030_000.0, "client_cpu_ns": 100_000.0}
+    found = where_the_time_goes(facts(**trips, round_trip_runnable_ns=30_000.0), seed=1)
+    assert parts_ms(found)["network"] == 7.0
+    here = {**trips, "round_trip_ns": 25_000.0, "round_trip_runnable_ns": 30_000.0}
+    assert "network" not in parts_ms(where_the_time_goes(facts(**here), seed=1))
+
+
 def test_schedstat_splits_time_without_wait_event() -> None:
     # 2 ms without wait event: 1.5 on a core, 0.3 waiting for one, 0.2 neither.
     found = where_the_time_goes(
@@ -163,6 +171,21 @@ def test_waiting_for_a_core_with_a_statement_in_the_socket_is_as_often_as_exchan
     assert found.residual_ms == pytest.approx(0.8)
     assert found.scheduled is not None
     assert found.scheduled.inside_events_ms == pytest.approx(0.3)
+
+
+def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sampled() -> None:
+    # 1 ms without wait event was sampled, and 2 ms spent on a core.
+    found = where_the_time_goes(
+        facts(
+            samples=exact({"IO:WALSync": 7, "": 1}),
+            round_trip_count=8.0,
+            backend_cpu_ns=6000 * 2.0 * MS,
+            backend_runqueue_ns=6000 * 1.5 * MS,
+            backend_slice_count=6000 * 10.0,
+        ),
+        seed=1,
+    )
+    assert parts_ms(found) == {"IO:WALSync": 7.0, "CPU": 2.0, "waiting for a core": 1.2}
 
 
 def test_parts_do_not_fill_what_the_latency_has_room_for() -> None:

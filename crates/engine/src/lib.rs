@@ -24,6 +24,7 @@ pub mod pgbench;
 pub mod plan;
 pub mod poller;
 pub mod recorder;
+pub mod schedstat;
 pub mod session;
 pub mod session_attrs;
 pub mod tally;

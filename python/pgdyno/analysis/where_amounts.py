@@ -140,27 +140,33 @@ def _runnable(
     the end of every other wait, which its wait event still covers. Of the second, there is one for
     each exchange, and every time on a core is taken to have been waited for equally long, but it
     is no more than the first leaves of what the kernel counted. The third is what is left then.
+    Samples without event are fewer than those on a core where cores are few: whoever samples has
+    one of them, often that of a session that has just fallen asleep. They wait no less for it.
     """
     cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
     assert cpu is not None
     assert queue is not None
     slices, exchanges = facts.each(facts.backend_slice_count), facts.round_trip_count
     before = queue * min(1.0, exchanges / slices) if slices and exchanges else 0.0
-    sampled = without_event - cpu
-    waiting = np.clip(sampled + np.minimum(before, np.maximum(queue - sampled, 0.0)), 0.0, queue)
+    sampled = np.maximum(without_event - cpu, 0.0)
+    waiting = np.minimum(sampled + before, queue)
     rest = np.maximum(sampled - queue, 0.0)
     return np.full_like(without_event, cpu), waiting, rest, queue - waiting
 
 
 def _network(facts: TransactionFacts, answering: FloatArray) -> FloatArray | None:
-    """Return the exchanges without the CPU that client and server spend on them.
+    """Return the exchanges without what client and server are at work for them.
 
-    Both are counted elsewhere. How much of the client's CPU lies within an exchange may not have
-    been measured: then all of it is taken to, as system calls.
+    Both are counted elsewhere, and so are waits for a core. Where the kernel does not tell, it is
+    their CPU; how much of the client's lies within an exchange may not have been measured: then
+    all of it is taken to, as system calls.
     """
     if facts.round_trip_count is None or facts.round_trip_ns is None:
         return None
     whole = facts.round_trip_count * facts.round_trip_ns
+    if facts.round_trip_runnable_ns is not None:
+        runnable = facts.round_trip_count * facts.round_trip_runnable_ns
+        return np.full_like(answering, max(whole - runnable, 0.0))
     inside = facts.round_trip_client_cpu_ns
     client = min(
         facts.client_cpu_ns or 0.0, whole if inside is None else facts.round_trip_count * inside

@@ -54,7 +54,8 @@ class TransactionFacts:
     (replies that waited for the load engine's thread), schedule_lag_ns and connection_wait_ns (part
     of the latency in an open loop).
     round_trip_ns: one exchange without work for the server (a bare Sync) on an idle connection;
-    round_trip_client_cpu_ns: what of it is CPU of the client.
+    round_trip_client_cpu_ns: what of it is CPU of the client; round_trip_runnable_ns: what of it
+    client and backend were on a core or waited for one (same host only).
     others_ratio: share of the server's active sessions that were not ours.
     """
 
@@ -66,6 +67,7 @@ class TransactionFacts:
     round_trip_count: float | None = None
     round_trip_ns: float | None = None
     round_trip_client_cpu_ns: float | None = None
+    round_trip_runnable_ns: float | None = None
     client_cpu_ns: float | None = None
     reply_wait_ns: float | None = None
     schedule_lag_ns: float | None = None

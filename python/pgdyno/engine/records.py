@@ -262,6 +262,7 @@ class Summary(Open):
     longest_gap: Gap | None = None
     idle: IdleFacts | None = None
     round_trips: int
+    round_trip_runnable_ns: int | None = None
     bytes_sent: int
     bytes_received: int
     cpu_user_ns: int

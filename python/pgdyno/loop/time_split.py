@@ -118,7 +118,8 @@ def _facts(
         server_active_ms=server_active_ms(stored, numbers, ended),
         samples=samples,
         round_trip_count=summary.round_trips / ended,
-        round_trip_ns=None if round_trip is None else of_distribution(round_trip).percentile_ns(50),
+        round_trip_ns=_exchange_ns(round_trip, summary.round_trip_runnable_ns),
+        round_trip_runnable_ns=summary.round_trip_runnable_ns,
         client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) / ended,
         reply_wait_ns=reply_wait_ns and reply_wait_ns * summary.round_trips / ended,
         schedule_lag_ns=None if lag is None else _mean_ns(lag),
@@ -128,6 +129,18 @@ def _facts(
         backend_slice_count=grown(backends, "slices", *numbers.span_ns),
         others_ratio=others_ratio,
     )
+
+
+def _exchange_ns(round_trip: Distribution | None, runnable_ns: int | None) -> float | None:
+    """Return how long an exchange without work takes: the mean, where its parts are known as one.
+
+    Else the median: the few exchanges there are may hold one that somebody disturbed.
+    """
+    if round_trip is None:
+        return None
+    if runnable_ns is not None:
+        return _mean_ns(round_trip)
+    return of_distribution(round_trip).percentile_ns(50)
 
 
 def _reply_wait_ns(summary: Summary) -> float | None:

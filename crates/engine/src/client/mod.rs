@@ -8,6 +8,7 @@ mod check;
 mod judge;
 mod meta;
 mod prepare;
+mod round_trips;
 mod script;
 mod state;
 mod transaction;
@@ -18,7 +19,8 @@ use std::task::Poll;
 
 use pgdyno_wire::ServerError;
 
-pub use self::prepare::{Prepared, prepare, round_trips};
+pub use self::prepare::{Prepared, prepare};
+pub use self::round_trips::{RoundTrips, round_trips};
 pub use self::state::{ClientState, Clients, Current, Link, News, Shard, Terminal};
 pub use self::transaction::{End, transaction};
 use crate::clock::now_ns;

@@ -1,17 +1,12 @@
-//! Before the load: every statement is parsed once, and the round trip is measured.
+//! Before the load: every statement is parsed once.
 
 use pgdyno_wire::{ServerError, encode, messages, values};
 
 use super::check::check;
 use super::{Client, Lost};
-use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
-use crate::histogram::Histogram;
 use crate::plan::{PlannedScript, Refusal};
-
-/// Messages without work by which the round trip is known.
-const ROUND_TRIPS: usize = 20;
 
 /// What a client found out.
 #[derive(Debug, PartialEq, Eq)]
@@ -138,21 +133,4 @@ async fn scale(client: Client<'_>) -> Result<i64, Fault> {
             )))),
         }
     })
-}
-
-/// Measure the round trip of a Sync message on an idle connection.
-pub async fn round_trips(client: Client<'_>) -> Histogram {
-    let mut found = Histogram::default();
-    for _ in 0..ROUND_TRIPS {
-        let sent_ns = now_ns();
-        let exchange = client.exchange(false, |_, out, _| {
-            encode::sync(out);
-            1
-        });
-        match exchange.await {
-            Ok(ended_ns) => found.record(ended_ns - sent_ns),
-            Err(_) => break,
-        }
-    }
-    found
 }

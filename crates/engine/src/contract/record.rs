@@ -285,6 +285,11 @@ pub struct Summary {
     pub idle: Option<IdleFacts>,
     /// Messages waited for: one for each flush of a statement or pipeline.
     pub round_trips: u64,
+    /// Of an exchange without work on an idle connection (`round_trip`), how long engine and
+    /// backend were on a core or waited for one, mean; absent where the kernel does not tell of
+    /// both, as on two hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_runnable_ns: Option<u64>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
     /// CPU of the whole process during the measured phase.

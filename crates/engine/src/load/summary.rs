@@ -92,7 +92,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
     let mut distributions = histograms.distributions(collector.layout());
     for (measured, of) in [
         (Measured::Connect, (|thread| &thread.connect) as fn(&Finished) -> &Histogram),
-        (Measured::RoundTrip, |thread| &thread.facts.round_trip),
+        (Measured::RoundTrip, |thread| &thread.facts.round_trips.histogram),
     ] {
         let mut all = Histogram::default();
         finished.iter().for_each(|thread| all.merge(of(thread)));
@@ -130,6 +130,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
             alive_count: sum(|thread| thread.idle.alive_count),
         }),
         round_trips: collector.traffic.round_trips,
+        round_trip_runnable_ns: round_trip_runnable_ns(finished),
         bytes_sent: collector.traffic.bytes_sent,
         bytes_received: collector.traffic.bytes_received,
         cpu_user_ns: during(user, |times| times.0),
@@ -139,6 +140,14 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         fairness: fairness(finished.iter().map(|thread| &thread.shares)),
         init: None,
     }))
+}
+
+/// Of an exchange on an idle connection, by the threads that know.
+fn round_trip_runnable_ns(finished: &[Finished]) -> Option<u64> {
+    let known = finished.iter().map(|thread| &thread.facts.round_trips);
+    let known = known.filter_map(|found| Some((found.runnable_ns?, found.histogram.count())));
+    let (runnable_ns, count) = known.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (count > 0).then(|| runnable_ns / count)
 }
 
 fn script_counts(script: &ScriptTally) -> ScriptCounts {

@@ -1,8 +1,10 @@
 //! What a thread knows about itself: whether it was the bottleneck.
 
 use super::reply_wait::Looked;
+use crate::client::RoundTrips;
 use crate::clock::thread_cpu_ns;
 use crate::histogram::Histogram;
+use crate::schedstat::Schedstat;
 use crate::tally::Owner;
 use crate::timeline::Timeline;
 
@@ -17,7 +19,7 @@ pub struct Facts {
     end: Usage,
     /// How late timers fired while a client was free.
     pub timer_lag: Histogram,
-    pub round_trip: Histogram,
+    pub round_trips: RoundTrips,
     pub commits_in_doubt: u64,
     /// Age of each transaction that had not ended when the drain ended, or is in doubt.
     pub unfinished_ages_ns: Vec<u64>,
@@ -66,12 +68,9 @@ impl Facts {
     }
 }
 
+/// A kernel without schedstat says nothing of cores, and is believed idle.
 fn read(looked: Looked) -> Usage {
-    Usage { cpu_ns: thread_cpu_ns(), starved_ns: starved_ns().unwrap_or(0), looked }
-}
-
-/// Second number of schedstat; a kernel without it says nothing, and is believed idle.
-fn starved_ns() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    let scheduled = Schedstat::of_this_thread().and_then(|schedstat| schedstat.read());
+    let starved_ns = scheduled.map_or(0, |scheduled| scheduled.starved_ns);
+    Usage { cpu_ns: thread_cpu_ns(), starved_ns, looked }
 }

@@ -44,10 +44,9 @@ use self::reply_wait::ReplyWait;
 pub use self::shares::{Shares, fairness};
 use self::slot::Slot;
 use self::stage::Stage;
-use crate::client::{Client, End, Prepared, Shard, prepare, round_trips, transaction};
+use crate::client::{Client, End, Prepared, RoundTrips, Shard, prepare, round_trips, transaction};
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::record::{ErrorKind, IdleFacts};
-use crate::histogram::Histogram;
 use crate::load::{Finished, Message};
 use crate::plan::{Plan, Refusal};
 use crate::recorder::Levels;
@@ -78,7 +77,7 @@ struct Free {
 
 enum TaskEnd {
     Prepared(Prepared),
-    RoundTrips(Histogram),
+    RoundTrips(RoundTrips),
     Transaction(End),
 }
 
@@ -87,7 +86,7 @@ async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
     match task {
         // pgbench parses nothing beforehand, and measures no round trip.
         Task::Prepare { .. } if has_rules => TaskEnd::Prepared(Prepared::Ready { scale: None }),
-        Task::RoundTrips if has_rules => TaskEnd::RoundTrips(Histogram::default()),
+        Task::RoundTrips if has_rules => TaskEnd::RoundTrips(RoundTrips::default()),
         Task::Prepare { is_first } => TaskEnd::Prepared(prepare(client, is_first).await),
         Task::RoundTrips => TaskEnd::RoundTrips(round_trips(client).await),
         Task::Transaction { script, started_ns } => {
@@ -286,8 +285,8 @@ where
             TaskEnd::Prepared(Prepared::Ready { scale }) => self.on_prepared(index, scale),
             TaskEnd::Prepared(Prepared::Refused(refusal)) => self.tell(Message::Fatal(refusal)),
             TaskEnd::Prepared(Prepared::Lost) => self.on_lost_in_prepare(),
-            TaskEnd::RoundTrips(histogram) => {
-                self.facts.round_trip = histogram;
+            TaskEnd::RoundTrips(found) => {
+                self.facts.round_trips = found;
                 self.tell(Message::Prepared);
             }
         }

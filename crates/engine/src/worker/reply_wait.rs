@@ -8,10 +8,8 @@
 //! beforehand, and how long that takes is counted: the servers woken by the first of its messages
 //! may take the core from the thread before the last one is out.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use crate::clock::now_ns;
+use crate::schedstat::{Schedstat, Scheduled};
 
 /// Turns from one look to the next; a prime, so as not to march in step with the load.
 const TURNS_A_LOOK: u32 = 61;
@@ -20,7 +18,7 @@ const TURNS_A_LOOK: u32 = 61;
 #[derive(Debug, Default)]
 pub(super) struct ReplyWait {
     /// None where the kernel keeps no such statistics: then nothing is said.
-    schedstat: Option<File>,
+    schedstat: Option<Schedstat>,
     turns_left: u32,
     woken: Option<Woken>,
     looked: Looked,
@@ -57,17 +55,10 @@ pub(super) struct Look {
     is_due: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Scheduled {
-    starved_ns: u64,
-    /// How often the thread was given a core.
-    slices: u64,
-}
-
 impl ReplyWait {
     /// Call it in the thread itself.
     pub(super) fn of_this_thread() -> ReplyWait {
-        let schedstat = File::open("/proc/thread-self/schedstat").ok();
+        let schedstat = Schedstat::of_this_thread();
         ReplyWait { schedstat, turns_left: TURNS_A_LOOK, ..ReplyWait::default() }
     }
 
@@ -150,9 +141,7 @@ impl ReplyWait {
     }
 
     fn read(&self) -> Option<Scheduled> {
-        let mut bytes = [0; 96];
-        let length = self.schedstat.as_ref()?.read_at(&mut bytes, 0).ok()?;
-        parse(std::str::from_utf8(&bytes[..length]).ok()?)
+        self.schedstat.as_ref()?.read()
     }
 }
 
@@ -171,11 +160,6 @@ impl Woken {
         let waited = if came < 1e-6 { 0.5 * came } else { 1.0 + came / (1.0 - came).ln() };
         (starved_ns * (1.0 + left * waited)) as u64
     }
-}
-
-fn parse(text: &str) -> Option<Scheduled> {
-    let mut numbers = text.split_whitespace().skip(1).map(str::parse::<u64>);
-    Some(Scheduled { starved_ns: numbers.next()?.ok()?, slices: numbers.next()?.ok()? })
 }
 
 impl Looked {
@@ -244,12 +228,5 @@ mod tests {
         wait.sent(3, 600);
         // After 200, 400 and 600.
         assert_eq!(wait.looked().mean_ns(), Some(400));
-    }
-
-    #[test]
-    fn schedstat_is_read() {
-        let seen = parse("12 345 6\n").expect("three numbers");
-        assert_eq!(seen, Scheduled { starved_ns: 345, slices: 6 });
-        assert_eq!(parse("12"), None);
     }
 }

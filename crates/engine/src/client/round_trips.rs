@@ -1,0 +1,110 @@
+//! How long an exchange without work for the server takes, on an idle connection.
+
+use pgdyno_wire::encode;
+
+use super::Client;
+use crate::clock::now_ns;
+use crate::histogram::Histogram;
+use crate::schedstat::{Schedstat, Scheduled};
+
+/// So many exchanges tell, however long they take; more of them as long as there is time.
+const COUNT_MIN: u64 = 20;
+const COUNT_MAX: u64 = 500;
+const ENOUGH_NS: u64 = 20_000_000;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct RoundTrips {
+    pub histogram: Histogram,
+    /// Of all of them, how long this thread and the backend were at work, on a core or waiting for
+    /// one: what is no network. None unless the kernel tells of both, so on one host.
+    pub runnable_ns: Option<u64>,
+}
+
+/// Measure the round trip of a Sync message.
+pub async fn round_trips(client: Client<'_>) -> RoundTrips {
+    let mut found = RoundTrips::default();
+    let ends = Ends::of(client.state(|state| state.backend.process_id));
+    let before = ends.as_ref().and_then(Ends::read);
+    let begun_ns = now_ns();
+    while is_wanted(found.histogram.count(), now_ns() - begun_ns) {
+        let sent_ns = now_ns();
+        let exchange = client.exchange(false, |_, out, _| {
+            encode::sync(out);
+            1
+        });
+        match exchange.await {
+            Ok(ended_ns) => found.histogram.record(ended_ns - sent_ns),
+            Err(_) => break,
+        }
+    }
+    let after = ends.as_ref().and_then(Ends::read);
+    found.runnable_ns = runnable_ns(before, after, found.histogram.count());
+    found
+}
+
+fn is_wanted(count: u64, elapsed_ns: u64) -> bool {
+    count < COUNT_MIN || (count < COUNT_MAX && elapsed_ns < ENOUGH_NS)
+}
+
+/// What the kernel counted of this thread, and of the process by the number the server told.
+type Both = (Scheduled, Scheduled);
+
+struct Ends {
+    engine: Schedstat,
+    backend: Schedstat,
+}
+
+impl Ends {
+    fn of(backend_id: i32) -> Option<Ends> {
+        Some(Ends {
+            engine: Schedstat::of_this_thread()?,
+            backend: Schedstat::of_process(backend_id)?,
+        })
+    }
+
+    fn read(&self) -> Option<Both> {
+        Some((self.engine.read()?, self.backend.read()?))
+    }
+}
+
+/// Returns: None where the process cannot be the backend. Another host's, or a pooler's, may have
+/// the number of somebody here; the backend is given a core for each exchange.
+fn runnable_ns(before: Option<Both>, after: Option<Both>, exchanges: u64) -> Option<u64> {
+    let ((engine, backend), (engine_after, backend_after)) = (before?, after?);
+    let (engine, backend) = (engine_after.since(engine), backend_after.since(backend));
+    let is_backend = exchanges > 0 && backend.slices >= exchanges / 2;
+    is_backend.then(|| engine.runnable_ns() + backend.runnable_ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(runnable_ns: u64, slices: u64) -> Scheduled {
+        Scheduled { cpu_ns: runnable_ns / 2, starved_ns: runnable_ns - runnable_ns / 2, slices }
+    }
+
+    #[test]
+    fn work_at_both_ends_is_added_up() {
+        let before = (seen(1_000, 7), seen(2_000, 5));
+        let after = (seen(1_300, 30), seen(2_500, 25));
+        assert_eq!(runnable_ns(Some(before), Some(after), 20), Some(800));
+        assert_eq!(runnable_ns(Some(before), None, 20), None);
+    }
+
+    #[test]
+    fn a_process_that_was_not_woken_is_not_the_backend() {
+        let before = (seen(1_000, 7), seen(2_000, 5));
+        let after = (seen(1_300, 30), seen(2_500, 9));
+        assert_eq!(runnable_ns(Some(before), Some(after), 20), None);
+    }
+
+    #[test]
+    fn far_servers_are_asked_a_few_times_and_near_ones_for_a_moment() {
+        assert!(is_wanted(19, u64::MAX));
+        assert!(!is_wanted(20, ENOUGH_NS));
+        assert!(is_wanted(499, ENOUGH_NS - 1));
+        assert!(!is_wanted(500, 0));
+    }
+}
