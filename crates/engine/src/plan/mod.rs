@@ -1,83 +1,24 @@
 //! A job that was checked, and everything about it that does not change while it runs.
 
 mod check;
+mod refusal;
+mod script;
 mod statement;
 
 use std::fmt;
 use std::sync::Arc;
 
-use pgdyno_script::{
-    BUILTINS, Script, ScriptError, SqlCommand, Value, VariableTable, find_builtin, parse,
-};
+use pgdyno_script::{Value, VariableTable};
 use pgdyno_wire::{Login, RequireAuth};
 
 pub use self::check::init as check_init;
+pub use self::refusal::Refusal;
+pub use self::script::PlannedScript;
 pub use self::statement::{Statement, StatementKind};
-use crate::contract::job::{
-    Arrivals, ChannelBinding, Job, LoadWork, Protocol, ScriptSource, ScriptText, Target,
-};
-use crate::contract::record::{ErrorKind, Failure, ScriptShape, StatementShape};
+use crate::contract::job::{Arrivals, ChannelBinding, Job, LoadWork, ScriptText, Target};
+use crate::contract::record::{ScriptShape, StatementShape};
 use crate::observer::Rules;
 use crate::tally::Layout;
-
-/// What stands against a job: an error record without its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub kind: ErrorKind,
-    pub message: String,
-    pub hint: String,
-    pub sqlstate: Option<String>,
-    pub script: Option<String>,
-    pub line: Option<u32>,
-    pub column: Option<u32>,
-}
-
-impl Refusal {
-    pub fn new(kind: ErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
-        Refusal {
-            kind,
-            message: message.into(),
-            hint: hint.into(),
-            sqlstate: None,
-            script: None,
-            line: None,
-            column: None,
-        }
-    }
-
-    /// The record of it.
-    pub fn at(&self, time_ns: u64) -> Failure {
-        let Refusal { kind, message, hint, sqlstate, script, line, column } = self.clone();
-        Failure { time_ns, kind, message, hint, sqlstate, script, line, column }
-    }
-}
-
-impl From<ScriptError> for Refusal {
-    fn from(error: ScriptError) -> Refusal {
-        let fault = &*error;
-        Refusal {
-            script: Some(fault.script.clone()),
-            line: Some(fault.line as u32),
-            column: Some(fault.column as u32),
-            ..Refusal::new(
-                ErrorKind::Script,
-                error.to_string().split("\nhint: ").next().unwrap_or_default(),
-                fault.hint.clone().unwrap_or_default(),
-            )
-        }
-    }
-}
-
-/// A script, and its statements ready to be sent.
-#[derive(Debug)]
-pub struct PlannedScript {
-    pub name: String,
-    pub script: Script,
-    pub statements: Vec<Statement>,
-    pub reads_only: bool,
-    /// It has DDL, so a table that is missing before the load may be there when it is used.
-    pub makes_objects: bool,
-}
 
 /// A load job, checked.
 pub struct Plan {
@@ -130,7 +71,7 @@ impl Plan {
         }
         let mut scripts = Vec::new();
         for (number, source) in work.scripts.iter().enumerate() {
-            match read_script(source, number, (work, by_pgbench), &mut variables) {
+            match script::read(source, number, (work, by_pgbench), &mut variables) {
                 Ok(script) => scripts.push(script),
                 Err(refusal) => refusals.push(refusal),
             }
@@ -271,74 +212,12 @@ fn login(target: &Target, read_only: bool) -> Login {
     }
 }
 
-fn read_script(
-    source: &ScriptSource,
-    number: usize,
-    (work, by_pgbench): (&LoadWork, Option<&[bool]>),
-    variables: &mut VariableTable,
-) -> Result<PlannedScript, Refusal> {
-    let text = match &source.source {
-        ScriptText::Text(text) => text.as_str(),
-        ScriptText::Builtin(name) => find_builtin(name).map_err(|_| unknown_builtin(name))?.text,
-    };
-    let mut script = parse(&source.name, text, variables)?;
-    if by_pgbench.is_some_and(|are_bytes| are_bytes[number]) {
-        script.send_characters_as_bytes();
-    }
-    let refuse = |message: &str, hint: &str| {
-        let message = format!("script \"{}\" {message}", source.name);
-        Err(Refusal {
-            script: Some(source.name.clone()),
-            ..Refusal::new(ErrorKind::Script, message, hint)
-        })
-    };
-    if script.uses_shell() && !work.allow_shell {
-        return refuse(
-            "runs shell commands, which the job does not allow",
-            "give --allow-shell if you trust the script",
-        );
-    }
-    if work.protocol == Protocol::Simple {
-        if script.uses_pipeline() && by_pgbench.is_none() {
-            return refuse(
-                "uses a pipeline, which the simple protocol does not have",
-                "choose the extended or prepared protocol (-M)",
-            );
-        }
-    } else {
-        script.check_parameters()?;
-    }
-    if script.sql_commands().any(|command| command.parameters.len() > usize::from(u16::MAX)) {
-        return refuse("has a statement with more than 65,535 variables", "split the statement");
-    }
-    let statement = |(index, (command, is_conditional)): (usize, (&SqlCommand, bool))| {
-        Statement::new(command, &format!("P{number}_{index}"), is_conditional)
-    };
-    let commands = script.sql_commands().zip(script.conditional());
-    let statements: Vec<_> = commands.enumerate().map(statement).collect();
-    Ok(PlannedScript {
-        name: source.name.clone(),
-        reads_only: script.reads_only(),
-        makes_objects: statements.iter().any(|statement| statement.kind == StatementKind::Ddl),
-        statements,
-        script,
-    })
-}
-
-fn unknown_builtin(name: &str) -> Refusal {
-    let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
-    Refusal::new(
-        ErrorKind::Job,
-        format!("builtin script \"{name}\" is not one, or not the beginning of only one"),
-        format!("built-in scripts are {}", names.join(", ")),
-    )
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::contract::corpus;
-    use crate::contract::job::{SslMode, Work};
+    use crate::contract::job::{Protocol, SslMode, Work};
+    use crate::contract::record::ErrorKind;
 
     fn job(change: impl FnOnce(&mut LoadWork)) -> Job {
         let mut job = corpus::jobs().remove(0);

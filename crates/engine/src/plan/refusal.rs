@@ -1,0 +1,53 @@
+//! What stands against a job, as it is told.
+
+use pgdyno_script::ScriptError;
+
+use crate::contract::record::{ErrorKind, Failure};
+
+/// What stands against a job: an error record without its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub kind: ErrorKind,
+    pub message: String,
+    pub hint: String,
+    pub sqlstate: Option<String>,
+    pub script: Option<String>,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+}
+
+impl Refusal {
+    pub fn new(kind: ErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
+        Refusal {
+            kind,
+            message: message.into(),
+            hint: hint.into(),
+            sqlstate: None,
+            script: None,
+            line: None,
+            column: None,
+        }
+    }
+
+    /// The record of it.
+    pub fn at(&self, time_ns: u64) -> Failure {
+        let Refusal { kind, message, hint, sqlstate, script, line, column } = self.clone();
+        Failure { time_ns, kind, message, hint, sqlstate, script, line, column }
+    }
+}
+
+impl From<ScriptError> for Refusal {
+    fn from(error: ScriptError) -> Refusal {
+        let fault = &*error;
+        Refusal {
+            script: Some(fault.script.clone()),
+            line: Some(fault.line as u32),
+            column: Some(fault.column as u32),
+            ..Refusal::new(
+                ErrorKind::Script,
+                error.to_string().split("\nhint: ").next().unwrap_or_default(),
+                fault.hint.clone().unwrap_or_default(),
+            )
+        }
+    }
+}
