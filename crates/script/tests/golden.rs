@@ -1,6 +1,7 @@
 //! Holds the language against what real pgbench programs made of the same scripts.
 //!
-//! `golden/golden.json` is recorded by `golden/record.py` from the cases in `golden/cases.py`.
+//! `golden/golden.json` is recorded by `golden/record.py` from the scripts in
+//! `golden/accepted.py` and `golden/refused.py`.
 
 use std::sync::Arc;
 

@@ -23,7 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import cases
+import accepted
+import refused
 
 DEBUG_LINE = re.compile(r"^debug\(script=(\d+),command=(\d+)\): (.*)$", re.MULTILINE)
 
@@ -169,17 +170,17 @@ def server(binaries: Path) -> Iterator[Path]:
 def record(pgbench: Pgbench) -> dict[str, Any]:
     """Run every case once."""
     return {
-        "values": [{**case, "rows": pgbench.values(case)} for case in cases.VALUES],
-        "choices": [{**case, "rows": pgbench.choices(case)} for case in cases.CHOICES],
-        "failures": [[script, pgbench.failure(script)] for script in cases.FAILURES],
-        "refusals": [[script, pgbench.refusal(script)] for script in cases.REFUSALS],
+        "values": [{**case, "rows": pgbench.values(case)} for case in accepted.VALUES],
+        "choices": [{**case, "rows": pgbench.choices(case)} for case in accepted.CHOICES],
+        "failures": [[script, pgbench.failure(script)] for script in refused.FAILURES],
+        "refusals": [[script, pgbench.refusal(script)] for script in refused.REFUSALS],
         "parameters": [
-            [cases.with_variables(count), pgbench.refusal(cases.with_variables(count), "extended")]
+            [script := refused.with_variables(count), pgbench.refusal(script, "extended")]
             for count in [256]
         ],
         "statements": [
             {"script": script, "protocol": protocol, "sent": pgbench.statements(script, protocol)}
-            for script in cases.STATEMENTS
+            for script in accepted.STATEMENTS
             for protocol in ["simple", "extended"]
         ],
         "builtins": {
