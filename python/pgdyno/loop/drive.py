@@ -18,6 +18,7 @@ from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import decided, exclude, excluded, finished, resume, visits
 from pgdyno.measure.execute import Executed, Stage, execute
 from pgdyno.measure.jobs import engine_target, load_job
+from pgdyno.measure.last_words import with_words_of_log
 from pgdyno.measure.opening import opened_beds
 from pgdyno.measure.progress import Progress
 from pgdyno.measure.under_test import Conditions
@@ -212,12 +213,16 @@ def _why_ended(done: Executed) -> PgdynoError | None:
     if outcome.interrupted is not None:
         return outcome.interrupted
     if outcome.failures:
-        return engine_error(outcome.failures[0])
+        error = engine_error(outcome.failures[0])
+        message, hint = with_words_of_log(error.message, error.hint, done.words_of_log)
+        return EngineError(message, hint=hint, sqlstate=error.sqlstate)
     if done.is_server_lost:
-        return ServerError(
+        message, hint = with_words_of_log(
             "The server was lost during the run, and does not answer.",
-            hint="its log says why; what was measured until then is kept",
+            "its log says why; what was measured until then is kept",
+            done.words_of_log,
         )
+        return ServerError(message, hint=hint)
     if outcome.summary is None:
         return EngineError(
             f"The load engine was lost during the run (exit code {outcome.exit_code}). "

@@ -21,6 +21,7 @@ from pgdyno.measure.around import Around
 from pgdyno.measure.beds import Beds
 from pgdyno.measure.brake import Brake
 from pgdyno.measure.jobs import engine_target, load_job
+from pgdyno.measure.last_words import quoting_the_log, words_of_log
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.progress import Moment, Progress
 from pgdyno.measure.reach import lay_files, observed_pooler
@@ -60,7 +61,8 @@ class Executed:
     """A run carried out; `stored` is None when the engine was lost before its summary.
 
     `braked` says which condition ended it, "" if none did. `is_server_lost`: it answered before
-    the run and not after it.
+    the run and not after it. `words_of_log`: what a scratch server's log said last, where it
+    does not answer.
     """
 
     stored: StoredRun | None
@@ -68,6 +70,7 @@ class Executed:
     facts: ServerFacts
     braked: str
     is_server_lost: bool = False
+    words_of_log: str = ""
 
 
 def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
@@ -82,7 +85,15 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         [variant.name for variant in stage.experiment.all_variants()],
     )
     stage.progress.moved(Moment(label, "preparing", position=position))
-    under_test, folder = stage.beds.ready(planned.cell.variant, planned.round), stage.folder
+    under_test = stage.beds.ready(planned.cell.variant, planned.round)
+    with quoting_the_log(under_test):
+        return _execute(planned, stage, under_test, label=label, position=position)
+
+
+def _execute(
+    planned: PlannedRun, stage: Stage, under_test: UnderTest, *, label: str, position: str
+) -> Executed:
+    folder = stage.folder
     name = f"{folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
     around = Around(under_test, stage.clock, name)
@@ -133,8 +144,11 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
             },
         )
         stored = writer.finish() if outcome.summary is not None else None
-    is_lost = before is not None and after is None
-    return Executed(stored, outcome, under_test.facts, brake.why, is_server_lost=is_lost)
+    return Executed(
+        *(stored, outcome, under_test.facts, brake.why),
+        is_server_lost=before is not None and after is None,
+        words_of_log=words_of_log(under_test) if after is None else "",
+    )
 
 
 def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals | None:

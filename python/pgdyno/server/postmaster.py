@@ -26,6 +26,13 @@ _POLL_S = 0.02
 _SEVERE = re.compile(r"\b(PANIC|FATAL|ERROR):\s+(.*)")
 _COMPLAINT = re.compile(r"\bLOG:\s+(.*(?:parameter|syntax error).*)")
 _HINT = re.compile(r"\bHINT:\s+(.*)")
+_WORDS = re.compile(r"\b(LOG|FATAL|PANIC):\s+(.*)")
+_IDLE_WORDS = re.compile(
+    r"checkpoint |restartpoint |automatic |starting PostgreSQL|listening on |terminating connection"
+    r"|(the )?database system (is|was)|could not send|could not receive|unexpected EOF|sorry, too"
+    r"|remaining connection slots"
+)
+_WORDS_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,21 @@ def why_it_failed(log: str) -> tuple[str, str]:
         lines = [line for line in log.splitlines() if line.strip()]
         reason = lines[-1].strip() if lines else "it said nothing"
     return reason, hint
+
+
+def last_words(log: str) -> tuple[str, ...]:
+    """Return what the server itself said last, each sentence once, without time and process.
+
+    What sessions were told is left out, and so are checkpoints: neither says why a server ended.
+    """
+    said: dict[str, None] = {}
+    for line in log.splitlines():
+        match = _WORDS.search(line)
+        if match is not None and not _IDLE_WORDS.match(match[2]):
+            words = match[2] if match[1] == "LOG" else f"{match[1]}: {match[2]}"
+            said.pop(words, None)
+            said[words] = None
+    return tuple(said)[-_WORDS_SHOWN:]
 
 
 def read_log(path: Path, start_byte: int = 0) -> str:

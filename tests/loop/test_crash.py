@@ -1,0 +1,66 @@
+"""A scratch server that ends in a run: its log goes with it, so the error has its last words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.fixtures.command import Command
+from tests.loop.test_bad_luck import KILL, SCRATCH, SHORT, one_script
+
+from pgdyno.server.postmaster import last_words
+
+LOG = """\
+2026-11-21 02:00:00.000 UTC [10] LOG:  starting PostgreSQL 15.18
+2026-11-21 02:00:00.100 UTC [10] LOG:  database system is ready to accept connections
+2026-11-21 02:00:01.000 UTC [11] LOG:  checkpoint starting: time
+2026-11-21 02:00:02.000 UTC [20] ERROR:  relation "x" does not exist
+2026-11-21 02:00:02.000 UTC [20] STATEMENT:  SELECT 'LOG:  no line of its own' FROM x
+2026-11-21 02:00:03.000 UTC [10] LOG:  server process (PID 20) was terminated by signal 9: Killed
+2026-11-21 02:00:03.000 UTC [10] DETAIL:  Failed process was running: UPDATE accounts
+2026-11-21 02:00:03.001 UTC [10] LOG:  terminating any other active server processes
+2026-11-21 02:00:03.002 UTC [21] FATAL:  the database system is in recovery mode
+2026-11-21 02:00:03.003 UTC [22] FATAL:  the database system is in recovery mode
+2026-11-21 02:00:03.500 UTC [23] PANIC:  could not locate a valid checkpoint record
+2026-11-21 02:00:03.501 UTC [10] LOG:  startup process (PID 23) was terminated by signal 6: Aborted
+"""
+
+
+def test_the_last_words_of_a_log_are_the_servers_own_each_once() -> None:
+    assert last_words(LOG) == (
+        "server process (PID 20) was terminated by signal 9: Killed",
+        "terminating any other active server processes",
+        "PANIC: could not locate a valid checkpoint record",
+        "startup process (PID 23) was terminated by signal 6: Aborted",
+    )
+    assert last_words("") == ()
+
+
+@pytest.mark.pg
+def test_a_scratch_server_that_ends_in_a_run_is_told_with_its_last_words(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    said = pgdyno(
+        *("bench", "-s", "1", "--pg-version", "15", *SCRATCH, "-c", "1", "-T", "1s"),
+        *("--warmup", "0s", "-f", one_script(tmp_path, KILL)),
+    )
+    assert said.code == 2
+    error = " ".join(said.error.split())
+    assert "Its log ends: received immediate shutdown request." in error, said.err
+    assert "next: what was measured until then is kept" in said.err
+
+
+@pytest.mark.pg
+def test_a_variant_left_out_for_a_crash_has_the_last_words_in_its_result(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    killer = tmp_path / "killer.sql"
+    killer.write_text(KILL)
+    said = pgdyno(
+        *("compare", "-s", "1", "--pg-version", "15", *SCRATCH, *SHORT, "--json"),
+        *("-f", one_script(tmp_path), "--variant", "first"),
+        *("--variant", f"killer: script={killer}"),
+    )
+    by_name = {one["name"]: one for one in json.loads(said.out)["variants"]}
+    assert "received immediate shutdown request" in by_name["killer"]["cannot_start"]
