@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 from pgdyno.clock import monotonic_ns
 from pgdyno.doctor.examine import judged, target_line
 from pgdyno.doctor.facts import Facts, PeakActive
-from pgdyno.doctor.host_afar import HostAfar
+from pgdyno.doctor.host_afar import HostAfar, told_by_hand
 from pgdyno.doctor.host_facts import Window, glance, own_pid, read_host, window_between
 from pgdyno.doctor.server_seen import ServerSeen, ask, read_server
 from pgdyno.doctor.session import read_only
 from pgdyno.doctor.storage_facts import read_place
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.process import signals
 from pgdyno.server.target import Target
 
@@ -34,6 +35,7 @@ class Checkup:
         self._first = glance(monotonic_ns())
         self._seen: Window | None = None
         self._hosts: dict[tuple[str, str, int | None], Facts] = {}
+        self._last: tuple[str, Facts] | None = None
 
     def document(
         self,
@@ -70,11 +72,29 @@ class Checkup:
                 elif host_command is not None:
                     afar = self._afar(target, host_command, session.backend_pid, seen)
                     facts = afar.with_server_of(facts)
-                examined = judged(target_line(reached, seen), facts)
-                kept = tuple(one for one in examined.findings if one.id not in _LEFT_OUT)
-                return replace(examined, findings=kept).as_document()
+                self._last = target_line(reached, seen), facts
+                return _document(*self._last)
         except PgdynoError:
+            self._last = None
             return None  # The run itself will say what is wrong with the server.
+
+    def document_by_hand(self, files: Sequence[Path]) -> dict[str, Any] | None:
+        """Return the last document with the facts of the server's host that a file holds.
+
+        Args: files, made on that host by hand, and whole only when the run is over. Returns: None
+        where none has such facts, or the host was seen otherwise.
+        """
+        if self._last is None or self._last[1].host is not None:
+            return None
+        line, facts = self._last
+        for path in files:
+            try:
+                server = facts.server
+                folder = server.data_folder if server is not None else ""
+                return _document(line, told_by_hand(path, facts, folder))
+            except SpecError:
+                continue  # A table of numbers; one that cannot be read is said when it is laid.
+        return None
 
     def disks(self, target: Target) -> tuple[str, ...]:
         """Return the disks below the data and the WAL of a server elsewhere, as they were seen."""
@@ -99,6 +119,12 @@ class Checkup:
             if last.time_ns - self._first.time_ns >= _WINDOW_NS:
                 self._seen = window_between(self._first, last, own_pid=own_pid())
         return self._seen
+
+
+def _document(line: str, facts: Facts) -> dict[str, Any]:
+    examined = judged(line, facts)
+    kept = tuple(one for one in examined.findings if one.id not in _LEFT_OUT)
+    return replace(examined, findings=kept).as_document()
 
 
 def _host(postmaster_pid: int, folder: Path | None) -> Facts:
