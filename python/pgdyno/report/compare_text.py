@@ -115,7 +115,8 @@ def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings
     width = max(len(METRIC_NAMES.get(name, name)) for name in shown)
     texts = {name: change_text(ratio) for name, ratio in ratios.items()}
     text_width = max(map(len, texts.values()))
-    cells = _forest_cells(page.column_count - width - text_width - 2 * len("  ") - len("  [] decides"))
+    beside = width + text_width + 2 * len("  ") + len("  [] decides")
+    cells = _forest_cells(page.column_count - beside)
     for name, ratio in ratios.items():
         mark = " decides" if name == found.metric else ""
         yield (
