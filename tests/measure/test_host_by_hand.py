@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.fixtures.command import Command, server_options
+from tests.fixtures.command import Command
 from tests.fixtures.line import Line
 from tests.measure.test_watched_run import last_run
 
@@ -25,11 +25,13 @@ def test_the_doctor_of_a_run_has_the_host_that_was_recorded_by_hand(
     with recorded.open("wb") as out:
         arguments = ("0", "2", str(pg15.pid), str(pg15.data_dir))
         subprocess.run(["sh", "-c", collector_script(), "sh", *arguments], stdout=out, check=True)
+    there = far_line.target
+    way = ("-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database)
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
     for files, is_there in (((numbers,), False), ((numbers, recorded), True)):
         said = pgdyno(
-            *("bench", *server_options(far_line.target), "-f", script, "-c", "1", "-t", "3"),
+            *("bench", *way, "-f", script, "-c", "1", "-t", "3"),
             *("--warmup", "0s", "-q", "--store", tmp_path / "store"),
             *(part for file in files for part in ("--host-file", file)),
         )
