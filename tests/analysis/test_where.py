@@ -173,6 +173,21 @@ def test_waiting_for_a_core_with_a_statement_in_the_socket_is_as_often_as_exchan
     assert found.scheduled.inside_events_ms == pytest.approx(0.3)
 
 
+def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> None:
+    # 2 sessions on 4 cores at any time, as the kernel counted; 1 of them without event was seen,
+    # half a session more could not be: 4 + 0.5 active sessions, 40 + 5 ms.
+    counted = {"backend_cpu_ns": 6000 * 20.0 * MS, "backend_runqueue_ns": 0.0, "core_count": 4}
+    waits = exact({"IO:WALSync": 3, "": 1})
+    found = where_the_time_goes(facts(samples=waits, server_active_ms=None, **counted), seed=1)
+    assert found.sampled_server_ms == pytest.approx(45.0)
+    exactly = where_the_time_goes(facts(samples=waits, server_active_ms=270_000, **counted), seed=1)
+    assert parts_ms(exactly) == {"IO:WALSync": 30.0, "CPU": 20.0}
+    # Where none was seen, they are sessions at work.
+    waits = exact({"IO:WALSync": 3})
+    found = where_the_time_goes(facts(samples=waits, server_active_ms=None, **counted), seed=1)
+    assert found.sampled_server_ms == pytest.approx(35.0)
+
+
 def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sampled() -> None:
     # 1 ms without wait event was sampled, and 2 ms spent on a core.
     found = where_the_time_goes(

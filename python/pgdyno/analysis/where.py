@@ -12,8 +12,9 @@ from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
 from pgdyno.analysis.resample import REPLICATES, within_run_estimate
 from pgdyno.analysis.wait_events import canonical_event
-from pgdyno.analysis.where_amounts import amounts, sampled
+from pgdyno.analysis.where_amounts import amounts
 from pgdyno.analysis.where_facts import Side, TransactionFacts
+from pgdyno.analysis.where_sampled import sampled, with_unseen
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.errors import AnalysisError
 
@@ -49,9 +50,9 @@ class WhereTheTimeGoes:
     """Parts plus residual are the latency, exactly; a negative residual says parts overlap.
 
     `server_ms`: time in state active per transaction. `sampled_server_ms`: the same from the
-    samples alone, a check on them. `residual_ratio`: residual / latency. `others_ratio`: share of
-    the server's active sessions that were not the load's. `statements`: the server's time by
-    statement, where query identifiers tell.
+    samples and the kernel's count of CPU, a check on them. `residual_ratio`: residual / latency.
+    `others_ratio`: share of the server's active sessions that were not the load's. `statements`:
+    the server's time by statement, where query identifiers tell.
     """
 
     latency_ms: Estimate
@@ -85,7 +86,7 @@ def where_the_time_goes(
     if facts.latency.unit != "ns":
         raise AnalysisError(f"latency must be in ns, got {facts.latency.unit}")
     rng = np.random.default_rng(seed)
-    found = sampled(facts, rng, replicates)
+    found = with_unseen(facts, sampled(facts, rng, replicates))
     active_ns = facts.each(facts.server_active_ms)
     exact_ns = None if active_ns is None else active_ns * _NS_PER_MS
     if found.events and (facts.others_ratio or 0.0) > _OTHERS_RATIO_MAX:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analysis.arrays import FloatArray
-from pgdyno.analysis.resample import block_weights, plan_blocks
 from pgdyno.analysis.where_facts import (
     ANSWERING,
     CLIENT,
@@ -22,27 +21,7 @@ from pgdyno.analysis.where_facts import (
     Side,
     TransactionFacts,
 )
-from pgdyno.errors import AnalysisError
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sampled:
-    """Mean sessions in each event.
-
-    `point_count` has shape (events,), `redrawn_count` (replicates, events).
-
-    `block_count`: how many independent stretches of time the replicates are drawn from.
-    """
-
-    events: tuple[str, ...]
-    point_count: FloatArray
-    redrawn_count: FloatArray
-    block_count: int
-
-    @property
-    def active(self) -> float:
-        """Return the mean number of active sessions."""
-        return float(self.point_count[_is_active(self.events)].sum())
+from pgdyno.analysis.where_sampled import Sampled, is_active
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,31 +37,6 @@ class Amounts:
     runqueue_inside_events_ns: FloatArray | None
 
 
-def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) -> Sampled:
-    """Return the samples as mean sessions by event; without events when there are none."""
-    samples = facts.samples
-    if samples is None or samples.session_count.sum() == 0 or samples.sampled_at_ns.size == 0:
-        return Sampled((), np.zeros(0), np.zeros((1, 0)), 1)
-    events, column = np.unique(np.asarray(samples.event, dtype=str), return_inverse=True)
-    instants = np.unique(samples.sampled_at_ns)
-    row = np.searchsorted(instants, samples.time_ns)
-    if (row == instants.size).any() or (instants[row] != samples.time_ns).any():
-        raise AnalysisError("a wait sample has a time at which nothing was sampled")
-    by_instant = np.zeros((instants.size, events.size))
-    np.add.at(by_instant, (row, column), samples.session_count)
-    # The event that varies most sets how long blocks must be.
-    restless = by_instant[:, int(np.argmax(by_instant.var(axis=0)))]
-    plan = plan_blocks(restless, instants.size / facts.window_seconds)
-    group = plan.group_of(np.arange(instants.size, dtype=np.float64))
-    starts = np.searchsorted(group, np.arange(plan.group_count))
-    counts = np.add.reduceat(by_instant, starts, axis=0)
-    taken = np.bincount(group, minlength=plan.group_count).astype(np.float64)
-    weights = block_weights(plan, rng, replicates)
-    redrawn = (weights @ counts) / (weights @ taken)[:, None]
-    names = tuple(str(event) for event in events)
-    return Sampled(names, by_instant.mean(axis=0), redrawn, plan.block_count)
-
-
 def amounts(
     facts: TransactionFacts, found: Sampled, sessions: FloatArray, exact_ns: float | None
 ) -> Amounts:
@@ -94,9 +48,9 @@ def amounts(
     each_ns = sessions * (facts.window_seconds * 1e9 / facts.server_transaction_count)
     if exact_ns is not None and found.events:
         # What is no active time of the server is not in its count either.
-        is_active = _is_active(found.events)
-        total = each_ns[:, is_active].sum(axis=1, keepdims=True)
-        each_ns[:, is_active] *= exact_ns / np.where(total > 0, total, exact_ns or 1.0)
+        active = is_active(found.events)
+        total = each_ns[:, active].sum(axis=1, keepdims=True)
+        each_ns[:, active] *= exact_ns / np.where(total > 0, total, exact_ns or 1.0)
     by_event = dict(zip(found.events, each_ns.T, strict=True))
     bare = by_event.pop("", np.zeros(rows))
     answering = by_event.pop(ANSWERING, np.zeros(rows))
@@ -126,10 +80,6 @@ def amounts(
     return Amounts(tuple(parts), np.stack(list(parts.values()), axis=1), inside)
 
 
-def _is_active(events: tuple[str, ...]) -> list[bool]:
-    return [event != ANSWERING for event in events]
-
-
 def _runnable(
     facts: TransactionFacts, without_event: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -140,8 +90,8 @@ def _runnable(
     the end of every other wait, which its wait event still covers. Of the second, there is one for
     each exchange, and every time on a core is taken to have been waited for equally long, but it
     is no more than the first leaves of what the kernel counted. The third is what is left then.
-    Samples without event are fewer than those on a core where cores are few: whoever samples has
-    one of them, often that of a session that has just fallen asleep. They wait no less for it.
+    Of the first there may be less than time on a core, for some of that is within wait events,
+    too: at the begin and the end of each, and whenever one does anything but wait.
     """
     cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
     assert cpu is not None

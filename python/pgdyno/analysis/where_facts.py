@@ -56,6 +56,7 @@ class TransactionFacts:
     round_trip_ns: one exchange without work for the server (a bare Sync) on an idle connection;
     round_trip_client_cpu_ns: what of it is CPU of the client; round_trip_runnable_ns: what of it
     client and backend were on a core or waited for one (same host only).
+    core_count: of the host, where these were counted.
     others_ratio: share of the server's active sessions that were not ours.
     """
 
@@ -75,6 +76,7 @@ class TransactionFacts:
     backend_cpu_ns: float | None = None
     backend_runqueue_ns: float | None = None
     backend_slice_count: float | None = None
+    core_count: int | None = None
     others_ratio: float | None = None
 
     def each(self, total: float | None) -> float | None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pgdyno.analysis.arrays import FloatArray, IntArray
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.resample import REPLICATES, within_run_estimate
-from pgdyno.analysis.where_amounts import sampled
+from pgdyno.analysis.where_sampled import sampled
 from pgdyno.analysis.where_facts import ANSWERING, NOT_INSTRUMENTED, TransactionFacts, WaitSamples
 
 _EVENTS_SHOWN = 5

@@ -127,8 +127,18 @@ def _facts(
         backend_cpu_ns=grown(backends, "run_ns", *numbers.span_ns),
         backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
         backend_slice_count=grown(backends, "slices", *numbers.span_ns),
+        core_count=_core_count(stored),
         others_ratio=others_ratio,
     )
+
+
+def _core_count(stored: StoredRun) -> int | None:
+    """Return how many cores the server's host has, None if it was not looked at."""
+    rows = stored.telemetry("cpu")
+    if rows is None:
+        return None
+    cores = set(rows["core"])
+    return len(cores - {"all"}) or None
 
 
 def _exchange_ns(round_trip: Distribution | None, runnable_ns: int | None) -> float | None:

@@ -1,0 +1,96 @@
+"""How many sessions were in each wait event, from samples; and whom samples cannot see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.resample import block_weights, plan_blocks
+from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts
+from pgdyno.errors import AnalysisError
+
+_NO_EVENT = ("", ANSWERING)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled:
+    """Mean sessions in each event.
+
+    `point_count` has shape (events,), `redrawn_count` (replicates, events).
+
+    `block_count`: how many independent stretches of time the replicates are drawn from.
+    """
+
+    events: tuple[str, ...]
+    point_count: FloatArray
+    redrawn_count: FloatArray
+    block_count: int
+
+    @property
+    def active(self) -> float:
+        """Return the mean number of active sessions."""
+        return float(self.point_count[is_active(self.events)].sum())
+
+
+def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) -> Sampled:
+    """Return the samples as mean sessions by event; without events when there are none."""
+    samples = facts.samples
+    if samples is None or samples.session_count.sum() == 0 or samples.sampled_at_ns.size == 0:
+        return Sampled((), np.zeros(0), np.zeros((1, 0)), 1)
+    events, column = np.unique(np.asarray(samples.event, dtype=str), return_inverse=True)
+    instants = np.unique(samples.sampled_at_ns)
+    row = np.searchsorted(instants, samples.time_ns)
+    if (row == instants.size).any() or (instants[row] != samples.time_ns).any():
+        raise AnalysisError("a wait sample has a time at which nothing was sampled")
+    by_instant = np.zeros((instants.size, events.size))
+    np.add.at(by_instant, (row, column), samples.session_count)
+    # The event that varies most sets how long blocks must be.
+    restless = by_instant[:, int(np.argmax(by_instant.var(axis=0)))]
+    plan = plan_blocks(restless, instants.size / facts.window_seconds)
+    group = plan.group_of(np.arange(instants.size, dtype=np.float64))
+    starts = np.searchsorted(group, np.arange(plan.group_count))
+    counts = np.add.reduceat(by_instant, starts, axis=0)
+    taken = np.bincount(group, minlength=plan.group_count).astype(np.float64)
+    weights = block_weights(plan, rng, replicates)
+    redrawn = (weights @ counts) / (weights @ taken)[:, None]
+    names = tuple(str(event) for event in events)
+    return Sampled(names, by_instant.mean(axis=0), redrawn, plan.block_count)
+
+
+def with_unseen(facts: TransactionFacts, found: Sampled) -> Sampled:
+    """Return the samples with the sessions that were on the core of whoever sampled.
+
+    Sampling needs a core, and is mostly given the one of a session that has just fallen asleep, so
+    on that core no session is ever seen at work. How many are at work on all of them the kernel
+    counted: what the samples lack of it is added, up to one core's share, to sessions without
+    event as they were seen.
+    """
+    core_count = facts.core_count
+    if not found.events or not facts.backend_cpu_ns or not core_count:
+        return found
+    on_core = facts.backend_cpu_ns / (facts.window_seconds * 1e9)
+    events = found.events + tuple(event for event in _NO_EVENT if event not in found.events)
+    columns = [events.index(event) for event in _NO_EVENT]
+
+    def completed(count: FloatArray) -> FloatArray:
+        known = count.reshape(-1, len(found.events))
+        whole = np.pad(known, ((0, 0), (0, len(events) - len(found.events))))
+        seen = whole[:, columns].sum(axis=1, keepdims=True)
+        unseen = np.clip(on_core - seen, 0.0, on_core / core_count)
+        share = np.where(seen > 0, whole[:, columns] / np.where(seen > 0, seen, 1.0), (1.0, 0.0))
+        whole[:, columns] += unseen * share
+        return whole.reshape(*count.shape[:-1], len(events))
+
+    return replace(
+        found,
+        events=events,
+        point_count=completed(found.point_count),
+        redrawn_count=completed(found.redrawn_count),
+    )
+
+
+def is_active(events: tuple[str, ...]) -> list[bool]:
+    """Return which of the events are time that the server counts as active."""
+    return [event != ANSWERING for event in events]
