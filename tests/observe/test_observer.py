@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import psycopg
 from tests.fixtures.clusters import run_sql, scalar
+from tests.fixtures.command import eventually
 from tests.observe.sinks import KeepingSink
 
 from pgdyno import clock
@@ -54,7 +55,7 @@ def test_every_collector_samples_and_nothing_is_left_behind(any_server: ScratchC
     sink.wait_for(lambda: wanted <= sink.rows.keys() and len(sink.rows["waits"]) > 10)
     sink.wait_for(lambda: len(sink.rows["wal"]) > 2)
     assert watching.stop()
-    assert scalar(any_server.target, SESSIONS, "pgdyno/observe/whole") == 0
+    eventually(lambda: scalar(any_server.target, SESSIONS, "pgdyno/observe/whole") == 0)
     assert not {"collector_failed", "observer_lost_server"} & set(sink.kinds())
     intervals = [row["interval_ns"] for row in sink.rows["wal"]]
     assert intervals[0] == 0

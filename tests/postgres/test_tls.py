@@ -309,7 +309,7 @@ def test_statements_still_running_at_the_end_are_cancelled_over_tls(
     work = job.work.model_copy(update={"drain_ns": 100_000_000})
     end = engine(job.model_copy(update={"work": work}))
     assert end.summary.counts.unfinished == 2
-    assert scalar(secure.target, IS_ENCRYPTED) == 0
+    eventually(lambda: scalar(secure.target, IS_ENCRYPTED) == 0)
 
 
 def test_lost_connections_are_made_again_over_tls(
