@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -19,14 +20,22 @@ INTERRUPTED = 130
 
 
 def _await_more(running: RunningCommand, store: Path) -> None:
-    """Return when more of the measured phase is kept than now."""
+    """Return when more of the measured phase is kept than now, and ten samples more of waits."""
 
     def measured() -> int:
         kept = store.rglob("*.partial/intervals.jsonl")
         return sum(path.read_bytes().count(b'"measure"') for path in kept)
 
-    before = measured()
-    eventually(lambda: measured() > before, unless=lambda: running.process.poll() is not None)
+    def sampled() -> int:
+        kept = b"".join(path.read_bytes() for path in store.rglob("*.partial/**/waits.jsonl"))
+        whole, _, _ = kept.rpartition(b"\n")
+        return len({json.loads(line)["time_ns"] for line in whole.splitlines()})
+
+    before, samples = measured(), sampled()
+    eventually(
+        lambda: measured() > before and sampled() >= samples + 10,
+        unless=lambda: running.process.poll() is not None,
+    )
 
 
 def _run(pgdyno: Command, clock: SetClock, tmp_path: Path, *steps_s: float) -> ExperimentFolder:
