@@ -11,7 +11,8 @@ import argparse
 import json
 import resource
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from bench import loads, machine
 from bench.contest import PAIRS_MAX, Answer, hold, shown
 from bench.rows import ROWS, Bench
 from pgdyno.clock import read_pair
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.measure.jobs import threads_for
 from pgdyno.process import signals
 from pgdyno.server.find import Binaries, find, installed
@@ -38,7 +39,7 @@ def main() -> int:
     answers: list[Answer] = []
     missing: dict[str, str] = {}
     path = None if options.quick else RESULTS / f"{started:%Y-%m-%d-%H%M}"
-    with signals.handled(), ExitStack() as stack:
+    with signals.handled(on_later=_still_cleaning), _told(path), ExitStack() as stack:
         server = stack.enter_context(_server(binaries))
         bench = Bench(
             server=server,
@@ -66,6 +67,21 @@ def main() -> int:
     if path is not None:
         _keep(path, started, facts, answers, missing)
     return 1 if missing or any(a.verdict == "falls short" for a in answers) else 0
+
+
+@contextmanager
+def _told(path: Path | None) -> Iterator[None]:
+    """Say what an interruption left of what was measured."""
+    try:
+        yield
+    except InterruptedByUser as asked:
+        kept = path is not None and path.with_suffix(".md").exists()
+        asked.hint = f"the rows until then are in {path}.md" if kept else "nothing was kept"
+        raise
+
+
+def _still_cleaning() -> None:
+    _say("Still ending what was started.")
 
 
 def find_pgbench(version: str | None) -> Binaries:

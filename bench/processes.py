@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -51,12 +52,18 @@ class Failed(RuntimeError):
 def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = None) -> Ended:
     """Run a program to its end; its standard input stays open until then.
 
-    Raises: Failed with its last words if it fails; RuntimeError if it does not end in time.
+    Raises: Failed with its last words if it fails; RuntimeError if it does not end in time;
+    InterruptedByUser. However the wait for it ends, the program has ended too.
     """
     begun_ns = monotonic_ns()
     with (
         subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # A session of its own: Ctrl-C is for us, and we end it.
+            start_new_session=True,
         ) as process,
         _Collected(process) as collected,
     ):
@@ -73,7 +80,6 @@ def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = N
             if pid:
                 break
             if monotonic_ns() - begun_ns > timeout_s * 1e9:
-                process.kill()
                 raise RuntimeError(f"{argv[0]} did not end within {timeout_s:g} s")
             signals.sleep(_LOOK_S)
         wall_ns = monotonic_ns() - begun_ns
@@ -87,9 +93,10 @@ def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = N
 
 
 class _Collected:
-    """Reads both outputs of a process, so that it never waits for us."""
+    """Reads both outputs of a process, so that it never waits for us; an error here kills it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
         self._chunks: dict[str, bytes] = {}
         streams = {"out": process.stdout, "err": process.stderr}
         self._threads = [
@@ -102,7 +109,11 @@ class _Collected:
             thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            # With what it began itself: that would hold the outputs open.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         for thread in self._threads:
             thread.join()
 

@@ -53,20 +53,29 @@ class NullServer:
         program = program_path("pgdyno-null-server")
         # Socket paths have 108 bytes: a short folder.
         self.folder = Path(tempfile.mkdtemp(prefix="pgdyno-null-", dir="/tmp"))
+        try:
+            self._start(program)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self, program: Path) -> None:
         log = self.folder / "stamps"
         options = [str(log) if option == "STAMPS" else option for option in self.options]
         self._process = subprocess.Popen(
             [program, "--socket", self.socket, "--tcp", "127.0.0.1:0", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            # A session of its own: Ctrl-C is for us, and we end it.
+            start_new_session=True,
         )
         assert self._process.stdout
         self._tcp_port = json.loads(self._process.stdout.readline())["tcp_port"]
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            self.stop()
+            self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
