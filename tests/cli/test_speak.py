@@ -122,6 +122,26 @@ def test_text_for_a_file_is_100_columns_wide_whatever_the_terminal_is(tmp_path: 
         assert _width(file.fileno()) == 100
 
 
+def test_a_note_on_a_narrow_terminal_is_broken_between_words() -> None:
+    ours, terminal = pty.openpty()
+    try:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+        note = "target  db1:5432/bank  PostgreSQL 15.18, scale 10"
+        subprocess.run(
+            [sys.executable, "-c", f"from pgdyno.cli import speak; speak.note({note!r})"],
+            stdin=subprocess.DEVNULL,
+            stderr=terminal,
+            env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
+            timeout=60,
+            check=True,
+        )
+        shown = os.read(ours, 4096).decode().replace("\r\n", "\n")
+    finally:
+        os.close(terminal)
+        os.close(ours)
+    assert shown == "target  db1:5432/bank\n        PostgreSQL 15.18,\n        scale 10\n"
+
+
 def _width(stdout: int) -> int:
     """Return how wide a program sets text whose standard output is that descriptor."""
     done = subprocess.run(

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tests.watch.samples import SECOND_NS, Row, database, nobody, wait, waits, wal
 
-from pgdyno.cli.watch import line_parts, statement_lines
+from pgdyno.cli.watch import line_parts, packed, statement_lines
 from pgdyno.measure import watch_tally
 from pgdyno.measure.watch_document import Watched, sentence, statement_of
 from pgdyno.measure.watch_statements import Calls
@@ -178,6 +178,18 @@ def test_the_disk_that_does_most_is_shown_since_one_can_lie_on_another() -> None
     seen.take("disk", disk(3, vda=(2_000_000, 12_000_000), dm0=(1_000_000, 12_000_000)))
     assert line_parts(seen.look(), 12) == ["disk 6.0 MB/s out, 1.0 in"]
     assert line_parts(seen.look(), 12) == []
+
+
+def test_where_a_terminal_is_narrow_the_live_line_is_several_and_nothing_is_cut() -> None:
+    parts = ["tps 309", "active 1.2/8", "WAL 0.2 MB/s", "lag 1.5 s"]
+    assert packed("03:36:23", parts, 79) == [
+        "03:36:23 tps 309  active 1.2/8  WAL 0.2 MB/s  lag 1.5 s"
+    ]
+    assert packed("03:36:23", parts, 45) == [
+        "03:36:23 tps 309  active 1.2/8  WAL 0.2 MB/s",
+        "         lag 1.5 s",
+    ]
+    assert packed("03:36:23", parts[:1], 5) == ["03:36:23 tps 309"]
 
 
 def test_the_statements_at_work_are_named_with_what_they_wait_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,6 +16,9 @@ from pgdyno.report.text_page import WIDTH
 _is_quiet = False
 # Tables are not made for less: a narrower terminal breaks their lines itself.
 _WIDTH_MIN = 72
+# Of a terminal that does not tell its own.
+_WIDTH_USUAL = 80
+_LABEL = re.compile(r"\S+  +")
 _live_lines = 0
 
 
@@ -58,10 +62,20 @@ def data(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write one line about what is going on."""
-    if not _is_quiet:
-        clear_live()
-        _write(sys.stderr, text + "\n")
+    """Write one line about what is going on; a terminal too narrow for it gets it in several."""
+    if _is_quiet:
+        return
+    clear_live()
+    if sys.stderr.isatty() and "\n" not in text:
+        label = _LABEL.match(text)
+        text = textwrap.fill(
+            text,
+            max(20, os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH_USUAL),
+            subsequent_indent=" " * len(label[0] if label else "  "),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    _write(sys.stderr, text + "\n")
 
 
 def live(*lines: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -146,12 +147,12 @@ class Shown(WatchShow):
         if tally.replay_lag_ns is not None:
             parts.append(f"lag {tally.replay_lag_ns / 1e9:.1f} s")
         self._last_ns = time_ns
-        line = f"{_clock(time_ns)} {'  '.join(parts)}"
         if is_live:
             events = [f"  {events_text(recent)}"] if recent.by_event else []
-            speak.live(line, *events, *statement_lines(recent, self._texts))
+            lines = packed(_clock(time_ns), parts, shutil.get_terminal_size().columns - 1)
+            speak.live(*lines, *events, *statement_lines(recent, self._texts))
         else:
-            speak.note(line)
+            speak.note(f"{_clock(time_ns)} {'  '.join(parts)}")
 
     def noticed(self, notice: Mapping[str, Any]) -> None:
         """Say what happened; what cannot be had here is in the page."""
@@ -176,6 +177,18 @@ def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> l
     if (hits := recent.hit_ratio) is not None:
         parts.append(f"hits {hits:.1%}")
     return parts
+
+
+def packed(start: str, parts: Sequence[str], room: int) -> list[str]:
+    """Return the parts in as many lines as they need: none is cut where the terminal is narrow."""
+    first, *rest = parts
+    lines = [f"{start} {first}"]
+    for part in rest:
+        if len(lines[-1]) + len(part) + 2 > room:
+            lines.append(f"{'':{len(start)}} {part}")
+        else:
+            lines[-1] += f"  {part}"
+    return lines
 
 
 def statement_lines(recent: Sums, texts: Mapping[int, str]) -> list[str]:
