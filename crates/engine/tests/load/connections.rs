@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use crate::fake::job::{MS, load, open, work};
 use crate::fake::{Answer, Server};
 use pgdyno_engine::contract::job::{Arrivals, ClosedLoop, LoadWork, Measure, Protocol};
-use pgdyno_engine::contract::record::{IdleFacts, Measured};
+use pgdyno_engine::contract::record::{Ending, IdleFacts, Measured};
 
 const TRANSFER: &str = "BEGIN;\nUPDATE t SET a = :client_id;\nEND;\n";
 
@@ -30,6 +30,7 @@ fn idle_connections_are_opened_first_and_asked_in_the_end_whether_they_live() {
     let run = load(&server, work);
     assert_eq!(run.summary().idle, Some(IdleFacts { opened_count: 5, alive_count: 5 }));
     assert_eq!((run.counts().completed, run.summary().connections_lost), (40, 0));
+    server.await_terminates(7);
     assert_eq!((server.connection_count(), server.seen().terminates), (7, 7));
     assert_eq!(run.distribution(Measured::Connect).count, 7);
     let working: BTreeSet<_> = server.seen().connections.iter().copied().collect();
@@ -131,6 +132,7 @@ fn a_transaction_that_still_waits_for_a_connection_in_the_end_is_unfinished() {
     work.drain_ns = 20 * MS;
     let run = load(&server, work);
     assert_eq!((run.counts().started, run.counts().unfinished), (3, 3));
+    assert_eq!(run.ending, Ending::Completed);
     assert_eq!(run.summary().unfinished_ages_ns.len(), 3);
     assert!(run.summary().unfinished_ages_ns.iter().all(|&age_ns| age_ns >= 100 * MS));
 }

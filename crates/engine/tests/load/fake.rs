@@ -133,6 +133,16 @@ impl Server {
         told.push((name, value));
     }
 
+    /// Wait until so many sessions have said goodbye: it is sent, and read a moment later.
+    pub(crate) fn await_terminates(&self, count: u64) {
+        let begun_ns = now_ns();
+        while self.seen().terminates < count {
+            let seen = self.seen().terminates;
+            assert!(now_ns() - begun_ns < 60_000_000_000, "{seen} of {count} said goodbye");
+            thread::yield_now();
+        }
+    }
+
     /// Sessions that were opened.
     pub(crate) fn connection_count(&self) -> u32 {
         self.state.connection_count.load(Ordering::Acquire)

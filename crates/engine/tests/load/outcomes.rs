@@ -2,7 +2,7 @@
 //! that does what the test says.
 
 use crate::fake::job::{MS, Run, load, load_with, open, work};
-use crate::fake::{Answer, Server};
+use crate::fake::{Answer, Server, Statement};
 use pgdyno_engine::contract::job::{Arrivals, ClosedLoop, Measure, Protocol};
 use pgdyno_engine::contract::record::{Ending, ErrorKind, Measured};
 use pgdyno_engine::load::Message;
@@ -109,6 +109,7 @@ fn every_protocol_commits_what_it_counts() {
         let run = load(&server, work);
         assert_eq!(run.ending, Ending::Completed);
         assert_eq!(run.summary().transactions_committed_all_phases, server.seen().commits);
+        server.await_terminates(5);
         assert_eq!(server.seen().terminates, 5);
         assert_eq!(run.summary().threads.iter().map(|t| t.clients).sum::<u32>(), 5);
     }
@@ -128,18 +129,24 @@ fn a_number_of_transactions_is_done_exactly() {
     assert_eq!(load(&server, work).counts().completed, 150);
 }
 
-/// Stops the load with its 40th statement.
-fn stop_after_40(answer: fn(usize) -> Answer) -> (Server, Run) {
+/// Stops the load with a statement, known by its number, and then waits for so long.
+fn stop_at(
+    number: usize,
+    clients: u32,
+    drain_ns: u64,
+    answer: impl Fn(&Statement) -> Answer + Send + Sync + 'static,
+) -> (Server, Run) {
     let (tell, told) = std::sync::mpsc::channel();
     let server = Server::start(move |statement| {
-        if statement.number == 40 {
+        if statement.number == number {
             let _ = tell.send(());
         }
-        answer(statement.number)
+        answer(statement)
     });
     let mut work = work(TRANSFER);
     work.measure = Measure::DurationNs(60_000 * MS);
-    work.arrivals = Arrivals::Closed(ClosedLoop { clients: 4 });
+    work.drain_ns = drain_ns;
+    work.arrivals = Arrivals::Closed(ClosedLoop { clients });
     let run = load_with(&server, work, |sender| {
         std::thread::spawn(move || {
             let _ = told.recv();
@@ -151,7 +158,7 @@ fn stop_after_40(answer: fn(usize) -> Answer) -> (Server, Run) {
 
 #[test]
 fn a_stop_drains_what_is_in_flight_and_counts_every_commit() {
-    let (server, run) = stop_after_40(|_| Answer::Done);
+    let (server, run) = stop_at(40, 4, 5_000 * MS, |_| Answer::Done);
     assert_eq!(run.ending, Ending::Stopped);
     assert_eq!(run.summary().transactions_committed_all_phases, server.seen().commits);
     assert_eq!(server.seen().cancels, 0);
@@ -159,15 +166,12 @@ fn a_stop_drains_what_is_in_flight_and_counts_every_commit() {
 
 #[test]
 fn what_the_drain_does_not_see_end_is_cancelled_and_its_age_kept() {
-    let server = Server::start(|statement| match statement.number {
-        8.. if statement.sql.starts_with("UPDATE") => Answer::UntilCancelled,
+    let (server, run) = stop_at(8, 1, 30 * MS, |statement| match statement.number {
+        8 => Answer::UntilCancelled,
         _ => Answer::Done,
     });
-    let mut work = work(TRANSFER);
-    work.measure = Measure::DurationNs(200 * MS);
-    work.drain_ns = 30 * MS;
-    let run = load(&server, work);
-    assert_eq!((run.counts().unfinished, run.ending), (1, Ending::Completed));
+    assert_eq!(server.seen().statements[7], "UPDATE t SET a = 1;");
+    assert_eq!((run.counts().unfinished, run.ending), (1, Ending::Stopped));
     let ages = &run.summary().unfinished_ages_ns;
     assert!(ages.len() == 1 && ages[0] > 30 * MS, "{ages:?}");
     assert_eq!(server.seen().cancels, 1);
@@ -176,14 +180,10 @@ fn what_the_drain_does_not_see_end_is_cancelled_and_its_age_kept() {
 
 #[test]
 fn a_commit_that_outlives_the_drain_is_waited_for() {
-    let server = Server::start(|statement| match statement.number {
+    let (server, run) = stop_at(9, 1, 10 * MS, |statement| match statement.number {
         9 => Answer::DoneWhenCancelled,
         _ => Answer::Done,
     });
-    let mut work = work(TRANSFER);
-    work.measure = Measure::DurationNs(100 * MS);
-    work.drain_ns = 10 * MS;
-    let run = load(&server, work);
     assert_eq!(run.counts().unfinished, 1);
     assert_eq!((run.summary().transactions_committed_all_phases, server.seen().commits), (3, 3));
     assert!(run.warning("commit_in_doubt").is_none());

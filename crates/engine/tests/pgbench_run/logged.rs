@@ -78,6 +78,7 @@ fn the_intervals_of_the_log_are_whole_seconds_that_add_up() {
         "--aggregate-interval=1",
         "--max-tries=2",
         "--failures-detailed",
+        "--random-seed=1",
     ];
     stand.ours(&[&arguments[..], &["--log-prefix", "ours"]].concat());
     stand.theirs(&[&arguments[..], &["--log-prefix", "theirs"]].concat());
