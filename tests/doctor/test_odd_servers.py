@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import Make, connection, run_sql
-from tests.fixtures.command import Command
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.standby import Standby
 
 from pgdyno.doctor.examine import Asked, Examination, examine
@@ -93,8 +93,7 @@ def test_the_grants_that_are_printed_run_and_give_what_they_say(
 
 
 def test_a_gate_fails_as_strictly_as_it_was_asked(pgdyno: Command, pg15: ScratchCluster) -> None:
-    there = pg15.target
-    place = ("-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database)
+    place = server_options(pg15.target)
     assert pgdyno("doctor", *place).code == 0
     said = pgdyno("doctor", *place, "--check", "good", "--ram", "28GB", "--json")
     assert said.code == 4

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import QUICK, connection, make_cluster, run_sql
-from tests.fixtures.command import Command, eventually
+from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.poolers import Pooler
 from tests.fixtures.small_disks import file_system
 
@@ -23,13 +23,6 @@ SHORT = ("-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s")
 SCRATCH = [part for n, v in QUICK.items() for part in ("--set", f"{n}={v}")]
 # Ends the whole server at once, whatever it does: it stands in the server's own folder.
 KILL = "COPY (SELECT 1) TO PROGRAM 'kill -QUIT $(head -1 postmaster.pid)';\n"
-
-
-def where(target: Target, user: str | None = None) -> list[str]:
-    return [
-        *("-h", target.host, "-p", target.ports),
-        *("-U", user or target.user, "-d", target.database),
-    ]
 
 
 def one_script(folder: Path, text: str = "SELECT 1;\n") -> Path:
@@ -129,13 +122,13 @@ def test_a_role_without_rights_may_compare_what_its_sessions_may_set(
     run_sql(pg15.target, "CREATE ROLE plain LOGIN")
     try:
         said = pgdyno(
-            *("compare", *where(pg15.target, "plain"), *SHORT, "-f", one_script(tmp_path)),
+            *("compare", *server_options(pg15.target, "plain"), *SHORT, "-f", one_script(tmp_path)),
             *("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=9MB", "--json"),
         )
         assert said.code in (0, 3), said.err
         assert [one["runs"] for one in said.document["variants"]] == [1, 1]
         refused = pgdyno(
-            *("compare", *where(pg15.target, "plain"), *SHORT, "-f", one_script(tmp_path)),
+            *("compare", *server_options(pg15.target, "plain"), *SHORT, "-f", one_script(tmp_path)),
             *("--variant", "a", "--variant", "b: checkpoint_timeout=7min"),
         )
         assert refused.code == 1
@@ -150,7 +143,7 @@ def test_others_at_work_are_a_reason_to_refuse(
     with connection(database15) as somebody:
         somebody.execute("SET application_name = 'orders'")
         said = pgdyno(
-            *("compare", *where(database15), *SHORT, "-f", one_script(tmp_path)),
+            *("compare", *server_options(database15), *SHORT, "-f", one_script(tmp_path)),
             *("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=9MB"),
         )
     assert said.code == 1
@@ -164,7 +157,9 @@ def test_a_role_with_a_statement_timeout_of_1_ms_is_measured_all_the_same(
     run_sql(pg15.target, f"{make} ALTER ROLE hasty SET statement_timeout = 1")
     try:
         script = one_script(tmp_path)
-        said = pgdyno("bench", *where(pg15.target, "hasty"), *SHORT[:6], "-f", script, "--json")
+        said = pgdyno(
+            "bench", *server_options(pg15.target, "hasty"), *SHORT[:6], "-f", script, "--json"
+        )
     finally:
         run_sql(pg15.target, "DROP OWNED BY hasty; DROP ROLE hasty")
     # Of the load's own statements some may be cancelled, which is the truth about this role.
@@ -178,7 +173,7 @@ def test_settings_that_a_pooler_swallows_are_found_out_before_a_run_counts(
     pgdyno: Command, pooler: Pooler, tmp_path: Path
 ) -> None:
     said = pgdyno(
-        *("compare", *where(pooler.target), *SHORT, "-f", one_script(tmp_path)),
+        *("compare", *server_options(pooler.target), *SHORT, "-f", one_script(tmp_path)),
         *("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=9MB"),
     )
     assert said.code == 2

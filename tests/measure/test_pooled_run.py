@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.fixtures.command import Command, Said
+from tests.fixtures.command import Command, Said, server_options
 from tests.fixtures.poolers import Pooler
 from tests.measure.test_watched_run import last_run
 
@@ -19,9 +19,8 @@ CONFIRMED = ("--confirm", "pooled@127.0.0.1")  # The pooler's sessions, or anoth
 def bench(pgdyno: Command, pooler: Pooler, tmp_path: Path, *more: str, **env: str) -> Said:
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
-    there = pooler.target
     return pgdyno(
-        *("bench", "-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database),
+        *("bench", *server_options(pooler.target)),
         *("-f", str(script), "-c", "6", "-T", "1", "--warmup", "0s", "--json", *CONFIRMED),
         *("--store", str(tmp_path / "store"), *more),
         env=env,

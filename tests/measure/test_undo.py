@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
-from tests.fixtures.command import Command
+from tests.fixtures.command import Command, server_options
 
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -35,7 +35,7 @@ def options(target: Target, tmp_path: Path, *more: str) -> list[str | Path]:
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
     return [
-        *("-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database),
+        *server_options(target),
         *("-f", script, "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),
         *("--variant", "as it is"),
         *("--variant", "new: checkpoint_timeout=7min; autovacuum_naptime=41s; work_mem=5MB"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import run_sql
-from tests.fixtures.command import Command
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.line import Line
 from tests.fixtures.poolers import Pooler
 
@@ -65,9 +65,8 @@ def test_a_load_through_a_pooler_is_watched_past_it(
 def test_the_host_of_a_server_elsewhere_is_examined_before_its_runs(
     pgdyno: Command, far_line: Line, script: Path, tmp_path: Path
 ) -> None:
-    there = far_line.target
     said = pgdyno(
-        *("bench", "-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database),
+        *("bench", *server_options(far_line.target)),
         *("-f", str(script), "-c", "1", "-T", "1", "--warmup", "0s", "--allow-write", "-q"),
         *("--host-shell", "sh", "--store", str(tmp_path / "store")),
     )
@@ -83,9 +82,8 @@ def test_the_host_of_a_server_elsewhere_is_examined_before_its_runs(
 def test_an_ssh_that_is_refused_costs_the_run_the_host_alone(
     pgdyno: Command, far_line: Line, script: Path, tmp_path: Path
 ) -> None:
-    there = far_line.target
     said = pgdyno(
-        *("bench", "-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database),
+        *("bench", *server_options(far_line.target)),
         *("-f", str(script), "-c", "1", "-T", "1", "--warmup", "0s", "--allow-write", "--json"),
         *("--ssh", "ssh://nobody@127.0.0.1:1", "--store", str(tmp_path / "store")),
     )

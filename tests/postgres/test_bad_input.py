@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.bank import make_bank, money
 from tests.fixtures.clusters import Make, run_sql, scalar
-from tests.fixtures.command import Command, eventually
+from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.small_disks import file_system
 from tests.postgres.test_money import await_no_backends
 
@@ -20,10 +20,6 @@ from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
 QUICK = ("-c", "2", "-T", "40s", "--warmup", "0s")
-
-
-def _where(target: Target) -> list[str]:
-    return ["-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database]
 
 
 def test_an_unknown_option_is_named(pgdyno: Command) -> None:
@@ -45,7 +41,7 @@ def test_a_script_error_has_line_column_and_caret(
 ) -> None:
     script = tmp_path / "bad.sql"
     script.write_text("\\set aid random(1, 100)\n\\set x 1 +* 2\nSELECT :aid;\n")
-    said = pgdyno("bench", *_where(bank15), "-f", script)
+    said = pgdyno("bench", *server_options(bank15), "-f", script)
     assert said.code == 1
     assert "bad.sql" in said.error
     assert "line 2" in said.error or ":2:" in said.error
@@ -66,7 +62,7 @@ def test_an_unreachable_server_is_named_with_its_port(pgdyno: Command) -> None:
 
 def test_a_wrong_password_is_said_and_not_shown(pgdyno: Command, pg15: ScratchCluster) -> None:
     target = pg15.tcp_target
-    said = pgdyno("bench", *_where(target), *QUICK, env={"PGPASSWORD": "wrong-and-secret"})
+    said = pgdyno("bench", *server_options(target), *QUICK, env={"PGPASSWORD": "wrong-and-secret"})
     assert said.code == 2
     assert "password" in said.error
     assert target.user in said.error
@@ -86,7 +82,7 @@ def test_a_password_in_the_arguments_is_taken_out_with_a_warning(
 def test_missing_tables_are_named_with_the_verb_that_makes_them(
     pgdyno: Command, database: Target
 ) -> None:
-    said = pgdyno("bench", *_where(database), *QUICK)
+    said = pgdyno("bench", *server_options(database), *QUICK)
     assert said.code in (1, 2)
     assert "no pgbench tables" in said.error
     assert "pgdyno init" in said.error
@@ -97,7 +93,7 @@ def test_too_many_clients_are_refused_before_starting_with_the_number_needed(
 ) -> None:
     cluster = new_cluster(clients=1)
     bank = make_bank(cluster, "small")
-    said = pgdyno("bench", *_where(bank), "-c", "500", "-T", "5s")
+    said = pgdyno("bench", *server_options(bank), "-c", "500", "-T", "5s")
     assert said.code in (1, 2)
     assert "max_connections" in said.error
     assert "500" in said.error
@@ -121,21 +117,21 @@ def test_a_disk_full_while_loading_is_said_and_what_was_loaded_waits_for_room(
     with make_cluster("15", data_dir=small_disk, wal_dir=house / "wal", allow_tmpfs=True) as full:
         run_sql(full.target, "CREATE DATABASE narrow")
         narrow = full.target.with_database("narrow")
-        said = pgdyno("init", *_where(narrow), "-s", "20")
+        said = pgdyno("init", *server_options(narrow), "-s", "20")
         assert said.code == 2
         assert str(small_disk) in said.error
         assert "--skip-space-check" in said.error
         left = "SELECT count(*) FROM pg_class WHERE relname ~ '^pgbench|^pgdyno'"
         assert scalar(narrow, left) == 0
 
-        said = pgdyno("init", *_where(narrow), "-s", "20", "--skip-space-check")
+        said = pgdyno("init", *server_options(narrow), "-s", "20", "--skip-space-check")
         assert said.code == 2
         assert "No space left on device" in said.error
         assert "53100" in said.error
         assert "pgdyno drop" in said.error
         # The rows that found no room are gone, and their space is free again.
         assert scalar(narrow, "SELECT pg_table_size('pgbench_accounts') < 100000")
-        assert pgdyno("drop", *_where(narrow)).code == 0
+        assert pgdyno("drop", *server_options(narrow)).code == 0
         assert scalar(narrow, left) == 0
     shutil.rmtree(house / "wal")
 
@@ -155,7 +151,7 @@ def test_a_server_killed_during_the_run_ends_it_and_keeps_what_was_measured(
 ) -> None:
     cluster = new_cluster()
     bank = make_bank(cluster, "doomed")
-    running = pgdyno.start("bench", *_where(bank), *QUICK)
+    running = pgdyno.start("bench", *server_options(bank), *QUICK)
     running.await_load(pgdyno.store)
     cluster.stop(is_immediate=True)
     said = running.wait()
@@ -168,7 +164,7 @@ def test_a_server_killed_during_the_run_ends_it_and_keeps_what_was_measured(
 def test_a_killed_engine_ends_the_run_and_keeps_what_was_measured(
     pgdyno: Command, bank15: Target
 ) -> None:
-    running = pgdyno.start("bench", *_where(bank15), *QUICK)
+    running = pgdyno.start("bench", *server_options(bank15), *QUICK)
     os.kill(running.await_load(pgdyno.store), signal.SIGKILL)
     said = running.wait()
     assert said.code == 2
@@ -190,14 +186,14 @@ def test_a_file_that_writes_needs_a_word_even_beside_tables_of_pgdyno(
     run_sql(bank15, "CREATE TABLE orders AS SELECT 1 AS state")
     run_sql(bank15, "DROP TABLE pgbench_history, pgbench_tellers, pgbench_accounts")
     run_sql(bank15, "DROP TABLE pgbench_branches")
-    assert pgdyno("init", *_where(bank15), "-s", "1").code == 0
+    assert pgdyno("init", *server_options(bank15), "-s", "1").code == 0
     script = tmp_path / "orders.sql"
     script.write_text("UPDATE orders SET state = state + 1;\n")
-    said = pgdyno("bench", *_where(bank15), "-f", str(script), *QUICK)
+    said = pgdyno("bench", *server_options(bank15), "-f", str(script), *QUICK)
     assert said.code == 1
     assert "--allow-write" in said.error
     assert scalar(bank15, "SELECT state FROM orders") == 1
-    said = pgdyno("bench", *_where(bank15), "-N", "-t", "5", "--warmup", "0s")
+    said = pgdyno("bench", *server_options(bank15), "-N", "-t", "5", "--warmup", "0s")
     assert said.code in (0, 3)  # The built-in writes to those tables alone.
 
 
@@ -205,7 +201,9 @@ def test_a_file_that_writes_needs_a_word_even_beside_tables_of_pgdyno(
 def test_an_interrupted_run_is_drained_kept_and_cleaned_up(
     number: signal.Signals, code: int, pgdyno: Command, bank15: Target
 ) -> None:
-    running = pgdyno.start("bench", *_where(bank15), "-b", "tpcb-like", "--allow-write", *QUICK)
+    running = pgdyno.start(
+        "bench", *server_options(bank15), "-b", "tpcb-like", "--allow-write", *QUICK
+    )
     running.await_load(pgdyno.store)
     running.signal(number)
     said = running.wait()

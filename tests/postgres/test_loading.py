@@ -10,9 +10,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
+from tests.fixtures.bank import ACCOUNTS_NOT_FROZEN
 from tests.fixtures.clusters import connection, run_sql, scalar
-from tests.fixtures.command import Command, eventually
+from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.engine_process import Engine, init_job
 
 from pgdyno.clock import monotonic_ns
@@ -43,21 +43,14 @@ PLACES = (
     "SELECT tableoid::regclass::text, md5(string_agg(t::text, ';' ORDER BY ctid))"
     " FROM pgbench_accounts t GROUP BY 1 ORDER BY 1",
 )
-# Where VACUUM froze what ranges left: no row is younger than the oldest number to be met.
-FROZEN = (
-    "SELECT count(*) FROM pgbench_accounts a JOIN pg_class c ON c.oid = a.tableoid"
-    " WHERE age(a.xmin) < age(c.relfrozenxid)",
-)
+# Where VACUUM froze what ranges left.
+FROZEN = (ACCOUNTS_NOT_FROZEN,)
 RANGES = {"range_rows": 20_000}
 PARTITIONS = {"partitions": 6, "foreign_keys": True}
 
 
 def _state(target: Target, queries: tuple[str, ...]) -> list[list[Any]]:
     return [run_sql(target, query) for query in queries]
-
-
-def _where(target: Target) -> list[str]:
-    return ["-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database]
 
 
 def _kill_and_resume(
@@ -132,7 +125,7 @@ def interrupted(pgdyno: Command, database15: Target) -> Callable[..., list[str]]
     """Interrupt `pgdyno init` in the middle; return its words."""
 
     def interrupt(*options: str) -> list[str]:
-        words = ["init", *_where(database15), *options]
+        words = ["init", *server_options(database15), *options]
         with connection(database15) as session, session.transaction():
             # Not one of the other applications that init would not disturb.
             session.execute("SET application_name = 'pgdyno/test'")
@@ -168,7 +161,7 @@ def test_the_same_command_goes_on_and_says_so(
     pgdyno: Command, database15: Target, interrupted: Callable[..., list[str]]
 ) -> None:
     words = interrupted("-s", "10", "--load-jobs", "2")
-    assert "interrupted" in pgdyno("bench", *_where(database15), "-T", "1s").error
+    assert "interrupted" in pgdyno("bench", *server_options(database15), "-T", "1s").error
     words[words.index("--load-jobs") + 1] = "3"  # The number of connections may change.
     said = pgdyno(*words, "--json")
     assert said.code == 0, said.err
@@ -182,7 +175,7 @@ def test_other_options_are_refused_with_what_differs_and_restart_begins_anew(
     pgdyno: Command, database15: Target, interrupted: Callable[..., list[str]]
 ) -> None:
     interrupted("-s", "10")
-    other = ["init", *_where(database15), "-s", "1", "-F", "90"]
+    other = ["init", *server_options(database15), "-s", "1", "-F", "90"]
     said = pgdyno(*other)
     assert said.code == 1
     assert "--scale was 10, now 1" in _one_line(said.error)
@@ -197,7 +190,7 @@ def test_drop_removes_what_an_interrupted_load_left(
     pgdyno: Command, database15: Target, interrupted: Callable[..., list[str]]
 ) -> None:
     interrupted("-s", "10")
-    assert pgdyno("drop", *_where(database15)).code == 0
+    assert pgdyno("drop", *server_options(database15)).code == 0
     left = "SELECT count(*) FROM pg_class WHERE relname ~ '^pgbench|^pgdyno'"
     assert scalar(database15, left) == 0
 
@@ -205,7 +198,7 @@ def test_drop_removes_what_an_interrupted_load_left(
 def test_init_steps_do_what_pgbench_calls_by_these_letters(
     pgdyno: Command, database15: Target
 ) -> None:
-    where = _where(database15)
+    where = server_options(database15)
     keys = "SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conname ~ '^pgbench'"
     assert pgdyno("init", *where, "-I", "dtG").code == 0
     assert scalar(database15, "SELECT sum(aid) FROM pgbench_accounts") == 5_000_050_000
@@ -220,157 +213,6 @@ def test_init_steps_do_what_pgbench_calls_by_these_letters(
     assert loaded.code == 0
     assert loaded.document["state"] == "complete"
     assert pgdyno("init", *where, "-I", "x").code == 1
-
-
-@pytest.mark.parametrize(
-    ("asked", "sent"),
-    [
-        (
-            "citus",
-            [
-                "select create_distributed_table('pgbench_accounts', 'aid'",
-                "colocate_with => 'pgbench_accounts')",
-                "add constraint pgbench_accounts_pkey primary key (aid)",
-                "vacuum (freeze, analyze) pgbench_accounts",
-            ],
-        ),
-        (
-            "citus:bid",
-            [
-                "select create_distributed_table('pgbench_history', 'bid'",
-                "add constraint pgbench_tellers_pkey primary key (tid, bid)",
-            ],
-        ),
-        ("greenplum", ["char(84)) with (fillfactor=100) distributed by (aid)"]),
-        ("greenplum:bid", ["distributed by (bid)", "primary key (aid, bid)"]),
-    ],
-)
-def test_distribution_is_in_the_statements_that_are_sent(
-    pgdyno: Command, asked: str, sent: list[str]
-) -> None:
-    said = pgdyno("init", "-s", "2", "--distribute", asked, "--print-sql")
-    assert said.code == 0, said.err
-    for text in sent:
-        assert text in said.out
-    assert "freeze on" not in said.out
-
-
-def test_what_distribution_cannot_have_is_refused(pgdyno: Command, database15: Target) -> None:
-    said = pgdyno("init", "--distribute", "citus:bid", "--foreign-keys", "--print-sql")
-    assert said.code == 1
-    assert "foreign keys" in said.error
-    assert pgdyno("init", "--distribute", "oracle").code == 1
-    assert pgdyno("init", *_where(database15), "-s", "1").code == 0
-    said = pgdyno("init", *_where(database15), "-s", "1", "--distribute", "citus")
-    assert said.code == 2
-    assert "no extension citus" in said.error
-    assert scalar(database15, "SELECT count(*) FROM pgbench_accounts") == 100_000
-
-
-@pytest.fixture
-def pretended_citus(database15: Target) -> Target:
-    """Give a database whose catalogue has citus, with functions that keep their calls."""
-    with connection(database15) as session:
-        session.execute("SET allow_system_table_mods = on")
-        session.execute(
-            "INSERT INTO pg_extension SELECT 1, 'citus', extowner, extnamespace, false, '12.1'"
-            " FROM pg_extension WHERE extname = 'plpgsql'"
-        )
-        session.execute("CREATE TABLE calls (number serial, text text, tables bigint, rows bigint)")
-        record = (
-            "BEGIN INSERT INTO calls (text, tables, rows) SELECT {}, count(*), sum(reltuples)"
-            " FROM pg_class WHERE relname ~ '^pgbench' AND reltuples >= 0; END"
-        )
-        for arguments, text in (
-            (
-                "create_distributed_table(what text, by text, colocate_with text)",
-                "format('%s by %s beside %s', what, by, colocate_with)",
-            ),
-            ("create_reference_table(what text)", "format('%s everywhere', what)"),
-        ):
-            body = record.format(text)
-            session.execute(
-                f"CREATE FUNCTION {arguments} RETURNS void LANGUAGE plpgsql AS $$ {body} $$"
-            )
-    return database15
-
-
-@pytest.mark.parametrize(
-    ("column", "foreign_keys", "calls"),
-    [
-        (
-            "aid",
-            False,
-            [
-                "pgbench_branches by bid beside none",
-                "pgbench_tellers by tid beside none",
-                "pgbench_accounts by aid beside none",
-                "pgbench_history by aid beside pgbench_accounts",
-            ],
-        ),
-        (
-            "aid",
-            True,
-            [
-                "pgbench_branches everywhere",
-                "pgbench_tellers everywhere",
-                "pgbench_accounts by aid beside none",
-                "pgbench_history by aid beside pgbench_accounts",
-            ],
-        ),
-        (
-            "bid",
-            False,
-            [
-                "pgbench_branches by bid beside none",
-                "pgbench_tellers by bid beside pgbench_branches",
-                "pgbench_accounts by bid beside pgbench_branches",
-                "pgbench_history by bid beside pgbench_branches",
-            ],
-        ),
-    ],
-)
-def test_citus_is_told_where_rows_go_before_there_are_any(
-    engine: Engine,
-    pretended_citus: Target,
-    column: str,
-    foreign_keys: bool,
-    calls: list[str],
-) -> None:
-    distribute = {"server": "citus", "column": column}
-    job = init_job(pretended_citus, 1, distribute=distribute, foreign_keys=foreign_keys)
-    end = engine(job)
-    assert end.summary.ending == "completed", end.failures
-    called = run_sql(pretended_citus, "SELECT text, rows FROM calls ORDER BY number")
-    assert [text for text, _ in called] == calls
-    assert all(not rows for _, rows in called)
-    keys = "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'p'"
-    found = dict(run_sql(pretended_citus, keys + " AND conname ~ '^pgbench'"))
-    columns = "aid" if column == "aid" else "aid, bid"
-    assert found["pgbench_accounts_pkey"] == f"PRIMARY KEY ({columns})"
-    [frozen] = run_sql(pretended_citus, FROZEN[0])
-    assert frozen == (0,)
-
-
-def test_greenplum_is_sent_its_clauses_and_nothing_is_dropped_when_it_refuses(
-    engine: Engine, database15: Target
-) -> None:
-    assert engine(init_job(database15, 1)).summary.ending == "completed"
-    run_sql(
-        database15,
-        "CREATE FUNCTION public.version() RETURNS text LANGUAGE sql"
-        " AS $$ SELECT 'PostgreSQL 12.12 (Greenplum Database 7.1.0)' $$",
-    )
-    name = sql.Identifier(database15.database)
-    path = sql.SQL("ALTER DATABASE {} SET search_path = public, pg_catalog").format(name)
-    run_sql(database15, path)
-    distribute = {"server": "greenplum", "column": "aid"}
-    end = engine(init_job(database15, 2, distribute=distribute, drop_existing=True))
-    # What pretends to be Greenplum does not know the clause: it was sent.
-    [failure] = end.failures
-    assert failure.sqlstate == "42601"
-    assert 'at or near "distributed"' in failure.message
-    assert scalar(database15, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
 
 def test_print_sql_says_what_a_wide_scale_sends(pgdyno: Command) -> None:

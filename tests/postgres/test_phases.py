@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.fixtures.command import Command
+from tests.fixtures.command import Command, server_options
 
 from pgdyno.server.scratch import ScratchCluster
 
@@ -15,9 +15,7 @@ pytestmark = pytest.mark.pg
 def _against(cluster: ScratchCluster, folder: Path) -> list[str]:
     script = folder / "one.sql"
     script.write_text("SELECT 1;\n", encoding="ascii")
-    target = cluster.target
-    server = ["-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database]
-    return [*server, "-f", str(script), "--warmup", "0.3s", "--json"]
+    return [*server_options(cluster.target), "-f", str(script), "--warmup", "0.3s", "--json"]
 
 
 def test_each_phase_of_the_rate_has_its_own_figures(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.fixtures.command import Command, RunningCommand, eventually
+from tests.fixtures.command import Command, RunningCommand, eventually, server_options, under_way
 from tests.fixtures.set_clock import SetClock
 
 from pgdyno.store.experiment import Store
@@ -23,11 +23,11 @@ def _await_more(running: RunningCommand, store: Path) -> None:
     """Return when more of the measured phase is kept than now, and ten samples more of waits."""
 
     def measured() -> int:
-        kept = store.rglob("*.partial/intervals.jsonl")
+        kept = under_way(store, "intervals.jsonl")
         return sum(path.read_bytes().count(b'"measure"') for path in kept)
 
     def sampled() -> int:
-        kept = b"".join(path.read_bytes() for path in store.rglob("*.partial/**/waits.jsonl"))
+        kept = b"".join(path.read_bytes() for path in under_way(store, "waits.jsonl"))
         whole, _, _ = kept.rpartition(b"\n")
         return len({json.loads(line)["time_ns"] for line in whole.splitlines()})
 
@@ -45,7 +45,7 @@ def _run(pgdyno: Command, clock: SetClock, tmp_path: Path, *steps_s: float) -> E
     clock.set_by(0.0)
     running = pgdyno.start(
         "bench",
-        *("-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database),
+        *server_options(target),
         *("-f", tmp_path / "work.sql", "-c", str(CLIENTS), "-T", "10min", "--warmup", "0s", "-q"),
         env=clock.environment,
     )

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from tests.fixtures.clusters import Make, run_sql
-from tests.fixtures.command import Command, RunningCommand, eventually
+from tests.fixtures.command import Command, RunningCommand, eventually, server_options, under_way
 from tests.fixtures.line import Line
-from tests.watch.test_watch import FOUND, LOST, Steps, once, place, seen_for, watched
+from tests.watch.test_watch import FOUND, LOST, Steps, once, seen_for, watched
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import connect
@@ -55,7 +55,7 @@ def test_a_crashed_server_leaves_a_gap_and_is_found_again(
 def rows(store: Path, table: str) -> list[dict[str, Any]]:
     """Return what a watch that goes on has kept of one table, whole lines only."""
     found: list[dict[str, Any]] = []
-    for path in store.rglob(f"*.partial/telemetry/{table}.jsonl"):
+    for path in under_way(store, f"telemetry/{table}.jsonl"):
         whole, _, _ = path.read_bytes().rpartition(b"\n")
         found += [json.loads(one) for one in whole.splitlines()]
     return found
@@ -76,7 +76,7 @@ def until(running: RunningCommand, look: Any) -> None:
 def test_a_network_that_is_cut_and_comes_back_is_a_gap_everywhere(
     pgdyno: Command, line: Line
 ) -> None:
-    running = pgdyno.start("watch", *place(line.target), "--interval", "200ms")
+    running = pgdyno.start("watch", *server_options(line.target), "--interval", "200ms")
     until(running, lambda: len(rows(pgdyno.store, "database")) > 5)
     line.cut()
     # Their thread reads the host's files whatever becomes of the server.
@@ -109,7 +109,7 @@ def test_a_network_that_is_cut_and_comes_back_is_a_gap_everywhere(
 def test_a_signal_at_any_moment_leaves_a_readable_store_and_nothing_behind(
     moment: str, number: signal.Signals, pgdyno: Command, line: Line
 ) -> None:
-    running = pgdyno.start("watch", *place(line.target), "--interval", "100ms")
+    running = pgdyno.start("watch", *server_options(line.target), "--interval", "100ms")
     until(running, lambda: run_sql(line.target, OURS) or _is_kept(pgdyno.store))
     if moment != "connected":
         until(running, lambda: _is_kept(pgdyno.store))

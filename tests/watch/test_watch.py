@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
-from tests.fixtures.command import Command, eventually
+from tests.fixtures.command import Command, eventually, server_options, under_way
 
 from pgdyno.cli.watch_text import text_of
 from pgdyno.errors import InterruptedByUser, ServerError
@@ -284,21 +284,16 @@ def test_no_statement_is_anything_but_a_select(pgdyno: Command) -> None:
         assert "\n".join(lines).startswith("SELECT ")
 
 
-def place(target: Target) -> tuple[str, ...]:
-    return ("-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database)
-
-
 def samples_kept(store: Path) -> bool:
     return any(
-        path.read_bytes().count(b"\n") > 5
-        for path in store.rglob("*.partial/telemetry/database.jsonl")
+        path.read_bytes().count(b"\n") > 5 for path in under_way(store, "telemetry/database.jsonl")
     )
 
 
 def test_an_interrupt_keeps_everything_and_leaves_no_session(
     pgdyno: Command, any_server: ScratchCluster
 ) -> None:
-    running = pgdyno.start("watch", *place(any_server.target), "--interval", "200ms")
+    running = pgdyno.start("watch", *server_options(any_server.target), "--interval", "200ms")
     eventually(
         lambda: samples_kept(pgdyno.store), unless=lambda: running.process.poll() is not None
     )
@@ -318,7 +313,7 @@ def test_an_interrupt_keeps_everything_and_leaves_no_session(
 
 
 def test_a_killed_lab_leaves_what_it_saw(pgdyno: Command, pg15: ScratchCluster) -> None:
-    running = pgdyno.start("watch", *place(pg15.target), "--interval", "200ms")
+    running = pgdyno.start("watch", *server_options(pg15.target), "--interval", "200ms")
     eventually(
         lambda: samples_kept(pgdyno.store), unless=lambda: running.process.poll() is not None
     )
@@ -336,7 +331,13 @@ def test_the_time_that_was_asked_for_ends_it_with_0(
     pgdyno: Command, pg15: ScratchCluster, tmp_path: Path
 ) -> None:
     said = pgdyno(
-        "watch", *place(pg15.target), "--duration", "1500ms", "--json", tmp_path / "w.json", "-q"
+        "watch",
+        *server_options(pg15.target),
+        "--duration",
+        "1500ms",
+        "--json",
+        tmp_path / "w.json",
+        "-q",
     )
     assert said.code == 0, said.err
     assert said.err == ""
@@ -348,7 +349,7 @@ def test_the_time_that_was_asked_for_ends_it_with_0(
     document["sessions_at_work"]["peak"] = 61
     (kept,) = pgdyno.store.glob("*/analysis.json")
     kept.write_text(json.dumps(document))
-    examined = pgdyno("doctor", *place(pg15.target), "--all").out
+    examined = pgdyno("doctor", *server_options(pg15.target), "--all").out
     assert "61 active (watch #1) x 4.0 MB" in " ".join(examined.split())
 
 
