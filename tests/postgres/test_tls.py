@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
-from psycopg import sql
-from pydantic import SecretStr
 from tests.fixtures.bank import make_bank, money
-from tests.fixtures.clusters import make_cluster, run_sql, scalar
+from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, eventually
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
+from tests.fixtures.tls_server import PASSWORD, Certificates, present
 
 from pgdyno.engine.executable import engine_path
 from pgdyno.engine.job import HostPort, Job, TlsSettings
@@ -29,101 +26,6 @@ IS_ENCRYPTED = (
 # Fails with division by zero unless the session is encrypted (or, the other way, is not).
 NEEDS_TLS = "SELECT 1 / ssl::int FROM pg_stat_ssl WHERE pid = pg_backend_pid();"
 NEEDS_PLAIN = "SELECT 1 / (NOT ssl)::int FROM pg_stat_ssl WHERE pid = pg_backend_pid();"
-PASSWORD = SecretStr("bound to the channel")
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """Certificates in a folder, made as PostgreSQL's manual says."""
-
-    folder: Path
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def openssl(self, *arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True)
-
-    def authority(self, name: str) -> None:
-        self.openssl(
-            *("req", "-new", "-x509", "-days", "30", "-nodes", "-newkey", "rsa:2048"),
-            *("-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt"),
-        )
-
-    def signed(self, name: str, common_name: str, extensions: str = "", days: str = "30") -> None:
-        """Make a certificate that the authority "root" signs; without extensions of version 1."""
-        self.openssl(
-            *("req", "-new", "-nodes", "-newkey", "rsa:2048", "-subj", f"/CN={common_name}"),
-            *("-keyout", f"{name}.key", "-out", f"{name}.csr"),
-        )
-        (self.folder / "extensions").write_text(extensions)
-        self.openssl(
-            *("x509", "-req", "-in", f"{name}.csr", "-days", days, "-CA", "root.crt"),
-            *("-CAkey", "root.key", "-CAcreateserial", "-out", f"{name}.crt"),
-            *(("-extfile", "extensions") if extensions else ()),
-        )
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    made = Certificates(tmp_path_factory.mktemp("certificates"))
-    made.authority("root")
-    made.authority("stranger")
-    made.signed("by_name", "localhost")
-    made.signed("by_both", "elsewhere", "subjectAltName=DNS:localhost,IP:127.0.0.1")
-    made.signed("elsewhere", "localhost", "subjectAltName=DNS:db.example")
-    made.signed("ann", "ann")
-    made.openssl(
-        *("req", "-new", "-x509", "-days", "30", "-nodes", "-newkey", "rsa:2048"),
-        *("-subj", "/CN=localhost", "-keyout", "own.key", "-out", "own.crt"),
-    )
-    made.signed("expired", "localhost", days="-1")
-    return made
-
-
-@pytest.fixture(scope="module")
-def secure(house: Path, made: Certificates) -> Iterator[ScratchCluster]:
-    """PostgreSQL 15 that lets users in by TLS and SCRAM, by TLS and certificate, or plainly."""
-    with make_cluster("15") as cluster:
-        rules = [
-            "local all all trust\n",
-            "hostssl all ann 127.0.0.1/32 cert\n",
-            "hostnossl all plain 127.0.0.1/32 scram-sha-256\n",
-            "hostssl all bound 127.0.0.1/32 scram-sha-256\n",
-            "hostssl all hashed 127.0.0.1/32 md5\n",
-            "hostssl all open 127.0.0.1/32 trust\n",
-            "host all postgres 127.0.0.1/32 scram-sha-256\n",
-        ]
-        (cluster.path / "pg_hba.conf").write_text("".join(rules))
-        for role in ("ann", "plain", "bound", "open", "hashed"):
-            way = "md5" if role == "hashed" else "scram-sha-256"
-            statement = sql.SQL(
-                "SET password_encryption = {}; CREATE ROLE {} LOGIN SUPERUSER PASSWORD {}"
-            )
-            password = sql.Literal(PASSWORD.get_secret_value())
-            run_sql(
-                cluster.target, statement.format(sql.Literal(way), sql.Identifier(role), password)
-            )
-        present(cluster, made, "by_name")
-        yield cluster
-
-
-def present(cluster: ScratchCluster, made: Certificates, name: str) -> None:
-    """Let the server present this certificate to whoever connects from now on."""
-    data = Path(str(scalar(cluster.target, "SHOW data_directory")))
-    owner = data.stat()
-    files = {f"{name}.crt": "server.crt", f"{name}.key": "server.key", "root.crt": "clients.crt"}
-    for source, copy in files.items():
-        file = data / copy
-        file.write_bytes((made.folder / source).read_bytes())
-        file.chmod(0o600)
-        os.chown(file, owner.st_uid, owner.st_gid)
-    for setting in ("ssl = on", "ssl_ca_file = 'clients.crt'"):
-        run_sql(cluster.target, f"ALTER SYSTEM SET {setting}")
-    before = scalar(cluster.target, "SELECT pg_conf_load_time()")
-    run_sql(cluster.target, "SELECT pg_reload_conf()")
-    while scalar(cluster.target, "SELECT pg_conf_load_time()") == before:
-        pass
 
 
 def job_of(
@@ -150,10 +52,10 @@ def refused(end: EngineEnd) -> str:
 
 @pytest.mark.parametrize("sslmode", SSLMODES)
 def test_each_sslmode_with_a_trusted_certificate(
-    sslmode: str, secure: ScratchCluster, made: Certificates, engine: Engine
+    sslmode: str, secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_name")
-    tls = {"sslrootcert": made.path("root.crt")}
+    present(secure, certificates, "by_name")
+    tls = {"sslrootcert": certificates.path("root.crt")}
     end = engine(job_of(secure, "bound", sslmode, tls=tls))
     if sslmode == "disable":
         assert "no encryption" in refused(end)
@@ -177,9 +79,9 @@ def test_required_tls_never_becomes_plain(secure: ScratchCluster, engine: Engine
 
 @pytest.mark.parametrize("sslmode", ["require", "verify-ca", "verify-full"])
 def test_a_server_without_tls_is_refused(
-    sslmode: str, pg15: ScratchCluster, engine: Engine, made: Certificates
+    sslmode: str, pg15: ScratchCluster, engine: Engine, certificates: Certificates
 ) -> None:
-    tls = {"sslrootcert": made.path("root.crt")}
+    tls = {"sslrootcert": certificates.path("root.crt")}
     message = refused(engine(job_of(pg15, "postgres", sslmode, "SELECT 1;", tls=tls)))
     assert "does not speak TLS" in message
 
@@ -207,13 +109,13 @@ def test_who_is_trusted(
     trusted: str,
     host: str,
     secure: ScratchCluster,
-    made: Certificates,
+    certificates: Certificates,
     engine: Engine,
 ) -> None:
-    present(secure, made, presented)
+    present(secure, certificates, presented)
     accepting = set()
     for sslmode in ("require", "verify-ca", "verify-full"):
-        tls = {"sslrootcert": made.path(trusted)}
+        tls = {"sslrootcert": certificates.path(trusted)}
         end = engine(job_of(secure, "bound", sslmode, host=host, tls=tls))
         if end.exit_code == 0:
             assert (end.summary.counts.completed, end.summary.failures) == (6, {})
@@ -224,18 +126,18 @@ def test_who_is_trusted(
 
 
 def test_an_untrusted_server_is_used_without_tls_by_prefer_alone(
-    secure: ScratchCluster, made: Certificates, engine: Engine
+    secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "own")
-    tls = {"sslrootcert": made.path("root.crt")}
+    present(secure, certificates, "own")
+    tls = {"sslrootcert": certificates.path("root.crt")}
     end = engine(job_of(secure, "plain", "prefer", NEEDS_PLAIN, tls=tls))
     assert end.exit_code == 0, end
 
 
 def test_the_systems_authorities_are_asked_for_names_only(
-    secure: ScratchCluster, made: Certificates, engine: Engine
+    secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_name")
+    present(secure, certificates, "by_name")
     system = {"sslrootcert": "system"}
     assert "verify-full" in refused(engine(job_of(secure, "bound", "require", tls=system)))
     message = refused(engine(job_of(secure, "bound", "verify-full", tls=system)))
@@ -243,38 +145,42 @@ def test_the_systems_authorities_are_asked_for_names_only(
 
 
 def test_a_client_certificate_opens_and_a_missing_or_foreign_one_does_not(
-    secure: ScratchCluster, made: Certificates, engine: Engine
+    secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_name")
-    pair = {"sslcert": made.path("ann.crt"), "sslkey": made.path("ann.key")}
+    present(secure, certificates, "by_name")
+    pair = {"sslcert": certificates.path("ann.crt"), "sslkey": certificates.path("ann.key")}
     assert engine(job_of(secure, "ann", "require", tls=pair)).exit_code == 0
     assert "certificate" in refused(engine(job_of(secure, "ann", "require")))
-    foreign = {"sslcert": made.path("stranger.crt"), "sslkey": made.path("stranger.key")}
+    foreign = {
+        "sslcert": certificates.path("stranger.crt"),
+        "sslkey": certificates.path("stranger.key"),
+    }
     refused(engine(job_of(secure, "ann", "require", tls=foreign)))
-    mixed = {"sslcert": made.path("ann.crt"), "sslkey": made.path("root.key")}
+    mixed = {"sslcert": certificates.path("ann.crt"), "sslkey": certificates.path("root.key")}
     assert "is not that of the certificate" in refused(
         engine(job_of(secure, "ann", "require", tls=mixed))
     )
 
 
 def test_a_key_that_cannot_be_used_is_said_with_the_next_step(
-    secure: ScratchCluster, made: Certificates, engine: Engine
+    secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    made.openssl(*("pkey", "-in", "ann.key", "-aes128", "-passout", "pass:x", "-out", "locked.key"))
-    (made.folder / "locked.key").chmod(0o600)
-    (made.folder / "open.key").write_bytes((made.folder / "ann.key").read_bytes())
-    (made.folder / "open.key").chmod(0o644)
+    locking = ("-aes128", "-passout", "pass:x", "-out", "locked.key")
+    certificates.openssl("pkey", "-in", "ann.key", *locking)
+    (certificates.folder / "locked.key").chmod(0o600)
+    (certificates.folder / "open.key").write_bytes((certificates.folder / "ann.key").read_bytes())
+    (certificates.folder / "open.key").chmod(0o644)
     for key, words in (("locked.key", "encrypted"), ("open.key", "others"), ("no.key", "no priv")):
-        tls = {"sslcert": made.path("ann.crt"), "sslkey": made.path(key)}
+        tls = {"sslcert": certificates.path("ann.crt"), "sslkey": certificates.path(key)}
         assert words in refused(engine(job_of(secure, "ann", "require", tls=tls)))
 
 
 @pytest.mark.parametrize("binding", ["disable", "prefer", "require"])
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_scram_is_bound_to_the_channel_in_both_versions_of_tls(
-    binding: str, version: str, secure: ScratchCluster, made: Certificates, engine: Engine
+    binding: str, version: str, secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_name")
+    present(secure, certificates, "by_name")
     tls = {
         "channel_binding": binding,
         "ssl_min_protocol_version": version,
@@ -291,18 +197,18 @@ def test_scram_is_bound_to_the_channel_in_both_versions_of_tls(
 
 @pytest.mark.parametrize("user", ["open", "hashed"])
 def test_required_channel_binding_refuses_other_ways_in(
-    user: str, secure: ScratchCluster, made: Certificates, engine: Engine
+    user: str, secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_name")
+    present(secure, certificates, "by_name")
     tls = {"channel_binding": "require"}
     assert "channel_binding=require" in refused(engine(job_of(secure, user, "require", tls=tls)))
     assert engine(job_of(secure, user, "require")).exit_code == 0
 
 
 def test_statements_still_running_at_the_end_are_cancelled_over_tls(
-    secure: ScratchCluster, made: Certificates, engine: Engine
+    secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_name")
+    present(secure, certificates, "by_name")
     job = job_of(
         secure, "bound", "require", "SELECT pg_sleep(600);", transactions=None, measure_s=1
     )
@@ -313,10 +219,10 @@ def test_statements_still_running_at_the_end_are_cancelled_over_tls(
 
 
 def test_lost_connections_are_made_again_over_tls(
-    secure: ScratchCluster, made: Certificates, engine: Engine
+    secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_both")
-    tls = {"sslrootcert": made.path("root.crt"), "channel_binding": "require"}
+    present(secure, certificates, "by_both")
+    tls = {"sslrootcert": certificates.path("root.crt"), "channel_binding": "require"}
     job = job_of(secure, "bound", "verify-full", transactions=None, measure_s=600.0, tls=tls)
     running = engine.start(job)
     running.await_record(record="phase", phase="measure", event="begin")
@@ -334,9 +240,9 @@ def test_lost_connections_are_made_again_over_tls(
 
 
 def test_require_auth_decides_what_the_server_may_ask_for(
-    secure: ScratchCluster, made: Certificates, engine: Engine
+    secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_both")
+    present(secure, certificates, "by_both")
     for user, asked, why in (
         ("bound", "scram-sha-256", None),
         ("bound", "!password,!md5", None),
@@ -352,9 +258,9 @@ def test_require_auth_decides_what_the_server_may_ask_for(
 
 
 def test_rows_longer_than_many_records_come_through(
-    secure: ScratchCluster, made: Certificates, engine: Engine
+    secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_name")
+    present(secure, certificates, "by_name")
     text = "SELECT repeat('x', 300000), n FROM generate_series(1, 20) AS n;"
     end = engine(job_of(secure, "bound", "require", text))
     assert end.exit_code == 0, end
@@ -363,9 +269,9 @@ def test_rows_longer_than_many_records_come_through(
 
 @pytest.mark.parametrize("protocol", ["simple", "prepared"])
 def test_money_is_conserved_over_tls(
-    protocol: str, secure: ScratchCluster, made: Certificates, engine: Engine
+    protocol: str, secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
-    present(secure, made, "by_name")
+    present(secure, certificates, "by_name")
     bank = make_bank(secure, f"bank_{protocol}")
     job = job_of(
         secure, "bound", "require", "tpcb-like", clients=4, protocol=protocol, transactions=25
@@ -380,12 +286,12 @@ def test_money_is_conserved_over_tls(
 
 
 def test_init_and_bench_over_verified_tls_from_the_command_line(
-    secure: ScratchCluster, made: Certificates, pgdyno: Command
+    secure: ScratchCluster, certificates: Certificates, pgdyno: Command
 ) -> None:
-    present(secure, made, "by_name")
+    present(secure, certificates, "by_name")
     conninfo = (
         f"host=localhost hostaddr=127.0.0.1 port={secure.tcp_target.port} user=bound"
-        f" dbname=postgres sslmode=verify-full sslrootcert={made.path('root.crt')}"
+        f" dbname=postgres sslmode=verify-full sslrootcert={certificates.path('root.crt')}"
         " channel_binding=require"
     )
     environment = {"PGPASSWORD": PASSWORD.get_secret_value()}
@@ -401,9 +307,9 @@ def test_init_and_bench_over_verified_tls_from_the_command_line(
 
 
 def test_the_drop_in_loads_and_runs_over_verified_tls(
-    secure: ScratchCluster, made: Certificates
+    secure: ScratchCluster, certificates: Certificates
 ) -> None:
-    present(secure, made, "by_both")
+    present(secure, certificates, "by_both")
     run_sql(secure.target, "CREATE DATABASE drop_in")
     conninfo = (
         f"host=localhost hostaddr=127.0.0.1 port={secure.tcp_target.port} user=bound"
@@ -411,7 +317,7 @@ def test_the_drop_in_loads_and_runs_over_verified_tls(
     )
     for root, options in (("root", ("-i",)), ("root", ("-c", "2", "-t", "20")), ("own", ("-i",))):
         said = subprocess.run(
-            [engine_path(), "pgbench", *options, conninfo + made.path(f"{root}.crt")],
+            [engine_path(), "pgbench", *options, conninfo + certificates.path(f"{root}.crt")],
             env={**os.environ, "PGPASSWORD": PASSWORD.get_secret_value()},
             capture_output=True,
             text=True,
