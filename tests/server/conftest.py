@@ -6,11 +6,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fixtures import needs
 
 from pgdyno.errors import SpecError
+from pgdyno.process import cleanup
 from pgdyno.server.connect import Connection
 from pgdyno.server.find import Binaries, find
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
@@ -57,3 +59,20 @@ def cluster(binaries: Binaries) -> Iterator[ScratchCluster]:
 def connection(cluster: ScratchCluster) -> Iterator[Connection]:
     with cluster.connect(verb="test") as opened:
         yield opened
+
+
+@pytest.fixture
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever the test does, no registration and no temporary folder of ours remains."""
+    made: list[Path] = []
+    real = tempfile.mkdtemp
+
+    def recorded(*args: str, **options: Any) -> str:
+        made.append(Path(real(*args, **options)))
+        return str(made[-1])
+
+    monkeypatch.setattr(tempfile, "mkdtemp", recorded)
+    before = cleanup.pending()
+    yield
+    assert cleanup.pending() == before
+    assert [path for path in made if path.exists() and "scratch" not in path.name] == []

@@ -1,17 +1,156 @@
-"""Looking for what killed commands left, where others come and go."""
+"""What is left when a command ends or is killed: swept, or kept and started again."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures import needs
+from tests.fixtures.clusters import scalar
+from tests.fixtures.command import eventually
 
+from pgdyno.errors import SpecError
+from pgdyno.process.host import ProcessIdentity
+from pgdyno.server import scratch
 from pgdyno.server.cluster_record import FOLDER_PREFIX
-from pgdyno.server.leftovers import _cluster_folders
+from pgdyno.server.connect import connect
+from pgdyno.server.find import Binaries
+from pgdyno.server.leftovers import _cluster_folders, kept_clusters, sweep_leftovers
+from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+
+LAB = """
+import sys
+from pathlib import Path
+from pgdyno.server.find import find
+from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+cluster = ScratchCluster.create(
+    ScratchRequest(find(version=sys.argv[1]), data_dir=Path(sys.argv[2]), keep={keep})
+)
+print(cluster.pid, cluster.target.host, flush=True)
+sys.stdin.read()
+"""
+
+
+def killed_lab(binaries: Binaries, folder: Path, *, keep: bool) -> tuple[ProcessIdentity, Path]:
+    """Kill a lab with SIGKILL while its cluster runs; return its postmaster and socket folder."""
+    lab = subprocess.Popen(
+        [sys.executable, "-c", LAB.format(keep=keep), str(binaries.major), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with lab:
+        assert lab.stdout is not None
+        pid, socket_dir = lab.stdout.readline().split()
+        identity = ProcessIdentity.of(int(pid))
+        assert identity is not None
+        lab.kill()
+    return identity, Path(socket_dir)
+
+
+def test_a_kept_cluster_is_started_again_with_its_data_and_settings(
+    binaries: Binaries, open_folder: Path, nothing_left: None
+) -> None:
+    request = ScratchRequest(
+        binaries, data_dir=open_folder, keep=True, settings={"work_mem": "7MB"}
+    )
+    with ScratchCluster.create(request) as cluster:
+        with cluster.connect(verb="test") as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+        path = cluster.path
+        assert kept_clusters([open_folder]) == []
+        with pytest.raises(SpecError, match="in use by another command"):
+            ScratchCluster.adopt(path)
+    assert kept_clusters([open_folder]) == [path]
+    assert sweep_leftovers([open_folder]) == []
+    with ScratchCluster.adopt(path, keep=False, listens_tcp=True) as again:
+        assert scalar(again.target, "SELECT answer FROM kept") == 42
+        assert scalar(again.target, "SHOW work_mem") == "7MB"
+        assert again.binaries.source == binaries.source
+        with connect(again.tcp_target, verb="test") as by_password:
+            assert by_password.execute("SELECT 1").fetchone() == (1,)
+    assert list(open_folder.iterdir()) == []
+
+
+def test_a_folder_that_is_no_kept_cluster_is_not_adopted(open_folder: Path) -> None:
+    with pytest.raises(SpecError, match="is no kept cluster"):
+        ScratchCluster.adopt(open_folder)
+
+
+@needs.LINUX
+def test_when_the_lab_is_killed_the_postmaster_ends_and_the_leftover_is_swept(
+    binaries: Binaries, open_folder: Path
+) -> None:
+    experiment = open_folder / "an-experiment-of-the-store"
+    postmaster, socket_dir = killed_lab(binaries, experiment, keep=False)
+    eventually(lambda: not postmaster.is_running())
+    (left,) = experiment.iterdir()
+    (swept,) = sweep_leftovers([open_folder])
+    assert (swept.path, swept.is_removed) == (left, True)
+    assert list(experiment.iterdir()) == []
+    assert not socket_dir.exists()
+
+
+@needs.LINUX
+def test_a_cluster_to_be_kept_outlives_a_killed_lab(binaries: Binaries, open_folder: Path) -> None:
+    postmaster, socket_dir = killed_lab(binaries, open_folder, keep=True)
+    eventually(lambda: not postmaster.is_running())
+    assert [leftover for leftover in sweep_leftovers([open_folder]) if leftover.is_removed] == []
+    assert not socket_dir.exists()
+    (path,) = kept_clusters([open_folder])
+    with ScratchCluster.adopt(path, keep=False) as cluster:
+        assert scalar(cluster.target, "SELECT 1") == 1
+    assert list(open_folder.iterdir()) == []
+
+
+def test_an_orphaned_postmaster_is_ended_only_if_it_is_the_recorded_one(
+    binaries: Binaries, open_folder: Path
+) -> None:
+    with ScratchCluster.create(ScratchRequest(binaries, data_dir=open_folder)) as cluster:
+        record = cluster._folder.record
+        another = scratch.ClusterRecord(
+            bin_dir=record.bin_dir,
+            version=record.version,
+            source=record.source,
+            user=record.user,
+            checksums=False,
+            settings={},
+            postmaster_pid=record.postmaster_pid,
+            postmaster_started="another boot:17",
+        )
+        assert scratch.end_orphan(another) is False
+        assert scalar(cluster.target, "SELECT 1") == 1
+        assert scratch.end_orphan(record) is True
+        eventually(lambda: cluster.pid is None)
+
+
+def test_a_folder_that_others_may_write_to_is_never_trusted(open_folder: Path) -> None:
+    fake = open_folder / "pgdyno-scratch-trap"
+    fake.mkdir()
+    (fake / "lock").touch()
+    (fake / "cluster.json").write_text('{"format": "pgdyno.cluster/1"}')
+    fake.chmod(0o777)
+    assert sweep_leftovers([open_folder]) == []
+    assert fake.exists()
+
+
+def test_the_exit_of_the_lab_removes_what_was_forgotten(
+    binaries: Binaries, open_folder: Path
+) -> None:
+    script = LAB.format(keep=False).replace("sys.stdin.read()", "raise SystemExit(0)")
+    subprocess.run(
+        [sys.executable, "-c", script, str(binaries.major), str(open_folder)],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert list(open_folder.iterdir()) == []
 
 
 def test_a_folder_that_somebody_removes_meanwhile_is_none(
