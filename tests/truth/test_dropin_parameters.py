@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -91,6 +91,16 @@ def _variables() -> dict[str, str]:
     return {o.keyword.decode(): o.envvar.decode() if o.envvar else "" for o in options}
 
 
+def _tried(asked: Mapping[str, str], by: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and what is said to it, of each parameter that can be given this way."""
+    variables = _variables()
+    for name, value in asked.items():
+        if by == "conninfo":
+            yield name, value, _ours(f"host={NOBODY} {name}='{value}'")
+        elif variables[name]:
+            yield name, value, _ours(f"host={NOBODY}", {variables[name]: value})
+
+
 @pytest.fixture(scope="module")
 def pgbench() -> Path:
     """The pgbench that is held to be right."""
@@ -105,27 +115,13 @@ def test_every_parameter_of_libpq_is_served_or_refused() -> None:
 
 @pytest.mark.parametrize("by", ["conninfo", "variable"])
 def test_what_is_served_lets_the_connection_be_tried(by: str) -> None:
-    variables = _variables()
-    for name, value in SERVED.items():
-        if by == "variable" and not variables[name]:
-            continue
-        if by == "variable":
-            said = _ours(f"host={NOBODY}", {variables[name]: value})
-        else:
-            said = _ours(f"host={NOBODY} {name}='{value}'")
+    for name, value, said in _tried(SERVED, by):
         assert f'socket "{NOBODY}/.s.PGSQL' in said, f"{name}={value}: {said}"
 
 
 @pytest.mark.parametrize("by", ["conninfo", "variable"])
 def test_what_is_not_served_is_refused_by_its_name(by: str) -> None:
-    variables = _variables()
-    for name, value in REFUSED.items():
-        if by == "variable" and not variables[name]:
-            continue
-        if by == "variable":
-            said = _ours(f"host={NOBODY}", {variables[name]: value})
-        else:
-            said = _ours(f"host={NOBODY} {name}='{value}'")
+    for name, _, said in _tried(REFUSED, by):
         assert name in said.splitlines()[0], said
         assert "is not supported" in said, said
         assert NOBODY not in said, said
