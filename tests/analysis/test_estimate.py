@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pgdyno.analysis.estimate import Estimate, mean_between_runs, t_quantile, without_interval
+from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
 from pgdyno.errors import AnalysisError
 
 # Student 1908: hours of sleep gained by ten patients, drug 2 minus drug 1.
@@ -19,11 +19,6 @@ def test_the_interval_of_students_sleep_data_is_the_published_one() -> None:
     assert found.low == pytest.approx(0.7001142, abs=1e-6)
     assert found.high == pytest.approx(2.4598858, abs=1e-6)
     assert (found.n, found.scope) == (10, "between_runs")
-
-
-@pytest.mark.parametrize(("degrees", "tabled"), [(1, 12.706), (2, 4.303), (9, 2.262), (30, 2.042)])
-def test_t_quantiles_are_those_of_the_printed_table(degrees: int, tabled: float) -> None:
-    assert t_quantile(0.975, degrees) == pytest.approx(tabled, abs=5e-4)
 
 
 def test_one_run_has_no_interval() -> None:

@@ -9,12 +9,12 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.compare import Better, Comparison, compare, holm
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.intervals import interval_of_mean
+from pgdyno.analysis.student import t_beyond
 from pgdyno.errors import AnalysisError
 
 
@@ -185,7 +185,7 @@ def _p_value(values: FloatArray) -> float:
     if deviation == 0:
         return 1.0 if values.mean() == 0 else 0.0
     t = abs(float(values.mean())) / (deviation / math.sqrt(values.size))
-    return float(2 * special.stdtr(values.size - 1, -t))
+    return t_beyond(t, values.size - 1)
 
 
 def _name(terms: _Terms) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy.typing as npt
-from scipy import special
 
 from pgdyno.analysis.arrays import finite
+from pgdyno.analysis.student import t_quantile
 from pgdyno.errors import AnalysisError
 
 Scope = Literal["within_run", "between_runs", "none"]
@@ -76,11 +76,6 @@ class Estimate:
 def without_interval(value: float, unit: str) -> Estimate:
     """Return a number of which there is one only."""
     return Estimate(float(value), None, None, 1, unit, "none")
-
-
-def t_quantile(probability: float, degrees: float) -> float:
-    """Return the quantile of Student's t distribution."""
-    return float(special.stdtrit(degrees, probability))
 
 
 def mean_between_runs(values: npt.ArrayLike, unit: str, *, level: float = 0.95) -> Estimate:

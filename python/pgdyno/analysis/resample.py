@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analysis.arrays import FloatArray
-from pgdyno.analysis.estimate import Estimate, t_quantile
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.student import t_quantile
 
 REPLICATES = 1000
 _GROUPS_MAX = 240
