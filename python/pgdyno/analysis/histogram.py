@@ -121,7 +121,8 @@ class Histogram:
         below = np.cumsum(self.count)
         total = int(below[-1])
         places = np.searchsorted(below, [nearest_rank(one, total) for one in percentiles])
-        return [float(value) for value in self.middles_ns()[places]]
+        middles_ns: list[float] = self._middles_of(self.index[places]).tolist()
+        return middles_ns
 
     def percentile_with_unfinished(
         self, percentile: float, unfinished_ages_ns: npt.ArrayLike
@@ -147,7 +148,10 @@ class Histogram:
 
     def middles_ns(self) -> npt.NDArray[np.float64]:
         """Return the value that stands for each bucket: its middle, within minimum and maximum."""
-        low_ns, width_ns = bucket_range_ns(self.index)
+        return self._middles_of(self.index)
+
+    def _middles_of(self, index: IntArray) -> npt.NDArray[np.float64]:
+        low_ns, width_ns = bucket_range_ns(index)
         return np.clip(low_ns + width_ns / 2, self.min_ns, self.max_ns)
 
     def _refuse_empty(self) -> None:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from pgdyno.analysis.arrays import FloatArray, IntArray
+from pgdyno.analysis.arrays import FloatArray, IntArray, coded
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.resample import REPLICATES, within_run_estimate
-from pgdyno.analysis.where_sampled import sampled
 from pgdyno.analysis.where_facts import ANSWERING, NOT_INSTRUMENTED, TransactionFacts, WaitSamples
+from pgdyno.analysis.where_sampled import sampled
 
 _EVENTS_SHOWN = 5
 
@@ -61,16 +60,16 @@ def named_statements(
     samples = facts.samples
     if samples is None or samples.query_id is None or not samples.query_id.any():
         return ()
-    events = np.asarray(samples.event, dtype=str)
-    kept = events != ANSWERING
-    events, counts = events[kept], samples.session_count[kept]
+    event_names, event = coded(samples.event)
+    kept = event != (event_names.index(ANSWERING) if ANSWERING in event_names else -1)
+    event, counts = event[kept], samples.session_count[kept]
     by_id: dict[int, list[Place]] = {}
     for place in places:
         for identifier in place.query_ids:
             by_id.setdefault(identifier, []).append(place)
     ids, of_sample = np.unique(samples.query_id[kept], return_inverse=True)
     names = [_label(int(one), by_id) for one in ids]
-    label = [names[one] for one in of_sample.tolist()]
+    label = list(map(names.__getitem__, of_sample.tolist()))
     labelled = WaitSamples(samples.sampled_at_ns, samples.time_ns[kept], label, counts)
     found = sampled(replace(facts, samples=labelled), np.random.default_rng(seed), replicates)
     total, blocks = found.point_count.sum(), found.block_count
@@ -80,7 +79,8 @@ def named_statements(
         ms = _estimate(
             float(found.point_count[i] / total) * server_ms, drawn[:, i] * server_ms, blocks
         )
-        shares = _events(events, np.asarray(label) == key, counts)
+        rows = np.isin(of_sample, [place for place, name in enumerate(names) if name == key])
+        shares = _events(event_names, event[rows], counts[rows])
         times += _named(key, by_id, places, ms, shares)
     return tuple(sorted(times, key=lambda time: -time.ms.value))
 
@@ -125,10 +125,10 @@ def _estimate(value: float, drawn: FloatArray, block_count: int) -> Estimate:
 
 
 def _events(
-    events: npt.NDArray[np.str_], rows: npt.NDArray[np.bool_], counts: IntArray
+    names: Sequence[str], event: IntArray, counts: IntArray
 ) -> tuple[tuple[str, float], ...]:
-    """Return the largest events of these rows with their shares."""
-    names, place = np.unique(events[rows], return_inverse=True)
-    sums = np.bincount(place, weights=counts[rows])
-    shares = sorted(zip(names, sums / sums.sum(), strict=True), key=lambda pair: -pair[1])
-    return tuple((str(n) or NOT_INSTRUMENTED, float(share)) for n, share in shares[:_EVENTS_SHOWN])
+    """Return the largest events with their shares. Args: event, places of the names."""
+    sums = np.bincount(event, weights=counts, minlength=len(names))
+    found = ((names[place], sums[place] / sums.sum()) for place in np.unique(event).tolist())
+    shares = sorted(found, key=lambda pair: -pair[1])
+    return tuple((name or NOT_INSTRUMENTED, float(share)) for name, share in shares[:_EVENTS_SHOWN])

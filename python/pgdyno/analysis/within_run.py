@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray, finite
-from pgdyno.analysis.estimate import Estimate, t_quantile, without_interval
+from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.histogram import Histogram, nearest_rank
 from pgdyno.analysis.resample import (
     REPLICATES,
@@ -21,6 +21,7 @@ from pgdyno.analysis.resample import (
     plan_blocks,
     within_run_estimate,
 )
+from pgdyno.analysis.student import t_quantile
 from pgdyno.errors import AnalysisError
 
 _NS_PER_SECOND = 1_000_000_000
@@ -118,16 +119,15 @@ def latency(
     )
     weights = block_weights(plan, np.random.default_rng(seed), replicates)
     group = plan.group_of(np.arange(len(seconds), dtype=np.float64))
-    below = weights @ _cumulative_counts(seconds, total, group, plan)
+    below = _cumulative_counts(seconds, total, group, plan)
     sums = np.bincount(group, [part.sum_ns for part in seconds], minlength=plan.group_count)
-    drawn = below[:, -1]
-    is_drawn = drawn > 0  # a replicate of empty seconds only has no latency
-    means = (weights @ sums)[is_drawn] / drawn[is_drawn]
+    weights = weights[weights @ below[-1] > 0]  # a replicate of empty seconds has no latency
+    means = (weights @ sums) / (weights @ below[-1])
     unfinished = np.asarray(unfinished_ages_ns, dtype=np.int64)
     return LatencyEstimates(
         mean=within_run_estimate(total.mean_ns, means, plan.block_count, "ns"),
         percentile={
-            wanted: _percentile(wanted, total, below[is_drawn], unfinished, plan)
+            wanted: _percentile(wanted, total, (weights, below), unfinished, plan)
             for wanted in percentiles
         },
         max_ns=max(total.max_ns, int(unfinished.max(initial=0))),
@@ -140,32 +140,32 @@ def _cumulative_counts(
     group: npt.NDArray[np.int64],
     plan: BlockPlan,
 ) -> FloatArray:
-    """Return, by group, how many transactions lie in each bucket of `total` or below it."""
+    """Return how many transactions lie in each bucket of `total` or below it, a column a group."""
     counts = np.zeros((plan.group_count, total.index.size))
     column = np.zeros(int(total.index[-1]) + 1, dtype=np.int64)
     column[total.index] = np.arange(total.index.size)
     for place, part in zip(group, seconds, strict=True):
         counts[place, column[part.index]] += part.count
-    return np.cumsum(counts, axis=1)
+    return np.ascontiguousarray(np.cumsum(counts, axis=1, out=counts).T)
 
 
 def _percentile(
     percentile: float,
     total: Histogram,
-    below: FloatArray,
+    drawn: tuple[FloatArray, FloatArray],
     unfinished_ages_ns: npt.NDArray[np.int64],
     plan: BlockPlan,
 ) -> Estimate:
-    """Return one percentile; `below` holds the resampled cumulative counts."""
+    """Return one percentile; `drawn`: weights of the groups, and their cumulative counts."""
     value, is_censored = total.percentile_with_unfinished(percentile, unfinished_ages_ns)
     if plan.block_count < 2:
         return Estimate(value, None, None, 1, "ns", "none", is_censored)
-    size = below[:, -1] + unfinished_ages_ns.size
+    weights, below = drawn
+    size = weights @ below[-1] + unfinished_ages_ns.size
     rank = np.ceil(math.nextafter(percentile, 0.0) / 100 * size)
-    # The first bucket whose cumulative count reaches the rank; past the last: never finished.
-    place = (below < rank[:, None]).sum(axis=1)
+    # Past the last bucket: never finished.
     middles = np.append(total.middles_ns(), np.inf)
-    replicates = np.sort(middles[place])
+    replicates = np.sort(middles[_first_reaching(rank, weights, below)])
     is_open = nearest_rank(97.5, replicates.size) > int(np.isfinite(replicates).sum())
     bounded = np.where(np.isfinite(replicates), replicates, float(total.max_ns))
     low, high = interval(value, bounded, plan.block_count, is_positive=True)
@@ -174,3 +174,22 @@ def _percentile(
     low = max(low, float(total.min_ns))
     high_or_none = None if is_censored or is_open else high
     return Estimate(value, low, high_or_none, plan.block_count, "ns", "within_run", is_censored)
+
+
+def _first_reaching(
+    rank: FloatArray, weights: FloatArray, below: FloatArray
+) -> npt.NDArray[np.int64]:
+    """Return, by replicate, the first bucket up to which it has `rank` transactions.
+
+    By bisection: multiplying all weights with all counts would take a hundred times as long.
+    """
+    low = np.zeros(rank.size, dtype=np.int64)
+    high = np.full(rank.size, below.shape[0], dtype=np.int64)
+    while (low < high).any():
+        middle = (low + high) // 2
+        # Where both have met, `middle` may lie past the last bucket, and nothing changes.
+        upto = below[np.minimum(middle, below.shape[0] - 1)]
+        is_reached = np.einsum("ij,ij->i", weights, upto) >= rank
+        high = np.where(is_reached & (low < high), middle, high)
+        low = np.where(~is_reached & (low < high), middle + 1, low)
+    return low

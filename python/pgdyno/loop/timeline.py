@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pgdyno.analysis.arrays import coded
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER
-from pgdyno.loop.strips.drawing import panels_of_strips
+from pgdyno.loop.strips.drawing import panels_of_strips, series
 from pgdyno.observe.catalogue import COLLECTORS
 from pgdyno.observe.rates import Deltas, deltas
 from pgdyno.store.stored_run import StoredRun
@@ -139,17 +140,18 @@ def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     counted = inside & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
     if not counted.any():
         return None
-    events = np.asarray(waits["wait_event"])[counted].astype(str)
+    events, event = coded(np.asarray(waits["wait_event"])[counted].tolist())
     counts = np.asarray(waits["count"], dtype=np.float64)[counted]
-    names, totals = [], {str(e): float(counts[events == e].sum()) for e in np.unique(events)}
-    names = sorted(totals, key=lambda event: -totals[event])
-    lines = []
-    for event in names[:_WAITS_SHOWN]:
-        lines.append((event or "CPU or not instrumented", events == event))
-    if len(names) > _WAITS_SHOWN:
-        lines.append(("other", np.isin(events, names[_WAITS_SHOWN:])))
+    totals = np.bincount(event, counts)
+    order = sorted(range(len(events)), key=lambda place: -totals[place])
+    lines = [
+        (events[place] or "CPU or not instrumented", event == place)
+        for place in order[:_WAITS_SHOWN]
+    ]
+    if len(order) > _WAITS_SHOWN:
+        lines.append(("other", np.isin(event, order[_WAITS_SHOWN:])))
     with np.errstate(invalid="ignore"):
-        series = tuple(
+        drawn = tuple(
             _line(
                 name,
                 np.bincount(second[counted][rows], counts[rows], minlength=length) / taken,
@@ -162,7 +164,7 @@ def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
         "Active sessions by what they wait for",
         "sessions",
         _axis(axis),
-        series,
+        drawn,
         is_stacked=True,
     )
 
@@ -314,5 +316,4 @@ def _axis(seconds: Iterable[float]) -> tuple[float, ...]:
 
 
 def _line(name: str, values: Any) -> Series:
-    numbers = np.asarray(values, dtype=np.float64)
-    return Series(name, tuple(None if np.isnan(v) else float(v) for v in numbers))
+    return series(name, np.asarray(values, dtype=np.float64))

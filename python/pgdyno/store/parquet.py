@@ -16,13 +16,14 @@ import numpy.typing as npt
 
 from pgdyno.errors import StoreError
 from pgdyno.observe.column import Column
-from pgdyno.store.schema import COUNT_NAMES, Table
+from pgdyno.store.schema import COUNT_NAMES, HISTOGRAMS, Table
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "int64[]": "BIGINT[]"}
 # Names that no column of a table has.
 _PLACE, _FILE = "place_in_file", "file_in_list"
+_GROUP_ROWS = 2048  # The fewest that DuckDB makes.
 _lock = threading.Lock()
 _database: Any = None
 
@@ -50,9 +51,14 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
 
     Raises: StoreError when a line is not of this table, or the disk refuses.
     """
+    # Of an hour's distributions one kind is wanted at a time: its rows lie together, in groups that
+    # are passed over when they are of another.
+    order, groups = "time_ns", ""
+    if table is HISTOGRAMS:
+        order, groups = "measured, script, statement, time_ns", f", ROW_GROUP_SIZE {_GROUP_ROWS}"
     query = (
-        f"COPY ({_select_json(rows, table, torn_allowed=False)} ORDER BY time_ns)"
-        f" TO {literal(parquet)} (FORMAT parquet, COMPRESSION zstd)"
+        f"COPY ({_select_json(rows, table, torn_allowed=False)} ORDER BY {order})"
+        f" TO {literal(parquet)} (FORMAT parquet, COMPRESSION zstd{groups})"
     )
     try:
         cursor().execute(query)
@@ -64,12 +70,12 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
         ) from error
 
 
-def read_arrays(source: Path, table: Table, where: str = "") -> Arrays:
+def read_arrays(source: Path, table: Table, where: str = "", *, is_flat: bool = True) -> Arrays:
     """Return the columns of a Parquet file, or of the JSON lines of an unfinished run.
 
     Returns: text as object arrays with "" for none; a nullable int64 as float64 with NaN; a list
-    column `c` as flat values in `c` and the length of each row in `c#length`. Rows are in time
-    order. A source that does not exist gives empty arrays.
+    column `c` as flat values in `c` and the length of each row in `c#length`, or not `is_flat`: as
+    one array a row. Rows are in time order. A source that does not exist gives empty arrays.
     """
     if not source.exists():
         return _empty(table)
@@ -81,10 +87,10 @@ def read_arrays(source: Path, table: Table, where: str = "") -> Arrays:
     condition = f"WHERE time_ns IS NOT NULL {'AND ' + where if where else ''}"
     placed = f"SELECT *, row_number() OVER () AS {_PLACE} FROM {relation} {condition}"
     try:
-        arrays = _fetched(placed, table, [])
+        arrays = _fetched(placed, [])
     except Exception as error:  # As above.
         raise _unreadable(source, error) from error
-    return _with_plain_types(arrays, table)
+    return _with_plain_types(_flat(arrays, table) if is_flat else arrays, table)
 
 
 def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
@@ -100,7 +106,7 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
         f" FROM read_parquet([{listed}], union_by_name = true) WHERE time_ns IS NOT NULL"
     )
     try:
-        arrays = _fetched(placed, table, [_FILE])
+        arrays = _flat(_fetched(placed, [_FILE]), table)
     except Exception as error:  # As above.
         raise _unreadable(sources[0].parent, error) from error
     edges = np.searchsorted(arrays.pop(_FILE).astype(np.int64), np.arange(len(sources) + 1))
@@ -108,23 +114,26 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
     return [_rows(whole, int(begin), int(end)) for begin, end in itertools.pairwise(edges)]
 
 
-def _fetched(placed: str, table: Table, first: list[str]) -> Arrays:
+def _fetched(placed: str, first: list[str]) -> Arrays:
     """Return the columns of a query, in order of `first`, time and place in the file."""
-    connection = cursor()
-    lists = [column.name for column in table.columns if column.dtype == "int64[]"]
-    lengths = ", ".join(f'len("{name}") AS "{name}"' for name in lists)
-    selected = f"* REPLACE ({lengths})" if lists else "*"
-    # Ordered by the row's place as well: the lists are read in a second pass, in equal order.
-    order = f"ORDER BY {', '.join([*first, 'time_ns', _PLACE])}"
-    arrays: Arrays = connection.execute(f"SELECT {selected} FROM ({placed}) {order}").fetchnumpy()
+    arrays: Arrays = cursor().execute(placed).fetchnumpy()
+    # Sorted here: the database would carry every column through its sort, lists too.
+    order = np.lexsort([arrays[name] for name in (_PLACE, "time_ns", *reversed(first))])
     del arrays[_PLACE]
-    for name in lists:
-        arrays[f"{name}#length"] = arrays.pop(name)
-    for name in lists:
-        flat = connection.execute(
-            f'SELECT unnest("{name}") AS item FROM (SELECT "{name}" FROM ({placed}) {order})'
-        ).fetchnumpy()
-        arrays[name] = np.asarray(flat["item"], dtype=np.int64)
+    if (np.diff(order) == 1).all():
+        return arrays
+    return {name: values[order] for name, values in arrays.items()}
+
+
+def _flat(arrays: Arrays, table: Table) -> Arrays:
+    """Return lists as their values one after the other, and the length of each."""
+    for column in table.columns:
+        if column.dtype == "int64[]":
+            lists = np.ma.getdata(arrays.pop(column.name))
+            lengths = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+            arrays[f"{column.name}#length"] = lengths
+            flat = np.concatenate(lists) if len(lists) else lengths
+            arrays[column.name] = np.asarray(flat, dtype=np.int64)
     return arrays
 
 
@@ -202,6 +211,8 @@ def _with_plain_types(arrays: Arrays, table: Table) -> Arrays:
 
 
 def _plain(values: npt.NDArray[Any], column: Column | None) -> npt.NDArray[Any]:
+    if values.dtype == object and column is not None and column.dtype == "int64[]":
+        return np.ma.getdata(values)  # One array a row.
     if values.dtype == object:
         texts = np.empty(len(values), dtype=object)
         texts[:] = ["" if text is None else text for text in np.ma.filled(values, None)]

@@ -190,26 +190,14 @@ class StoredRun:
         """
         if not re.fullmatch(r"[a-z_]+", measured):
             raise AssertionError(f"no such duration: {measured!r}")
-        arrays = self._arrays(
-            HISTOGRAMS,
+        source = self._source(HISTOGRAMS)
+        where = (
             f"measured = '{measured}' AND script = {-1 if script is None else int(script)}"
-            f" AND statement = {-1 if statement is None else int(statement)}",
+            f" AND statement = {-1 if statement is None else int(statement)}"
         )
-        ends = np.cumsum(arrays["buckets#length"])
-        begins = ends - arrays["buckets#length"]
-        return [
-            StoredHistogram(
-                time_ns=int(arrays["time_ns"][row]),
-                interval_ns=int(arrays["interval_ns"][row]),
-                buckets=arrays["buckets"][begins[row] : ends[row]],
-                counts=arrays["counts"][begins[row] : ends[row]],
-                sum_ns=int(arrays["sum_ns"][row]),
-                min_ns=int(arrays["min_ns"][row]),
-                max_ns=int(arrays["max_ns"][row]),
-                phase=str(arrays["phase"][row]),
-            )
-            for row in range(len(ends))
-        ]
+        arrays = parquet.read_arrays(source, HISTOGRAMS, where, is_flat=False)
+        rows = zip(*(arrays[name].tolist() for name in StoredHistogram._fields), strict=True)
+        return [StoredHistogram._make(row) for row in rows]
 
     def waits(self) -> Arrays:
         """Return the samples of active sessions by wait event."""
@@ -231,10 +219,10 @@ class StoredRun:
     def _source(self, wanted: Table) -> Path:
         return self.folder / f"{wanted.path}{self._suffix}"
 
-    def _arrays(self, wanted: Table, where: str = "") -> Arrays:
-        if self._shelf is not None and self.is_complete and not where:
+    def _arrays(self, wanted: Table) -> Arrays:
+        if self._shelf is not None and self.is_complete:
             return self._shelf.arrays(self.folder, wanted)
-        return parquet.read_arrays(self._source(wanted), wanted, where)
+        return parquet.read_arrays(self._source(wanted), wanted)
 
     def _document(self, name: str) -> Document:
         path = self.folder / name
