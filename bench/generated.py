@@ -104,7 +104,7 @@ def _records(began_ns: int, tps: float, rng: np.random.Generator) -> Iterator[di
             "time_ns": began_ns + tenth * SECOND_NS // 10,
             "interval_ns": SECOND_NS // 10,
             "phase": "measure",
-            "counts": _counts(completed),
+            "counts": counts_of(completed),
             "completed_by_script": [completed],
             "latency_sum_ns": completed * 4_000_000,
             "in_flight": 4,
@@ -115,7 +115,7 @@ def _records(began_ns: int, tps: float, rng: np.random.Generator) -> Iterator[di
         if tenth % 10 == 0:
             took_ns = rng.gamma(4, 4 / tps / 4 * 1e9, size=int(tps)).astype(np.int64)
             every.append(took_ns)
-            yield _distribution(took_ns) | {
+            yield distribution(took_ns) | {
                 "record": "histogram",
                 "time_ns": began_ns + tenth * SECOND_NS // 10,
                 "interval_ns": SECOND_NS,
@@ -128,13 +128,13 @@ def _records(began_ns: int, tps: float, rng: np.random.Generator) -> Iterator[di
         "time_ns": ended_ns,
         "ending": "completed",
         "phases": [{"phase": "measure", "began_ns": began_ns, "ended_ns": ended_ns}],
-        "counts": _counts(total),
+        "counts": counts_of(total),
         "transactions_committed_all_phases": total,
-        "scripts": [{"counts": _counts(total), "failures": {}}],
+        "scripts": [{"counts": counts_of(total), "failures": {}}],
         "failures": {},
         "distributions": [
-            _distribution(whole),
-            _distribution(whole, measured="statement", script=0, statement=0),
+            distribution(whole),
+            distribution(whole, measured="statement", script=0, statement=0),
         ],
         "unfinished_ages_ns": [],
         "threads": [],
@@ -144,12 +144,12 @@ def _records(began_ns: int, tps: float, rng: np.random.Generator) -> Iterator[di
     }
 
 
-def _counts(completed: int) -> dict[str, int]:
+def counts_of(completed: int) -> dict[str, int]:
     done = {"scheduled": completed, "started": completed, "completed": completed}
     return dict.fromkeys(Counts.model_fields, 0) | done
 
 
-def _distribution(took_ns: Any, *, measured: str = "latency", **which: int) -> dict[str, Any]:
+def distribution(took_ns: Any, *, measured: str = "latency", **which: int) -> dict[str, Any]:
     found = Histogram.from_values_ns(took_ns)
     return {
         "measured": measured,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class Measured:
 
     `steady_cpu_ratio` is the share of a core used while every client was connected; `connect_s`
     is how long it took to connect them all; `watch_core_ratio` the share of a core that telemetry
-    took with its backends.
+    took with its backends; `page_bytes` how large a report is that was made.
     """
 
     program: str
@@ -55,6 +56,7 @@ class Measured:
     steady_cpu_ratio: float = 0.0
     connect_s: float = 0.0
     watch_core_ratio: float = 0.0
+    page_bytes: int = 0
 
     @property
     def steady_cpu_ns_per_transaction(self) -> float:
@@ -108,9 +110,20 @@ def engine(load: Load) -> Measured:
     )
 
 
-def limit(seconds: float) -> Measured:
+def limit(seconds: float, page_bytes: int = 0) -> Measured:
     """Return a run that did everything in so many seconds: what an absolute reach is held to."""
-    return Measured("limit", 1, 1 / seconds, 0, round(seconds * 1e9), 0, connect_s=seconds)
+    took_ns = round(seconds * 1e9)
+    limits = Measured("limit", 1, 1 / seconds, took_ns, took_ns, 0)
+    return replace(limits, connect_s=seconds, page_bytes=page_bytes)
+
+
+def report(result: Path) -> Measured:
+    """Make the page of a result, as `pgdyno report` does."""
+    page = result / "report.html"
+    argv: list[str | Path] = [sys.executable, "-m", "pgdyno.cli.main", "report", result, "-o", page]
+    ended = processes.run(argv, timeout_s=60)
+    made = Measured("report", 1, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
+    return replace(made, page_bytes=page.stat().st_size)
 
 
 def _script(text: str | None) -> ScriptSource:

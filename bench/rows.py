@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from psycopg import sql
 
 from bench import loads
 from bench import watching as telemetry
 from bench.contest import Contest, Question
+from bench.hour import generate_hour
 from bench.loads import Load, Measured
 from bench.yardsticks import NullServer
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
 
 CLIENTS = (8, 64, 250)
 MIB = 1 << 20
@@ -66,6 +70,16 @@ def connecting(run: Measured) -> float:
 def watch_cost(run: Measured) -> float:
     """Return the share of a core that watching took, or may take."""
     return run.watch_core_ratio
+
+
+def cpu(run: Measured) -> float:
+    """Return the CPU time of the program, ns."""
+    return float(run.cpu_ns)
+
+
+def page_size(run: Measured) -> float:
+    """Return how large the page is that it wrote, bytes."""
+    return float(run.page_bytes)
 
 
 def duration(run: Measured) -> float:
@@ -178,6 +192,22 @@ def watching(bench: Bench) -> Iterator[Contest]:
     )
 
 
+def report(bench: Bench) -> Iterator[Contest]:
+    """The page of an hour: a process from start to end, as a person waits for it."""
+    place = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
+    folder = generate_hour(Store(Path(place)))
+    yield Contest(
+        "report of an hour vs 2 s and 2.5 MB",
+        partial(loads.limit, 2.0, page_bytes=2_500_000),
+        partial(loads.report, folder.folder),
+        (
+            Question("duration", duration, 1.0, "at most"),
+            Question("CPU", cpu, 1.0, "at most"),
+            Question("page", page_size, 1.0, "at most"),
+        ),
+    )
+
+
 def _fresh_database(server: ScratchCluster) -> Target:
     """Replace the database of the last run by an empty one, everything before it on disk."""
     number = next(_database_numbers)
@@ -197,4 +227,5 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "many-connections": many_connections,
     "init": init,
     "watching": watching,
+    "report": report,
 }
