@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
 from pgdyno.cli import options as options_of_output
@@ -109,14 +110,26 @@ def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> b
             seen, hint = "not measured", ""
             if one.estimate is not None:
                 unit = "" if one.estimate.unit == "1" else f" {one.estimate.unit}"
-                seen = f"{value_text(one.estimate)}{unit}, {interval_text(one.estimate)}"
-                if gate.is_met(one.estimate.value):
-                    hint = (
-                        "the value alone would do, but a check is judged on the unfavourable end "
-                        "of the interval; measure longer, or more rounds"
-                    )
+                interval, hint = _unfavourable(gate, one.estimate, findings)
+                seen = f"{value_text(one.estimate)}{unit}, {interval}"
             speak.problem(f"CHECK FAILED{of} {gate.text} ({gate.name} {seen}).", hint)
     return failed
+
+
+def _unfavourable(
+    gate: Condition, seen: Estimate, findings: ExperimentFindings | None
+) -> tuple[str, str]:
+    """Return the interval that a gate was judged on in words, and the next step."""
+    # Of few pairs there is no interval, although there are more than one.
+    if not seen.has_interval and findings is not None and findings.compare is not None:
+        return "no interval yet", "a comparison has one from 5 rounds on: give a longer --budget"
+    hint = ""
+    if gate.is_met(seen.value):
+        hint = (
+            "the value alone would do, but a check is judged on the unfavourable end of the "
+            "interval; measure longer, or more rounds"
+        )
+    return interval_text(seen), hint
 
 
 def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:

@@ -1,0 +1,46 @@
+"""A gate that is not kept is told with what it was judged on, and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.report import examples
+from tests.report.compare_examples import compared
+
+from pgdyno.analysis.estimate import without_interval
+from pgdyno.cli.measure import judged
+from pgdyno.spec.condition import condition_from
+
+
+def test_a_comparison_without_an_interval_yet_says_so_and_how_to_have_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    findings = compared()
+    assert findings.compare is not None
+    early = tuple(
+        replace(
+            contrast,
+            comparisons={
+                name: replace(one, ratio=without_interval(one.ratio.value, "1"))
+                for name, one in contrast.comparisons.items()
+            },
+        )
+        for contrast in findings.compare.contrasts
+    )
+    findings = replace(findings, compare=replace(findings.compare, contrasts=early))
+    assert judged([condition_from("tps_ratio>9")], findings)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "tps_ratio>9 (tps_ratio 1.37, no interval yet)." in said
+    assert "from 5 rounds on" in said
+    assert "n = 1" not in said
+
+
+def test_a_gate_is_told_with_the_interval_that_it_was_judged_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not judged([condition_from("tps>1000")], examples.bench())
+    assert judged([condition_from("tps>1890")], examples.bench())
+    said = " ".join(capsys.readouterr().err.split())
+    assert "CHECK FAILED tps>1890 (tps 1,892 tps, 1,861 to 1,923)." in said
+    assert "judged on the unfavourable end" in said
