@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from bench.generated import generate
 from click.testing import CliRunner
 
 from pgdyno.cli.report import command
-from pgdyno.errors import SpecError, StoreError
+from pgdyno.errors import InterruptedByUser, SpecError, StoreError
+from pgdyno.process import signals
 from pgdyno.store import ExperimentFolder, Store
 
 
@@ -51,6 +53,18 @@ def test_markdown_for_a_wiki_has_its_pictures_beside_it(
 def test_a_place_that_cannot_be_written_is_said(generated: ExperimentFolder) -> None:
     with pytest.raises(StoreError, match="cannot be written"):
         report(generated, "--pdf", "-o", "/nowhere/at/all.pdf")
+
+
+@pytest.mark.parametrize("form", [[], ["--pdf"], ["--md"]], ids=["page", "pdf", "md"])
+def test_ctrl_c_ends_a_report_before_it_is_written(
+    generated: ExperimentFolder, tmp_path: Path, form: list[str]
+) -> None:
+    place = tmp_path / "report"
+    with signals.handled():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(InterruptedByUser):
+            report(generated, *form, "-o", str(place))
+    assert not place.exists()
 
 
 def test_a_watch_has_a_page_only(tmp_path: Path) -> None:

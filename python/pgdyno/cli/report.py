@@ -12,6 +12,7 @@ from pgdyno.cli.pages import page_of
 from pgdyno.errors import SpecError
 from pgdyno.loop.answer import answer_of
 from pgdyno.loop.watch_panels import watch_findings
+from pgdyno.process import signals
 from pgdyno.report.watch_page import watch_page
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -38,7 +39,10 @@ def command(result: str, store: Path | None, output: Path | None, form: str | No
             )
         contents: dict[Path, str | bytes] = {path: watch_page(watch_findings(folder))}
     else:
-        contents = _contents(answer_of(folder), path, form)
+        findings = answer_of(folder)
+        signals.check()
+        contents = _contents(findings, path, form)
+    signals.check()  # What is begun to be written is written.
     _write(folder, contents, is_kept=output is None)
     speak.data(str(path.absolute()))
     return 0
