@@ -8,9 +8,11 @@ from html.parser import HTMLParser
 import pytest
 from tests.report.compare_examples import CHANGE, compared
 
+from pgdyno.analysis.estimate import Estimate
 from pgdyno.report.cell_table import CellTable, table_lines
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
+from pgdyno.report.forest import scale_of, whisker
 
 
 def test_the_verdict_comes_first_and_every_ratio_has_its_interval() -> None:
@@ -110,3 +112,12 @@ def test_names_that_look_like_markup_are_shown_as_text() -> None:
     page = compare_page(replace(findings, compare=replace(findings.compare, contrasts=(hostile,))))
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
+
+
+def test_a_change_beyond_the_scale_is_an_arrow_head_at_its_end() -> None:
+    scale = scale_of([Estimate(0.9, 0.8, 1.1, 9, "1", "between_runs")], margin_ratio=0.02)
+    assert [scale.beyond(one) for one in (0.1, 0.9, 1.0, 2.04)] == [-1, 0, 0, 1]
+    for value, drawn, not_drawn in ((2.04, "<path", "<circle"), (0.9, "<circle", "<path")):
+        row = whisker(Estimate(value, None, None, 4, "1", "none"), scale)
+        assert drawn in row
+        assert not_drawn not in row

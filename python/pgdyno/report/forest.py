@@ -31,6 +31,10 @@ class Scale:
         share = math.log(max(ratio, 1e-9)) / math.log(self.reach_ratio)
         return 50 + 49 * max(-1.0, min(1.0, share))
 
+    def beyond(self, ratio: float) -> int:
+        """Return -1 or 1 for a ratio that lies beyond the left or the right end, else 0."""
+        return (ratio > self.reach_ratio) - (ratio < 1 / self.reach_ratio)
+
     def marks(self) -> list[float]:
         """Return the ratios whose change is written below: few enough for a narrow screen."""
         inner = [end for end in _ENDS if 1.02 < end < self.reach_ratio**0.8]
@@ -66,7 +70,14 @@ def whisker(ratio: Estimate, scale: Scale, *, decides: bool = True) -> Markup:
             if 1 / scale.reach_ratio <= bound <= scale.reach_ratio:
                 body.append(f'<line x1="{end:.2f}%" x2="{end:.2f}%" y1="7" y2="15"/>')
     size = 5 if decides else 3.5
-    body.append(f'<circle cx="{scale.at(ratio.value):.2f}%" cy="11" r="{size}"/>')
+    place = f"{scale.at(ratio.value):.2f}%"
+    beyond = scale.beyond(ratio.value)
+    if beyond:  # An arrow head: it lies further out.
+        tip, back = beyond * size, -beyond * size
+        head = f'<path d="M{tip} 0 L{back} {-size} L{back} {size} z"/>'
+        body.append(f'<svg x="{place}" y="11" overflow="visible">{head}</svg>')
+    else:
+        body.append(f'<circle cx="{place}" cy="11" r="{size}"/>')
     kind = "fw decides" if decides else "fw"
     return Markup(
         f'<svg class="{kind}" width="100%" height="22" aria-hidden="true">{"".join(body)}</svg>'

@@ -101,13 +101,17 @@ def forest_plot(axes: Axes, found: CompareFindings) -> None:
             axes.plot(
                 [ratio.low, ratio.high], [-place] * 2, color=ink, linewidth=1.8 if decides else 1.0
             )
-        axes.plot([ratio.value], [-place], "o", color=ink, markersize=5 if decides else 3.5)
+        # Beyond the scale an arrow head at its end, as on the page.
+        beyond = scale.beyond(ratio.value)
+        at = scale.reach_ratio**beyond if beyond else ratio.value
+        shape: dict[str, Any] = {"marker": "<o>"[beyond + 1], "markersize": 5 if decides else 3.5}
+        axes.plot([at], [-place], color=ink, clip_on=False, **shape)
         side: dict[str, Any] = {"fontsize": 7.5, "color": ink}
         side["weight"] = "bold" if decides else "normal"
         frame = axes.get_yaxis_transform()
         axes.text(-0.01, -place, name, transform=frame, ha="right", va="center", **side)
         said = change_text(ratio)
-        axes.text(1.01, -place, said, transform=frame, ha="left", va="center", **side)
+        axes.text(1.025, -place, said, transform=frame, ha="left", va="center", **side)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
     axes.set_yticks([])
     axes.grid(visible=False)
