@@ -15,6 +15,7 @@ from pgdyno.cli import options, speak
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.loop.answer import answer_of
 from pgdyno.loop.reference import references
+from pgdyno.report.figures import percentile_name
 from pgdyno.report.numbers import estimate_text, percent
 from pgdyno.report.text_page import TextPage
 from pgdyno.spec.units import duration_text
@@ -46,7 +47,7 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
     drift = _drift(kept, *folders)
     said = [("CAVEAT", caveat), ("", f"#{one.number}{a}, #{other.number}{b}")]
     said += [("drift", drift["text"])]
-    said += [(name, f"{x} | {y}{change}") for name, x, y, change in rows]
+    said += [(percentile_name(name), f"{x} | {y}{change}") for name, x, y, change in rows]
     said += [("differs", f"{name}: {x} | {y}") for name, x, y in differing[:_MANY_SETTINGS]]
     if len(differing) > _MANY_SETTINGS:
         said.append(("", f"and {len(differing) - _MANY_SETTINGS} more"))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options
+from pgdyno.cli import options, speak
+from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
 
 
@@ -33,5 +34,6 @@ def _line(row: ListedExperiment) -> str:
         state += f", {row.incomplete_count} incomplete"
     elif not row.is_sealed:
         state += ", not finished"
-    line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<6} {row.name}, {state}"
-    return f"{line}\n      {row.sentence}" if row.sentence else line
+    line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<7} {row.name}, {state}"
+    page = TextPage(speak.width())
+    return "\n".join([line, *(page.row("", row.sentence, indent=6) if row.sentence else ())])

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-# Where nobody sees it yet (a file, a pipe, a mail): the width at which tables need no second line.
+# In a file or a pipe: the width at which tables need no second line.
 WIDTH = 100
 LABEL_WIDTH = 12
 
