@@ -7,15 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fixtures import needs
-from tests.fixtures.clusters import Make, connection, make_cluster, run_sql
+from tests.fixtures.clusters import Make, connection, make_cluster_if_offered, run_sql
 from tests.fixtures.command import Command
 
 from pgdyno.doctor.examine import Asked, Examination, checks, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.text import grants_text, text_of
 from pgdyno.doctor.unknown import NO_SERVER, NO_SHELL
-from pgdyno.errors import PgdynoError, ServerError, SpecError
+from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -145,12 +144,7 @@ def test_only_what_print_sql_shows_is_sent(version: str, new_cluster: Make) -> N
 @pytest.mark.pg
 @pytest.mark.parametrize("version", ["14", "16", "17"])
 def test_every_statement_runs_on_this_version_too(version: str, house: Path) -> None:
-    try:
-        cluster = make_cluster(version)
-    except PgdynoError:
-        needs.offered(False, f"PostgreSQL {version} is not on this machine")
-        raise
-    with cluster:
+    with make_cluster_if_offered(version) as cluster:
         seen = of(cluster.target).facts.server
         assert seen is not None
         assert seen.failures == {}

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.fixtures import needs
-from tests.fixtures.clusters import make_cluster
+from tests.fixtures.clusters import make_cluster_if_offered
 from tests.observe.contract import CollectorContract
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import PgdynoError
 from pgdyno.observe.catalogue import statements
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.processes.backends import BackendsCollector, LocalProcesses
@@ -213,12 +211,7 @@ def _group(rows: list[Row], backend_type: str) -> Row:
 @pytest.mark.pg
 @pytest.mark.parametrize("version", ["14", "16", "17"])
 def test_every_statement_runs_on_this_version_too(version: str, house: Path) -> None:
-    try:
-        cluster = make_cluster(version)
-    except PgdynoError:
-        needs.offered(False, f"PostgreSQL {version} is not on this machine")
-        raise
-    with cluster:
+    with make_cluster_if_offered(version) as cluster:
         session = open_session(cluster)
         for collector in (
             DatabaseCollector(session, "postgres"),
