@@ -11,7 +11,12 @@ from tests.statistics.noise import autocorrelated
 
 from pgdyno.analysis.histogram import Histogram
 from pgdyno.analysis.resample import batch_count_for, correlation_time, plan_blocks, widening
-from pgdyno.analysis.within_run import effective_sample_size, latency, throughput
+from pgdyno.analysis.within_run import (
+    _first_reaching,
+    effective_sample_size,
+    latency,
+    throughput,
+)
 from pgdyno.errors import AnalysisError
 
 MS = 1_000_000
@@ -168,3 +173,14 @@ def test_a_percentile_in_the_middle_of_an_even_run_has_both_ends() -> None:
     assert estimate.low is not None
     assert estimate.high is not None
     assert estimate.low < estimate.value < estimate.high
+
+
+def test_bisection_finds_the_bucket_that_all_cumulative_counts_show() -> None:
+    rng = np.random.default_rng(11)
+    weights = rng.multinomial(6, np.full(6, 1 / 6), size=50).astype(np.float64)
+    below = np.cumsum(rng.poisson(0.7, size=(40, 6)), axis=0).astype(np.float64)
+    whole = weights @ below.T
+    for share in (0.0, 0.01, 0.5, 0.99, 1.0, 1.01):
+        rank = np.ceil(share * whole[:, -1])
+        expected = (whole < rank[:, None]).sum(axis=1)
+        assert _first_reaching(rank, weights, below).tolist() == expected.tolist()

@@ -16,7 +16,7 @@ from tests.store import records
 from tests.store.contents import check_contents, written
 
 from pgdyno.errors import StoreError
-from pgdyno.store import ExperimentFolder, RunWriter, Store, StoredRun
+from pgdyno.store import ExperimentFolder, RunWriter, Store, StoredRun, parquet
 
 
 @pytest.fixture
@@ -272,6 +272,15 @@ def test_a_disk_that_fills_while_finishing_keeps_the_rows(small_disk: Path) -> N
     (run,) = experiment.incomplete()
     assert not list(run.folder.rglob("*.parquet"))
     assert len(run.histograms("latency")[0].counts) == 6_000
+
+
+def test_distributions_of_one_kind_lie_together_by_time(experiment: ExperimentFolder) -> None:
+    run = written(experiment).finish()
+    path = parquet.literal(run.folder / "histograms.parquet")
+    kind = "measured, script, statement, time_ns"
+    rows = parquet.cursor().execute(f"SELECT {kind} FROM read_parquet({path})").fetchall()
+    assert len({row[:3] for row in rows}) > 2
+    assert rows == sorted(rows)
 
 
 def test_every_column_of_every_table_is_described() -> None:
