@@ -40,12 +40,18 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """What is compared: `theirs` and `ours` each do one whole run."""
+    """What is compared: `theirs` and `ours` each do one run.
+
+    `half_width_ratio`: how well the ratio is to be known. `pairs_each`: so many pairs count as one
+    of those that are asked for, where a run is but a stretch of one.
+    """
 
     name: str
     theirs: Callable[[], Measured]
     ours: Callable[[], Measured]
     questions: tuple[Question, ...]
+    half_width_ratio: float = HALF_WIDTH_RATIO
+    pairs_each: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +91,8 @@ def hold(contest: Contest, *, pairs_max: int = PAIRS_MAX, say: Progress) -> list
         pairs.append((theirs, ours))
         answers = [answer(contest, question, pairs) for question in contest.questions]
         say(f"{contest.name}: pair {len(pairs)}, " + ", ".join(shown(a.ratio) for a in answers))
-        known = all(half_width_ratio(a.ratio) <= HALF_WIDTH_RATIO for a in answers)
-        if len(pairs) >= pairs_max or (len(pairs) >= PAIRS_MIN and known):
+        known = all(half_width_ratio(a.ratio) <= contest.half_width_ratio for a in answers)
+        if len(pairs) >= pairs_max * contest.pairs_each or (len(pairs) >= PAIRS_MIN and known):
             return answers
 
 

@@ -83,21 +83,7 @@ class Load:
 
 def engine(load: Load) -> Measured:
     """Run the load engine, with the defaults of the lab."""
-    arrivals: ClosedLoop | OpenLoop = ClosedLoop(clients=load.clients)
-    if load.rate_tps is not None:
-        step = RateStep(duration_ns=0, from_tps=load.rate_tps, to_tps=load.rate_tps)
-        arrivals = OpenLoop(clients=load.clients, process="poisson", steps=(step,))
-    work = LoadWork(
-        threads=load.threads,
-        seed=1,
-        protocol="prepared",
-        scripts=(_script(load.script),),
-        arrivals=arrivals,
-        connect=Connect(timeout_ns=60 * SECOND_NS),
-        warm_ns=0,
-        measure=MeasureDuration(duration_ns=int(load.seconds * SECOND_NS)),
-    )
-    measured, summary, ended = _run_engine(load.target, work, load.seconds)
+    measured, summary, ended = _run_engine(load.target, _work_of(load), load.seconds)
     span, connecting = summary.span("measure"), summary.span("connect")
     assert span is not None, "the engine measured nothing"
     assert connecting is not None, "the engine never connected"
@@ -107,6 +93,28 @@ def engine(load: Load) -> Measured:
         tps=summary.counts.completed / ((span.ended_ns - span.began_ns) / 1e9),
         steady_cpu_ratio=_steady_cpu_ratio(ended, load),
         connect_s=(connecting.ended_ns - connecting.began_ns) / 1e9,
+    )
+
+
+def job_of(load: Load) -> Job:
+    """Return the load as the engine is told it."""
+    return _job(load.target, _work_of(load))
+
+
+def _work_of(load: Load) -> LoadWork:
+    arrivals: ClosedLoop | OpenLoop = ClosedLoop(clients=load.clients)
+    if load.rate_tps is not None:
+        step = RateStep(duration_ns=0, from_tps=load.rate_tps, to_tps=load.rate_tps)
+        arrivals = OpenLoop(clients=load.clients, process="poisson", steps=(step,))
+    return LoadWork(
+        threads=load.threads,
+        seed=1,
+        protocol="prepared",
+        scripts=(_script(load.script),),
+        arrivals=arrivals,
+        connect=Connect(timeout_ns=60 * SECOND_NS),
+        warm_ns=0,
+        measure=MeasureDuration(duration_ns=int(load.seconds * SECOND_NS)),
     )
 
 

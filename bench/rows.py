@@ -17,6 +17,7 @@ from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
 from bench.loads import Load, Measured
+from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
@@ -171,11 +172,17 @@ def watching(bench: Bench) -> Iterator[Contest]:
         "telemetry on vs off, 250 clients",
         partial(telemetry.engine_unwatched, load),
         partial(telemetry.engine_watched, load, bench.server),
-        (
-            Question("tps", throughput, 0.99, "at least"),
-            Question("collectors vs 2 % of a core", watch_cost, 1.0, "at most"),
-        ),
+        (Question("collectors vs 2 % of a core", watch_cost, 1.0, "at most"),),
     )
+    with SteadyLoad(load) as going_on:
+        yield Contest(
+            "telemetry on vs off, 250 clients that go on",
+            partial(telemetry.stretch_unwatched, going_on),
+            partial(telemetry.stretch_watched, going_on, bench.server),
+            (Question("tps", throughput, 0.99, "at least"),),
+            half_width_ratio=0.004,
+            pairs_each=8,
+        )
     # Next to no load, so that only their number costs; waits slow themselves down after 10 s.
     settings = {"shared_buffers": "128MB", "max_connections": "2100"}
     server = bench.stack.enter_context(

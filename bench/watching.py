@@ -12,8 +12,10 @@ from pathlib import Path
 
 from bench import loads
 from bench.loads import APPLICATION_NAME, Load, Measured
+from bench.steady import SteadyLoad
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.process import signals
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.store.run_writer import RunWriter
@@ -21,6 +23,9 @@ from pgdyno.store.run_writer import RunWriter
 # Collectors with their backends, of one core: what they may take together.
 REACH_CORE_RATIO = 0.02
 _numbers = itertools.count(1)
+STRETCH_S = 5.0
+# What an observer does once, when it begins, is not in the stretch.
+_BEGUN_S = 1.0
 
 
 @dataclass(slots=True)
@@ -39,6 +44,20 @@ def engine_watched(load: Load, server: ScratchCluster, settle_s: float = 0.0) ->
     with watching(server, settle_s) as watched:
         run = loads.engine(load)
     return replace(run, watch_core_ratio=watched.core_ratio)
+
+
+def stretch_watched(load: SteadyLoad, server: ScratchCluster) -> Measured:
+    """Measure some seconds of a load that goes on, with telemetry on."""
+    with watching(server, 0.0) as watched:
+        signals.sleep(_BEGUN_S)
+        run = load.stretch(STRETCH_S)
+    return replace(run, watch_core_ratio=watched.core_ratio)
+
+
+def stretch_unwatched(load: SteadyLoad) -> Measured:
+    """Measure some seconds of a load that goes on."""
+    signals.sleep(_BEGUN_S)
+    return load.stretch(STRETCH_S)
 
 
 def engine_unwatched(load: Load) -> Measured:

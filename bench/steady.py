@@ -1,0 +1,103 @@
+"""A load that goes on while stretches of it are measured, one after the other.
+
+What a stretch loses to something that costs 1 % is seen beside its neighbours of the same load, not
+between runs that differ by 5 % whatever is done.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from dataclasses import replace
+from types import TracebackType
+from typing import IO
+
+from bench.loads import Load, Measured, job_of
+from pgdyno.clock import read_pair
+from pgdyno.engine.executable import engine_path
+from pgdyno.engine.records import Failure, Interval, parse_record
+from pgdyno.process import child, signals
+
+SECOND_NS = 1_000_000_000
+# Far longer than anybody looks; it is told to stop.
+_AT_MOST_S = 24 * 3600.0
+_GRACE_S = 15.0
+
+
+class SteadyLoad:
+    """The load engine at work from `with` to its end."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = replace(load, seconds=_AT_MOST_S)
+        self._intervals: list[Interval] = []
+        self._failure = ""
+        self._began = threading.Event()
+
+    def __enter__(self) -> SteadyLoad:
+        self._engine = child.start(
+            [engine_path(), "run"],
+            name="pgdyno-engine",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._engine.stdin is not None
+        assert self._engine.stdout is not None
+        self._engine.stdin.write(job_of(self._load).to_line())
+        self._engine.stdin.flush()
+        self._reader = threading.Thread(target=self._read, args=(self._engine.stdout,))
+        self._reader.start()
+        try:
+            while not self._began.is_set():
+                signals.sleep(0.1)
+            self._raise_if_over()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        self._engine.terminate(grace_s=_GRACE_S)
+        self._reader.join()
+        self._engine.close_pipes()
+
+    def stretch(self, seconds: float) -> Measured:
+        """Return what is done in so many seconds from now.
+
+        Raises: RuntimeError if the load has ended.
+        """
+        begin_ns = read_pair().unix_ns
+        signals.sleep(seconds)
+        end_ns = read_pair().unix_ns
+        while not self._intervals or self._intervals[-1].time_ns < end_ns:
+            self._raise_if_over()
+            signals.sleep(0.05)
+        inside = [
+            one
+            for one in list(self._intervals)
+            if one.time_ns - one.interval_ns >= begin_ns and one.time_ns <= end_ns
+        ]
+        if not inside:
+            raise RuntimeError(f"no interval of the engine's lies within {seconds:g} s")
+        done = sum(one.counts.completed for one in inside)
+        took_ns = sum(one.interval_ns for one in inside)
+        cpu_ns = sum(one.cpu_ns for one in inside)
+        return Measured("engine", done, done * SECOND_NS / took_ns, cpu_ns, took_ns, 0)
+
+    def _read(self, records: IO[bytes]) -> None:
+        for line in records:
+            record = parse_record(line)
+            if isinstance(record, Interval) and record.phase == "measure":
+                self._intervals.append(record)
+                self._began.set()
+            elif isinstance(record, Failure):
+                self._failure = record.message
+        self._began.set()
+
+    def _raise_if_over(self) -> None:
+        if not self._reader.is_alive():
+            raise RuntimeError(f"engine: {self._failure or 'it ended before it was told to'}")

@@ -1,0 +1,26 @@
+"""A load that goes on: stretches are counted as they happen, and it ends when it is left."""
+
+from __future__ import annotations
+
+import pytest
+from bench.loads import Load
+from bench.steady import SteadyLoad
+from tests.fixtures.null_server import StartNullServer
+
+
+def test_stretches_of_a_load_that_goes_on_are_counted_each(null_server: StartNullServer) -> None:
+    server = null_server()
+    with SteadyLoad(Load(server.target, 4, 1, 1)) as load:
+        stretches = [load.stretch(0.5) for _ in range(2)]
+    done = [one.transactions for one in stretches]
+    assert min(done) > 0
+    assert all(one.tps == pytest.approx(one.transactions * 1e9 / one.wall_ns) for one in stretches)
+    # What was done around the stretches is counted by the server alone.
+    assert server.stop().commits > sum(done)
+
+
+def test_a_load_that_cannot_begin_says_why(null_server: StartNullServer) -> None:
+    server = null_server()
+    server.stop()
+    with pytest.raises(RuntimeError, match="engine: "), SteadyLoad(Load(server.target, 1, 1, 1)):
+        pass
