@@ -99,19 +99,7 @@ def _records(began_ns: int, tps: float, rng: np.random.Generator) -> Iterator[di
     for tenth in range(1, 10 * _SECONDS + 1):
         completed = int(rng.poisson(tps / 10))
         total += completed
-        yield {
-            "record": "interval",
-            "time_ns": began_ns + tenth * SECOND_NS // 10,
-            "interval_ns": SECOND_NS // 10,
-            "phase": "measure",
-            "counts": counts_of(completed),
-            "completed_by_script": [completed],
-            "latency_sum_ns": completed * 4_000_000,
-            "in_flight": 4,
-            "backlog": 0,
-            "connections": 4,
-            "cpu_ns": 5_000_000,
-        }
+        yield interval(began_ns + tenth * SECOND_NS // 10, completed, clients=4)
         if tenth % 10 == 0:
             took_ns = rng.gamma(4, 4 / tps / 4 * 1e9, size=int(tps)).astype(np.int64)
             every.append(took_ns)
@@ -141,6 +129,23 @@ def _records(began_ns: int, tps: float, rng: np.random.Generator) -> Iterator[di
         **dict.fromkeys(("connections_lost", "reconnects", "round_trips", "bytes_sent"), 0),
         **dict.fromkeys(("bytes_received", "cpu_user_ns", "cpu_system_ns"), 0),
         "resident_bytes_max": 0,
+    }
+
+
+def interval(time_ns: int, completed: int, *, clients: int) -> dict[str, Any]:
+    """Return the record of a tenth of a second in which so many transactions were completed."""
+    return {
+        "record": "interval",
+        "time_ns": time_ns,
+        "interval_ns": SECOND_NS // 10,
+        "phase": "measure",
+        "counts": counts_of(completed),
+        "completed_by_script": [completed],
+        "latency_sum_ns": completed * 4_000_000,
+        "in_flight": clients,
+        "backlog": 0,
+        "connections": clients,
+        "cpu_ns": 5_000_000,
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.generated import BEGAN_NS, SECOND_NS, counts_of, distribution
+from bench.generated import BEGAN_NS, SECOND_NS, counts_of, distribution, interval
 from pgdyno.loop.journal import decided, finished
 from pgdyno.observe.catalogue import COLLECTORS
 from pgdyno.observe.column import Column
@@ -132,19 +132,7 @@ def _records(seconds: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]
     for tenth in range(1, 10 * seconds + 1):
         completed = int(rng.poisson(TPS / 10))
         total += completed
-        yield {
-            "record": "interval",
-            "time_ns": BEGAN_NS + tenth * SECOND_NS // 10,
-            "interval_ns": SECOND_NS // 10,
-            "phase": "measure",
-            "counts": counts_of(completed),
-            "completed_by_script": [completed],
-            "latency_sum_ns": completed * 4_000_000,
-            "in_flight": CLIENTS,
-            "backlog": 0,
-            "connections": CLIENTS,
-            "cpu_ns": 15_000_000,
-        }
+        yield interval(BEGAN_NS + tenth * SECOND_NS // 10, completed, clients=CLIENTS)
     distinct = [_second(rng) for _ in range(min(seconds, _DISTINCT_SECONDS))]
     whole: dict[str, list[Any]] = {}
     for second in range(seconds):
