@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from pgdyno.analysis.resample import REPLICATES
 from pgdyno.analysis.rounding import percent
@@ -17,6 +18,7 @@ from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.loop.server_time import server_active_ms
 from pgdyno.loop.spans import deltas_of, grown
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
+from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
 _SEED = 20_260_102
@@ -61,10 +63,10 @@ def split_or_why_not(
     """
     if numbers.counts.completed == 0 or numbers.seconds <= 0:
         return Split(None, "no transaction was completed")
-    samples, others_ratio = _samples(stored, numbers)
+    samples = _samples(stored, numbers)
     if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _GAP_NS_MAX:
         return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
-    facts = _facts(stored, numbers, samples, others_ratio)
+    facts = _facts(stored, numbers, samples)
     if samples is not None and _is_another_time(facts.server_active_ms, samples, numbers):
         facts = replace(facts, server_active_ms=None)
     if facts.server_active_ms is None and (why_not := _why_not_sampled(samples)):
@@ -102,7 +104,6 @@ def _facts(
     stored: StoredRun,
     numbers: LoadNumbers,
     samples: WaitSamples | None,
-    others_ratio: float | None,
 ) -> TransactionFacts:
     ended = numbers.counts.completed + numbers.counts.failed
     summary = numbers.summary
@@ -128,7 +129,7 @@ def _facts(
         backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
         backend_slice_count=grown(backends, "slices", *numbers.span_ns),
         core_count=_core_count(stored),
-        others_ratio=others_ratio,
+        others_ratio=others_ratio_of(stored, numbers),
     )
 
 
@@ -191,35 +192,46 @@ def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
 
     Sessions that work for somebody count, in all databases: not autovacuum, which serves the load.
     """
-    return _samples(stored, numbers)[1]
-
-
-def _samples(stored: StoredRun, numbers: LoadNumbers) -> tuple[WaitSamples | None, float | None]:
-    """Return what our sessions waited for, and the share of active sessions that were not ours."""
     waits = stored.waits()
-    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
-    inside = (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
+    return _others_ratio(waits, _inside(waits, numbers))
+
+
+def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
+    """Return what our sessions waited for within the measured phase."""
+    waits = stored.waits()
+    inside = _inside(waits, numbers)
     if not inside.any():
-        return None, None
-    is_ours, events = waits["ours"] == 1, np.asarray(waits["wait_event"])
-    is_active = np.asarray(waits["state"]) == "active"
-    is_answering = ~is_active & (events == "") & (np.asarray(waits["state"]) != "")
-    counted = inside & is_ours & (is_active | is_answering)
-    count = np.asarray(waits["count"], dtype=np.int64)
-    for_somebody = np.isin(np.asarray(waits["backend_type"]).astype(str), _FOR_SOMEBODY)
-    active = inside & is_active & for_somebody
-    total = int(count[active].sum())
-    samples = WaitSamples(
+        return None
+    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
+    events, state = np.asarray(waits["wait_event"]), np.asarray(waits["state"])
+    is_active = state == "active"
+    is_answering = ~is_active & (events == "") & (state != "")
+    counted = inside & (waits["ours"] == 1) & (is_active | is_answering)
+    return WaitSamples(
         sampled_at_ns=np.unique(time_ns[inside]),
         time_ns=time_ns[counted],
         event=[
             str(event) if is_active else ANSWERING
             for event, is_active in zip(events[counted], is_active[counted], strict=True)
         ],
-        session_count=count[counted],
+        session_count=np.asarray(waits["count"], dtype=np.int64)[counted],
         query_id=np.asarray(waits["query_id"], dtype=np.int64)[counted],
     )
-    return samples, int(count[active & ~is_ours].sum()) / total if total else None
+
+
+def _inside(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
+    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
+    return (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
+
+
+def _others_ratio(waits: Arrays, inside: npt.NDArray[np.bool_]) -> float | None:
+    is_active = inside & (np.asarray(waits["state"]) == "active")
+    count = np.asarray(waits["count"], dtype=np.int64)[is_active]
+    worker = np.asarray(waits["backend_type"])[is_active].astype(str)
+    count = count * np.isin(worker, _FOR_SOMEBODY)
+    total = int(count.sum())
+    others = int(count[np.asarray(waits["ours"])[is_active] != 1].sum())
+    return others / total if total else None
 
 
 def _mean_ns(found: Distribution) -> float:
