@@ -9,6 +9,7 @@ import os
 
 import pytest
 from tests.fixtures.command import Command
+from tests.fixtures.prove import Proved
 
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers
 from pgdyno.loop.spans import deltas_of, grown
@@ -20,7 +21,9 @@ SECONDS = int(os.environ.get("PGDYNO_PROVE_SECONDS", "600"))
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 600)
-def test_the_parts_of_a_long_run_agree_with_server_and_kernel(pgdyno: Command) -> None:
+def test_the_parts_of_a_long_run_agree_with_server_and_kernel(
+    pgdyno: Command, proved: Proved
+) -> None:
     said = pgdyno(
         *("bench", "--scratch", "-b", "tpcb-like", "-s", "50", "-c", "16", "-M", "prepared"),
         *("-T", f"{SECONDS}s", "--json"),
@@ -39,6 +42,18 @@ def test_the_parts_of_a_long_run_agree_with_server_and_kernel(pgdyno: Command) -
     stored = StoredRun(folder)
     found_ms = parts["CPU"] + parts["waiting for a core"] + _at_ends_of_waits_ms(stored)
     assert found_ms == pytest.approx(counted_ms, rel=0.1)
+    run = f"{SECONDS} s of tpcb-like at 16 clients"
+    sampled_off = where["sampled_server_ms"] / where["server_ms"] - 1
+    proved(f"{run}: sampled server time against active_time", **_within(0.05, sampled_off))
+    proved(f"{run}: not explained, of the latency", **_within(0.05, where["residual_ratio"]))
+    proved(
+        f"{run}: CPU and waiting for a core against schedstat",
+        **_within(0.1, found_ms / counted_ms - 1),
+    )
+
+
+def _within(bound: float, seen: float) -> dict[str, str]:
+    return {"required": f"within {bound:.0%}", "seen": f"{seen:+.1%}"}
 
 
 def _at_ends_of_waits_ms(stored: StoredRun) -> float:
