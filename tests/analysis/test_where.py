@@ -110,6 +110,15 @@ def test_parts_and_residual_are_exactly_the_latency() -> None:
     assert {part.side for part in found.parts} == {"server", "network", "client", "schedule"}
 
 
+def test_what_clients_waited_at_a_pooler_is_a_part_of_its_own() -> None:
+    without = where_the_time_goes(facts(), seed=1)
+    waited_ns = facts().server_transaction_count * 0.5 * MS
+    found = where_the_time_goes(facts(pooler_wait_ns=waited_ns), seed=1)
+    [part] = [one for one in found.parts if one.name == "wait for a pooled session"]
+    assert part.ms.value == pytest.approx(0.5)
+    assert found.residual_ms == pytest.approx(without.residual_ms - 0.5)
+
+
 def test_parts_that_exceed_the_latency_leave_a_negative_residual() -> None:
     found = where_the_time_goes(facts(server_active_ms=72_000.0), seed=1)
     assert parts_ms(found) == {"server": 12.0}

@@ -72,7 +72,7 @@ class Histogram:
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:
         """Return the sum of all; of none, the empty histogram (all zero)."""
-        parts = [part for part in histograms if part.transaction_count]
+        parts = [part for part in histograms if part.index.size]
         if not parts:
             nothing = np.zeros(0, dtype=np.int64)
             return cls(nothing, nothing, 0, 0, 0)
@@ -118,10 +118,7 @@ class Histogram:
     def percentiles_ns(self, percentiles: Sequence[float]) -> list[float]:
         """Return several values at nearest rank, as `percentile_ns` does each."""
         self._refuse_empty()
-        below = np.cumsum(self.count)
-        total = int(below[-1])
-        places = np.searchsorted(below, [nearest_rank(one, total) for one in percentiles])
-        middles_ns: list[float] = self._middles_of(self.index[places]).tolist()
+        middles_ns: list[float] = self._middles_of(self._reaching(percentiles)).tolist()
         return middles_ns
 
     def percentile_with_unfinished(
@@ -150,6 +147,12 @@ class Histogram:
         """Return the value that stands for each bucket: its middle, within minimum and maximum."""
         return self._middles_of(self.index)
 
+    def _reaching(self, percentiles: Sequence[float]) -> IntArray:
+        """Return the bucket of each percentile."""
+        below = np.cumsum(self.count)
+        total = int(below[-1])
+        return self.index[below.searchsorted([nearest_rank(one, total) for one in percentiles])]
+
     def _middles_of(self, index: IntArray) -> npt.NDArray[np.float64]:
         low_ns, width_ns = bucket_range_ns(index)
         return np.clip(low_ns + width_ns / 2, self.min_ns, self.max_ns)
@@ -157,6 +160,24 @@ class Histogram:
     def _refuse_empty(self) -> None:
         if self.transaction_count == 0:
             raise AnalysisError("a histogram of no transactions has no percentile and no mean")
+
+
+def percentiles_of_each(
+    histograms: Sequence[Histogram], percentiles: Sequence[float]
+) -> npt.NDArray[np.float64]:
+    """Return the percentiles of many distributions, each as `Histogram.percentile_ns` says it.
+
+    Returns: shape (histograms, percentiles), NaN for those of an empty one.
+    """
+    values = np.full((len(histograms), len(percentiles)), np.nan)
+    known = [place for place, one in enumerate(histograms) if one.index.size]
+    if known:
+        parts = [histograms[place] for place in known]
+        low_ns, width_ns = bucket_range_ns([one._reaching(percentiles) for one in parts])
+        least_ns = np.array([[part.min_ns] for part in parts])
+        most_ns = np.array([[part.max_ns] for part in parts])
+        values[known] = np.clip(low_ns + width_ns / 2, least_ns, most_ns)
+    return values
 
 
 def nearest_rank(percentile: float, total: int) -> int:

@@ -14,6 +14,7 @@ from pgdyno.analysis.where_facts import (
     CPU,
     NETWORK,
     NOT_INSTRUMENTED,
+    POOLER_WAIT,
     REPLY_WAIT,
     SCHEDULE_LAG,
     SERVER,
@@ -62,6 +63,7 @@ def amounts(
         (REPLY_WAIT, "client", facts.reply_wait_ns),
         (SCHEDULE_LAG, "schedule", facts.schedule_lag_ns),
         (CONNECTION_WAIT, "schedule", facts.connection_wait_ns),
+        (POOLER_WAIT, "schedule", facts.each(facts.pooler_wait_ns)),
     )
     for name, side, ns in outside:
         if ns is not None:

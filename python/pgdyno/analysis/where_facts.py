@@ -18,6 +18,7 @@ CLIENT = "client"
 REPLY_WAIT = "waiting for the load engine"
 SCHEDULE_LAG = "schedule lag"
 CONNECTION_WAIT = "wait for a connection"
+POOLER_WAIT = "wait for a pooled session"
 # In the samples alone: a session that is not active and waits for nothing. It sends an answer, or
 # has just been given a statement.
 ANSWERING = "answering"
@@ -49,7 +50,8 @@ class TransactionFacts:
     Totals over the measured phase: server_active_ms (delta of pg_stat_database.active_time, 14+),
     server_transaction_count (how many transactions of the scripts these totals are of),
     backend_cpu_ns, backend_runqueue_ns and backend_slice_count (schedstat of our backends, same
-    host only: on a core, runnable without one, how often given one).
+    host only: on a core, runnable without one, how often given one), pooler_wait_ns (clients that
+    waited at a pooler for one of its sessions, as its console counts it).
     Per transaction: latency (mean, unit "ns"), round_trip_count, client_cpu_ns, reply_wait_ns
     (replies that waited for the load engine's thread), schedule_lag_ns and connection_wait_ns (part
     of the latency in an open loop).
@@ -77,6 +79,7 @@ class TransactionFacts:
     backend_runqueue_ns: float | None = None
     backend_slice_count: float | None = None
     core_count: int | None = None
+    pooler_wait_ns: float | None = None
     others_ratio: float | None = None
 
     def each(self, total: float | None) -> float | None:

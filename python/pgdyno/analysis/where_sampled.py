@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.arrays import FloatArray, coded
 from pgdyno.analysis.resample import block_weights, plan_blocks
 from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts
 from pgdyno.errors import AnalysisError
@@ -39,13 +39,15 @@ def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) 
     samples = facts.samples
     if samples is None or samples.session_count.sum() == 0 or samples.sampled_at_ns.size == 0:
         return Sampled((), np.zeros(0), np.zeros((1, 0)), 1)
-    events, column = np.unique(np.asarray(samples.event, dtype=str), return_inverse=True)
+    events, column = coded(samples.event)
     instants = np.unique(samples.sampled_at_ns)
     row = np.searchsorted(instants, samples.time_ns)
     if (row == instants.size).any() or (instants[row] != samples.time_ns).any():
         raise AnalysisError("a wait sample has a time at which nothing was sampled")
-    by_instant = np.zeros((instants.size, events.size))
-    np.add.at(by_instant, (row, column), samples.session_count)
+    size = (instants.size, len(events))
+    cell = row * len(events) + column
+    counted = np.bincount(cell, samples.session_count, size[0] * size[1])
+    by_instant = counted.astype(np.float64).reshape(size)
     # The event that varies most sets how long blocks must be.
     restless = by_instant[:, int(np.argmax(by_instant.var(axis=0)))]
     plan = plan_blocks(restless, instants.size / facts.window_seconds)
@@ -55,8 +57,7 @@ def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) 
     taken = np.bincount(group, minlength=plan.group_count).astype(np.float64)
     weights = block_weights(plan, rng, replicates)
     redrawn = (weights @ counts) / (weights @ taken)[:, None]
-    names = tuple(str(event) for event in events)
-    return Sampled(names, by_instant.mean(axis=0), redrawn, plan.block_count)
+    return Sampled(tuple(events), by_instant.mean(axis=0), redrawn, plan.block_count)
 
 
 def with_unseen(facts: TransactionFacts, found: Sampled) -> Sampled:

@@ -113,14 +113,14 @@ def latency(
     total = Histogram.merged(seconds)
     if total.transaction_count == 0:
         raise AnalysisError("no transaction was completed, so there is no latency")
-    every = total.mean_ns
-    plan = plan_blocks(
-        np.array([part.mean_ns if part.transaction_count else every for part in seconds]), 1.0
-    )
+    sums = np.array([part.sum_ns for part in seconds], dtype=np.float64)
+    counts = np.array([part.transaction_count for part in seconds], dtype=np.float64)
+    every = np.full(len(seconds), total.mean_ns)
+    plan = plan_blocks(np.divide(sums, counts, out=every, where=counts > 0), 1.0)
     weights = block_weights(plan, np.random.default_rng(seed), replicates)
     group = plan.group_of(np.arange(len(seconds), dtype=np.float64))
     below = _cumulative_counts(seconds, total, group, plan)
-    sums = np.bincount(group, [part.sum_ns for part in seconds], minlength=plan.group_count)
+    sums = np.bincount(group, sums, minlength=plan.group_count).astype(np.float64)
     weights = weights[weights @ below[-1] > 0]  # a replicate of empty seconds has no latency
     means = (weights @ sums) / (weights @ below[-1])
     unfinished = np.asarray(unfinished_ages_ns, dtype=np.int64)

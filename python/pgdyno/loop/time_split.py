@@ -17,6 +17,7 @@ from pgdyno.engine.records import Distribution, Summary
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.loop.server_time import server_active_ms
 from pgdyno.loop.spans import deltas_of, grown
+from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
@@ -129,8 +130,16 @@ def _facts(
         backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
         backend_slice_count=grown(backends, "slices", *numbers.span_ns),
         core_count=_core_count(stored),
+        pooler_wait_ns=_pooler_wait_ns(stored, numbers),
         others_ratio=others_ratio_of(stored, numbers),
     )
+
+
+def _pooler_wait_ns(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return how long clients of the load's database waited at the pooler, None without one."""
+    database = stored.job.get("target", {}).get("database", "")
+    traffic = deltas_of(stored, "pooler_traffic", PoolerTrafficCollector.columns, database)
+    return grown(traffic, "wait_time_ns", *numbers.span_ns)
 
 
 def _core_count(stored: StoredRun) -> int | None:
@@ -210,10 +219,7 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
     return WaitSamples(
         sampled_at_ns=np.unique(time_ns[inside]),
         time_ns=time_ns[counted],
-        event=[
-            str(event) if is_active else ANSWERING
-            for event, is_active in zip(events[counted], is_active[counted], strict=True)
-        ],
+        event=np.where(is_active, events, ANSWERING)[counted].tolist(),
         session_count=np.asarray(waits["count"], dtype=np.int64)[counted],
         query_id=np.asarray(waits["query_id"], dtype=np.int64)[counted],
     )
@@ -227,8 +233,8 @@ def _inside(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
 def _others_ratio(waits: Arrays, inside: npt.NDArray[np.bool_]) -> float | None:
     is_active = inside & (np.asarray(waits["state"]) == "active")
     count = np.asarray(waits["count"], dtype=np.int64)[is_active]
-    worker = np.asarray(waits["backend_type"])[is_active].astype(str)
-    count = count * np.isin(worker, _FOR_SOMEBODY)
+    worker = np.asarray(waits["backend_type"])[is_active]
+    count = count * np.logical_or.reduce([worker == kind for kind in _FOR_SOMEBODY])
     total = int(count.sum())
     others = int(count[np.asarray(waits["ours"])[is_active] != 1].sum())
     return others / total if total else None

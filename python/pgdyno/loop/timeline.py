@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pgdyno.analysis.arrays import coded
 from pgdyno.analysis.findings import Mark, Panel, Series
+from pgdyno.analysis.histogram import percentiles_of_each
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.loop.statement_names import StatementNames
@@ -117,10 +118,7 @@ def _latency(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     axis = [_seconds(one.time_ns - one.interval_ns // 2, numbers) for one in rows]
     histograms = [as_histogram(one) for one in rows]
 
-    nothing = [float("nan")] * len(_PERCENTS)
-    values = np.array(
-        [one.percentiles_ns(_PERCENTS) if one.transaction_count else nothing for one in histograms]
-    )
+    values = percentiles_of_each(histograms, _PERCENTS)
     lines = [_line(f"p{p:g}", values[:, place] / 1e6) for place, p in enumerate(_PERCENTS)]
     lines.append(_line("max", [one.max_ns / 1e6 for one in histograms]))
     return Panel("latency", "Latency", "ms", _axis(axis), tuple(lines), is_logarithmic=True)

@@ -36,6 +36,7 @@ from pgdyno.observe.processes.footprint import FootprintCollector
 from pgdyno.observe.processes.programs import ProgramsCollector
 from pgdyno.observe.remote.by_hand import OutsideCollector
 from pgdyno.observe.session import PID_SQL, REPORT_SQL, SESSION_SQL
+from pgdyno.observe.sql import sizes
 from pgdyno.observe.sql.ages import AgesCollector
 from pgdyno.observe.sql.archiver import ArchiverCollector
 from pgdyno.observe.sql.buffers import BuffersCollector
@@ -126,6 +127,7 @@ def statements(version: int) -> dict[str, str]:
     found = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
     found |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
     found |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}
+    found |= {"right to list WAL": sizes.MAY_LIST_SQL, "size of WAL": sizes.WAL_SQL}
     if version >= 15:
         found["own transactions"] = REPORT_SQL
     for collector in SQL_COLLECTORS:

@@ -6,6 +6,7 @@ matplotlib is imported when it is first needed; it starts no browser and asks no
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,6 +19,7 @@ A4_INCHES = (8.27, 11.69)
 # Letters on paper are a little wider than those fitted to the pixels of a screen.
 _HINTING = 1.06
 _VARIABLE = re.compile(r"--([\w-]+):\s*(#[0-9a-fA-F]{3,8})")
+NAME_SIZE = 7.5  # of the names left of a plot, points
 # Markers and hatches tell things apart without colour, as on the page.
 MARKERS = {"circle": "o", "triangle": "^", "rect": "s", "diamond": "D", "none": ""}
 HATCHES = {
@@ -74,3 +76,10 @@ def text_width_inches(figure: Figure, text: str, size: float, weight: str) -> fl
     font = FontProperties(family=["DejaVu Sans"], size=size, weight=weight)
     width, _, _ = canvas.get_renderer().get_text_width_height_descent(text, font, False)
     return float(width) / figure.dpi * _HINTING
+
+
+def names_inches(names: Iterable[str], *, least: float, weight: str = "normal") -> float:
+    """Return the room that names left of a plot take, with what keeps them off both sides."""
+    figure = new_figure(1, 1)
+    widths = [text_width_inches(figure, name, NAME_SIZE, weight) for name in names]
+    return max(least, *(width + 0.2 for width in widths))

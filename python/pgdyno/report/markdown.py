@@ -124,7 +124,7 @@ def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
     with ink.style():
         if found is not None and (rows := plot.forest_rows(found)):
             figure = ink.new_figure(_WIDTH_INCHES, _forest_inches(len(rows)))
-            plot.forest_plot(figure.add_axes(_forest_box(len(rows))), found)
+            plot.forest_plot(figure.add_axes(_forest_box([name for name, *_ in rows])), found)
             yield "forest", _png(figure)
         charts = round_charts(found) if found is not None else figures.main_charts(findings)
         for chart in (*charts, *figures.curve_charts(findings)):
@@ -139,7 +139,7 @@ def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
         if bars:
             tall = 0.34 * len(bars) + 0.95
             figure = ink.new_figure(_WIDTH_INCHES, tall)
-            left = 0.14 if found is not None else 0.03
+            left = ink.names_inches((name for name, _ in bars), least=0.24) / _WIDTH_INCHES
             box = (left, 0.62 / tall, 0.97 - left, 0.34 * len(bars) / tall)
             plot.time_bars(figure.add_axes(box), bars)
             yield "where", _png(figure)
@@ -149,9 +149,10 @@ def _forest_inches(rows: int) -> float:
     return 0.26 * rows + 0.8
 
 
-def _forest_box(rows: int) -> tuple[float, float, float, float]:
-    tall = _forest_inches(rows)
-    return 0.22, 0.38 / tall, 0.53, 0.26 * rows / tall
+def _forest_box(names: Sequence[str]) -> tuple[float, float, float, float]:
+    tall = _forest_inches(len(names))
+    left = ink.names_inches(names, least=1.76, weight="bold") / _WIDTH_INCHES
+    return left, 0.38 / tall, 0.75 - left, 0.26 * len(names) / tall
 
 
 def _png(figure: Figure) -> bytes:

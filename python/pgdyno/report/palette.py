@@ -42,6 +42,7 @@ _CLASS_BY_NAME: dict[str, WaitClass] = {
     "waiting for the load engine": "client",
     "schedule lag": "client",
     "wait for a connection": "client",
+    "wait for a pooled session": "client",
     "not explained": "residual",
     "residual": "residual",
 }

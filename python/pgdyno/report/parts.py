@@ -27,6 +27,7 @@ _WORDS: dict[str, str] = {
     "waiting for the load engine": "client: replies waiting for the engine",
     "schedule lag": "client: waiting for a free client",
     "wait for a connection": "client: waiting for a connection",
+    "wait for a pooled session": "pooler: waiting for a server session",
     "io:walsync": "commit: WAL flush to disk",
     "io:walwrite": "WAL write",
     "lwlock:walwrite": "commit: another's WAL flush",

@@ -62,11 +62,11 @@ def _first(sheet: Sheet, findings: ExperimentFindings) -> None:
         charts = figures.main_charts(findings)
         height = 2.6 if len(charts) == 1 else 1.35
     else:
-        rows = len(plot.forest_rows(found))
-        if rows:
-            plot.forest_plot(
-                sheet.axes(0.24 * rows + 0.1, left_inches=1.7, right_inches=1.9), found
-            )
+        names = [name for name, *_ in plot.forest_rows(found)]
+        if names:
+            left = ink.names_inches(names, least=1.7, weight="bold")
+            tall = 0.24 * len(names) + 0.1
+            plot.forest_plot(sheet.axes(tall, left_inches=left, right_inches=1.9), found)
             sheet.space(0.1)
         charts = round_charts(found)
         height = 1.35
@@ -151,11 +151,10 @@ def _time_bars(sheet: Sheet, findings: ExperimentFindings) -> None:
     found, run = findings.compare, findings.run
     if found is not None:
         bars = [(one.name, one.where) for one in found.variants if one.where is not None]
-        left = 1.1
     else:
         bars = [("", run.where)] if run is not None and run.where is not None else []
-        left = 0.05
     if bars:
+        left = ink.names_inches((name for name, _ in bars), least=0.05)
         plot.time_bars(sheet.axes(0.3 * len(bars), left_inches=left), bars)
         sheet.space(0.2)
     if found is None and run is not None and run.where is not None:

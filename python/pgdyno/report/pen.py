@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 class Pen:
     """Collects the moves of one SVG path. Its roundings do not add up."""
@@ -45,6 +47,7 @@ class Pen:
         self._parts.append(numbers)
 
 
+@lru_cache(maxsize=16384)  # Moves are short, and alike.
 def _short(tenths: int) -> str:
     whole, rest = divmod(abs(tenths), 10)
     sign = "-" if tenths < 0 else ""

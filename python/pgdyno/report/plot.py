@@ -16,7 +16,7 @@ from pgdyno.report import forest, numbers, palette, svg
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.compare_text import METRIC_NAMES
 from pgdyno.report.figures import TIME_GROUP
-from pgdyno.report.ink import HATCHES, MARKERS, colour
+from pgdyno.report.ink import HATCHES, MARKERS, NAME_SIZE, colour
 from pgdyno.report.palette import MODEL_DASH
 from pgdyno.report.parts import TimePart, in_bar_order, parts_of
 from pgdyno.report.thin import thin, thin_axis
@@ -106,7 +106,7 @@ def forest_plot(axes: Axes, found: CompareFindings) -> None:
         at = scale.reach_ratio**beyond if beyond else ratio.value
         shape: dict[str, Any] = {"marker": "<o>"[beyond + 1], "markersize": 5 if decides else 3.5}
         axes.plot([at], [-place], color=ink, clip_on=False, **shape)
-        side: dict[str, Any] = {"fontsize": 7.5, "color": ink}
+        side: dict[str, Any] = {"fontsize": NAME_SIZE, "color": ink}
         side["weight"] = "bold" if decides else "normal"
         frame = axes.get_yaxis_transform()
         axes.text(-0.01, -place, name, transform=frame, ha="right", va="center", **side)
@@ -153,7 +153,8 @@ def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
             seen.setdefault(part.wait, palette.WAIT_CLASS_NAMES[part.wait])
         if name:
             frame = axes.get_yaxis_transform()
-            axes.text(-0.01, -place, name, transform=frame, ha="right", va="center", fontsize=7.5)
+            side: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": NAME_SIZE}
+            axes.text(-0.01, -place, name, transform=frame, **side)
     axes.set_ylim(-len(bars) + 0.45, 0.55)
     axes.set_yticks([])
     axes.set_xlim(left=0)

@@ -172,7 +172,7 @@ class StoredRun:
         arrays = self._arrays(INTERVALS)
         lengths = arrays.pop("completed_by_script#length")
         flat = arrays["completed_by_script"]
-        if len(set(lengths.tolist())) > 1:
+        if (lengths != lengths[:1]).any():
             raise StoreError(
                 f"{self.folder} has intervals with different numbers of scripts.",
                 hint="the engine that wrote them is not one this pgdyno understands",

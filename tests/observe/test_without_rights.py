@@ -1,0 +1,47 @@
+"""What each collector says to a role that may log in and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psycopg
+import pytest
+from tests.fixtures.clusters import run_sql
+
+from pgdyno.observe.collector import NotMeasurable
+from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.collectors import of_database, of_server
+from pgdyno.server.target import Target
+
+ROLE = "without_rights"
+
+
+@pytest.fixture
+def session(database: Target) -> Iterator[ServerSession]:
+    """A session of a role without rights, on each server."""
+    run_sql(database, f"CREATE ROLE {ROLE} LOGIN")
+    parameters = dict(database.libpq_parameters()) | {"user": ROLE}
+    opened = ServerSession(
+        lambda: psycopg.connect(**parameters, autocommit=True),  # type: ignore[arg-type]
+        "pgdyno/observe/1",
+        is_local=True,
+    )
+    opened.open()
+    yield opened
+    opened.close()
+    run_sql(database, f"DROP ROLE {ROLE}")
+
+
+def test_no_collector_is_refused_what_it_asks(session: ServerSession, database: Target) -> None:
+    collectors = [
+        *of_server(session, database.database, observing=[session], is_local=True),
+        *of_database(session, database.database),
+    ]
+    rows = {}
+    for collector in collectors:
+        with suppress(NotMeasurable):
+            rows[collector.name] = collector.sample(1)
+    assert {row["kind"] for row in rows["sizes"]} == {"database"}
+    assert rows["database"]
+    assert rows["wal"]
