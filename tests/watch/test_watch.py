@@ -132,8 +132,8 @@ def test_a_server_at_work_is_added_up_and_kept(
     # One session sleeps all the time.
     assert 0.5 < document["sessions_at_work"]["mean"] < 1.5
     assert document["waits"][0]["wait_event"] == "Timeout:PgSleep"
-    # Twenty statements a second at most, ours not among them, which would be as many again; but what
-    # vacuum workers and sessions of the test before report meanwhile is, some dozens.
+    # Twenty statements a second at most. Ours, as many again, are not among them; some dozens are
+    # that vacuum workers and sessions of the test before report meanwhile.
     assert 1 < document["tps"] < 35
     assert document["gap_count"] == gaps_of_this_machine(outcome.folder)
     assert document["cost"]["server_cores"] > 0
