@@ -12,6 +12,7 @@ pytest_plugins = (
     "tests.fixtures.command",
     "tests.fixtures.line",
     "tests.fixtures.null_server",
+    "tests.fixtures.own_files",
     "tests.fixtures.own_servers",
     "tests.fixtures.poolers",
     "tests.fixtures.prove",
