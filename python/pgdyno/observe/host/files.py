@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+_PART_BYTES = 1 << 16
 
 
 class HostFiles(Protocol):
@@ -33,16 +37,16 @@ class LocalFiles:
 
     def text(self, path: str) -> str:
         """Return a file's text."""
-        return (self.root / path.lstrip("/")).read_text(errors="replace")
+        return read_whole(f"{self.root}{path}").decode(errors="replace")
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file or folder."""
-        return (self.root / path.lstrip("/")).exists()
+        return os.path.exists(f"{self.root}{path}")  # noqa: PTH110 - as `text`
 
     def matching(self, pattern: str) -> list[str]:
         """Return the paths that match, in order."""
-        found = self.root.glob(pattern.lstrip("/"))
-        return sorted(f"/{path.relative_to(self.root)}" for path in found)
+        found = glob.glob(pattern.lstrip("/"), root_dir=self.root)  # noqa: PTH207 - as `text`
+        return sorted(f"/{path}" for path in found)
 
 
 HERE = LocalFiles()
@@ -78,6 +82,21 @@ class ReceivedFiles:
     def replace(self, sent: Mapping[str, str], *, keeping: tuple[str, ...]) -> None:
         """Take what was sent now, and of what was sent before only what begins with `keeping`."""
         self.by_path = {p: t for p, t in self.by_path.items() if p.startswith(keeping)} | dict(sent)
+
+
+def read_whole(path: str) -> bytes:
+    """Return the bytes of a file that is read every second: `Path` and `open` take twice the time.
+
+    Raises: FileNotFoundError, or another OSError.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(file, _PART_BYTES):  # A file of /proc may come in parts.
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(file)
 
 
 def text_or_nothing(files: HostFiles, path: str) -> str:

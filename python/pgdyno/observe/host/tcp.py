@@ -29,14 +29,18 @@ _FIELDS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     ("listen_drops", "connections", "TcpExt", "ListenDrops", "dropped before they were accepted"),
 )
+_PROTOCOLS = {protocol for _, _, protocol, _, _ in _FIELDS}
 
 
 def parse(snmp: str, netstat: str) -> Row:
     """Return the counters of both files; None for what this kernel does not count."""
     found = _pairs(snmp) | _pairs(netstat)
-    row: Row = {"established": found.get(("Tcp", "CurrEstab"))}
-    row |= {column: found.get((protocol, name)) for column, _, protocol, name, _ in _FIELDS}
-    return row
+    fields = [("established", "Tcp", "CurrEstab")]
+    fields += [(column, protocol, name) for column, _, protocol, name, _ in _FIELDS]
+    return {
+        column: int(found[protocol][name]) if name in found.get(protocol, {}) else None
+        for column, protocol, name in fields
+    }
 
 
 class TcpCollector:
@@ -62,13 +66,13 @@ class TcpCollector:
         return [parse(self._files.text("/proc/net/snmp"), netstat)]
 
 
-def _pairs(text: str) -> dict[tuple[str, str], int]:
+def _pairs(text: str) -> dict[str, dict[str, str]]:
     """Return the values by protocol and field: a line of names, then a line of numbers."""
     lines = text.splitlines()
-    found: dict[tuple[str, str], int] = {}
+    found: dict[str, dict[str, str]] = {}
     for names, values in zip(lines[::2], lines[1::2], strict=False):
         protocol, _, rest = names.partition(":")
-        numbers = values.partition(":")[2].split()
-        for name, number in zip(rest.split(), numbers, strict=False):
-            found[protocol, name] = int(number)
+        if protocol in _PROTOCOLS:
+            numbers = values.partition(":")[2].split()
+            found[protocol] = dict(zip(rest.split(), numbers, strict=False))
     return found

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, counter, gauge, key
+from pgdyno.observe.host.files import read_whole
 from pgdyno.observe.processes.proc_files import parse_schedstat, parse_stat
 
 LAB = "lab"
@@ -50,10 +51,11 @@ class ProgramsCollector:
         return [row for row in rows if row is not None]
 
     def _row(self, program: str, pid: int) -> Row | None:
-        folder = self._proc / str(pid)
+        folder = f"{self._proc}/{pid}"
         try:
-            stat = parse_stat((folder / "stat").read_text(errors="replace"))
-            times = [_thread_times(thread) for thread in (folder / "task").iterdir()]
+            stat = parse_stat(read_whole(f"{folder}/stat").decode(errors="replace"))
+            threads = os.listdir(f"{folder}/task")  # noqa: PTH208 - as `read_whole`
+            times = [_thread_times(f"{folder}/task/{thread}") for thread in threads]
         except (FileNotFoundError, ProcessLookupError):
             return None
         return {
@@ -67,9 +69,9 @@ class ProgramsCollector:
         }
 
 
-def _thread_times(thread: Path) -> tuple[int, int]:
+def _thread_times(folder: str) -> tuple[int, int]:
     try:
-        run_ns, wait_ns, _ = parse_schedstat((thread / "schedstat").read_text())
+        run_ns, wait_ns, _ = parse_schedstat(read_whole(f"{folder}/schedstat").decode())
         return run_ns, wait_ns
     except (FileNotFoundError, ProcessLookupError):
         return 0, 0  # It ended since the list of threads was made.
