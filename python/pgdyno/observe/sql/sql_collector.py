@@ -43,7 +43,7 @@ class SqlCollector:
         statement = pick(self.name, self.sql, self._session.version)
         names = [column.name for column in self.columns]
         try:
-            rows = self._session.fetch(statement, self._parameters)
+            rows = self._session.fetch_often(statement, self._parameters)
         except _LACKING as error:
             words = str(error).splitlines()[0].rstrip(".")
             raise NotMeasurable(f"{self.name} is not in this server: {words}.") from None
