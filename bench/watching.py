@@ -23,7 +23,7 @@ from pgdyno.store.run_writer import RunWriter
 # Collectors with their backends, of one core: what they may take together.
 REACH_CORE_RATIO = 0.02
 _numbers = itertools.count(1)
-STRETCH_S = 5.0
+STRETCH_S = 10.0
 # What an observer does once, when it begins, is not in the stretch.
 _BEGUN_S = 1.0
 
