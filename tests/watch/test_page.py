@@ -28,7 +28,7 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
     ]
     assert "top of DB time (22.7 sessions on average, at most 61; 35,910 samples)" in lines
     row = next(line for line in lines if "UPDATE account" in line)
-    assert row.startswith("   41%  UPDATE account SET balance = balance + ...")
+    assert row.startswith("   41%  UPDATE account SET balance = balance + $1 W…")
     # 4.9 ms x 57 % of it.
     assert row.endswith("4.9 ms a call, Lock:transactionid 2.8")
     assert lines[-1] == "saved       #12   pgdyno report 12"

@@ -91,6 +91,29 @@ def test_sessions_that_are_not_at_work_are_left_out() -> None:
     assert seen.total.active == 0.0
 
 
+def test_who_is_at_work_is_not_known_where_sessions_are_not_to_be_seen() -> None:
+    unseen = wait("", 0, 9, backend_type="unknown", state="")
+    seen = tally()
+    seen.take("database", database(1, 0))
+    seen.take("database", database(2, 102))
+    seen.take("waits", [unseen, wait("Lock:tuple", 1, 1)])
+    assert (seen.total.wait_samples, seen.total.active, seen.peak_sessions) == (0, None, 0)
+    assert sentence(seen) == "100 tps, sessions at work not to be seen"
+
+
+def test_a_server_that_does_not_come_back_leaves_a_gap_until_the_end() -> None:
+    seen = tally()
+    seen.close(9 * SECOND_NS)
+    assert seen.gaps == []
+    seen.take("database", database(1, 0))
+    seen.take("database", database(2, 102))
+    seen.close(4 * SECOND_NS)
+    assert seen.gaps == []
+    seen.close(9 * SECOND_NS)
+    assert seen.gaps == [Gap(9 * SECOND_NS, 7 * SECOND_NS)]
+    assert seen.gap_count == 1
+
+
 def test_wal_is_counted_by_its_position_and_a_new_timeline_is_left_out() -> None:
     seen = tally()
     for second, position in ((1, 0), (2, 3_000_000), (3, 1_000), (4, 3_001_000)):

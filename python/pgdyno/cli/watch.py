@@ -15,7 +15,7 @@ from pgdyno.cli.asked import host_command_of, server_named
 from pgdyno.cli.doctor import sql_text
 from pgdyno.cli.hazel_document import hazel_document
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
-from pgdyno.cli.watch_text import text_of
+from pgdyno.cli.watch_text import shortened, text_of
 from pgdyno.doctor.examine import Examination
 from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.errors import SpecError
@@ -88,7 +88,7 @@ def command(**given: Any) -> int:
             console=console_of(given["pooler"]),
         ),
         Store.default(given["store"]),
-        Shown(),
+        Shown(interval_ns),
     )
     speak.clear_live()
     found = watch_findings(outcome.folder)
@@ -107,8 +107,12 @@ def command(**given: Any) -> int:
 class Shown(WatchShow):
     """Live lines on a terminal, a line every ten seconds elsewhere; what happens, when it does."""
 
-    def __init__(self) -> None:
+    def __init__(self, interval_ns: int) -> None:
+        # Between two samples there is nothing new to show; without three something is wrong.
+        self._patience_ns = 3 * max(interval_ns, _TERMINAL_EVERY_NS)
+        self._began_ns = 0
         self._last_ns = 0
+        self._seen_ns = 0
         self._gaps = 0
         self._resets = 0
         self._texts: Mapping[int, str] = {}
@@ -136,23 +140,33 @@ class Shown(WatchShow):
         if tally.reset_count > self._resets:
             self._resets = tally.reset_count
             speak.note(f"{_clock(time_ns)} statistics were reset: that sample is left out")
-        every_ns = _TERMINAL_EVERY_NS if speak.is_terminal() else _PLAIN_EVERY_NS
-        if time_ns - self._last_ns < every_ns:
+        is_live = speak.is_terminal()
+        is_new = tally.seen_ns > self._seen_ns
+        if not self._is_due(time_ns, is_new, _TERMINAL_EVERY_NS if is_live else _PLAIN_EVERY_NS):
             return
         recent = tally.look()
-        is_live = speak.is_terminal()
         parts = line_parts(recent, tally.connections, with_events=not is_live)
+        if not is_new and tally.ended_ns:
+            parts.insert(0, f"server not seen for {(time_ns - tally.ended_ns) / 1e9:.0f} s")
         if not parts:
             return
         if tally.replay_lag_ns is not None:
             parts.append(f"lag {tally.replay_lag_ns / 1e9:.1f} s")
-        self._last_ns = time_ns
+        self._last_ns, self._seen_ns = time_ns, tally.seen_ns
         if is_live:
             events = [f"  {events_text(recent)}"] if recent.by_event else []
             lines = packed(_clock(time_ns), parts, shutil.get_terminal_size().columns - 1)
             speak.live(*lines, *events, *statement_lines(recent, self._texts))
         else:
             speak.note(f"{_clock(time_ns)} {'  '.join(parts)}")
+
+    def _is_due(self, time_ns: int, is_new: bool, every_ns: int) -> bool:
+        """Return whether a line is to be shown: the first as soon as there is something."""
+        self._began_ns = self._began_ns or time_ns
+        waited_ns = time_ns - (self._last_ns or self._began_ns)
+        if is_new:
+            return not self._last_ns or waited_ns >= every_ns
+        return waited_ns >= max(every_ns, self._patience_ns)
 
     def noticed(self, notice: Mapping[str, Any]) -> None:
         """Say what happened; what cannot be had here is in the page."""
@@ -199,9 +213,7 @@ def statement_lines(recent: Sums, texts: Mapping[int, str]) -> list[str]:
     lines = []
     for waits, query in shown:
         [(event, _)] = waits.most_common(1)
-        text = " ".join(texts.get(query, f"query {query}").split())
-        if len(text) > _STATEMENT_WIDTH:
-            text = text[: _STATEMENT_WIDTH - 1] + "…"
+        text = shortened(texts.get(query, f"query {query}"), _STATEMENT_WIDTH)
         lines.append(
             f"  {waits.total() / total:4.0%}  {text:{_STATEMENT_WIDTH}}  {event or 'CPU?'}"
         )

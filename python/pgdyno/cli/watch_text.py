@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,6 +57,8 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
         cached = f", {hits:.1%} of blocks found in shared_buffers" if hits is not None else ""
         tps = f"{document['tps']:,.1f} tps on the whole server"
         yield "counted", f"{tps}, WAL {wal / 1e6:.2f} MB/s{cached}"
+    if document["tps"] is not None and not document["sessions_at_work"]["samples"]:
+        yield "sessions", "at work: not to be seen with the rights of this role (pgdyno doctor)"
     for one in document.get("settings_changed", ()):
         yield "changed", f"{one['name']}: {one['before']} -> {one['after']}"
     doctor = document["doctor"]
@@ -82,9 +83,15 @@ def _statements(document: Document, width: int) -> list[str]:
         if not one["text"]:
             continue
         # A statement is cut at the space it has; the document holds more of it.
-        text = textwrap.shorten(one["text"], room, placeholder=" ...")
+        text = shortened(one["text"], room)
         rows.append(f"  {one['share_ratio']:4.0%}  {text:{room}}  {_why(one)}"[:width])
     return rows
+
+
+def shortened(text: str, room: int) -> str:
+    """Return a statement in one line of at most `room` signs."""
+    text = " ".join(text.split())
+    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def _why(statement: Document) -> str:

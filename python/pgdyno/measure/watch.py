@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         error = seen
     with signals.shielded():
         observer.stop()
+        tally.close(clock.now_ns())
         error = _closed(segments, error)
         watched = Watched(
             tally=tally,
@@ -125,6 +126,8 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         if before.by_statement:
             wanted = {*watched.dearest(_STATEMENTS_SHOWN), *dearest(before, _STATEMENTS_DRAWN)}
             after = read_calls(request.target, texts_of=sorted(wanted))
+            # The server may be away by now: what was known of it still names its statements.
+            after = replace(after, texts={**before.texts, **after.texts})
         document = document_of(watched, folder, before=before, after=after)
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)

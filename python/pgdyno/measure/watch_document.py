@@ -78,7 +78,7 @@ def document_of(
         "hit_ratio": total.hit_ratio,
         "sessions_at_work": {
             "mean": total.active,
-            "peak": tally.peak_sessions,
+            "peak": tally.peak_sessions if total.wait_samples else None,
             "samples": total.wait_samples,
         },
         "waits": _events(total.by_event, total.wait_samples, _EVENTS_SHOWN),
@@ -103,10 +103,13 @@ def document_of(
 def sentence(tally: Tally) -> str:
     """Return the watch in one sentence, for `list`."""
     total = tally.total
-    if total.tps is None or total.active is None:
+    if total.tps is None:
         return "nothing was seen"
-    text = f"{total.tps:,.0f} tps, {total.active:.3g} sessions at work on average"
-    text += f", at most {tally.peak_sessions}"
+    text = f"{total.tps:,.0f} tps"
+    if total.active is None:
+        text += ", sessions at work not to be seen"
+    else:
+        text += f", {total.active:.3g} sessions at work on average, at most {tally.peak_sessions}"
     if total.by_event:
         event, count = total.by_event.most_common(1)[0]
         share = 100 * count / total.by_event.total()

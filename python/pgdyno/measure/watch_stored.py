@@ -72,6 +72,7 @@ def peak_seen(store: Store, target: Target) -> PeakActive | None:
         analysis = folder.analysis()
         if analysis is None or any(asked.get(key) != wanted[key] for key in _SAME_SERVER):
             continue
-        peak = int(analysis["sessions_at_work"]["peak"])
-        return PeakActive(peak, f"watch #{listed.number}")
+        sessions = analysis["sessions_at_work"]
+        if sessions["samples"]:
+            return PeakActive(int(sessions["peak"]), f"watch #{listed.number}")
     return None

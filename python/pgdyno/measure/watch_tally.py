@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pgdyno.observe.sql.waits import UNSEEN
+
 _ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
 # Beyond these the rest is added up under one name.
 _STATEMENTS_MAX = 2000
@@ -53,7 +55,7 @@ class Sums:
 
     @property
     def active(self) -> float | None:
-        """Return the mean number of sessions at work."""
+        """Return the mean number of sessions at work; None where they were not to be seen."""
         return self.by_event.total() / self.wait_samples if self.wait_samples else None
 
     @property
@@ -123,6 +125,13 @@ class Tally:
             recent, self._recent = self._recent, Sums()
             return recent
 
+    def close(self, now_ns: int) -> None:
+        """Count the gap that is not over yet: the server has not come back."""
+        with self._lock:
+            length_ns = now_ns - self.ended_ns
+            if self.ended_ns and length_ns > self._late_ns:
+                self._leave_gap(Gap(now_ns, length_ns))
+
     @property
     def seen_ns(self) -> int:
         """Return the time that was seen, gaps left out."""
@@ -140,8 +149,7 @@ class Tally:
             return
         elapsed_ns = time_ns - before["time_ns"]
         if interval_ns == 0 or interval_ns > self._late_ns:
-            self.gap_count += 1
-            self.gaps = [*self.gaps[-_GAPS_KEPT:], Gap(time_ns, elapsed_ns)]
+            self._leave_gap(Gap(time_ns, elapsed_ns))
             return
         grown = {name: now[name] - before[name] for name in _ADDED_UP}
         if now["reset_ns"] != before["reset_ns"] or min(grown.values()) < 0:
@@ -183,7 +191,13 @@ class Tally:
             sums.disk_written_bytes += max(0, written)
             sums.disk_span_ns += span_ns
 
+    def _leave_gap(self, gap: Gap) -> None:
+        self.gap_count += 1
+        self.gaps = [*self.gaps[-_GAPS_KEPT:], gap]
+
     def _take_waits(self, rows: Sequence[Row]) -> None:
+        if any(row["backend_type"] == UNSEEN for row in rows):
+            return  # Who is at work is not known: nobody would be a wrong answer.
         active = 0
         for row in rows:
             if row["backend_type"] != "client backend" or row["state"] != "active":

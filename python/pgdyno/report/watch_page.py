@@ -84,7 +84,9 @@ def _tiles(document: Any) -> tuple[Fact, ...]:
             "sessions at work",
             _number(sessions["mean"]),
             "",
-            f"mean of {sessions['samples']:,} samples; at most {sessions['peak']}",
+            f"mean of {sessions['samples']:,} samples; at most {sessions['peak']}"
+            if sessions["samples"]
+            else "not with the rights of this role",
         ),
         Fact("WAL", _number(None if wal is None else wal / 1e6), "MB/s", "by its position"),
         Fact(

@@ -15,6 +15,8 @@ from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 
 OWN_PREFIX = "pgdyno/observe/"
+# The kind of a session that our role has no right to see.
+UNSEEN = "unknown"
 
 # Idle sessions and processes in their main loop do nothing anybody waits for. An idle session that
 # waits for nothing is still answering its client, on a core or waiting for one. NULL in state: a
@@ -28,8 +30,9 @@ _WHERE = (
 def _statement(query_id: str, flush: str = "") -> str:
     """Words are made of the few groups rather than of every session."""
     return (
-        "SELECT coalesce(kind, 'unknown'), coalesce(state, ''), coalesce(type || ':' || event, ''),"
-        " coalesce(id, 0), coalesce(strpos(application, %s) = 1, false)::int, sum(n)::int FROM"
+        f"SELECT coalesce(kind, '{UNSEEN}'), coalesce(state, ''),"
+        " coalesce(type || ':' || event, ''), coalesce(id, 0),"
+        " coalesce(strpos(application, %s) = 1, false)::int, sum(n)::int FROM"
         " (SELECT backend_type AS kind, state, wait_event_type AS type, wait_event AS event,"
         f" {query_id} AS id, application_name AS application, count(*) AS n"
         f" FROM pg_catalog.pg_stat_get_activity(NULL){flush}{_WHERE} GROUP BY 1, 2, 3, 4, 5, 6) s"
