@@ -66,3 +66,5 @@ def test_without_a_terminal_a_long_run_says_a_line_every_ten_seconds(
     for _ in range(31):
         live.moved(MEASURING)
     assert capsys.readouterr().err.count("run 4 of 20") == 3
+    live.ended()
+    assert capsys.readouterr().err == ""

@@ -46,13 +46,14 @@ def numbers(*, completed: int = TRANSACTIONS, latency_ms: float = 100) -> LoadNu
     )
 
 
-def add_waits(writer: RunWriter, *, seconds: list[float]) -> None:
-    """Add samples in which every client waits for one thing."""
+def add_waits(writer: RunWriter, *, seconds: list[float], unseen: int = 0) -> None:
+    """Add samples in which every client waits for one thing, beside sessions not to be seen."""
     row: dict[str, Any] = {"backend_type": "client backend", "state": "active", "ours": 1}
     row |= {"wait_event": "Lock:tuple", "query_id": 0, "count": CLIENTS}
     for second in seconds:
         stamp = {"time_ns": int(second * SECOND_NS), "interval_ns": SECOND_NS // 10}
-        writer.add_samples("waits", [stamp | row])
+        hidden = row | {"backend_type": "unknown", "state": "", "ours": 0, "count": unseen}
+        writer.add_samples("waits", [stamp | row] + [stamp | hidden] * (unseen > 0))
 
 
 def add_database(writer: RunWriter, *, reported_ratio: float) -> None:
@@ -74,13 +75,14 @@ def split(
     load: LoadNumbers,
     *,
     waits: list[float] | None = None,
+    unseen: int = 0,
     adds_up: bool = True,
     reported_ratio: float = 1.0,
 ) -> Split:
     folder = Store(tmp_path).create("split", "bench")
     with folder.begin_run(1, "run", {}) as writer:
         if waits is not None:
-            add_waits(writer, seconds=waits)
+            add_waits(writer, seconds=waits, unseen=unseen)
         if adds_up:
             add_database(writer, reported_ratio=reported_ratio)
         writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
@@ -98,6 +100,15 @@ def test_with_nothing_against_it_the_parts_are_computed(tmp_path: Path) -> None:
     assert found.where is not None
     assert round(found.where.server_ms or 0) == 100
     assert [part.name for part in found.where.parts] == ["Lock:tuple"]
+
+
+@pytest.mark.parametrize(("unseen", "others"), [(0, 0.0), (3, None)])
+def test_the_share_of_others_is_not_known_where_they_may_not_be_seen(
+    tmp_path: Path, unseen: int, others: float | None
+) -> None:
+    where = split(tmp_path, numbers(), waits=every(0.1), unseen=unseen).where
+    assert where is not None
+    assert where.others_ratio == others
 
 
 def test_a_run_without_a_transaction_has_no_time_to_split(tmp_path: Path) -> None:

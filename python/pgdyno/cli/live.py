@@ -25,6 +25,7 @@ class Live(Progress):
     plain_every_ns: int = _PLAIN_EVERY_NS
     _shown_ns: int = 0
     _last: Moment | None = None
+    _said: Moment | None = None
 
     def said(self, text: str) -> None:
         """Write a step that was reached."""
@@ -43,14 +44,15 @@ class Live(Progress):
         if speak.is_terminal():
             speak.live(fitting(moment, shutil.get_terminal_size().columns - 1))
         else:
+            self._said = moment
             speak.note(line(moment))
 
     def ended(self) -> None:
         """Take the live line away, or say plainly where the run stood at its end."""
         speak.clear_live()
-        if self._last is not None and not speak.is_terminal():
+        if self._last is not None and self._last is not self._said and not speak.is_terminal():
             speak.note(line(self._last))
-        self._last = None
+        self._last = self._said = None
 
 
 def fitting(moment: Moment, width: int) -> str:

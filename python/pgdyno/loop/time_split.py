@@ -19,6 +19,7 @@ from pgdyno.loop.server_time import server_active_ms
 from pgdyno.loop.spans import deltas_of, grown
 from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
+from pgdyno.observe.sql.waits import UNSEEN
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
@@ -200,9 +201,12 @@ def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return the share of the server's active sessions that were not the load's; None = unknown.
 
     Sessions that work for somebody count, in all databases: not autovacuum, which serves the load.
+    Where others' sessions may not be seen, nothing is known of them.
     """
     waits = stored.waits()
-    return _others_ratio(waits, _inside(waits, numbers))
+    inside = _inside(waits, numbers)
+    is_unseen = np.asarray(waits["backend_type"]) == UNSEEN
+    return None if (inside & is_unseen).any() else _others_ratio(waits, inside)
 
 
 def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
