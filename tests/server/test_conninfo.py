@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,39 @@ def test_the_environment_is_hidden_only_for_a_moment(monkeypatch: pytest.MonkeyP
         assert "PGHOST" not in os.environ
         assert os.environ["PGDYNO_STORE"] == "/somewhere"
     assert os.environ["PGHOST"] == "prod"
+
+
+def test_nobody_who_hides_the_environment_waits_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGHOST", "prod")
+    has_entered, may_leave = threading.Event(), threading.Event()
+
+    def hide() -> None:
+        with without_pg_environment():
+            has_entered.set()
+            may_leave.wait()
+
+    other = threading.Thread(target=hide)
+    other.start()
+    has_entered.wait()
+    with without_pg_environment():
+        assert "PGHOST" not in os.environ
+    assert "PGHOST" not in os.environ
+    may_leave.set()
+    other.join()
+    assert os.environ["PGHOST"] == "prod"
+
+
+def test_what_reads_the_environment_waits_until_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGHOST", "/asked")
+    found: list[str] = []
+    reading = threading.Thread(target=lambda: found.append(resolve().target.host))
+    with without_pg_environment():
+        reading.start()
+        reading.join(0.1)
+        assert found == []
+    reading.join()
+    assert found == ["/asked"]

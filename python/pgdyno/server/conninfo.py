@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psycopg
@@ -30,7 +30,18 @@ _OWN_FIELDS = frozenset(
     {"host", "hostaddr", "port", "user", "dbname", "password", "sslmode", "options"}
 )
 _NOT_PASSED_ON = _OWN_FIELDS | {"service", "servicefile", "passfile", "application_name"}
-_environment_lock = threading.RLock()
+
+
+@dataclass(slots=True)
+class _Environment:
+    """What is hidden of this process's environment, and by how many threads."""
+
+    changing: threading.Condition = field(default_factory=threading.Condition)
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    users: int = 0
+
+
+_environment = _Environment()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +122,25 @@ def refuse_silent_target(
 def without_pg_environment() -> Iterator[None]:
     """Hide libpq's environment variables: inside, only explicit parameters count.
 
-    A resolved target holds all of it already; a scratch server has nothing to do with it.
+    A resolved target holds all of it already; a scratch server has nothing to do with it. Several
+    threads may be inside: none waits for another's server to answer.
     """
-    with _environment_lock:
-        hidden = {name: value for name, value in os.environ.items() if _is_libpq_variable(name)}
-        for name in hidden:
-            del os.environ[name]
-        try:
-            yield
-        finally:
-            os.environ.update(hidden)
+    with _environment.changing:
+        if not _environment.users:
+            _environment.hidden = {
+                name: value for name, value in os.environ.items() if _is_libpq_variable(name)
+            }
+            for name in _environment.hidden:
+                del os.environ[name]
+        _environment.users += 1
+    try:
+        yield
+    finally:
+        with _environment.changing:
+            _environment.users -= 1
+            if not _environment.users:
+                os.environ.update(_environment.hidden)
+                _environment.changing.notify_all()
 
 
 def _parse(text: str) -> dict[str, str]:
@@ -214,7 +234,8 @@ def _settings_of_environment() -> str:
 @contextlib.contextmanager
 def _debian_service_folder() -> Iterator[None]:
     """Let libpq see Debian's system-wide service file, as Debian's own libpq does."""
-    with _environment_lock:
+    with _environment.changing:
+        _environment.changing.wait_for(lambda: not _environment.users)
         adds = "PGSYSCONFDIR" not in os.environ and DEBIAN_SERVICE_FOLDER.is_dir()
         if adds:
             os.environ["PGSYSCONFDIR"] = str(DEBIAN_SERVICE_FOLDER)
