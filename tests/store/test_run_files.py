@@ -264,14 +264,14 @@ def test_a_disk_that_fills_while_finishing_keeps_the_rows(small_disk: Path) -> N
     writer = experiment.begin_run(1, "", records.JOB)
     writer.add_record(records.summary())
     # A random walk of buckets hardly compresses: its Parquet does not fit beside the rows.
-    numbers = np.random.default_rng(1).integers(0, 1 << 40, size=6_000)
+    numbers = np.random.default_rng(1).integers(0, 1 << 31, size=8_500)
     buckets = [[int(number), int(number)] for number in numbers]
     writer.add_record(records.histogram(1, buckets))
     with pytest.raises(StoreError, match="could not be made"):
         writer.finish()
     (run,) = experiment.incomplete()
     assert not list(run.folder.rglob("*.parquet"))
-    assert len(run.histograms("latency")[0].counts) == 6_000
+    assert len(run.histograms("latency")[0].counts) == 8_500
 
 
 def test_distributions_of_one_kind_lie_together_by_time(experiment: ExperimentFolder) -> None:
@@ -291,3 +291,18 @@ def test_every_column_of_every_table_is_described() -> None:
         assert len(set(names)) == len(names), table.name
         assert {"time_ns", "interval_ns"} <= set(names), table.name
         assert all(column.unit and column.meaning for column in table.columns), table.name
+
+
+def test_distributions_of_older_results_take_64_bits_and_say_the_same(
+    experiment: ExperimentFolder,
+) -> None:
+    run = written(experiment).finish()
+    path = run.folder / "histograms.parquet"
+    newer, older = parquet.literal(path), parquet.literal(path.with_suffix(".older"))
+    execute = parquet.cursor().execute
+    kinds = execute(f"SELECT typeof(buckets), typeof(counts) FROM read_parquet({newer})").fetchone()
+    assert kinds == ("INTEGER[]", "INTEGER[]")
+    wider = "* REPLACE (buckets::BIGINT[] AS buckets, counts::BIGINT[] AS counts)"
+    execute(f"COPY (SELECT {wider} FROM read_parquet({newer})) TO {older} (FORMAT parquet)")
+    path.with_suffix(".older").replace(path)
+    check_contents(run)

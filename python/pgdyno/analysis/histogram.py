@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,8 @@ def bucket_range_ns(bucket: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 class Histogram:
     """Counts by bucket (ascending, all above 0), with exact sum, minimum and maximum."""
 
-    index: IntArray
-    count: IntArray
+    index: npt.NDArray[np.signedinteger[Any]]
+    count: npt.NDArray[np.signedinteger[Any]]
     sum_ns: int
     min_ns: int
     max_ns: int
@@ -147,13 +148,13 @@ class Histogram:
         """Return the value that stands for each bucket: its middle, within minimum and maximum."""
         return self._middles_of(self.index)
 
-    def _reaching(self, percentiles: Sequence[float]) -> IntArray:
+    def _reaching(self, percentiles: Sequence[float]) -> npt.NDArray[np.signedinteger[Any]]:
         """Return the bucket of each percentile."""
         below = np.cumsum(self.count)
         total = int(below[-1])
         return self.index[below.searchsorted([nearest_rank(one, total) for one in percentiles])]
 
-    def _middles_of(self, index: IntArray) -> npt.NDArray[np.float64]:
+    def _middles_of(self, index: npt.ArrayLike) -> npt.NDArray[np.float64]:
         low_ns, width_ns = bucket_range_ns(index)
         return np.clip(low_ns + width_ns / 2, self.min_ns, self.max_ns)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,16 +111,19 @@ def latency(
     Limits: p99.9 of fewer than some thousand transactions rests on a handful of them. The cost is
     bounded: a run of more than 240 seconds is resampled in 240 equal parts.
     """
-    total = Histogram.merged(seconds)
-    if total.transaction_count == 0:
+    counted = [part.transaction_count for part in seconds]
+    if not any(counted):
         raise AnalysisError("no transaction was completed, so there is no latency")
     sums = np.array([part.sum_ns for part in seconds], dtype=np.float64)
-    counts = np.array([part.transaction_count for part in seconds], dtype=np.float64)
-    every = np.full(len(seconds), total.mean_ns)
+    counts = np.array(counted, dtype=np.float64)
+    every = np.full(len(seconds), sum(part.sum_ns for part in seconds) / sum(counted))
     plan = plan_blocks(np.divide(sums, counts, out=every, where=counts > 0), 1.0)
     weights = block_weights(plan, np.random.default_rng(seed), replicates)
     group = plan.group_of(np.arange(len(seconds), dtype=np.float64))
-    below = _cumulative_counts(seconds, total, group, plan)
+    edges = np.searchsorted(group, np.arange(plan.group_count + 1)).tolist()
+    groups = [Histogram.merged(seconds[a:b]) for a, b in itertools.pairwise(edges)]
+    total = Histogram.merged(groups)
+    below = _cumulative_counts(groups, total)
     sums = np.bincount(group, sums, minlength=plan.group_count).astype(np.float64)
     weights = weights[weights @ below[-1] > 0]  # a replicate of empty seconds has no latency
     means = (weights @ sums) / (weights @ below[-1])
@@ -134,18 +138,11 @@ def latency(
     )
 
 
-def _cumulative_counts(
-    seconds: Sequence[Histogram],
-    total: Histogram,
-    group: npt.NDArray[np.int64],
-    plan: BlockPlan,
-) -> FloatArray:
+def _cumulative_counts(groups: Sequence[Histogram], total: Histogram) -> FloatArray:
     """Return how many transactions lie in each bucket of `total` or below it, a column a group."""
-    counts = np.zeros((plan.group_count, total.index.size))
-    column = np.zeros(int(total.index[-1]) + 1, dtype=np.int64)
-    column[total.index] = np.arange(total.index.size)
-    for place, part in zip(group, seconds, strict=True):
-        counts[place, column[part.index]] += part.count
+    counts = np.zeros((len(groups), total.index.size))
+    for row, part in zip(counts, groups, strict=True):
+        row[np.searchsorted(total.index, part.index)] = part.count
     return np.ascontiguousarray(np.cumsum(counts, axis=1, out=counts).T)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Dtype = Literal["int64", "float64", "text", "int64[]"]
+Dtype = Literal["int64", "float64", "text", "int32[]", "int64[]"]
 Nature = Literal["key", "counter", "gauge"]
 
 

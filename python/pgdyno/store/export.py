@@ -56,7 +56,7 @@ def export_table(runs: Sequence[StoredRun], table: Table, target: Path, form: Fo
     listed = ", ".join(map(parquet.literal, present))
     numbers = ", ".join(map(str, present.values()))
     read = f"read_parquet([{listed}], union_by_name = true)"
-    lists = {c.name for c in table.columns if c.dtype == "int64[]"} if form == "csv" else set()
+    lists = {c.name for c in table.columns if c.dtype in parquet.LISTS} if form == "csv" else set()
     # A cell of CSV holds no list: the values in order, with blanks between.
     flat = ", ".join(f'array_to_string("{n}", \' \') AS "{n}"' for n in sorted(lists))
     columns = f"* REPLACE ({flat})" if flat else "*"

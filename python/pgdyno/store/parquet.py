@@ -15,12 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.errors import StoreError
-from pgdyno.observe.column import Column
+from pgdyno.observe.column import Column, Dtype
 from pgdyno.store.schema import COUNT_NAMES, HISTOGRAMS, Table
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "int64[]": "BIGINT[]"}
+SQL_TYPES: dict[Dtype, str] = {
+    "int64": "BIGINT",
+    "float64": "DOUBLE",
+    "text": "VARCHAR",
+    "int32[]": "INTEGER[]",
+    "int64[]": "BIGINT[]",
+}
+LISTS: frozenset[Dtype] = frozenset({"int32[]", "int64[]"})
 # Names that no column of a table has.
 _PLACE, _FILE = "place_in_file", "file_in_list"
 _GROUP_ROWS = 2048  # The fewest that DuckDB makes.
@@ -128,7 +135,7 @@ def _fetched(placed: str, first: list[str]) -> Arrays:
 def _flat(arrays: Arrays, table: Table) -> Arrays:
     """Return lists as their values one after the other, and the length of each."""
     for column in table.columns:
-        if column.dtype == "int64[]":
+        if column.dtype in LISTS:
             lists = np.ma.getdata(arrays.pop(column.name))
             lengths = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
             arrays[f"{column.name}#length"] = lengths
@@ -189,9 +196,10 @@ def _json_source(table: Table, column: Column) -> tuple[str, str]:
         if name in ("script", "statement"):
             return name, f"coalesce({name}, -1)"
         if name == "buckets":
-            return name, "list_transform(buckets, lambda pair: pair[1])"
+            return name, f"list_transform(buckets, lambda pair: pair[1])::{SQL_TYPES[column.dtype]}"
         if name == "counts":
-            return "buckets", "list_transform(buckets, lambda pair: pair[2])"
+            taken = "list_transform(buckets, lambda pair: pair[2])"
+            return "buckets", f"{taken}::{SQL_TYPES[column.dtype]}"
     return name, f'"{name}"'
 
 
@@ -211,7 +219,7 @@ def _with_plain_types(arrays: Arrays, table: Table) -> Arrays:
 
 
 def _plain(values: npt.NDArray[Any], column: Column | None) -> npt.NDArray[Any]:
-    if values.dtype == object and column is not None and column.dtype == "int64[]":
+    if values.dtype == object and column is not None and column.dtype in LISTS:
         return np.ma.getdata(values)  # One array a row.
     if values.dtype == object:
         texts = np.empty(len(values), dtype=object)
@@ -232,7 +240,7 @@ def _empty(table: Table) -> Arrays:
             arrays[column.name] = np.empty(0, dtype=np.float64)
         else:
             arrays[column.name] = np.empty(0, dtype=np.int64)
-        if column.dtype == "int64[]":
+        if column.dtype in LISTS:
             arrays[f"{column.name}#length"] = np.empty(0, dtype=np.int64)
     return arrays
 

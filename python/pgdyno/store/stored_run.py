@@ -18,7 +18,7 @@ from pgdyno.store.schema import FORMAT_VERSION, HISTOGRAMS, INTERVALS, Table, ta
 from pgdyno.store.shelf import Shelf
 
 Document = dict[str, Any]
-IntArray = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.signedinteger[Any]]  # Of 32 bits, in older results of 64.
 
 PARTIAL_SUFFIX = ".partial"
 STATEMENTS = "statements.json"
