@@ -34,6 +34,12 @@ def test_a_read_only_standby_is_examined_as_one(new_cluster: Make) -> None:
         by_id = {one.id: one for one in found.findings}
         assert by_id["wraparound"].verdict == "good"
         assert by_id["replication_slots"].verdict == "good"
+        verbs = found.as_document()["rights"]["verbs"]
+        assert verbs["init"] == {
+            "is_complete": False,
+            "text": "cannot load: this is a standby; name its primary",
+        }
+        assert verbs["bench"]["text"].startswith("runs scripts that only read")
 
 
 @pytest.mark.parametrize("version", ["15", "18"])

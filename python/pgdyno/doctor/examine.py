@@ -99,15 +99,15 @@ class Examination:
         if server is None or "role" not in server.answers:
             return None
         found, has_shell = server.rights, self.facts.host is not None
-        database = str(server.answer("identity")[2])
+        _, is_standby, database, *_ = server.answer("identity")
+        verbs = rights.verb_rights(found, has_shell=has_shell, is_standby=bool(is_standby))
         return {
             **asdict(found),
             "shell_on_host": has_shell,
             "verbs": {
-                one.verb: {"is_complete": one.is_complete, "text": one.text}
-                for one in rights.verb_rights(found, has_shell=has_shell)
+                one.verb: {"is_complete": one.is_complete, "text": one.text} for one in verbs
             },
-            "grants": rights.grants(found, major=server.major, database=database),
+            "grants": rights.grants(found, major=server.major, database=str(database)),
         }
 
 

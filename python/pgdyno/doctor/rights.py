@@ -19,25 +19,30 @@ class VerbRight:
     text: str
 
 
-def verb_rights(rights: Rights, *, has_shell: bool) -> list[VerbRight]:
+def verb_rights(rights: Rights, *, has_shell: bool, is_standby: bool) -> list[VerbRight]:
     """Return what the role can do, verb by verb.
 
-    Args: has_shell, this process runs on the server's host.
+    Args: has_shell, this process runs on the server's host; is_standby, nobody may write there.
     """
     host = "" if has_shell else ", except host CPU, memory, disk"
     watch = f"complete{host}" if rights.monitor else f"own sessions only{host}"
     checkpoint = "" if rights.checkpoint else "; starts at any checkpoint phase: wider intervals"
     waits = "" if rights.monitor else "; without what other sessions wait for"
+    bench = f"runs{checkpoint}{waits}"
     init = "loads" if rights.create_in_public else "cannot load: no right to create tables"
+    if is_standby:
+        bench = f"runs scripts that only read{checkpoint}{waits}"
+        init = "cannot load: this is a standby; name its primary"
     compare = f"only settings a session may change ({SESSION_SETTINGS})"
     if rights.alter_system and rights.reload:
         which = "every setting" if rights.is_superuser else "the settings it was granted"
         compare = f"{which}, of those that a reload changes; a restart needs --restart-command"
+    is_whole = rights.checkpoint and rights.monitor and not is_standby
     return [
         VerbRight("watch", rights.monitor and has_shell, watch),
-        VerbRight("bench", rights.checkpoint and rights.monitor, f"runs{checkpoint}{waits}"),
-        VerbRight("sweep", rights.checkpoint and rights.monitor, f"runs{checkpoint}{waits}"),
-        VerbRight("init", rights.create_in_public, init),
+        VerbRight("bench", is_whole, bench),
+        VerbRight("sweep", is_whole, bench),
+        VerbRight("init", rights.create_in_public and not is_standby, init),
         VerbRight("compare", rights.alter_system and rights.reload, compare),
     ]
 

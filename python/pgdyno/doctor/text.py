@@ -82,7 +82,8 @@ def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[tuple[
     named = rights_of.summary(rights, has_shell=has_shell)
     words = " | ".join(f"{name} {'yes' if has else 'NO'}" for name, has in named)
     yield "rights  ", words
-    for right in rights_of.verb_rights(rights, has_shell=has_shell):
+    is_standby = bool(server.answer("identity")[1])
+    for right in rights_of.verb_rights(rights, has_shell=has_shell, is_standby=is_standby):
         if right.verb in verbs and not (rights.is_superuser and right.is_complete):
             yield f" {right.verb:9}", right.text
     missing = rights_of.grants(rights, major=server.major, database="")

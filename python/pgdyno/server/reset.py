@@ -2,7 +2,7 @@
 
 In this order: the history of a marked dataset is emptied (as pgbench does), the tables are
 vacuumed, a checkpoint is written. Counters are never reset: their baseline is the first sample of
-the telemetry. What rights or ownership forbid is left out, and said.
+the telemetry. What rights, ownership or a standby forbid is left out, and said.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset
 from pgdyno.server.scratch import ScratchCluster
+
+# No right; locked; a standby, or a session that may not write.
+_LEFT_OUT = ("42501", "55P03", "25006")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ def _step(connection: Connection, name: str, statement: sql.Composed) -> Step:
     try:
         connection.execute(statement)
     except psycopg.Error as error:
-        if error.sqlstate not in ("42501", "55P03"):  # no right; locked
+        if error.sqlstate not in _LEFT_OUT:
             raise
         warnings.append(error.diag.message_primary or str(error))
     finally:
