@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,27 @@ def test_a_load_through_a_pooler_is_watched_past_it(
     kinds = {doubt["kind"] for doubt in said.document["warnings"]}
     assert "doctor_fsync" in kinds  # The tests' server runs with fsync = off.
     assert "observer_behind_pooler" not in kinds
+
+
+def test_clients_that_share_a_poolers_sessions_wait_there_for_one(
+    pgdyno: Command, pooler: Pooler, pg15: ScratchCluster, script: Path, tmp_path: Path
+) -> None:
+    # Twelve clients on the pooler's four sessions, each at work for 100 ms: while four are served
+    # the other eight wait, which is two thirds of what a transaction takes.
+    script.write_text("SELECT pg_sleep(0.1);\n")
+    there, document = pg15.target, tmp_path / "run.json"
+    direct = f"host={there.host} port={there.ports} user={there.user} dbname={there.database}"
+    said = pgdyno(
+        *("bench", *server_options(pooler.target), "--observe", direct, "--allow-write"),
+        *("-f", str(script), "-c", "12", "-T", "8", "--warmup", "0s", "--json", str(document)),
+        *("--confirm", "postgres@local"),
+    )
+    assert said.code in (0, 3), said.err
+    assert "pooler: waiting for a server session" in said.out
+    where = json.loads(document.read_text())["where_the_time_goes"]
+    parts = {part["name"]: part["ms"] for part in where["parts"]}
+    share = parts["wait for a pooled session"] / where["latency_ms"]
+    assert share == pytest.approx((12 - 4) / 12, rel=0.1)
 
 
 def test_the_host_of_a_server_elsewhere_is_examined_before_its_runs(
