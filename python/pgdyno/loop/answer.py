@@ -51,7 +51,7 @@ _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_pe
 def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     """Return everything an experiment says, from its files alone.
 
-    Raises: StoreError when the folder has no complete run, with what it has.
+    Raises: StoreError when no run of the folder counts, with what it has.
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
@@ -59,7 +59,8 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     if not done:
         incomplete = len(folder.incomplete_folders())
         raise StoreError(
-            f"#{folder.number} ({folder.name}) has no complete run: {incomplete} incomplete.",
+            f"#{folder.number} ({folder.name}) has no run that counts: {len(folder.runs())} of a"
+            f" pilot or cut short, {incomplete} incomplete.",
             hint=f"its raw records are in {folder.folder / 'runs'}",
         )
     numbers = {
