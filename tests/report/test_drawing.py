@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from tests.report import examples
 
@@ -22,6 +23,31 @@ def chart(*lines: Line, **more: object) -> Chart:
 
 def drawn(one: Chart) -> ElementTree.Element:
     return ElementTree.fromstring(svg.draw(one, width=600))
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+def test_many_values_stand_where_each_of_them_does(is_log: bool) -> None:
+    make = axis.logarithmic if is_log else axis.linear
+    found = make(0.5, 3470, start_px=200, end_px=16)
+    values = [0.01, 0.5, 3.0, 99.9, 3470.0, 1e9]
+    assert found.places(np.array(values)) == pytest.approx([found.at(value) for value in values])
+    assert np.isnan(found.places(np.array([np.nan]))).all()
+
+
+def test_values_travel_with_four_digits_each_rounded_as_it_is_written() -> None:
+    rng = np.random.default_rng(1)
+    ties = rng.integers(1, 10**6, 4000) / 10.0 ** rng.integers(-3, 8, 4000)
+    spread = np.exp(rng.uniform(-45, 45, 4000)) * rng.choice([-1.0, 1.0], 4000)
+    some = [0.0, -0.0, 9999.5, 0.12345, 1e-300, 1e300, 99995.0]
+    values = [*ties.tolist(), *spread.tolist(), *some]
+    one = chart(Line("a", SEQUENCE[0], tuple(range(len(values))), tuple(values)))
+    sent = []
+    for first in range(0, len(values), 500):  # More are thinned.
+        part = values[first : first + 500]
+        line = replace(one.lines[0], x=tuple(range(len(part))), y=tuple(part))
+        document = json.loads(captioned_json("n", "c", [replace(one, lines=(line,))]))
+        sent += document["charts"]["k"]["lines"][0]["y"]
+    assert sent == [float(f"{value:.4g}") for value in values]
 
 
 def test_linear_ticks_are_round_and_enclose_the_data() -> None:

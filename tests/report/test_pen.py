@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import re
 
+import numpy as np
+
 from pgdyno.report.pen import Pen
 
 
@@ -52,3 +54,26 @@ def test_the_pen_is_lifted_for_every_move() -> None:
         pen.move(x, 0)
         pen.line(x, 5)
     assert pen.text() == "m1 0v5m1-5v5"
+
+
+def test_many_places_at_once_are_the_path_of_one_by_one() -> None:
+    rng = np.random.default_rng(1)
+    xs, ys = np.cumsum(rng.integers(0, 90, 500)) / 20, rng.integers(0, 300, 500) / 20
+    ys[rng.integers(0, 500, 50)] = np.nan
+    whole, single = Pen(), Pen()
+    whole.follow(xs, ys)
+    whole.follow(xs[::-1], np.zeros(500), is_down=True)
+    is_down = False
+    for x, y in zip(xs.tolist(), ys.tolist(), strict=True):
+        if not np.isnan(y):
+            (single.line if is_down else single.move)(x, y)
+        is_down = not np.isnan(y)
+    for x in xs[::-1].tolist():
+        single.line(x, 0)
+    assert whole.text() == single.text()
+
+
+def test_nothing_but_gaps_leaves_the_pen_where_it_was() -> None:
+    pen = Pen()
+    pen.follow(np.array([1.0, 2.0]), np.array([np.nan, np.nan]))
+    assert pen.text() == ""

@@ -9,8 +9,9 @@ import pytest
 from bench.generated import generate
 from tests.store import records
 
-from pgdyno.store import ExperimentFolder, Store, StoredRun, shelf
+from pgdyno.store import ExperimentFolder, Store, StoredRun, parquet, shelf
 from pgdyno.store.parquet import cursor
+from pgdyno.store.schema import table
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +35,44 @@ def test_runs_read_together_have_the_rows_that_each_has_alone(
     same(first.intervals(), generated.runs()[0].intervals())
 
 
+def test_texts_of_many_rows_are_made_once_and_are_those_of_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = ["Lock:tuple", "", "it's", "Lock:tuple"]
+    with Store(tmp_path).create("x", "bench").begin_run(1, "", records.JOB) as writer:
+        writer.add_record(records.summary())
+        writer.add_waits(records.wait_row(second, event) for second, event in enumerate(events))
+        source = writer.finish().folder / "waits.parquet"
+    without = f"SELECT * REPLACE (nullif(state, 'active') AS state) FROM read_parquet('{source}')"
+    cursor().execute(f"COPY ({without}) TO '{source}' (FORMAT parquet)")
+    monkeypatch.setattr(parquet, "_LARGE_BYTES", 0)
+    [found] = parquet.read_many([source], table("waits"))
+    same(found, parquet.read_arrays(source, table("waits")))
+    assert found["wait_event"].tolist() == events
+    assert found["wait_event"][0] is found["wait_event"][3]
+    assert found["state"].tolist() == [""] * 4
+
+
+def test_lists_follow_their_rows_into_the_order_of_time(tmp_path: Path) -> None:
+    with Store(tmp_path).create("x", "bench").begin_run(1, "", records.JOB) as writer:
+        for second in (3, 1, 2):
+            writer.add_record(records.interval(second, second, (second, 10 * second)))
+        writer.flush()
+        found = StoredRun.open_partial(writer.folder).intervals()
+    assert found["completed"].tolist() == [1, 2, 3]
+    assert found["completed_by_script"].tolist() == [[1, 10], [2, 20], [3, 30]]
+
+
 def test_a_run_without_a_column_that_others_have_reads_as_without_it(
     generated: ExperimentFolder,
 ) -> None:
-    parquet = generated.run_folders()[1] / "telemetry/checkpointer.parquet"
-    older = f"SELECT * EXCLUDE (checkpoints_done) FROM read_parquet('{parquet}')"
-    cursor().execute(f"COPY ({older}) TO '{parquet}' (FORMAT parquet)")
+    source = generated.run_folders()[1] / "telemetry/checkpointer.parquet"
+    older = f"SELECT * EXCLUDE (checkpoints_done) FROM read_parquet('{source}')"
+    cursor().execute(f"COPY ({older}) TO '{source}' (FORMAT parquet)")
     tables = [run.telemetry("checkpointer") for run in generated.runs()]
-    known = [np.isnan(table["checkpoints_done"]).all() for table in tables if table is not None]
+    known = [np.isnan(rows["checkpoints_done"]).all() for rows in tables if rows is not None]
     assert known == [False, True, False, False, False, False]
-    assert all(len(table["time_ns"]) == 6 for table in tables if table is not None)
+    assert all(len(rows["time_ns"]) == 6 for rows in tables if rows is not None)
 
 
 def test_distributions_of_statements_are_kept_beside_the_summary(tmp_path: Path) -> None:

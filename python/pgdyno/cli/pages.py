@@ -1,13 +1,11 @@
 """An answer as text and as a page, of whatever design; without what measures, which takes longer
-to import than a page takes to make.
+to import than a page takes to make. What makes a page is imported where one is made.
 """
 
 from __future__ import annotations
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
-from pgdyno.report.html import render
 from pgdyno.report.text import text_of
 
 
@@ -19,4 +17,10 @@ def words_of(findings: ExperimentFindings, width: int) -> str:
 
 def page_of(findings: ExperimentFindings) -> str:
     """Return an answer as one offline page, of whatever design."""
-    return render(findings) if findings.compare is None else compare_page(findings)
+    if findings.compare is None:
+        from pgdyno.report.html import render
+
+        return render(findings)
+    from pgdyno.report.compare_page import compare_page
+
+    return compare_page(findings)

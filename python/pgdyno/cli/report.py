@@ -11,9 +11,7 @@ from pgdyno.cli import options, speak
 from pgdyno.cli.pages import page_of
 from pgdyno.errors import SpecError
 from pgdyno.loop.answer import answer_of
-from pgdyno.loop.watch_panels import watch_findings
 from pgdyno.process import signals
-from pgdyno.report.watch_page import watch_page
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -37,7 +35,7 @@ def command(result: str, store: Path | None, output: Path | None, form: str | No
                 f"#{folder.number} is a watch: its report is a page, not {form.upper()}.",
                 hint="leave the option out; the browser prints the page",
             )
-        contents: dict[Path, str | bytes] = {path: watch_page(watch_findings(folder))}
+        contents: dict[Path, str | bytes] = {path: _page_of_watch(folder)}
     else:
         findings = answer_of(folder)
         signals.check()
@@ -46,6 +44,14 @@ def command(result: str, store: Path | None, output: Path | None, form: str | No
     _write(folder, contents, is_kept=output is None)
     speak.data(str(path.absolute()))
     return 0
+
+
+def _page_of_watch(folder: ExperimentFolder) -> str:
+    # A watch is reported with what watches and examines, which no other result needs.
+    from pgdyno.loop.watch_panels import watch_findings
+    from pgdyno.report.watch_page import watch_page
+
+    return watch_page(watch_findings(folder))
 
 
 def _contents(

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from pgdyno.report import numbers
 
+FloatArray = npt.NDArray[np.float64]
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
 
@@ -30,6 +34,15 @@ class Axis:
         else:
             ratio = (value - self.low) / (self.high - self.low)
         return self.start_px + ratio * (self.end_px - self.start_px)
+
+    def places(self, values: FloatArray) -> FloatArray:
+        """Return the pixel of each value, as `at` does; of NaN there is none."""
+        held = np.clip(values, self.low, self.high)
+        if self.is_log:
+            ratios = np.log(held / self.low) / math.log(self.high / self.low)
+        else:
+            ratios = (held - self.low) / (self.high - self.low)
+        return np.asarray(self.start_px + ratios * (self.end_px - self.start_px))
 
 
 def linear(low: float, high: float, *, start_px: float, end_px: float, about: int = 4) -> Axis:

@@ -7,6 +7,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import svg
 from pgdyno.report.chart import Chart, Flag, Line, Values
@@ -109,7 +112,27 @@ def _places(values: Values, ends: tuple[float, float]) -> list[float | int | Non
 
 
 def _rounded(values: Values) -> list[float | int | None]:
-    return [None if value is None else _short(value) for value in values]
+    """Return what `_short` makes of each value, many at once."""
+    numbers = np.array(values, dtype=np.float64)
+    size = np.abs(numbers)
+    # Between these, powers of ten are exact, and so is what they divide.
+    is_usual = (size >= 1e-11) & (size < 1e18)
+    usual = np.where(is_usual, numbers, 1.0)
+    digits = _DIGITS - 1 - np.floor(np.log10(np.abs(usual)))
+    powers = 10.0 ** np.abs(digits)
+    scaled = np.where(digits < 0, usual / powers, usual * powers)
+    whole = np.rint(scaled)
+    shown = _plain_numbers(np.where(digits < 0, whole * powers, whole / powers))
+    # Next to the middle between two roundings only the digits themselves tell.
+    is_close = np.abs(np.abs(scaled - whole) - 0.5) < 1e-6
+    for place in np.flatnonzero(is_close | ~is_usual).tolist():
+        value = values[place]
+        shown[place] = None if value is None else _short(value)
+    return shown
+
+
+def _plain_numbers(values: npt.NDArray[np.float64]) -> list[float | int | None]:
+    return [int(value) if value.is_integer() else value for value in values.tolist()]
 
 
 def _short(value: float) -> float | int:

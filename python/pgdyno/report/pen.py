@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
 
 class Pen:
     """Collects the moves of one SVG path. Its roundings do not add up."""
@@ -22,6 +27,22 @@ class Pen:
         """Go to a place, pen down; pixels."""
         self._go("l", x, y)
 
+    def follow(self, x: FloatArray, y: FloatArray, *, is_down: bool = False) -> None:
+        """Go through places in turn, pixels; a `y` of NaN lifts the pen until the next one.
+
+        Args: is_down: the way to the first place is drawn, too.
+        """
+        known = ~np.isnan(y)
+        if not known.any():
+            return
+        drawn = np.concatenate(([is_down], known[:-1]))[known].tolist()
+        across = np.rint(x[known] * 10).astype(np.int64)
+        down = np.rint(y[known] * 10).astype(np.int64)
+        steps = (np.diff(across, prepend=self._at[0]), np.diff(down, prepend=self._at[1]))
+        self._at = (int(across[-1]), int(down[-1]))
+        for is_line, dx, dy in zip(drawn, *(step.tolist() for step in steps), strict=True):
+            self._step("l" if is_line else "m", dx, dy)
+
     def text(self) -> str:
         """Return the path so far, as the value of a `d` attribute."""
         return "".join(self._parts)
@@ -30,6 +51,9 @@ class Pen:
         here = (round(x * 10), round(y * 10))
         across, down = here[0] - self._at[0], here[1] - self._at[1]
         self._at = here
+        self._step(verb, across, down)
+
+    def _step(self, verb: str, across: int, down: int) -> None:
         if verb == "l" and not across:
             self._say("v", _short(down))
         elif verb == "l" and not down:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
+
+import numpy as np
+import numpy.typing as npt
 
 from pgdyno.report import axis
 from pgdyno.report.axis import Axis
@@ -12,8 +15,9 @@ from pgdyno.report.chart import Chart, Line
 from pgdyno.report.hatch import fill_attributes
 from pgdyno.report.palette import MODEL_DASH, Marker
 from pgdyno.report.pen import Pen
-from pgdyno.report.thin import thin, thin_axis
+from pgdyno.report.thin import Values, thin, thin_axis
 
+FloatArray = npt.NDArray[np.float64]
 _POINT_WIDTH_PX = 4.5  # of a thinned line: nearer points cannot be told apart
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 16, 24
 
@@ -106,7 +110,7 @@ def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
         elif middle.low is not None and middle.high is not None and not chart.section:
             yield _spans(xs, middle.low, middle.high, (x, y), cap=0)
         dash = MODEL_DASH if line.shape == "model" else line.role.dash
-        yield f'<path class="stroke"{_dash(dash)} d="{_path(xs, middle.mean, x, y)}"/>'
+        yield f'<path class="stroke"{_dash(dash)} d="{_path(xs, _with_nan(middle.mean), x, y)}"/>'
         if line.shape == "points":
             yield from _markers(line, x, y)
         yield "</g>"
@@ -115,14 +119,13 @@ def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
 def _stack(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
     points_max = _points_max(chart, x)
     xs = thin_axis(chart.lines[0].x, points_max)
-    below = [0.0] * len(xs)
+    at = x.places(np.array(xs))
+    below = np.zeros(len(xs))
     for line in chart.lines:
-        values = thin(line.y, points_max).mean
-        above = [base + (value or 0.0) for base, value in zip(below, values, strict=True)]
+        above = below + np.nan_to_num(_with_nan(thin(line.y, points_max).mean))
         pen = Pen()
         edge = _path(xs, above, x, y, pen)
-        for at, value in zip(reversed(xs), reversed(below), strict=True):
-            pen.line(x.at(at), y.at(value))
+        pen.follow(at[::-1], y.places(below)[::-1], is_down=True)
         yield (
             f'<g class="line {line.role.css} area">'
             f'<path {fill_attributes(line.role)} d="{pen.text()}Z"/>'
@@ -137,18 +140,15 @@ def _points_max(chart: Chart, x: Axis) -> int:
     return max(2, round((x.end_px - x.start_px) / width_px))
 
 
-def _path(
-    xs: Iterable[float], ys: Iterable[float | None], x: Axis, y: Axis, pen: Pen | None = None
-) -> str:
+def _path(xs: Sequence[float], ys: FloatArray, x: Axis, y: Axis, pen: Pen | None = None) -> str:
     pen = pen or Pen()
-    is_down = False
-    for at, value in zip(xs, ys, strict=True):
-        if value is None or (y.is_log and value <= 0):
-            is_down = False
-            continue
-        (pen.line if is_down else pen.move)(x.at(at), y.at(value))
-        is_down = True
+    shown = np.where(ys > 0, ys, np.nan) if y.is_log else ys
+    pen.follow(x.places(np.array(xs)), y.places(shown))
     return pen.text()
+
+
+def _with_nan(values: Values) -> FloatArray:
+    return np.array(values, dtype=np.float64)
 
 
 def _spans(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ LISTS: frozenset[Dtype] = frozenset({"int32[]", "int64[]"})
 # Names that no column of a table has.
 _PLACE, _FILE = "place_in_file", "file_in_list"
 _GROUP_ROWS = 2048  # The fewest that DuckDB makes.
+# Of Parquet: below it a second query takes longer than it saves.
+_LARGE_BYTES = 1 << 17
+_TEXTS_MAX = 1000
 _lock = threading.Lock()
 _database: Any = None
 
@@ -94,10 +97,10 @@ def read_arrays(source: Path, table: Table, where: str = "", *, is_flat: bool = 
     condition = f"WHERE time_ns IS NOT NULL {'AND ' + where if where else ''}"
     placed = f"SELECT *, row_number() OVER () AS {_PLACE} FROM {relation} {condition}"
     try:
-        arrays = _fetched(placed, [])
+        arrays = _fetched(placed, [], _lists(table) if is_flat else [], {})
     except Exception as error:  # As above.
         raise _unreadable(source, error) from error
-    return _with_plain_types(_flat(arrays, table) if is_flat else arrays, table)
+    return _with_plain_types(arrays, table)
 
 
 def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
@@ -112,8 +115,10 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
         f"SELECT *, file_index AS {_FILE}, file_row_number AS {_PLACE}"
         f" FROM read_parquet([{listed}], union_by_name = true) WHERE time_ns IS NOT NULL"
     )
+    is_large = sum(source.stat().st_size for source in sources) > _LARGE_BYTES
     try:
-        arrays = _flat(_fetched(placed, [_FILE]), table)
+        texts = _distinct_texts(placed, table) if is_large else {}
+        arrays = _fetched(placed, [_FILE], _lists(table), texts)
     except Exception as error:  # As above.
         raise _unreadable(sources[0].parent, error) from error
     edges = np.searchsorted(arrays.pop(_FILE).astype(np.int64), np.arange(len(sources) + 1))
@@ -121,27 +126,60 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
     return [_rows(whole, int(begin), int(end)) for begin, end in itertools.pairwise(edges)]
 
 
-def _fetched(placed: str, first: list[str]) -> Arrays:
-    """Return the columns of a query, in order of `first`, time and place in the file."""
-    arrays: Arrays = cursor().execute(placed).fetchnumpy()
+def _distinct_texts(placed: str, table: Table) -> dict[str, list[str]]:
+    """Return the texts of each column that has few: the rows are many, and each made a string."""
+    names = [c.name for c in table.columns if c.dtype == "text" and not c.is_nullable]
+    if not names:
+        return {}
+    listed = ", ".join(f'list(DISTINCT "{name}")' for name in names)
+    found = cursor().execute(f"SELECT {listed} FROM ({placed})").fetchone()
+    known = {
+        name: sorted(set(some or ()) - {None}) for name, some in zip(names, found, strict=True)
+    }
+    return {name: texts for name, texts in known.items() if 0 < len(texts) <= _TEXTS_MAX}
+
+
+def _fetched(
+    placed: str, first: list[str], flattened: Sequence[str], texts: Mapping[str, list[str]]
+) -> Arrays:
+    """Return the columns of a query, in order of `first`, time and place in the file.
+
+    Args: flattened, the lists that come as their values one after the other, and the length of
+    each: as lists every row would be an array of its own, however short; texts, of columns that
+    come as places in a list of all their texts, so that a text is made once.
+    """
+    columns = [f'coalesce(len("{name}"), 0) AS "{name}#length"' for name in flattened]
+    for name, some in texts.items():
+        kinds = ", ".join(map(_quoted, some))
+        columns.append(f'coalesce(enum_code("{name}"::ENUM({kinds})), {len(some)}) AS "{name}"')
+    without = ", ".join(f'"{name}"' for name in (*flattened, *texts))
+    selected = ", ".join([f"* EXCLUDE ({without})" if without else "*", *columns])
+    arrays: Arrays = cursor().execute(f"SELECT {selected} FROM ({placed})").fetchnumpy()
+    for name, some in texts.items():
+        arrays[name] = np.array([*some, ""], dtype=object)[arrays[name]]
     # Sorted here: the database would carry every column through its sort, lists too.
     order = np.lexsort([arrays[name] for name in (_PLACE, "time_ns", *reversed(first))])
     del arrays[_PLACE]
+    flat: Arrays = {}
+    for name in flattened:
+        unnested = f'SELECT unnest("{name}") AS "{name}" FROM ({placed})'
+        flat |= cursor().execute(unnested).fetchnumpy()
     if (np.diff(order) == 1).all():
-        return arrays
-    return {name: values[order] for name, values in arrays.items()}
+        return arrays | flat
+    for name, values in flat.items():
+        flat[name] = values[_places_of_rows(arrays[f"{name}#length"], order)]
+    return {name: values[order] for name, values in arrays.items()} | flat
 
 
-def _flat(arrays: Arrays, table: Table) -> Arrays:
-    """Return lists as their values one after the other, and the length of each."""
-    for column in table.columns:
-        if column.dtype in LISTS:
-            lists = np.ma.getdata(arrays.pop(column.name))
-            lengths = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
-            arrays[f"{column.name}#length"] = lengths
-            flat = np.concatenate(lists) if len(lists) else lengths
-            arrays[column.name] = np.asarray(flat, dtype=np.int64)
-    return arrays
+def _places_of_rows(lengths: npt.NDArray[Any], order: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return where the values of rows stand among those of all, the rows taken in this order."""
+    ends = np.cumsum(lengths)
+    parts = [np.arange(ends[row] - lengths[row], ends[row]) for row in order.tolist()]
+    return np.concatenate(parts)
+
+
+def _lists(table: Table) -> list[str]:
+    return [column.name for column in table.columns if column.dtype in LISTS]
 
 
 def _rows(whole: Arrays, begin: int, end: int) -> Arrays:
@@ -222,9 +260,7 @@ def _plain(values: npt.NDArray[Any], column: Column | None) -> npt.NDArray[Any]:
     if values.dtype == object and column is not None and column.dtype in LISTS:
         return np.ma.getdata(values)  # One array a row.
     if values.dtype == object:
-        texts = np.empty(len(values), dtype=object)
-        texts[:] = ["" if text is None else text for text in np.ma.filled(values, None)]
-        return texts
+        return np.where(np.ma.getmaskarray(values), "", np.ma.getdata(values))
     is_masked = isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
     if is_masked or values.dtype.kind == "f" or (column is not None and column.is_nullable):
         return np.asarray(np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan))
@@ -247,7 +283,11 @@ def _empty(table: Table) -> Arrays:
 
 def literal(path: Path) -> str:
     """Return a path as a literal of SQL."""
-    return "'" + str(path).replace("'", "''") + "'"
+    return _quoted(str(path))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def first_line(error: Exception) -> str:
