@@ -10,9 +10,9 @@ import numpy as np
 
 from pgdyno.analysis.telemetry import FactTable
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.loop.spans import counters_of
 from pgdyno.loop.statement_names import StatementNames
-from pgdyno.loop.strips.strip import COLUMNS, ROWS_MAX
-from pgdyno.observe.rates import Deltas, deltas, since_zero
+from pgdyno.loop.strips.strip import COLUMNS
 from pgdyno.store.stored_run import StoredRun
 
 _ROWS_MAX = 15
@@ -163,7 +163,7 @@ def _grown(
     Slow collectors rarely sample just when a phase begins: every interval that overlaps counts.
     """
     found = []
-    for one in _deltas(stored, collector):
+    for one in counters_of(stored, collector):
         inside = (one.time_ns > numbers.began_ns) & (
             one.time_ns - one.interval_ns < numbers.ended_ns
         )
@@ -198,15 +198,6 @@ def _ends(
         for label, (time_ns, value) in last.items()
         if time_ns == last_ns or not at_end
     ]
-
-
-def _deltas(stored: StoredRun, name: str) -> list[Deltas]:
-    arrays = stored.telemetry(name)
-    if arrays is None:
-        return []
-    rows_max = ROWS_MAX.get(name, 0)
-    rows = since_zero(arrays, COLUMNS[name], rows_max) if rows_max else arrays
-    return [one for one in deltas(rows, COLUMNS[name]) if one.time_ns.size]
 
 
 def _table(

@@ -1,4 +1,4 @@
-"""Growth of counters over the measured phase, from samples that need not meet its ends."""
+"""Growth of counters: between samples, and over a phase, whose ends they need not meet."""
 
 from __future__ import annotations
 
@@ -7,13 +7,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pgdyno.loop.strips.strip import COLUMNS, ROWS_MAX
 from pgdyno.observe.column import Column
-from pgdyno.observe.rates import Deltas, deltas
+from pgdyno.observe.rates import Arrays, Deltas, deltas, since_zero
 from pgdyno.store.stored_run import StoredRun
 
 # Samples come once a second and the load's sessions end with the phase: up to a second of a
 # 5 s phase lies after the last one.
 _COVERED_RATIO_MIN = 0.6
+
+
+def counters_of(stored: StoredRun, collector: str) -> list[Deltas]:
+    """Return the differences of a collector's counters, for each key that was seen grow."""
+    rows = stored.telemetry(collector)
+    return [] if rows is None else growth_of(rows, collector)
+
+
+def growth_of(rows: Arrays, collector: str) -> list[Deltas]:
+    """Return the differences of the counters in rows of a collector, as `counters_of` does.
+
+    Where only the largest are listed, what is new among them began at 0 if all others were known.
+    """
+    rows_max = ROWS_MAX.get(collector, 0)
+    whole = since_zero(rows, COLUMNS[collector], rows_max) if rows_max else rows
+    return [one for one in deltas(whole, COLUMNS[collector]) if one.time_ns.size]
 
 
 def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str) -> Deltas | None:

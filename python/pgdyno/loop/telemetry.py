@@ -12,9 +12,8 @@ from pgdyno.analysis.telemetry import TelemetryFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.loop.fact_tables import fact_tables
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.loop.strips.strip import COLUMNS
+from pgdyno.loop.spans import counters_of
 from pgdyno.measure.clock_watch import CLOCK_SET
-from pgdyno.observe.rates import Deltas, deltas
 from pgdyno.store.stored_run import StoredRun
 
 # What the observer said that the reader of any number must know.
@@ -89,7 +88,7 @@ def telemetry_doubts(stored: StoredRun) -> Iterator[Doubt]:
 
 def energy_joules(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return the energy of whole processors in the measured phase; None where it is not known."""
-    packages = [one for one in _deltas(stored, "energy") if "/" not in one.key["domain"]]
+    packages = [one for one in counters_of(stored, "energy") if "/" not in one.key["domain"]]
     total = [one.total("energy_uj", *numbers.span_ns) for one in packages]
     known = [value for value in total if not np.isnan(value)]
     return sum(known) / 1e6 if known else None
@@ -141,11 +140,6 @@ def _ahead(clock: Mapping[str, Any]) -> str:
     ahead_ms, sure_ms = clock["ahead_ns"] / 1e6, clock["uncertainty_ns"] / 1e6
     word = "ahead" if ahead_ms >= 0 else "behind"
     return f"{milliseconds(abs(ahead_ms))} {word} (± {milliseconds(sure_ms)})"
-
-
-def _deltas(stored: StoredRun, name: str) -> list[Deltas]:
-    arrays = stored.telemetry(name)
-    return [] if arrays is None else [d for d in deltas(arrays, COLUMNS[name]) if d.time_ns.size]
 
 
 def _shown(value: str | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from pgdyno.analysis.arrays import distinct
 from pgdyno.analysis.resample import REPLICATES
 from pgdyno.analysis.rounding import percent
 from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
@@ -221,7 +222,7 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
     is_answering = ~is_active & (events == "") & (state != "")
     counted = inside & (waits["ours"] == 1) & (is_active | is_answering)
     return WaitSamples(
-        sampled_at_ns=np.unique(time_ns[inside]),
+        sampled_at_ns=distinct(time_ns[inside]),
         time_ns=time_ns[counted],
         event=np.where(is_active, events, ANSWERING)[counted].tolist(),
         session_count=np.asarray(waits["count"], dtype=np.int64)[counted],

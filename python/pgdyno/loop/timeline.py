@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.analysis.arrays import coded
+from pgdyno.analysis.arrays import coded, distinct
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.analysis.histogram import percentiles_of_each
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
+from pgdyno.loop.spans import counters_of
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER
 from pgdyno.loop.strips.drawing import panels_of_strips, series
-from pgdyno.observe.catalogue import COLLECTORS
-from pgdyno.observe.rates import Deltas, deltas
+from pgdyno.observe.rates import Deltas
 from pgdyno.store.stored_run import StoredRun
 
 _WAITS_SHOWN = 7
 _PERCENTS = (50.0, 95.0, 99.0)
-_COLUMNS = {collector.name: collector.columns for collector in COLLECTORS}
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -57,7 +56,7 @@ def marks_of(
 ) -> tuple[Mark, ...]:
     """Return checkpoints begun, changes of speed, and gaps in the telemetry."""
     marks = [Mark(second, "change", "throughput changed its level") for second in change_seconds]
-    for one in _deltas(stored, "checkpointer"):
+    for one in counters_of(stored, "checkpointer"):
         for counter, why in (
             ("checkpoints_timed", "checkpoint_timeout"),
             ("checkpoints_requested", "max_wal_size or a command"),
@@ -133,7 +132,7 @@ def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
         return None
     second = (time_ns - numbers.began_ns) // 1_000_000_000
     length = int(second[inside].max()) + 1
-    instants = np.unique(time_ns[inside])
+    instants = distinct(time_ns[inside])
     taken = np.bincount((instants - numbers.began_ns) // 1_000_000_000, minlength=length)
     counted = inside & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
     if not counted.any():
@@ -187,8 +186,8 @@ def _cpu(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 def _programs(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     """CPU by program: the load's backends, the server's other processes, engine, lab."""
-    groups = {one.key["backend_type"]: one for one in _deltas(stored, "backends")}
-    programs = {one.key["program"]: one for one in _deltas(stored, "programs")}
+    groups = {one.key["backend_type"]: one for one in counters_of(stored, "backends")}
+    programs = {one.key["program"]: one for one in counters_of(stored, "programs")}
     if "load" not in groups:
         return None
     axis_ns = groups["load"].time_ns
@@ -209,7 +208,7 @@ def _programs(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 
 def _wal(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
-    found = next(iter(_deltas(stored, "wal")), None)
+    found = next(iter(counters_of(stored, "wal")), None)
     if found is None or not np.nansum(found.by_column["bytes"]):
         return None
     lines = [_line("WAL generated", found.per_second("bytes") / 1e6)]
@@ -251,7 +250,7 @@ def _disk_times(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> 
 
 
 def _buffers(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
-    found = next((d for d in _deltas(stored, "database") if d.key["scope"] == "ours"), None)
+    found = next((d for d in counters_of(stored, "database") if d.key["scope"] == "ours"), None)
     if found is None:
         return None
     hit, read = found.by_column["blks_hit"], found.by_column["blks_read"]
@@ -263,7 +262,7 @@ def _buffers(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 def _disk(stored: StoredRun, device: str | None) -> Deltas | None:
     """Return the server's disk, else the device that moved the most bytes."""
-    found = _deltas(stored, "disk")
+    found = counters_of(stored, "disk")
     moved = [one for one in found if one.key["device"] == device] or sorted(
         found, key=lambda one: -float(np.nansum(one.by_column["write_bytes"]))
     )
@@ -273,13 +272,8 @@ def _disk(stored: StoredRun, device: str | None) -> Deltas | None:
     return moved[0] if busy > 0 else None
 
 
-def _deltas(stored: StoredRun, name: str) -> list[Deltas]:
-    rows = stored.telemetry(name)
-    return [] if rows is None else [d for d in deltas(rows, _COLUMNS[name]) if d.time_ns.size]
-
-
 def _one(stored: StoredRun, name: str, key: str) -> Deltas | None:
-    return next((one for one in _deltas(stored, name) if key in one.key.values()), None)
+    return next((one for one in counters_of(stored, name) if key in one.key.values()), None)
 
 
 def _on(axis_ns: npt.NDArray[np.int64], found: Deltas, counter: str) -> FloatArray:
@@ -299,10 +293,8 @@ def _panel(
     *,
     is_stacked: bool = False,
 ) -> Panel:
-    axis = [
-        _seconds(t - i // 2, numbers) for t, i in zip(found.time_ns, found.interval_ns, strict=True)
-    ]
-    return Panel(key, title, unit, _axis(axis), tuple(lines), is_stacked=is_stacked)
+    axis = (found.time_ns - found.interval_ns // 2 - numbers.began_ns) / 1e9
+    return Panel(key, title, unit, _axis(axis.tolist()), tuple(lines), is_stacked=is_stacked)
 
 
 def _seconds(time_ns: Any, numbers: LoadNumbers) -> float:

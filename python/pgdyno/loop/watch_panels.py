@@ -18,12 +18,11 @@ from pgdyno.analysis.watch_findings import WatchFindings
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.fact_tables import state_tables
 from pgdyno.loop.hazel_windows import hazel_of_watch
+from pgdyno.loop.spans import counters_of
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER, WATCHED
 from pgdyno.loop.strips.drawing import panels_of_strips, series
 from pgdyno.measure.watch_stored import document_again
-from pgdyno.observe.rates import deltas
-from pgdyno.observe.sql.checkpointer import CheckpointerCollector
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
 
@@ -116,8 +115,7 @@ def _marks(
     ]
     for segment in segments:
         marks += event_marks(segment, origin_ns)
-        arrays = segment.telemetry("checkpointer")
-        for one in [] if arrays is None else deltas(arrays, CheckpointerCollector.columns):
+        for one in counters_of(segment, "checkpointer"):
             for column, why in (
                 ("checkpoints_timed", "checkpoint_timeout"),
                 ("checkpoints_requested", "max_wal_size or a command"),

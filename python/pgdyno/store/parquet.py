@@ -32,7 +32,7 @@ LISTS: frozenset[Dtype] = frozenset({"int32[]", "int64[]"})
 _PLACE, _FILE = "place_in_file", "file_in_list"
 _GROUP_ROWS = 2048  # The fewest that DuckDB makes.
 # Of Parquet: below it a second query takes longer than it saves.
-_LARGE_BYTES = 1 << 17
+_LARGE_BYTES = 1 << 18
 _TEXTS_MAX = 1000
 _lock = threading.Lock()
 _database: Any = None

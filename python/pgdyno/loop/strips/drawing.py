@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pgdyno.analysis.arrays import distinct
 from pgdyno.analysis.findings import Panel, Series
+from pgdyno.loop.spans import growth_of
 from pgdyno.loop.statement_names import StatementNames
-from pgdyno.loop.strips.strip import COLUMNS, ROWS_MAX, Strip
-from pgdyno.observe.rates import Deltas, deltas, since_zero
+from pgdyno.loop.strips.strip import COLUMNS, Strip
+from pgdyno.observe.rates import Deltas
 from pgdyno.store.stored_run import StoredRun
 
 _LINES_MAX = 8
@@ -163,17 +165,15 @@ def _rates(
     """Return the rates by line at the middle of each interval, those of several keys summed."""
     of_collector = (known or {}).get(strip.collector)
     if of_collector is None:
-        of_collector = _deltas(strip.collector, arrays)
+        of_collector = growth_of(arrays, strip.collector)
     if known is not None:
         known[strip.collector] = of_collector
     found = [
-        one
-        for one in of_collector
-        if one.time_ns.size and (strip.keys is None or set(strip.keys) & set(one.key.values()))
+        one for one in of_collector if strip.keys is None or set(strip.keys) & set(one.key.values())
     ]
     if not found:
         return {}, np.zeros(0, dtype=np.int64), 0
-    axis_ns = np.unique(np.concatenate([one.time_ns for one in found]))
+    axis_ns = distinct(np.sort(np.concatenate([one.time_ns for one in found])))
     longest_ns = int(max(np.median(one.interval_ns) for one in found))
     lines: dict[str, FloatArray] = {}
     divisors: dict[str, FloatArray] = {}
@@ -197,12 +197,6 @@ def _rates(
     return lines, axis_ns - longest_ns // 2, longest_ns
 
 
-def _deltas(collector: str, arrays: Mapping[str, npt.NDArray[Any]]) -> list[Deltas]:
-    rows_max = ROWS_MAX.get(collector, 0)
-    rows = since_zero(arrays, COLUMNS[collector], rows_max) if rows_max else arrays
-    return deltas(rows, COLUMNS[collector])
-
-
 def _gauges(
     strip: Strip, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
@@ -213,9 +207,10 @@ def _gauges(
     if strip.keys is not None:
         texts_of_keys = np.stack([np.asarray(arrays[key]).astype(str) for key in keys])
         chosen = np.asarray(np.isin(texts_of_keys, strip.keys).any(axis=0), dtype=np.bool_)
-    axis_ns, place = np.unique(time_ns[chosen], return_inverse=True)
+    axis_ns = distinct(time_ns[chosen])
     if not axis_ns.size:
         return {}, axis_ns, 0
+    place = np.searchsorted(axis_ns, time_ns[chosen])
     longest_ns = int(np.median(np.diff(axis_ns))) if axis_ns.size > 1 else 0
     labels = np.full(int(chosen.sum()), "")
     if strip.by:
@@ -245,4 +240,7 @@ def _add_at(
 
 def series(name: str, values: FloatArray) -> Series:
     """Return a named line; NaN is a gap."""
-    return Series(name, tuple(None if value != value else value for value in values.tolist()))
+    numbers = values.tolist()
+    if np.isnan(values).any():
+        numbers = [None if value != value else value for value in numbers]
+    return Series(name, tuple(numbers))
