@@ -41,6 +41,18 @@ def test_a_request_to_terminate_has_its_own_exit_code(number: signal.Signals) ->
     assert caught.value.exit_code == 143
 
 
+def test_under_nohup_a_lost_terminal_ends_nothing() -> None:
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals.handled():
+            raise_here(signal.SIGHUP)
+            signals.check()
+            assert signals.requested() is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
 def test_a_second_signal_is_reported_and_interrupts_no_clean_up() -> None:
     said: list[str] = []
     with signals.handled(on_later=lambda: said.append("still cleaning up")):

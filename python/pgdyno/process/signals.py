@@ -39,6 +39,7 @@ _state = _State()
 def handled(on_later: Callable[[], None] | None = None) -> Iterator[None]:
     """Take over SIGINT, SIGTERM and SIGHUP inside the block; the previous handlers come back.
 
+    Under nohup SIGHUP stays ignored: whoever logs out wants the command to go on.
     Args: on_later is called (in the handler) for each signal after the first, to tell the person
     that clean-up is under way. Must be entered in the main thread.
     """
@@ -48,7 +49,9 @@ def handled(on_later: Callable[[], None] | None = None) -> Iterator[None]:
     reader.setblocking(False)
     writer.setblocking(False)
     _state.wake = (reader, writer)
-    previous = {number: signal.signal(number, _note) for number in HANDLED}
+    is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    taken = [number for number in HANDLED if number is not signal.SIGHUP or not is_nohup]
+    previous = {number: signal.signal(number, _note) for number in taken}
     try:
         yield
     finally:
