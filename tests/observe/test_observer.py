@@ -109,11 +109,11 @@ def test_a_server_that_hangs_does_not_hold_up_the_end(pg15: ScratchCluster) -> N
     try:
         count = len(sink.rows["cpu"])
         sink.wait_for(lambda: len(sink.rows["cpu"]) > count + 6)
-        assert not watching.stop()
+        # Its threads end while the server still says nothing.
+        eventually(watching.stop)
     finally:
         for pid in backends:
             os.kill(pid, signal.SIGCONT)
-    assert watching.stop()
 
 
 def test_a_server_that_cannot_be_reached_is_said_once_and_the_host_is_sampled(

@@ -9,11 +9,14 @@ from typing import Any, Protocol
 import psycopg
 
 from pgdyno.observe.processes.proc_files import read_cpu_ns
+from pgdyno.server.connect import Connection
+from pgdyno.server.silence import NoAnswer, answer
 
-Connection = psycopg.Connection[tuple[Any, ...]]
 Connect = Callable[[], Connection]
 
 STATEMENT_TIMEOUT_MS = 2_000
+# The server ends every statement before; a line on which nothing comes for so long is dead.
+SILENCE_S_MAX = 5
 LOCK_TIMEOUT_MS = 100
 # Of a statement under a statement_timeout of the role's own.
 _TRIES = 50
@@ -127,6 +130,7 @@ class ServerSession:
         Raises: what `connect` raises; PoolerInThePath before any setting was made.
         """
         connection = self._connect()
+        connection.silence_s_max = SILENCE_S_MAX
         try:
             row = _told(connection, PID_SQL)
             if row is None or row[0] != connection.info.backend_pid:
@@ -194,10 +198,12 @@ class ServerSession:
             name = f"often_{len(self._names)}".encode()
             numbered = iter(range(1, len(parameters) + 1))
             text = re.sub("%s", lambda _: f"${next(numbered)}", sql)
-            self._checked(libpq.prepare(name, text.encode()))
+            libpq.send_prepare(name, text.encode())
+            self._answer()
             self._names[sql] = name
             self.transaction_count += 1
-        result = self._checked(libpq.exec_prepared(name, [one.encode() for one in parameters]))
+        libpq.send_query_prepared(name, [one.encode() for one in parameters])
+        result = self._answer()
         self.transaction_count += 1
         columns = range(result.nfields)
         readers = [int if result.ftype(column) in _WHOLE_NUMBERS else _text for column in columns]
@@ -209,8 +215,15 @@ class ServerSession:
             for row in range(result.ntuples)
         ]
 
-    def _checked(self, result: psycopg.pq.abc.PGresult) -> psycopg.pq.abc.PGresult:
-        """Return a result. Raises: psycopg.Error if it is none."""
+    def _answer(self) -> psycopg.pq.abc.PGresult:
+        """Return the result of what was sent. Raises: psycopg.Error if it is none."""
+        connection = self._connection
+        assert connection is not None, "a statement was sent"
+        try:
+            result = answer(connection.pgconn, connection.silence_s_max or SILENCE_S_MAX)
+        except NoAnswer:
+            connection.close()
+            raise
         if result.status not in (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK):
             raise psycopg.errors.error_from_result(result)
         return result

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq, sql
+from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
 from pgdyno.server.password import password_of, refused
+from pgdyno.server.silence import LOOK_S, NoAnswer, hearing
 from pgdyno.server.target import Target
 
 # A line that dies without a word is noticed within half a minute, not within hours.
@@ -24,15 +26,28 @@ _PATIENCE = {
     "keepalives_count": "3",
 }
 _TRIES = 50
+_T = TypeVar("_T")
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A control connection; what the server refuses within its `with` block leaves it as ours.
 
-    Inside the block errors are psycopg's own, with their SQLSTATE.
+    Inside the block errors are psycopg's own, with their SQLSTATE. `silence_s_max`: how long the
+    other end may say nothing while a statement lasts, where all are known to be short.
     """
 
     target: Target | None = None
+    silence_s_max: int | None = None
+
+    def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:
+        """Wait for an answer. Raises: NoAnswer; the connection is closed then."""
+        if self.silence_s_max is None:
+            return super().wait(gen, *args, **kwargs)
+        try:
+            return super().wait(hearing(gen, self.silence_s_max), LOOK_S)
+        except NoAnswer:
+            self.close()
+            raise
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         """Execute a query. Raises: psycopg.Error with a note of what was executed."""

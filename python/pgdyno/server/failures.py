@@ -57,7 +57,7 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
     (r"could not translate host name|[Nn]ame or service not known", None, "check the host in -h"),
     (
         r"Connection refused|No such file or directory|timeout expired|No route to host"
-        r"|Network is unreachable|timed out",
+        r"|Network is unreachable|timed out|nothing came back",
         None,
         "check -h and -p, that the server runs there, and that no firewall is between",
     ),

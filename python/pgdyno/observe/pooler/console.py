@@ -13,7 +13,8 @@ from typing import Any
 import psycopg
 
 from pgdyno.observe.collector import NotMeasurable
-from pgdyno.observe.session import Connect, Connection
+from pgdyno.observe.session import SILENCE_S_MAX, Connect
+from pgdyno.server.connect import Connection
 
 _LISTENING = "0A"
 _VERSION = re.compile(r"\d+\.\d+\S*/bouncer")
@@ -43,6 +44,7 @@ class ConsoleSession:
             raise NotMeasurable(
                 f"The pooler's console is none: what answers there is version {said or 'unknown'}."
             )
+        connection.silence_s_max = SILENCE_S_MAX
         self._connection = connection
 
     @property
