@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import psycopg
@@ -68,7 +69,10 @@ def test_a_pooler_is_recognised_before_any_setting_is_made() -> None:
     assert closed == [True]
 
 
-def test_statements_forgotten_on_the_way_are_sent_unprepared(pg15: ScratchCluster) -> None:
+@pytest.mark.parametrize("ask", [ServerSession.fetch, ServerSession.fetch_often])
+def test_statements_forgotten_on_the_way_are_sent_unprepared(
+    pg15: ScratchCluster, ask: Callable[[ServerSession, str], list[tuple[int]]]
+) -> None:
     opened = []
 
     def remember() -> psycopg.Connection:
@@ -77,8 +81,8 @@ def test_statements_forgotten_on_the_way_are_sent_unprepared(pg15: ScratchCluste
 
     session = ServerSession(remember, "pgdyno/observe/1", is_local=False)
     session.open()
-    assert session.fetch("SELECT 5") == [(5,)]
+    assert ask(session, "SELECT 5") == [(5,)]
     opened[-1].execute("DEALLOCATE ALL", prepare=False)
-    assert session.fetch("SELECT 5") == [(5,)]
-    assert session.fetch("SELECT 5") == [(5,)]
+    assert ask(session, "SELECT 5") == [(5,)]
+    assert ask(session, "SELECT 5") == [(5,)]
     session.close()

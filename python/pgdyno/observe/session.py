@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import psycopg
+from psycopg.pq.abc import PGconn, PGresult
 
 from pgdyno.observe.processes.proc_files import read_cpu_ns
 from pgdyno.server.connect import Connection
@@ -34,6 +36,11 @@ SESSION_SQL = (
     " set_config('max_parallel_workers_per_gather', '0', false),"
     " set_config('default_transaction_read_only', 'on', false),"
     " current_user, pg_has_role('pg_read_all_stats', 'USAGE')"
+)
+# Something on the path forgets prepared statements: it goes on without them.
+_FORGOTTEN = (
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.DuplicatePreparedStatement,
 )
 _WHOLE_NUMBERS = frozenset((20, 21, 23))
 PID_SQL = "SELECT pg_backend_pid()"
@@ -171,11 +178,7 @@ class ServerSession:
         cursor = self._connection.cursor()
         try:
             cursor.execute(sql, parameters, prepare=self._can_prepare)
-        except (
-            psycopg.errors.InvalidSqlStatementName,
-            psycopg.errors.DuplicatePreparedStatement,
-        ):
-            # Something on the path forgets statements: go on without them.
+        except _FORGOTTEN:
             self._can_prepare = False
             self._connection.prepare_threshold = None
             cursor.execute(sql, parameters, prepare=False)
@@ -184,7 +187,7 @@ class ServerSession:
         self.transaction_count += 1 + is_new
         return cursor.fetchall()
 
-    def fetch_often(self, sql: str, parameters: Sequence[str]) -> list[tuple[Any, ...]]:
+    def fetch_often(self, sql: str, parameters: Sequence[str] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement that is sent many times a second: numbers and texts.
 
         By libpq itself: with caches that are cold each time, what psycopg does around it costs
@@ -193,17 +196,13 @@ class ServerSession:
         """
         if self._connection is None:
             raise psycopg.OperationalError("the observing connection is closed")
-        libpq, name = self._connection.pgconn, self._names.get(sql)
-        if name is None:
-            name = f"often_{len(self._names)}".encode()
-            numbered = iter(range(1, len(parameters) + 1))
-            text = re.sub("%s", lambda _: f"${next(numbered)}", sql)
-            libpq.send_prepare(name, text.encode())
-            self._answer()
-            self._names[sql] = name
-            self.transaction_count += 1
-        libpq.send_query_prepared(name, [one.encode() for one in parameters])
-        result = self._answer()
+        values = [one.encode() for one in parameters]
+        try:
+            ask = self._ask_prepared if self._can_prepare else self._ask
+            result = ask(self._connection.pgconn, sql, values)
+        except _FORGOTTEN:
+            self._can_prepare = False
+            result = self._ask(self._connection.pgconn, sql, values)
         self.transaction_count += 1
         columns = range(result.nfields)
         readers = [int if result.ftype(column) in _WHOLE_NUMBERS else _text for column in columns]
@@ -215,7 +214,22 @@ class ServerSession:
             for row in range(result.ntuples)
         ]
 
-    def _answer(self) -> psycopg.pq.abc.PGresult:
+    def _ask(self, libpq: PGconn, sql: str, values: list[bytes]) -> PGresult:
+        libpq.send_query_params(_numbered(sql), values)
+        return self._answer()
+
+    def _ask_prepared(self, libpq: PGconn, sql: str, values: list[bytes]) -> PGresult:
+        name = self._names.get(sql)
+        if name is None:
+            name = f"often_{len(self._names)}".encode()
+            libpq.send_prepare(name, _numbered(sql))
+            self._answer()
+            self._names[sql] = name
+            self.transaction_count += 1
+        libpq.send_query_prepared(name, values)
+        return self._answer()
+
+    def _answer(self) -> PGresult:
         """Return the result of what was sent. Raises: psycopg.Error if it is none."""
         connection = self._connection
         assert connection is not None, "a statement was sent"
@@ -235,7 +249,7 @@ class ServerSession:
         half a second later.
         """
         if self.version >= _REPORTS_SINCE:
-            self.fetch(REPORT_SQL)
+            self.fetch_often(REPORT_SQL)
 
     def before_sample(self, interval_ns: int) -> int:  # noqa: ARG002 - of every session
         """Return 0: the server answers at once."""
@@ -262,6 +276,12 @@ class ServerSession:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _numbered(sql: str) -> bytes:
+    """Return a statement with parameters as the server counts them."""
+    numbers = itertools.count(1)
+    return re.sub("%s", lambda _: f"${next(numbers)}", sql).encode()
 
 
 def _text(value: bytes) -> str:
