@@ -150,6 +150,16 @@ def test_marks_of_a_chart_that_is_folded_away_are_one_path_a_kind() -> None:
     assert picture.find(".//title") is None
 
 
+def test_marks_so_many_that_their_letters_would_cover_each_other_have_none() -> None:
+    line = Line("tps", SEQUENCE[0], (0, 100), (1.0, 2.0))
+    flags = tuple(Flag(at, "error", "why") for at in range(41))
+    assert len(drawn(chart(line, flags=flags[:40])).findall(".//g[@class='flag error']/text")) == 40
+    many = drawn(chart(line, flags=flags))
+    assert many.find(".//g[@class='flag error']/text") is None
+    [path] = many.findall(".//g[@class='flag error']/path")
+    assert path.attrib["d"].count("M") == 41
+
+
 def test_marks_that_charts_share_travel_once() -> None:
     line = Line("tps", SEQUENCE[0], (0, 10), (1.0, 2.0))
     flags = (Flag(5, "checkpoint", "why"),)

@@ -14,7 +14,8 @@ import pytest
 from tests.report import examples
 
 from pgdyno.analysis.curve import load_curve
-from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Series
+from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, Series
+from pgdyno.analysis.marks import nearest_merged
 from pgdyno.report.embed import charts_json
 from pgdyno.report.figures import time_charts
 from pgdyno.report.html import render
@@ -76,6 +77,17 @@ def test_an_hour_stays_below_2_5_megabytes_with_600_points_a_series() -> None:
     charts = embedded(page)["charts"]
     assert isinstance(charts, dict)
     assert max(len(line["y"]) for chart in charts.values() for line in chart["lines"]) == 600
+
+
+def test_an_hour_in_which_something_happened_twice_a_second_stays_below_it_too() -> None:
+    marks = [Mark(place / 2, "error", f"log: 40P01 {place}") for place in range(7200)]
+    run = replace(examples.run(3600), marks=nearest_merged((*examples.marks(3600), *marks)))
+    page = render(replace(examples.bench(3600), run=run))
+    assert len(page.encode()) < 2.5e6
+    assert "12 checkpoints, 7,200 errors" in page
+    shown = f"7,212 marks on the time line, near ones of a kind as one: {len(run.marks)}"
+    assert shown in page
+    assert "log: 40P01 0" in page
 
 
 def test_the_thinned_hour_keeps_its_extremes() -> None:

@@ -84,11 +84,15 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened at one moment: a checkpoint, a change of speed, a gap."""
+    """Something that happened at one moment: a checkpoint, a change of speed, a gap.
+
+    `count`: of how many of a kind, too near to each other to be shown apart, this is the first.
+    """
 
     time_s: float
     kind: Literal["checkpoint", "vacuum", "change", "gap", "error"]
     text: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

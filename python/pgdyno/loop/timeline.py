@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pgdyno.analysis.arrays import coded, distinct
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.analysis.histogram import percentiles_of_each
+from pgdyno.analysis.marks import nearest_merged
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.loop.spans import counters_of
@@ -54,7 +55,7 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
 def marks_of(
     stored: StoredRun, numbers: LoadNumbers, change_seconds: Sequence[float]
 ) -> tuple[Mark, ...]:
-    """Return checkpoints begun, changes of speed, and gaps in the telemetry."""
+    """Return checkpoints begun, changes of speed, and gaps; of very many the nearest as one."""
     marks = [Mark(second, "change", "throughput changed its level") for second in change_seconds]
     for one in counters_of(stored, "checkpointer"):
         for counter, why in (
@@ -70,12 +71,12 @@ def marks_of(
             marks.append(Mark(_seconds(warning["time_ns"], numbers), "gap", warning["message"]))
     happened = event_marks(stored, numbers.began_ns)
     marks += [mark for mark in happened if 0 <= mark.time_s <= numbers.seconds]
-    return tuple(sorted(marks, key=lambda mark: mark.time_s))
+    return nearest_merged(marks)
 
 
 def checkpoint_count(marks: Iterable[Mark]) -> int:
     """Return how many checkpoints the measured phase covers."""
-    return sum(mark.kind == "checkpoint" for mark in marks)
+    return sum(mark.count for mark in marks if mark.kind == "checkpoint")
 
 
 def _throughput(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:

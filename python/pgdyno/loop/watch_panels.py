@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.findings import Mark, Panel
+from pgdyno.analysis.marks import nearest_merged
 from pgdyno.analysis.watch_findings import WatchFindings
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.fact_tables import state_tables
@@ -28,7 +29,6 @@ from pgdyno.store.stored_run import StoredRun
 
 _WAITS_SHOWN = 7
 _POINTS = 600
-_MARKS_MAX = 400
 _SECOND_NS = 1_000_000_000
 FloatArray = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
         document=document,
         duration_s=seconds,
         panels=tuple(panel for panel in drawn if panel is not None),
-        marks=tuple(_marks(segments, document, origin_ns)),
+        marks=nearest_merged(_marks(segments, document, origin_ns)),
         examined=tuple(facts.get("doctor", {}).get("findings", ())),
         settings=tuple(sorted(facts.get("settings", {}).items())),
         notes=tuple(str(note["text"]) for note in folder.notes()),
@@ -104,7 +104,7 @@ def _totals(by_event: Mapping[str, FloatArray]) -> Counter[str]:
 def _marks(
     segments: Iterable[StoredRun], document: Mapping[str, Any], origin_ns: int
 ) -> list[Mark]:
-    """Return checkpoints begun and gaps, the latest of very many."""
+    """Return checkpoints begun, gaps, and what was told of besides."""
     marks = [
         Mark(
             (int(gap["ended_unix_ns"]) - origin_ns) / 1e9,
@@ -123,4 +123,4 @@ def _marks(
                 for time_ns in one.time_ns[one.by_column[column] > 0].tolist():
                     second = (time_ns - origin_ns) / 1e9
                     marks.append(Mark(second, "checkpoint", f"checkpoint ({why})"))
-    return sorted(marks, key=lambda mark: mark.time_s)[-_MARKS_MAX:]
+    return marks

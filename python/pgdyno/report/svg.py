@@ -19,6 +19,7 @@ from pgdyno.report.thin import Values, thin, thin_axis
 
 FloatArray = npt.NDArray[np.float64]
 _POINT_WIDTH_PX = 4.5  # of a thinned line: nearer points cannot be told apart
+_LETTERS_MAX = 40  # of the marks of a chart
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 16, 24
 
 
@@ -71,8 +72,9 @@ def _tick(x: object, y: object, anchor: str, label: str, *, dy: str = "0") -> st
 
 
 def _flags(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
-    if chart.section:
-        # Charts that are folded away are many, and their marks are those of the first ones.
+    if chart.section or len(chart.flags) > _LETTERS_MAX:
+        # Charts that are folded away are many, and their marks are those of the first ones. Of many
+        # marks the letters would cover each other, and the words are in the list of all.
         top, bottom = _px(y.end_px), _px(y.start_px)
         for kind in dict.fromkeys(flag.kind for flag in chart.flags):
             places = dict.fromkeys(_px(x.at(flag.x)) for flag in chart.flags if flag.kind == kind)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
+    Mark,
     RunFindings,
     ScriptFindings,
 )
@@ -58,13 +60,22 @@ def loop_words(run: RunFindings) -> str:
 
 def mark_words(run: RunFindings) -> str:
     """Return "3 checkpoints, 1 change of speed"."""
-    counts = Counter(mark.kind for mark in run.marks)
+    counts: Counter[str] = Counter()
+    for mark in run.marks:
+        counts[mark.kind] += mark.count
     return ", ".join(
         numbers.counted(count, noun) if noun != "change of speed" or count == 1
         else f"{count} changes of speed"
         for kind, (noun, _) in _MARKS.items()
-        if (count := counts[kind])  # type: ignore[index]
+        if (count := counts[kind])
     )  # fmt: skip
+
+
+def marks_shown(marks: Sequence[Mark]) -> str:
+    """Return "3 marks on the time line", and that near ones are shown as one where they are."""
+    total = sum(mark.count for mark in marks)
+    words = f"{numbers.counted(total, 'mark')} on the time line"
+    return words if total == len(marks) else f"{words}, near ones of a kind as one: {len(marks)}"
 
 
 def failures_text(failures: dict[str, int]) -> str:
