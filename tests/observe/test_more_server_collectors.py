@@ -11,6 +11,7 @@ import pytest
 from psycopg import sql
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
 from tests.fixtures.command import eventually
+from tests.fixtures.standby import Standby
 from tests.observe.contract import CollectorContract
 from tests.observe.test_server_collectors import open_session, sample_until
 
@@ -26,6 +27,7 @@ from pgdyno.observe.sql.slots import SlotsCollector
 from pgdyno.observe.sql.slru import SlruCollector
 from pgdyno.observe.sql.statements import StatementsCollector
 from pgdyno.observe.sql.tables import TablesCollector
+from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -125,6 +127,24 @@ class TestReplication(CollectorContract):
         finally:
             receiver.kill()
             receiver.wait()
+            opened.close()
+
+    def test_a_standby_lags_while_it_has_not_replayed_what_came(self, new_cluster: Make) -> None:
+        primary = new_cluster("15", settings={"max_wal_senders": "4"})
+        with Standby(primary) as standby, connection(standby.target) as control:
+            opened = ServerSession(
+                lambda: connect(standby.target, verb="observe"), "pgdyno/observe/1", is_local=True
+            )
+            opened.open()
+            collector = ReplicationCollector(opened)
+            run_sql(primary.target, "CREATE TABLE written (n int)")
+            (row,) = sample_until(collector, lambda rows: rows[0]["replay_lag_ns"] is None)
+            assert (row["standby"], row["replay_lag_bytes"]) == ("this server", 0)
+            control.execute("SELECT pg_wal_replay_pause()")
+            run_sql(primary.target, "INSERT INTO written VALUES (1)")
+            (row,) = sample_until(collector, lambda rows: rows[0]["replay_lag_ns"] is not None)
+            assert int(row["replay_lag_ns"] or 0) > 0
+            assert int(row["replay_lag_bytes"] or 0) > 0
             opened.close()
 
 

@@ -10,6 +10,12 @@ from pgdyno.observe.sql.sql_collector import SqlCollector
 _HERE = (
     "(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END)"
 )
+# A commit's age says nothing where everything that was sent is replayed: the primary may be idle.
+_OWN_LAG = (
+    "CASE WHEN pg_last_wal_receive_lsn() <= pg_last_wal_replay_lsn() AND"
+    " EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver) THEN NULL"
+    " ELSE now() - pg_last_xact_replay_timestamp() END"
+)
 
 
 def _lag_ns(name: str) -> str:
@@ -27,7 +33,7 @@ SQL = {
         " CROSS JOIN LATERAL pg_catalog.pg_stat_get_activity(w.pid) a"
         " UNION ALL SELECT 0, 'this server', 'replaying', '', NULL,"
         " (pg_last_wal_receive_lsn() - pg_last_wal_replay_lsn())::int8, NULL, NULL,"
-        f" {_lag_ns('now() - pg_last_xact_replay_timestamp()')} WHERE pg_is_in_recovery()"
+        f" {_lag_ns(_OWN_LAG)} WHERE pg_is_in_recovery()"
     )
 }
 
@@ -47,6 +53,6 @@ class ReplicationCollector(SqlCollector):
         gauge("replay_lag_bytes", "bytes", "WAL written and not replayed", is_nullable=True),
         gauge("write_lag_ns", "ns", "until written there", is_nullable=True),
         gauge("flush_lag_ns", "ns", "until flushed there", is_nullable=True),
-        gauge("replay_lag_ns", "ns", "until visible there; here: age of the last commit replayed",
-              is_nullable=True),
+        gauge("replay_lag_ns", "ns", "until visible there; here, while more is to replay: age of the"
+              " last commit replayed", is_nullable=True),
     )  # fmt: skip
