@@ -1,0 +1,76 @@
+"""Where the time goes in several cells or runs: differences and means keep the sum."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.wait_events import canonical_event
+from pgdyno.analysis.where import Part, WhereTheTimeGoes, mean_over_runs
+from pgdyno.analysis.where_difference import difference
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("IO:WALSync", "IO:WalSync"),
+        ("IO:BufFileRead", "IO:BuffileRead"),
+        ("LWLock:WALWriteLock", "LWLock:WALWrite"),
+        ("LWLock:buffer_content", "LWLock:BufferContent"),
+        ("IPC:HashGrowBatchesAllocate", "IPC:HashGrowBatchesReallocate"),
+    ],
+)
+def test_an_event_is_the_same_in_every_version(old: str, new: str) -> None:
+    assert canonical_event(old) == canonical_event(new)
+    assert canonical_event(old) != canonical_event("IO:DataFileRead")
+
+
+def whole(latency: float, **parts: float) -> WhereTheTimeGoes:
+    made = [
+        Part(
+            name.replace("__", ":"),
+            Estimate(ms, ms - 0.1, ms + 0.2, 9, "ms", "within_run"),
+            "server",
+        )
+        for name, ms in parts.items()
+    ]
+    residual = latency - sum(parts.values())
+    estimate = Estimate(latency, latency - 0.3, latency + 0.4, 9, "ms", "within_run")
+    return WhereTheTimeGoes(estimate, tuple(made), residual, residual / latency, None, None)
+
+
+def test_differences_sum_to_the_difference_of_the_latencies_over_versions() -> None:
+    a = whole(10.0, IO__WALSync=6.0, LWLock__WALWrite=1.0)
+    b = whole(7.5, IO__WalSync=4.0, Lock__tuple=0.5)
+    found = difference(a, b)
+    assert [(part.name, round(part.ms.value, 9)) for part in found.parts] == [
+        ("IO:WalSync", -2.0),
+        ("LWLock:WALWrite", -1.0),
+        ("Lock:tuple", 0.5),
+    ]
+    assert found.latency_ms.value == -2.5
+    assert sum(part.ms.value for part in found.parts) + found.residual_ms == pytest.approx(-2.5)
+    sync = found.parts[0].ms
+    assert sync.low == pytest.approx(-2.0 - math.hypot(0.1, 0.2))
+    assert sync.high == pytest.approx(-2.0 + math.hypot(0.2, 0.1))
+
+
+def test_cpu_split_on_one_side_only_is_joined_before_the_difference() -> None:
+    a = whole(10.0, **{"CPU": 1.5, "waiting for a core": 0.5})
+    b = whole(10.0, **{"CPU or not instrumented": 3.0})
+    (part,) = difference(a, b).parts
+    assert (part.name, part.ms.value) == ("CPU or not instrumented", 1.0)
+
+
+def test_the_mean_over_runs_keeps_the_sum() -> None:
+    runs = [whole(10.0, IO__WALSync=6.0), whole(11.0, IO__WALSync=6.5, Lock__tuple=0.5)]
+    found = mean_over_runs(runs)
+    assert {part.name: part.ms.value for part in found.parts} == {
+        "IO:WALSync": pytest.approx(6.25),
+        "Lock:tuple": pytest.approx(0.25),
+    }
+    assert found.latency_ms.value == 10.5
+    assert found.residual_ms == pytest.approx(4.0)
+    assert found.parts[0].ms.scope == "between_runs"
