@@ -53,6 +53,6 @@ class ReplicationCollector(SqlCollector):
         gauge("replay_lag_bytes", "bytes", "WAL written and not replayed", is_nullable=True),
         gauge("write_lag_ns", "ns", "until written there", is_nullable=True),
         gauge("flush_lag_ns", "ns", "until flushed there", is_nullable=True),
-        gauge("replay_lag_ns", "ns", "until visible there; here, while more is to replay: age of the"
-              " last commit replayed", is_nullable=True),
+        gauge("replay_lag_ns", "ns", "until visible there; here, while more is to replay: age of"
+              " the last commit replayed", is_nullable=True),
     )  # fmt: skip
