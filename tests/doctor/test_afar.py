@@ -67,12 +67,14 @@ def test_a_user_who_may_not_enter_the_data_directory_still_sees_its_disk(
         blind.places()
 
 
+@pytest.mark.parametrize("known", ["postmaster", "backend"])
 def test_what_the_collector_printed_by_hand_is_as_good(
-    pg15: ScratchCluster, tmp_path: Path
+    known: str, pg15: ScratchCluster, tmp_path: Path
 ) -> None:
     said = tmp_path / "host.txt"
     with pg15.connect() as connection, said.open("wb") as out:
-        arguments = ("0", "3", str(connection.info.backend_pid), str(pg15.data_dir))
+        pid = pg15.pid if known == "postmaster" else connection.info.backend_pid
+        arguments = ("0", "3", str(pid))
         script = ["sh", "-c", collector_script(), "collector.sh", *arguments]
         subprocess.run(script, stdout=out, check=True)
     facts = told_by_hand(said, Facts())
@@ -81,6 +83,7 @@ def test_what_the_collector_printed_by_hand_is_as_good(
     assert host.limits is not None
     assert facts.data is not None
     assert facts.wal is not None
+    assert Path(facts.data.path) == pg15.data_dir
     assert [laid.collector for laid in read_by_hand(said)].count("cpu") == 3
 
 

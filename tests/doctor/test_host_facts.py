@@ -9,7 +9,7 @@ from tests.doctor.machines import tree
 from pgdyno.doctor import host_files
 from pgdyno.doctor.host_facts import HostFacts, Limits, glance, read_host, window_between
 from pgdyno.doctor.host_files import GroupFolder
-from pgdyno.observe.host.files import LocalFiles
+from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
 
 THP = "sys/kernel/mm/transparent_hugepage/enabled"
 CLOCKS = "sys/devices/system/clocksource/clocksource0"
@@ -155,3 +155,10 @@ def test_what_others_did_between_two_looks_is_told_by_program(tmp_path: Path) ->
     # 10 of 100 ticks were stolen; java used 50 ticks of 10 ms in a second.
     assert window.steal_ratio == 0.1
     assert [(one.name, one.busy_cores) for one in window.neighbours] == [("java (x)", 0.5)]
+
+
+def test_a_process_that_was_sent_twice_is_one() -> None:
+    line = "7 (java (x)) S " + "1 " * 40 + "\n"
+    files = ReceivedFiles({"/proc/stat": "cpu 1 0 0 9 0 0 0 0\n", "/proc/7/stat": line + line})
+    [(name, _)] = glance(0, files).by_process.values()
+    assert name == "java (x)"

@@ -10,7 +10,12 @@ from tests.observe.contract import CollectorContract
 
 from pgdyno.errors import SpecError
 from pgdyno.observe.collector import Collector
-from pgdyno.observe.remote.by_hand import Laid, OutsideCollector, read_by_hand
+from pgdyno.observe.remote.by_hand import (
+    Laid,
+    OutsideCollector,
+    facts_by_hand,
+    read_by_hand,
+)
 from pgdyno.observe.remote.host_session import collector_script
 
 
@@ -38,13 +43,23 @@ def test_the_script_run_by_hand_gives_the_tables_of_its_host(tmp_path: Path) -> 
     times = sorted({one.time_ns for one in found})
     assert len(times) == 3
     assert {"cpu", "memory", "disk", "tcp"} <= {one.collector for one in found}
-    told = [int(line.split()[2]) for line in done.stdout.splitlines() if "@sample" in line]
+    headers = [line.split() for line in done.stdout.splitlines() if line.startswith("@sample")]
+    told = [int(time) for _, what, time in headers if what != "health"]
     assert times == [time_ns - 5_000_000_000 for time_ns in told]
 
 
 def test_a_sample_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     text = "@ready 1 100 4096 db\n@sample fast 1000000000000000000\n/proc/loadavg:1 2 3\n"
     assert laid(tmp_path, text) == []
+
+
+def test_the_wear_of_disks_stands_before_the_facts_it_belongs_to(tmp_path: Path) -> None:
+    text = "@ready 1 100 4096 db\n@sample health 1\n/health/nvme0n1:\n/health/nvme0n1:{}\n@end\n"
+    text += "@sample facts 2\n/proc/loadavg:1 2 3\n@end\n"
+    assert laid(tmp_path, text) == []
+    [(time_ns, files)] = facts_by_hand(tmp_path / "host.txt")
+    assert time_ns == 2
+    assert files.by_path == {"/health/nvme0n1": "\n{}\n", "/proc/loadavg": "1 2 3\n"}
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,10 @@ class TestTemperature(CollectorContract):
         }
         assert rows["nvme0n1", "Sensor 1"]["high_celsius"] is None
         assert rows["hwmon1", "Package id 0"]["temperature_celsius"] == -1.0
+        assert rows["sdb", "temp1"]["temperature_celsius"] == 33.0
 
     def test_a_sensor_that_does_not_answer_has_no_row(self, collector: Collector) -> None:
-        assert "drivetemp" not in {row["chip"] for row in collector.sample(0)}
+        assert "hwmon2" not in {row["place"] for row in collector.sample(0)}
 
 
 class TestFrequency(CollectorContract):

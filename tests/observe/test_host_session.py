@@ -13,8 +13,8 @@ from pgdyno.clock import read_pair
 from pgdyno.errors import SpecError
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.host.collectors import of_server_host
-from pgdyno.observe.host.files import HERE
-from pgdyno.observe.host.space import spaces_received
+from pgdyno.observe.host.files import HERE, ReceivedFiles
+from pgdyno.observe.host.space import Space, spaces_here, spaces_received
 from pgdyno.observe.remote.host_session import (
     HostLost,
     HostSession,
@@ -22,6 +22,7 @@ from pgdyno.observe.remote.host_session import (
     shell_command,
     ssh_command,
 )
+from pgdyno.server.scratch import ScratchCluster
 
 SECOND_NS = 1_000_000_000
 SHELLS = ["dash", "busybox sh", "bash", "ssh"]
@@ -114,15 +115,36 @@ def test_files_of_a_slow_sample_last_until_the_next(shell: str) -> None:
     session.close()
 
 
-def test_space_below_the_server_is_told_where_it_can_be_seen(tmp_path: Path) -> None:
-    session = opened("sh")
-    session.files.by_path = {
-        "/df/data": "/dev/sda1 1000 400 600 40% /pg\n",
-        "/df/wal": "tmpfs - - - - /x\n",
-    }
-    found = spaces_received(session.files)
+def test_space_and_inodes_below_the_server_are_those_of_its_file_system(
+    shell: str, pg15: ScratchCluster
+) -> None:
+    session = opened(shell)
+    with pg15.connect() as connection:
+        session.backend_pid = connection.info.backend_pid
+        session.take("slow")
     session.close()
-    assert {place: space.available_bytes for place, space in found.items()} == {"data": 614_400}
+    here = spaces_here({"data": pg15.data_dir, "wal": pg15.data_dir / "pg_wal"})
+    afar = spaces_received(session.files)
+    assert [_fixed(*one) for one in afar.items()] == [_fixed(*one) for one in here.items()]
+
+
+def _fixed(place: str, space: Space) -> tuple[object, ...]:
+    """Return what does not change from moment to moment; some systems make inodes as needed."""
+    return place, space.total_bytes // 1024, bool(space.total_files), bool(space.available_files)
+
+
+def test_space_is_told_where_it_can_be_seen_and_inodes_where_there_is_a_limit() -> None:
+    files = ReceivedFiles({
+        "/df/data": "/dev/sda1 1000 400 600 40% /pg\n",
+        "/inodes/data": "/dev/sda1 5000 1000 4000 20% /pg\n",
+        "/df/wal": "/dev/sdb1 1000 400 600 40% /wal\n",
+        "/inodes/wal": "/dev/sdb1 0 0 0 - /wal\n",
+        "/df/store": "tmpfs - - - - /x\n",
+    })  # fmt: skip
+    assert spaces_received(files) == {
+        "data": Space(1_024_000, 614_400, 5000, 4000),
+        "wal": Space(1_024_000, 614_400),
+    }
 
 
 def test_a_host_without_proc_is_said_to_have_none(tmp_path: Path) -> None:

@@ -141,7 +141,8 @@ def glance(now_ns: int, files: HostFiles = HERE) -> Glance:
     times = {name: value for name, value in total.items() if isinstance(value, int)}
     by_process: dict[tuple[int, int], tuple[str, int]] = {}
     for path in files.matching("/proc/[0-9]*/stat"):
-        text = text_or_nothing(files, path)
+        # From afar the server's own are sent twice.
+        text = text_or_nothing(files, path).strip().rpartition("\n")[2]
         if ")" not in text:
             continue  # It ended since the list was made.
         stat = parse_stat(text)

@@ -1,7 +1,8 @@
 """Temperatures of disks and processors: the kernel's hardware monitors in /sys/class/hwmon.
 
-NVMe disks are among them since Linux 5.5. Values are thousandths of a degree.
-Source: the kernel's Documentation/hwmon/sysfs-interface.rst.
+NVMe disks are among them since Linux 5.5, others since 5.6 where drivetemp is loaded. Values are
+thousandths of a degree.
+Source: the kernel's Documentation/hwmon/sysfs-interface.rst and drivetemp.rst.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class TemperatureCollector:
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("chip", "nvme, coretemp, k10temp, ...: the driver's name"),
-        key("place", "the disk, such as nvme0n1, else the monitor, such as hwmon2"),
+        key("place", "the disk, such as nvme0n1 or sda, else the monitor, such as hwmon2"),
         key("sensor", "its label, such as Composite or Package id 0"),
         _degrees("temperature_celsius", "now", is_nullable=False),
         _degrees("high_celsius", "from here on it is too warm"),
@@ -58,7 +59,11 @@ class TemperatureCollector:
         found: list[tuple[str, Row]] = []
         for chip in self._files.matching(_CHIPS):
             folder = chip.rpartition("/")[0]
-            disks = self._files.matching(f"{folder}/device/nvme*n*")
+            disks = [
+                disk
+                for below in ("nvme*n*", "block/*")
+                for disk in self._files.matching(f"{folder}/device/{below}")
+            ]
             place = (disks or [folder])[0].rpartition("/")[2]
             for path in self._files.matching(f"{folder}/temp*_input"):
                 base = path.removesuffix("_input")

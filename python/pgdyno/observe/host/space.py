@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, gauge, key
-from pgdyno.observe.host.files import HostFiles
+from pgdyno.observe.host.files import HostFiles, text_or_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,12 @@ class SpaceCollector:
         key("place", "what lies there, such as 'data', 'wal', 'store'"),
         gauge("total_bytes", "bytes", "size of the file system"),
         gauge("available_bytes", "bytes", "free for programs without special rights"),
-        gauge("total_files", "files", "inodes; NULL from afar, or no limit", is_nullable=True),
+        gauge(
+            "total_files",
+            "files",
+            "inodes; NULL: no limit, or not told from afar",
+            is_nullable=True,
+        ),
         gauge("available_files", "files", "inodes that are free", is_nullable=True),
     )
 
@@ -61,11 +66,21 @@ def spaces_here(folders: Mapping[str, Path]) -> dict[str, Space]:
 
 
 def spaces_received(files: HostFiles) -> dict[str, Space]:
-    """Return the space another host told, of lines of `df -Pk` by what lies there."""
+    """Return the space another host told, of lines of `df -Pk` and `-Pi` by what lies there."""
     found: dict[str, Space] = {}
     for path in files.matching("/df/*"):
-        words = files.text(path).split()
-        if len(words) >= 6 and words[1].isdigit() and words[3].isdigit():
-            space = Space(int(words[1]) * 1024, int(words[3]) * 1024)
-            found[path.removeprefix("/df/")] = space
+        place = path.removeprefix("/df/")
+        size, inodes = _df(files, path), _df(files, f"/inodes/{place}")
+        if size is not None:
+            # A file system without a limit says that it has none of either.
+            counted = inodes if inodes is not None and inodes[0] else (None, None)
+            found[place] = Space(size[0] * 1024, size[1] * 1024, *counted)
     return found
+
+
+def _df(files: HostFiles, path: str) -> tuple[int, int] | None:
+    """Return the total and what is free, of a line of `df -P`."""
+    words = text_or_nothing(files, path).split()
+    if len(words) < 6 or not (words[1].isdigit() and words[3].isdigit()):
+        return None
+    return int(words[1]), int(words[3])

@@ -81,13 +81,18 @@ def read_by_hand(path: Path, *, ahead_ns: int = 0) -> Iterator[Laid]:
 def facts_by_hand(path: Path) -> Iterator[tuple[int, ReceivedFiles]]:
     """Yield the samples that have what the doctor looks at: when, on that host's clock, and all.
 
+    What disks say of their health stands before each.
+
     Raises: SpecError for a file that cannot be read.
     """
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as lines:
+            health: dict[str, str] = {}
             for what, time_ns, block in _blocks(lines):
-                if what == "facts":
-                    yield time_ns, ReceivedFiles(files_of(block))
+                if what == "health":
+                    health = files_of(block)
+                elif what == "facts":
+                    yield time_ns, ReceivedFiles(health | files_of(block))
     except OSError as error:
         raise _unreadable(path, error) from None
 
@@ -105,12 +110,14 @@ def _samples(lines: Iterator[str]) -> Iterator[Laid]:
         SpaceCollector(lambda: spaces_received(files)),
     ]
     for what, time_ns, block in _blocks(lines):
+        if what == "health":
+            continue
         files.replace(files_of(block), keeping=LASTING if what == "fast" else ())
         yield from _collected(collectors, time_ns)
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield whole samples: fast, slow or facts, when, and their lines."""
+    """Yield whole samples: fast, slow, facts or health, when, and their lines."""
     what, time_ns = "", 0
     block: list[str] = []
     for raw in lines:

@@ -7,7 +7,7 @@
 #   sh collector.sh INTERVAL COUNT [PID [FOLDER]]
 #                           by hand: COUNT samples, INTERVAL seconds apart; facts first and last
 #
-# PID is a process of the server (0: not known), such as the one a session has; FOLDER is its data
+# PID is any process of the server (0: not known), such as the one a session has; FOLDER is its data
 # directory, where PID alone does not tell. Output: "@sample WHAT TIME" begins a sample, PATH:LINE
 # is a line of a file, "@end" ends the sample.
 LC_ALL=C
@@ -29,12 +29,13 @@ names() {
   for one in "$@"; do [ -e "$one" ] && printf '%s:\n' "$one"; done
 }
 
-# The server's processes, from the parent of PID on, the control groups that limit them, its data.
+# The server's processes, from PID or its parent on, the control groups that limit them, its data.
 find_server() {
   server='' groups='' files='' data=$2
   [ -n "$1" ] && { read -r line <"/proc/$1/stat"; } 2>/dev/null || return
   set -- $1 ${line##*) }
-  files="/proc/$1/stat" server=$3 children=''
+  files="/proc/$1/stat" server=$1 children=''
+  grep -sqxFf "/proc/$1/comm" "/proc/$3/comm" && server=$3
   [ -x "/proc/$server/cwd/." ] && data=/proc/$server/cwd
   { read -r children <"/proc/$server/task/$server/children"; } 2>/dev/null
   for one in $server $children; do
@@ -42,22 +43,21 @@ find_server() {
   done
   while IFS=: read -r number kind path; do
     case ",$kind," in
-      ,,) find_groups /sys/fs/cgroup "$path" "cpu.stat cpu.max memory.max io.max" ;;
-      *,cpu,*) find_groups "/sys/fs/cgroup/$kind" "$path" \
-        "cpu.stat cpu.cfs_quota_us cpu.cfs_period_us" ;;
-      *,blkio,*) find_groups "/sys/fs/cgroup/$kind" "$path" \
+      ,,) find_groups "" "$path" "cpu.stat cpu.max memory.max io.max" ;;
+      *,cpu,*) find_groups "/$kind" "$path" "cpu.stat cpu.cfs_quota_us cpu.cfs_period_us" ;;
+      *,blkio,*) find_groups "/$kind" "$path" \
         "blkio.throttle.read_bps_device blkio.throttle.write_bps_device" ;;
-      *,memory,*) find_groups "/sys/fs/cgroup/$kind" "$path" memory.limit_in_bytes ;;
+      *,memory,*) find_groups "/$kind" "$path" memory.limit_in_bytes ;;
     esac
   done <"/proc/$server/cgroup"
   groups="$groups /proc/$server/cgroup"
 }
 
-# A group and all above it: MOUNT PATH NAMES.
+# A group and all above it: HIERARCHY PATH NAMES.
 find_groups() {
   path=${2%/}
   while
-    for name in $3; do groups="$groups $1$path/$name"; done
+    for name in $3; do groups="$groups /sys/fs/cgroup$1$path/$name"; done
     [ -n "$path" ]
   do path=${path%/*}; done
 }
@@ -76,9 +76,10 @@ slow() {
     /sys/class/powercap/*:*/max_energy_range_uj /sys/class/hwmon/hwmon*/name \
     /sys/class/hwmon/hwmon*/temp*_* /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq \
     /sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count
-  names /sys/class/hwmon/hwmon*/device/nvme*n*
+  names /sys/class/hwmon/hwmon*/device/nvme*n* /sys/class/hwmon/hwmon*/device/block/*
   [ -n "$data" ] && for place in data: wal:/pg_wal; do
     df -Pk "$data${place#*:}" 2>/dev/null | sed -n "2s|^|/df/${place%%:*}:|p"
+    df -Pi "$data${place#*:}" 2>/dev/null | sed -n "2s|^|/inodes/${place%%:*}:|p"
     (cd "$data${place#*:}" 2>/dev/null && pwd -P | sed "s|^|/server/${place%%:*}:|")
   done
 }
@@ -106,8 +107,7 @@ facts() {
 # What NVMe disks say of their wear and heat, by whichever tool is there and allowed.
 health() {
   for one in /sys/block/nvme*n*; do
-    [ -e "$one" ] || continue
-    one=${one##*/}
+    [ -e "$one" ] && one=${one##*/} && printf '/health/%s:\n' "$one" || continue
     case $(command -v nvme || command -v smartctl) in
       *nvme) nvme smart-log --output-format=json "/dev/$one" 2>/dev/null ;;
       *smartctl) smartctl --json --all "/dev/$one" 2>/dev/null ;;
@@ -139,7 +139,7 @@ main() {
   count=0
   while [ "$count" -lt "$2" ]; do
     [ $((count % 10)) -eq 0 ] && what=slow || what=fast
-    [ "$count" -eq 0 ] || [ "$count" -eq $(($2 - 1)) ] && what=facts
+    [ "$count" -eq 0 ] || [ "$count" -eq $(($2 - 1)) ] && what=facts && sample health
     sample "$what" "$3" "$4"
     count=$((count + 1))
     sleep "$1"

@@ -7,7 +7,7 @@ import json
 from pgdyno.clock import read_pair
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.device.health import Health, HealthUnknown, parse_nvme, parse_smartctl
-from pgdyno.observe.host.files import HostFiles, text_or_nothing
+from pgdyno.observe.host.files import HostFiles
 from pgdyno.observe.remote.host_session import HostLost, HostSession
 
 
@@ -36,7 +36,9 @@ def health_received(files: HostFiles, device: str) -> Health:
     """Return the health of one disk. Raises: HealthUnknown."""
     if not device.startswith("nvme"):
         raise HealthUnknown(f"The wear of {device} is not read: it is no NVMe disk.")
-    told = text_or_nothing(files, f"/health/{device}").strip()
+    if not files.exists(f"/health/{device}"):
+        raise HealthUnknown(f"The wear of {device} was not asked for on its host.")
+    told = files.text(f"/health/{device}").strip()
     if told == "none":
         raise HealthUnknown(
             f"The wear of {device} cannot be read there: neither nvme nor smartctl is installed."

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Sent with slow samples only, and true until the next.
-LASTING = ("/proc/mounts", "/sys/", "/df/", "/server/")
+LASTING = ("/proc/mounts", "/sys/", "/df/", "/inodes/", "/server/")
 # A name, then its line: a colon belongs to the name when a number and a slash follow it, as in
 # /sys/class/powercap/intel-rapl:0/name.
 _LINE = re.compile(r"(/(?:[^:]|:(?=\d+(?::\d+)*/))*):(.*)", re.DOTALL)
