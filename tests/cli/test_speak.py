@@ -122,6 +122,28 @@ def test_text_for_a_file_is_100_columns_wide_whatever_the_terminal_is(tmp_path: 
         assert _width(file.fileno()) == 100
 
 
+@pytest.mark.parametrize(("terminal_type", "shown"), [("xterm", "\r\x1b[J5 tps"), ("dumb", "end")])
+def test_a_terminal_that_cannot_move_its_cursor_gets_no_live_line(
+    terminal_type: str, shown: str
+) -> None:
+    ours, terminal = pty.openpty()
+    try:
+        # What is written after the live line shows that there was none.
+        said = "from pgdyno.cli import speak; speak.live('5 tps'); speak.note('end')"
+        subprocess.run(
+            [sys.executable, "-c", said],
+            stdin=subprocess.DEVNULL,
+            stderr=terminal,
+            env={**os.environ, "TERM": terminal_type},
+            timeout=60,
+            check=True,
+        )
+        assert os.read(ours, 4096).decode().startswith(shown)
+    finally:
+        os.close(terminal)
+        os.close(ours)
+
+
 def test_a_note_on_a_narrow_terminal_is_broken_between_words() -> None:
     ours, terminal = pty.openpty()
     try:

@@ -37,8 +37,11 @@ def be_quiet() -> None:
 
 
 def is_terminal() -> bool:
-    """Return whether standard error is a terminal that a live line can be drawn on."""
-    return sys.stderr.isatty() and not _is_quiet
+    """Return whether standard error is a terminal that a live line can be drawn on.
+
+    TERM=dumb is one that cannot move its cursor (a shell within an editor, a log of a session).
+    """
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not _is_quiet
 
 
 def width() -> int:
