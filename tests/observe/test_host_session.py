@@ -193,6 +193,16 @@ def test_a_shell_that_dies_is_lost_and_can_be_begun_again(tmp_path: Path) -> Non
     session.close()
 
 
+def test_a_shell_that_says_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It is never asked for quick samples.
+    session = opened(shell_like(tmp_path, "exec sed -u '/^fast *$/d' | exec /bin/sh"))
+    session.take("slow")
+    monkeypatch.setattr("pgdyno.observe.remote.host_session._SILENCE_S_MAX", 1)
+    with pytest.raises(HostLost, match="no answer in time"):
+        session.take("fast")
+    assert not session.is_open
+
+
 @pytest.mark.parametrize(
     ("asked", "run"),
     [

@@ -28,8 +28,9 @@ from pgdyno.process import child
 _SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
 _SSH = "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5"
 _SSH += " -o ServerAliveCountMax=3"
-_READY_TIMEOUT_S = 20.0
-_SAMPLE_TIMEOUT_S = 5.0
+_READY_TIMEOUT_S = 20
+# A host with much to do answers slowly: only silence is a lost one.
+_SILENCE_S_MAX = 5
 _END_TIMEOUT_S = 1.0
 _SLOW_EVERY_NS = 5_000_000_000
 # Of what was sent before; only fast samples and health leave something out.
@@ -175,14 +176,13 @@ class HostSession:
         if self.data_folder and "\n" not in self.data_folder:
             server = f"{self.backend_pid} {self.data_folder}"
         self._send(f"{what} {server}\n")
-        header = self._line_with(("@sample",), _SAMPLE_TIMEOUT_S)
+        header = self._line_with(("@sample",), _SILENCE_S_MAX)
         answered_ns = self._clock.now_ns()
         self.offset.see(asked_ns, int(header.split()[2]), answered_ns)
         # The files are read after the header was sent, which took half a round trip.
         self._sample_time_ns = (asked_ns + answered_ns) // 2
         lines: list[str] = []
-        deadline_ns = monotonic_ns() + int(_SAMPLE_TIMEOUT_S * 1e9)
-        while (line := self._line(deadline_ns)) != "@end":
+        while (line := self._line(_SILENCE_S_MAX)) != "@end":
             lines.append(line)
         self.sampled_pid = self.backend_pid
         self.files.replace(files_of(lines), keeping=_KEPT.get(what, ()))
@@ -220,27 +220,35 @@ class HostSession:
         except (OSError, ValueError):
             raise self._lost("the shell there ended") from None
 
-    def _line_with(self, beginnings: tuple[str, ...], timeout_s: float) -> str:
+    def _line_with(self, beginnings: tuple[str, ...], timeout_s: int) -> str:
         """Return the next line that begins so; a login's greeting may come before it."""
-        deadline_ns = monotonic_ns() + int(timeout_s * 1e9)
-        while True:
-            line = self._line(deadline_ns)
-            if line.startswith(beginnings):
-                return line
+        deadline_ns = monotonic_ns() + timeout_s * 1_000_000_000
+        while not (line := self._line(timeout_s)).startswith(beginnings):
+            if monotonic_ns() > deadline_ns:
+                raise self._lost("no answer in time")
+        return line
 
-    def _line(self, deadline_ns: int) -> str:
+    def _line(self, silence_s_max: int) -> str:
+        """Return the next line. Raises: HostLost when nothing came for so long.
+
+        Looks of a second are counted, so that a lab that was stopped itself does not take its own
+        silence for the host's.
+        """
+        silent_looks = 0
         while b"\n" not in self._buffer:
             running = self._child
             if running is None or running.stdout is None:
                 raise HostLost("the shell there was closed")
-            rest_s = (deadline_ns - monotonic_ns()) / 1e9
             try:
-                ready, _, _ = select.select([running.stdout], [], [], max(0.0, rest_s))
+                ready, _, _ = select.select([running.stdout], [], [], 1.0)
                 got = os.read(running.stdout.fileno(), 1 << 16) if ready else b""
             except (OSError, ValueError):
                 raise self._lost("the shell there was closed") from None
-            if not got:
-                raise self._lost("the shell there ended" if ready else "no answer in time")
+            if ready and not got:
+                raise self._lost("the shell there ended")
+            silent_looks = 0 if ready else silent_looks + 1
+            if silent_looks >= silence_s_max:
+                raise self._lost("no answer in time")
             self._buffer += got
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode(errors="replace").rstrip("\r")
