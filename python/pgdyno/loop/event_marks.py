@@ -1,12 +1,17 @@
-"""What happened during a run, of telemetry: vacuums under way, what the server's log told."""
+"""What happened during a run, of telemetry: checkpoints, vacuums, what the server's log told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pgdyno.analysis.findings import Mark
+from pgdyno.loop.spans import counters_of
 from pgdyno.store.stored_run import StoredRun
 
+_CHECKPOINTS = {
+    "checkpoints_timed": "checkpoint_timeout",
+    "checkpoints_requested": "max_wal_size or a command",
+}
 _MARKED = {"crash": "error", "started": "error", "stopping": "error", "deadlock": "error"}
 _WORDS = {
     "crash": "a server process crashed",
@@ -17,7 +22,14 @@ _WORDS = {
 
 
 def event_marks(run: StoredRun, origin_ns: int) -> Iterator[Mark]:
-    """Yield vacuums when they were first seen, and what the log told that a chart should show."""
+    """Yield checkpoints begun, vacuums first seen, and what the log told that a chart should show.
+
+    Seconds count from `origin_ns`.
+    """
+    for one in counters_of(run, "checkpointer"):
+        for counter, why in _CHECKPOINTS.items():
+            for time_ns in one.time_ns[one.by_column[counter] > 0].tolist():
+                yield Mark((time_ns - origin_ns) / 1e9, "checkpoint", f"checkpoint ({why})")
     progress = run.telemetry("progress")
     if progress is not None:
         known: set[tuple[int, str]] = set()

@@ -57,15 +57,6 @@ def marks_of(
 ) -> tuple[Mark, ...]:
     """Return checkpoints begun, changes of speed, and gaps; of very many the nearest as one."""
     marks = [Mark(second, "change", "throughput changed its level") for second in change_seconds]
-    for one in counters_of(stored, "checkpointer"):
-        for counter, why in (
-            ("checkpoints_timed", "checkpoint_timeout"),
-            ("checkpoints_requested", "max_wal_size or a command"),
-        ):
-            for time_ns in one.time_ns[one.by_column[counter] > 0]:
-                second = _seconds(time_ns, numbers)
-                if 0 <= second <= numbers.seconds:
-                    marks.append(Mark(second, "checkpoint", f"checkpoint ({why})"))
     for warning in stored.warnings:
         if "gap" in warning["kind"] or "lost" in warning["kind"]:
             marks.append(Mark(_seconds(warning["time_ns"], numbers), "gap", warning["message"]))

@@ -19,7 +19,6 @@ from pgdyno.analysis.watch_findings import WatchFindings
 from pgdyno.loop.event_marks import event_marks
 from pgdyno.loop.fact_tables import state_tables
 from pgdyno.loop.hazel_windows import hazel_of_watch
-from pgdyno.loop.spans import counters_of
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER, WATCHED
 from pgdyno.loop.strips.drawing import panels_of_strips, series
@@ -115,12 +114,4 @@ def _marks(
     ]
     for segment in segments:
         marks += event_marks(segment, origin_ns)
-        for one in counters_of(segment, "checkpointer"):
-            for column, why in (
-                ("checkpoints_timed", "checkpoint_timeout"),
-                ("checkpoints_requested", "max_wal_size or a command"),
-            ):
-                for time_ns in one.time_ns[one.by_column[column] > 0].tolist():
-                    second = (time_ns - origin_ns) / 1e9
-                    marks.append(Mark(second, "checkpoint", f"checkpoint ({why})"))
     return marks
