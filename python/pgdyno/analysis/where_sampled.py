@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pgdyno.analysis.arrays import FloatArray, coded
+from pgdyno.analysis.arrays import FloatArray, coded, distinct
 from pgdyno.analysis.resample import block_weights, plan_blocks
 from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts
 from pgdyno.errors import AnalysisError
@@ -40,7 +40,7 @@ def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) 
     if samples is None or samples.session_count.sum() == 0 or samples.sampled_at_ns.size == 0:
         return Sampled((), np.zeros(0), np.zeros((1, 0)), 1)
     events, column = coded(samples.event)
-    instants = np.unique(samples.sampled_at_ns)
+    instants = distinct(np.sort(samples.sampled_at_ns))
     row = np.searchsorted(instants, samples.time_ns)
     if (row == instants.size).any() or (instants[row] != samples.time_ns).any():
         raise AnalysisError("a wait sample has a time at which nothing was sampled")

@@ -141,8 +141,10 @@ def latency(
 def _cumulative_counts(groups: Sequence[Histogram], total: Histogram) -> FloatArray:
     """Return how many transactions lie in each bucket of `total` or below it, a column a group."""
     counts = np.zeros((len(groups), total.index.size))
+    column = np.zeros(int(total.index[-1]) + 1, dtype=np.int64)
+    column[total.index] = np.arange(total.index.size)
     for row, part in zip(counts, groups, strict=True):
-        row[np.searchsorted(total.index, part.index)] = part.count
+        row[column[part.index]] = part.count
     return np.ascontiguousarray(np.cumsum(counts, axis=1, out=counts).T)
 
 

@@ -86,7 +86,7 @@ def split_or_why_not(
 
 def _is_another_time(active_ms: float | None, samples: WaitSamples, numbers: LoadNumbers) -> bool:
     """Whether what the server counted cannot be the time of the sessions that were seen."""
-    is_active = np.asarray(samples.event) != ANSWERING
+    is_active = np.asarray(samples.event, dtype=object) != ANSWERING
     seen = int(samples.session_count[is_active].sum())
     if active_ms is None or seen < _SESSIONS_SEEN_MIN:
         return False
