@@ -10,6 +10,7 @@ STAMP   := .venv/.requirements
 build: $(STAMP)
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e crates/engine -e .
 	@$(BIN)/python -m compileall -q python
+	@$(BIN)/python -m pgdyno.report.bytecode
 
 .tools/bin/uv: requirements/uv.txt
 	@scripts/require-toolchain "$(PYTHON)"

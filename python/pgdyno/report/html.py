@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import embed, figures, filters, gauge, hatch, svg, tiles, time_words, words
+from pgdyno.report.bytecode import TemplateBytecode
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 
 ECHARTS_VERSION = "6.1.0"
@@ -131,6 +132,7 @@ def page_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pgdyno.report", "templates"),
         autoescape=True,
+        bytecode_cache=TemplateBytecode(),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
