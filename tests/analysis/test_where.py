@@ -322,6 +322,33 @@ def test_intervals_come_from_the_samples_and_exact_parts_have_none() -> None:
     assert not by_name["network"].has_interval
 
 
+def test_what_every_sample_shows_may_still_be_less_than_all() -> None:
+    found = where_the_time_goes(facts(samples=exact({"Timeout:PgSleep": 4})), seed=1)
+    [part] = found.parts
+    # 100 moments may have missed 3/100 of a session of 4: that much of 8 ms.
+    assert (part.ms.value, part.ms.low) == (8.0, pytest.approx(8.0 - 8.0 * 3 / 100 / 4))
+
+
+def test_the_part_of_a_rare_event_is_covered_however_few_the_samples() -> None:
+    rng = np.random.default_rng(7)
+    covered = 0
+    for seed in range(100):
+        rare = rng.binomial(3, 0.005, size=60)
+        at = np.arange(60) * 100_000_000
+        waits = WaitSamples(
+            at, np.tile(at, 2), [*["Timeout:PgSleep"] * 60, *["Lock:tuple"] * 60],
+            np.concatenate([3 - rare, rare]),
+        )  # fmt: skip
+        found = where_the_time_goes(
+            facts(samples=waits, window_seconds=6.0), seed=seed, replicates=100
+        )
+        ms = {part.name: part.ms for part in found.parts}["Timeout:PgSleep"]
+        assert ms.low is not None
+        assert ms.high is not None
+        covered += ms.low <= 8.0 * 0.995 <= ms.high
+    assert covered >= 95
+
+
 def test_a_sample_at_an_unknown_instant_is_refused() -> None:
     wrong = WaitSamples(np.array([1, 2]), np.array([3]), ["IO:WALSync"], np.array([1]))
     with pytest.raises(AnalysisError, match="nothing was sampled"):

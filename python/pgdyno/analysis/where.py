@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pgdyno.analysis.resample import REPLICATES, within_run_estimate
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.analysis.where_amounts import amounts
 from pgdyno.analysis.where_facts import Side, TransactionFacts
-from pgdyno.analysis.where_sampled import sampled, with_unseen
+from pgdyno.analysis.where_sampled import Sampled, sampled, with_unseen
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.errors import AnalysisError
 
@@ -22,6 +22,8 @@ _NS_PER_MS = 1e6
 # With so much of the server's time others', the load's own is taken from the samples: the server
 # adds up the time of all sessions.
 _OTHERS_RATIO_MAX = 0.02
+# What none of n samples shows is with 95 % under 3/n.
+_RULE_OF_THREE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ def where_the_time_goes(
     the round trip is taken off the network, and so is CPU of backends outside statements.
     Raises: AnalysisError if the server ended no transaction in the window.
     Source: active sessions = throughput x time (Little 1961); intervals by circular block
-    bootstrap over the instants of sampling.
+    bootstrap over the instants of sampling, and no narrower than the rule of three (Hanley and
+    Lippman-Hand 1983): samples that all show the same do not vary, and yet may have missed some.
     Limits: how much of the time waiting for a core lies inside wait events is estimated, from how
     often backends were given one.
     """
@@ -93,8 +96,18 @@ def where_the_time_goes(
         exact_ns = None
     point = amounts(facts, found, found.point_count[None, :], exact_ns)
     drawn = amounts(facts, found, found.redrawn_count, exact_ns)
+    missed_ns = _missed_ns(facts, found, exact_ns)
     parts = [
-        Part(name, _estimate(float(point.ns[0, i]), drawn.ns[:, i], found.block_count, side), side)
+        Part(
+            name,
+            _estimate(
+                float(point.ns[0, i]),
+                drawn.ns[:, i],
+                found.block_count if side == "server" else 1,
+                missed_ns=missed_ns if name in found.events else 0.0,
+            ),
+            side,
+        )
         for i, (name, side) in enumerate(point.parts)
     ]
     sampled_ms = None
@@ -153,12 +166,28 @@ def _scheduled(facts: TransactionFacts, inside_events_ns: float) -> Scheduled:
     return Scheduled(cpu / _NS_PER_MS, queue / _NS_PER_MS, inside_events_ns / _NS_PER_MS)
 
 
-def _estimate(value_ns: float, drawn_ns: FloatArray, block_count: int, side: Side) -> Estimate:
-    value, drawn = value_ns / _NS_PER_MS, drawn_ns / _NS_PER_MS
-    if side != "server" or block_count < 2 or np.ptp(drawn) == 0:
+def _missed_ns(facts: TransactionFacts, found: Sampled, exact_ns: float | None) -> float:
+    """Return how much of a transaction the samples may have missed, so few as they are."""
+    if facts.samples is None or not found.events:
+        return 0.0
+    sessions = _RULE_OF_THREE / np.unique(facts.samples.sampled_at_ns).size
+    if exact_ns is not None and found.active:
+        return sessions / found.active * exact_ns
+    return sessions * facts.window_seconds * 1e9 / facts.server_transaction_count
+
+
+def _estimate(
+    value_ns: float, drawn_ns: FloatArray, block_count: int, *, missed_ns: float
+) -> Estimate:
+    """Return a part with its interval, which exact ones have not."""
+    value, drawn, missed = value_ns / _NS_PER_MS, drawn_ns / _NS_PER_MS, missed_ns / _NS_PER_MS
+    if block_count < 2 or (not missed and np.ptp(drawn) == 0):
         return without_interval(value, "ms")
-    estimate = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)
-    return _above_zero(estimate)
+    found = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)
+    assert found.low is not None, "two blocks give an interval"
+    assert found.high is not None
+    low, high = min(found.low, value - missed), max(found.high, value + missed)
+    return _above_zero(replace(found, low=low, high=high))
 
 
 def _above_zero(estimate: Estimate) -> Estimate:
