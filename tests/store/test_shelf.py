@@ -53,14 +53,23 @@ def test_texts_of_many_rows_are_made_once_and_are_those_of_few(
     assert found["state"].tolist() == [""] * 4
 
 
-def test_lists_follow_their_rows_into_the_order_of_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("large_bytes", [0, 1 << 18])
+def test_lists_follow_their_rows_into_the_order_of_time(
+    tmp_path: Path, large_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_LARGE_BYTES", large_bytes)
     with Store(tmp_path).create("x", "bench").begin_run(1, "", records.JOB) as writer:
+        writer.add_record(records.summary())
         for second in (3, 1, 2):
-            writer.add_record(records.interval(second, second, (second, 10 * second)))
-        writer.flush()
-        found = StoredRun.open_partial(writer.folder).intervals()
-    assert found["completed"].tolist() == [1, 2, 3]
-    assert found["completed_by_script"].tolist() == [[1, 10], [2, 20], [3, 30]]
+            of_scripts = tuple(10 * second + script for script in range(4 - second))
+            writer.add_record(records.interval(second, second, of_scripts))
+        source = writer.finish().folder / "intervals.parquet"
+    backwards = f"SELECT * FROM read_parquet('{source}') ORDER BY time_ns DESC"
+    cursor().execute(f"COPY ({backwards}) TO '{source}' (FORMAT parquet)")
+    for found in parquet.read_many([source, source], table("intervals")):
+        assert found["completed"].tolist() == [1, 2, 3]
+        assert found["completed_by_script#length"].tolist() == [3, 2, 1]
+        assert found["completed_by_script"].tolist() == [10, 11, 12, 20, 21, 30]
 
 
 def test_a_run_without_a_column_that_others_have_reads_as_without_it(

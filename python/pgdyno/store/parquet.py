@@ -31,7 +31,7 @@ LISTS: frozenset[Dtype] = frozenset({"int32[]", "int64[]"})
 # Names that no column of a table has.
 _PLACE, _FILE = "place_in_file", "file_in_list"
 _GROUP_ROWS = 2048  # The fewest that DuckDB makes.
-# Of Parquet: below it a second query takes longer than it saves.
+# Of a Parquet file: below it a second query takes longer than it saves.
 _LARGE_BYTES = 1 << 18
 _TEXTS_MAX = 1000
 _lock = threading.Lock()
@@ -97,10 +97,10 @@ def read_arrays(source: Path, table: Table, where: str = "", *, is_flat: bool = 
     condition = f"WHERE time_ns IS NOT NULL {'AND ' + where if where else ''}"
     placed = f"SELECT *, row_number() OVER () AS {_PLACE} FROM {relation} {condition}"
     try:
-        arrays = _fetched(placed, [], _lists(table) if is_flat else [], {})
+        arrays = _fetched(placed, [], [], {})
     except Exception as error:  # As above.
         raise _unreadable(source, error) from error
-    return _with_plain_types(arrays, table)
+    return _with_plain_types(_flat(arrays, table) if is_flat else arrays, table)
 
 
 def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
@@ -115,10 +115,10 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
         f"SELECT *, file_index AS {_FILE}, file_row_number AS {_PLACE}"
         f" FROM read_parquet([{listed}], union_by_name = true) WHERE time_ns IS NOT NULL"
     )
-    is_large = sum(source.stat().st_size for source in sources) > _LARGE_BYTES
+    is_large = sum(source.stat().st_size for source in sources) > _LARGE_BYTES * len(sources)
     try:
-        texts = _distinct_texts(placed, table) if is_large else {}
-        arrays = _fetched(placed, [_FILE], _lists(table), texts)
+        lists, texts = (_lists(table), _distinct_texts(placed, table)) if is_large else ([], {})
+        arrays = _flat(_fetched(placed, [_FILE], lists, texts), table)
     except Exception as error:  # As above.
         raise _unreadable(sources[0].parent, error) from error
     edges = np.searchsorted(arrays.pop(_FILE).astype(np.int64), np.arange(len(sources) + 1))
@@ -145,8 +145,8 @@ def _fetched(
     """Return the columns of a query, in order of `first`, time and place in the file.
 
     Args: flattened, the lists that come as their values one after the other, and the length of
-    each: as lists every row would be an array of its own, however short; texts, of columns that
-    come as places in a list of all their texts, so that a text is made once.
+    each, because as lists every row is an array of its own; texts, of columns that come as places
+    in a list of all their texts, so that a text is made once.
     """
     columns = [f'coalesce(len("{name}"), 0) AS "{name}#length"' for name in flattened]
     for name, some in texts.items():
@@ -180,6 +180,18 @@ def _places_of_rows(lengths: npt.NDArray[Any], order: npt.NDArray[Any]) -> npt.N
 
 def _lists(table: Table) -> list[str]:
     return [column.name for column in table.columns if column.dtype in LISTS]
+
+
+def _flat(arrays: Arrays, table: Table) -> Arrays:
+    """Return lists that still are arrays of rows as those that are not."""
+    for name in _lists(table):
+        if f"{name}#length" not in arrays:
+            lists = np.ma.getdata(arrays.pop(name))
+            lengths = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+            arrays[f"{name}#length"] = lengths
+            flat = np.concatenate(lists) if len(lists) else lengths
+            arrays[name] = np.asarray(flat, dtype=np.int64)
+    return arrays
 
 
 def _rows(whole: Arrays, begin: int, end: int) -> Arrays:
