@@ -50,6 +50,10 @@ FACTS = {
 }
 
 
+# Long enough for whatever a test says was counted.
+ROOM = {"latency": LATENCY.scaled(10, "ns")}
+
+
 def facts(**changed: object) -> TransactionFacts:
     return TransactionFacts(**{**FACTS, **changed})  # type: ignore[arg-type]
 
@@ -175,10 +179,26 @@ def test_waiting_for_a_core_with_a_statement_in_the_socket_is_as_often_as_exchan
     assert found.scheduled.inside_events_ms == pytest.approx(0.3)
 
 
+def test_what_a_backend_does_after_its_answer_is_not_in_the_latency() -> None:
+    # 8 ms in state active, all without wait event; 3 ms more of CPU outside of it, and 1.5 of the
+    # client's own: 12.5 of 10 ms. What exceeds came after the answer; more than 3 ms did not.
+    counted = {"samples": exact({"": 1}), "backend_cpu_ns": 6000 * 11.0 * MS}
+    counted |= {"backend_runqueue_ns": 0.0}
+    found = where_the_time_goes(facts(**counted, client_cpu_ns=1.5 * MS), seed=1)
+    assert parts_ms(found) == {"CPU": 8.5, "client": 1.5}
+    assert found.residual_ms == pytest.approx(0.0)
+    assert found.scheduled is not None
+    assert found.scheduled.after_answer_ms == pytest.approx(2.5)
+    beyond = where_the_time_goes(facts(**counted, client_cpu_ns=4.0 * MS), seed=1)
+    assert parts_ms(beyond) == {"CPU": 8.0, "client": 4.0}
+    assert beyond.residual_ms == pytest.approx(-2.0)
+
+
 def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> None:
     # 2 sessions on 4 cores at any time, as the kernel counted; 1 of them without event was seen,
     # half a session more could not be: 4 + 0.5 active sessions, 40 + 5 ms.
     counted = {"backend_cpu_ns": 6000 * 20.0 * MS, "backend_runqueue_ns": 0.0, "core_count": 4}
+    counted |= ROOM
     waits = exact({"IO:WALSync": 3, "": 1})
     found = where_the_time_goes(facts(samples=waits, server_active_ms=None, **counted), seed=1)
     assert found.sampled_server_ms == pytest.approx(45.0)
@@ -194,6 +214,7 @@ def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sam
     # 1 ms without wait event was sampled, and 2 ms spent on a core.
     found = where_the_time_goes(
         facts(
+            **ROOM,
             samples=exact({"IO:WALSync": 7, "": 1}),
             round_trip_count=8.0,
             backend_cpu_ns=6000 * 2.0 * MS,
@@ -224,6 +245,7 @@ def test_answering_is_outside_active_time_and_cpu() -> None:
     # event, of which 15 on a core.
     found = where_the_time_goes(
         facts(
+            **ROOM,
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
             server_active_ms=6000 * 40.0,
             backend_cpu_ns=6000 * 15.0 * MS,
@@ -240,6 +262,7 @@ def test_what_the_server_counts_says_nothing_of_sessions_that_answer() -> None:
     # It counts a fifth of what was sampled: the active sessions' 40 ms are 8, the other's stay 10.
     found = where_the_time_goes(
         facts(
+            **ROOM,
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
             backend_cpu_ns=6000 * 12.0 * MS,
             backend_runqueue_ns=6000 * 20.0 * MS,

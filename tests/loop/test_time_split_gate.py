@@ -46,10 +46,10 @@ def numbers(*, completed: int = TRANSACTIONS, latency_ms: float = 100) -> LoadNu
     )
 
 
-def add_waits(writer: RunWriter, *, seconds: list[float], unseen: int = 0) -> None:
+def add_waits(writer: RunWriter, *, seconds: list[float], unseen: int, event: str) -> None:
     """Add samples in which every client waits for one thing, beside sessions not to be seen."""
     row: dict[str, Any] = {"backend_type": "client backend", "state": "active", "ours": 1}
-    row |= {"wait_event": "Lock:tuple", "query_id": 0, "count": CLIENTS}
+    row |= {"wait_event": event, "query_id": 0, "count": CLIENTS}
     for second in seconds:
         stamp = {"time_ns": int(second * SECOND_NS), "interval_ns": SECOND_NS // 10}
         hidden = row | {"backend_type": "unknown", "state": "", "ours": 0, "count": unseen}
@@ -76,13 +76,14 @@ def split(
     *,
     waits: list[float] | None = None,
     unseen: int = 0,
+    event: str = "Lock:tuple",
     adds_up: bool = True,
     reported_ratio: float = 1.0,
 ) -> Split:
     folder = Store(tmp_path).create("split", "bench")
     with folder.begin_run(1, "run", {}) as writer:
         if waits is not None:
-            add_waits(writer, seconds=waits, unseen=unseen)
+            add_waits(writer, seconds=waits, unseen=unseen, event=event)
         if adds_up:
             add_database(writer, reported_ratio=reported_ratio)
         writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
@@ -100,6 +101,12 @@ def test_with_nothing_against_it_the_parts_are_computed(tmp_path: Path) -> None:
     assert found.where is not None
     assert round(found.where.server_ms or 0) == 100
     assert [part.name for part in found.where.parts] == ["Lock:tuple"]
+
+
+def test_a_session_that_answered_while_it_was_looked_at_did_not_wait(tmp_path: Path) -> None:
+    where = split(tmp_path, numbers(), waits=every(0.1), event="Client:ClientRead").where
+    assert where is not None
+    assert [part.name for part in where.parts] == ["CPU or not instrumented"]
 
 
 @pytest.mark.parametrize(("unseen", "others"), [(0, 0.0), (3, None)])

@@ -47,6 +47,12 @@ def test_what_the_kernel_counted_is_said_with_what_lies_inside_wait_events() -> 
     assert scheduled_words(replace(where(), scheduled=None)) == ""
 
 
+def test_cpu_after_the_answer_is_said_where_there_is_some() -> None:
+    assert "after the answer" not in scheduled_words(where())
+    overlapping = replace(where(), scheduled=Scheduled(0.3, 2.0, 0.7, after_answer_ms=0.2))
+    assert "ms of CPU, 0.20 ms of it after the answer and" in scheduled_words(overlapping)
+
+
 def test_statements_are_listed_with_their_waits_and_fit_the_line() -> None:
     lines = list(statement_lines(where(), 100))
     assert all(len(line) <= 100 for line in lines)

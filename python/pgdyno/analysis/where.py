@@ -40,11 +40,14 @@ class Scheduled:
     """What the kernel counted of our backends, a transaction; same host only.
 
     `inside_events_ms`: of `waiting_ms`, what lies at the end of wait events, and is theirs.
+    `after_answer_ms`: of `cpu_ms`, what came after the answer, beside the client's own work, and is
+    in no part.
     """
 
     cpu_ms: float
     waiting_ms: float
     inside_events_ms: float
+    after_answer_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,9 @@ def where_the_time_goes(
     Server time is active_time per transaction, which is exact; samples only split it. Without
     active_time (before PostgreSQL 14), or with others at work, it is sampled too. On the same host,
     schedstat splits the time without wait event. Nothing is counted twice: CPU of the client inside
-    the round trip is taken off the network, and so is CPU of backends outside statements.
+    the round trip is taken off the network, and so is CPU of backends outside statements. Where the
+    parts exceed the latency, CPU of backends outside state active is taken off: having answered,
+    they go on beside the client until they sleep.
     Raises: AnalysisError if the server ended no transaction in the window.
     Source: active sessions = throughput x time (Little 1961); intervals by circular block
     bootstrap over the instants of sampling, and no narrower than the rule of three (Hanley and
@@ -121,7 +126,9 @@ def where_the_time_goes(
         server_ms,
         sampled_ms,
         others_ratio=facts.others_ratio,
-        scheduled=None if inside is None else _scheduled(facts, float(inside[0])),
+        scheduled=None
+        if inside is None
+        else _scheduled(facts, float(inside[0]), float(point.after_answer_ns[0])),
     )
 
 
@@ -159,11 +166,14 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _scheduled(facts: TransactionFacts, inside_events_ns: float) -> Scheduled:
+def _scheduled(
+    facts: TransactionFacts, inside_events_ns: float, after_answer_ns: float
+) -> Scheduled:
     cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
     assert cpu is not None
     assert queue is not None
-    return Scheduled(cpu / _NS_PER_MS, queue / _NS_PER_MS, inside_events_ns / _NS_PER_MS)
+    found_ns = (cpu, queue, inside_events_ns, after_answer_ns)
+    return Scheduled(*(ns / _NS_PER_MS for ns in found_ns))
 
 
 def _missed_ns(facts: TransactionFacts, found: Sampled, exact_ns: float | None) -> float:

@@ -30,12 +30,14 @@ class Amounts:
     """Parts in ns a transaction: `ns` has shape (rows, parts).
 
     `runqueue_inside_events_ns`, shape (rows,): time runnable without a core that lies inside wait
-    events, at whose ends sessions wait for one, and is counted there.
+    events, at whose ends sessions wait for one, and is counted there. `after_answer_ns`, shape
+    (rows,): CPU of backends while the client was at work with the answer already, and in no part.
     """
 
     parts: tuple[tuple[str, Side], ...]
     ns: FloatArray
     runqueue_inside_events_ns: FloatArray | None
+    after_answer_ns: FloatArray
 
 
 def amounts(
@@ -68,7 +70,7 @@ def amounts(
     for name, side, ns in outside:
         if ns is not None:
             parts[name, side] = np.broadcast_to(ns, (rows,))
-    inside = None
+    inside, after = None, np.zeros(rows)
     if not found.events:
         if exact_ns is not None:
             parts[SERVER, "server"] = np.full(rows, exact_ns)
@@ -76,10 +78,13 @@ def amounts(
         parts[NOT_INSTRUMENTED, "server"] = bare + answering
     else:
         on_core, waiting, rest, inside = _runnable(facts, bare + answering)
-        parts[CPU, "server"] = on_core
+        excess = sum(parts.values()) + on_core + waiting + rest - facts.latency.value
+        # In state active nobody has the answer yet.
+        after = np.clip(excess, 0.0, np.maximum(on_core - bare, 0.0))
+        parts[CPU, "server"] = on_core - after
         parts[WAITING_FOR_A_CORE, "server"] = waiting
         parts[NOT_INSTRUMENTED, "server"] = rest
-    return Amounts(tuple(parts), np.stack(list(parts.values()), axis=1), inside)
+    return Amounts(tuple(parts), np.stack(list(parts.values()), axis=1), inside, after)
 
 
 def _runnable(

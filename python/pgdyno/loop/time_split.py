@@ -28,6 +28,7 @@ _SEED = 20_260_102
 # Sessions that work for somebody: what a server does for itself serves the load too.
 _FOR_SOMEBODY = ("client backend", "parallel worker")
 _OVERLAP_RATIO_MAX = 0.15
+_CLIENT_READ = "Client:ClientRead"
 _GAP_NS_MAX = 3_000_000_000
 # The server's count of its time, so many times off what was sampled, is not that of the load:
 # sessions report late, and some hardly before they end.
@@ -219,6 +220,9 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
     time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
     events, state = np.asarray(waits["wait_event"]), np.asarray(waits["state"])
     is_active = state == "active"
+    # The server reads states first and events then: one that was active and waits for its client
+    # has answered in between.
+    events = np.where(is_active & (events == _CLIENT_READ), "", events)
     is_answering = ~is_active & (events == "") & (state != "")
     counted = inside & (waits["ours"] == 1) & (is_active | is_answering)
     return WaitSamples(

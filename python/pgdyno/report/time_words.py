@@ -32,13 +32,14 @@ def scheduled_words(where: WhereTheTimeGoes) -> str:
     if found is None:
         return ""
     decimals = _decimals(where, found.cpu_ms + found.waiting_ms)
-    words = (
-        f"the kernel counted {fixed(found.cpu_ms, decimals)} ms of CPU and "
-        f"{fixed(found.waiting_ms, decimals)} ms waiting for a core"
-    )
-    if found.inside_events_ms <= _LEAST_RATIO * where.latency_ms.value:
-        return words
-    return f"{words}, {fixed(found.inside_events_ms, decimals)} ms of it at the end of wait events"
+    least_ms = _LEAST_RATIO * where.latency_ms.value
+    words = f"the kernel counted {fixed(found.cpu_ms, decimals)} ms of CPU"
+    if found.after_answer_ms > least_ms:
+        words += f", {fixed(found.after_answer_ms, decimals)} ms of it after the answer"
+    words += f" and {fixed(found.waiting_ms, decimals)} ms waiting for a core"
+    if found.inside_events_ms > least_ms:
+        words += f", {fixed(found.inside_events_ms, decimals)} ms of it at the end of wait events"
+    return words
 
 
 def _decimals(where: WhereTheTimeGoes, whole_ms: float) -> int:
