@@ -2,7 +2,8 @@
 //!
 //! One turn in so many is looked at closely: the kernel's schedstat before and after the wait says
 //! whether the thread slept, and how long it was runnable without a core. What is not looked at
-//! costs nothing.
+//! costs nothing. Where turns are few every one is looked at, or one stall would be taken for many;
+//! each look stands for as many turns as it was chosen from.
 //!
 //! With io_uring what a turn sends leaves in the call that waits. A turn that is looked at sends
 //! beforehand, and how long that takes is counted: the servers woken by the first of its messages
@@ -11,8 +12,10 @@
 use crate::clock::now_ns;
 use crate::schedstat::{Schedstat, Scheduled};
 
-/// Turns from one look to the next; a prime, so as not to march in step with the load.
-const TURNS_A_LOOK: u32 = 61;
+/// Turns from one look to the next, at most; a prime, so as not to march in step with the load.
+const TURNS_A_LOOK_MAX: u32 = 61;
+/// Fewer where so many take longer than this: looks cost next to nothing then.
+const LOOK_EVERY_NS: u64 = 5_000_000;
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -20,6 +23,10 @@ pub(super) struct ReplyWait {
     /// None where the kernel keeps no such statistics: then nothing is said.
     schedstat: Option<Schedstat>,
     turns_left: u32,
+    turns_a_look: u32,
+    last_look_ns: u64,
+    /// Turns that the one stands for whose replies go on now.
+    turns: u64,
     woken: Option<Woken>,
     looked: Looked,
 }
@@ -28,6 +35,8 @@ pub(super) struct ReplyWait {
 #[derive(Clone, Copy, Debug)]
 struct Woken {
     starved_ns: u64,
+    /// Turns that this one stands for.
+    turns: u64,
     /// Transactions that waited for the server when it fell asleep.
     in_flight: u64,
     replies: u64,
@@ -35,7 +44,8 @@ struct Woken {
     until_ns: u64,
 }
 
-/// Replies of the turns that were looked at, and how long all of them waited.
+/// Replies of the turns that were looked at, and how long all of them waited; each as often as there
+/// are turns that its own stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Looked {
     pub(super) replies: u64,
@@ -51,6 +61,8 @@ pub(super) struct Look {
     /// How long the thread had been at work since the wait before.
     worked_ns: u64,
     before: Scheduled,
+    /// Turns that this one stands for.
+    turns: u64,
     /// False where only the rest of what woke the thread before is looked for.
     is_due: bool,
 }
@@ -59,7 +71,7 @@ impl ReplyWait {
     /// Call it in the thread itself.
     pub(super) fn of_this_thread() -> ReplyWait {
         let schedstat = Schedstat::of_this_thread();
-        ReplyWait { schedstat, turns_left: TURNS_A_LOOK, ..ReplyWait::default() }
+        ReplyWait { schedstat, turns_left: 1, turns_a_look: 1, ..ReplyWait::default() }
     }
 
     /// Whether the next wait is one to look at: what the turn sends goes out before, then.
@@ -70,8 +82,9 @@ impl ReplyWait {
 
     /// Add what the turn sent before its wait: so many messages, one after the other, in all this.
     pub(super) fn sent(&mut self, messages: u64, took_ns: u64) {
-        self.looked.sends += messages;
-        self.looked.send_waited_ns += took_ns * (messages + 1) / 2;
+        let turns = u64::from(self.turns_a_look);
+        self.looked.sends += turns * messages;
+        self.looked.send_waited_ns += turns * took_ns * (messages + 1) / 2;
     }
 
     /// Begin to look at this turn, if it is one of those; `woke_ns` is when the last wait ended.
@@ -82,11 +95,22 @@ impl ReplyWait {
         if !is_due && self.woken.is_none() {
             return None;
         }
+        let at_ns = now_ns();
+        let turns = u64::from(self.turns_a_look);
         if is_due {
-            self.turns_left = TURNS_A_LOOK;
+            self.choose_next(at_ns);
         }
         let before = self.read()?;
-        Some(Look { worked_ns: now_ns().saturating_sub(woke_ns), before, is_due })
+        Some(Look { worked_ns: at_ns.saturating_sub(woke_ns), before, turns, is_due })
+    }
+
+    /// Choose the next turn to look at, by how long those until this one took.
+    fn choose_next(&mut self, at_ns: u64) {
+        let took_ns = at_ns.saturating_sub(self.last_look_ns).max(1);
+        let wanted = u64::from(self.turns_a_look) * LOOK_EVERY_NS / took_ns;
+        self.turns_a_look = wanted.clamp(1, u64::from(TURNS_A_LOOK_MAX)) as u32;
+        self.turns_left = self.turns_a_look;
+        self.last_look_ns = at_ns;
     }
 
     /// Add the replies that a wait brought, with the instants at which they had been read.
@@ -102,16 +126,17 @@ impl ReplyWait {
         let replies = read_ns.len() as u64;
         let first_ns = read_ns.clone().min().unwrap_or(u64::MAX);
         let slept = after.slices != look.before.slices;
-        let is_rest = match &mut self.woken {
+        let rest_of = match &mut self.woken {
             Some(woken) if !slept && first_ns < woken.until_ns => {
                 woken.replies += replies;
-                true
+                Some(woken.turns)
             }
-            _ => false,
+            _ => None,
         };
-        if !is_rest {
+        self.turns = rest_of.unwrap_or(look.turns);
+        if rest_of.is_none() {
             if let Some(woken) = self.woken.take() {
-                self.looked.waited_ns += woken.waited_ns();
+                self.looked.waited_ns += woken.turns * woken.waited_ns();
             }
             if !look.is_due || replies == 0 {
                 return false;
@@ -119,20 +144,21 @@ impl ReplyWait {
             if slept {
                 let starved_ns = after.starved_ns.saturating_sub(look.before.starved_ns);
                 let until_ns = first_ns.saturating_add(starved_ns / 4);
-                self.woken = Some(Woken { starved_ns, in_flight, replies, until_ns });
+                let turns = look.turns;
+                self.woken = Some(Woken { starved_ns, turns, in_flight, replies, until_ns });
             } else {
                 // They came, evenly spread, while it was at work on those before.
-                self.looked.waited_ns += look.worked_ns * replies / 2;
+                self.looked.waited_ns += self.turns * look.worked_ns * replies / 2;
             }
         }
-        self.looked.replies += replies;
-        self.looked.waited_ns += read_ns.map(|at_ns| at_ns - first_ns).sum::<u64>();
+        self.looked.replies += self.turns * replies;
+        self.looked.waited_ns += self.turns * read_ns.map(|at_ns| at_ns - first_ns).sum::<u64>();
         true
     }
 
     /// Add how long a reply that had been read waited for its transaction to go on.
     pub(super) fn went_on(&mut self, after_ns: u64) {
-        self.looked.waited_ns += after_ns;
+        self.looked.waited_ns += self.turns * after_ns;
     }
 
     /// What was seen so far.
@@ -185,7 +211,7 @@ mod tests {
     use super::*;
 
     fn woken(replies: u64, in_flight: u64) -> Woken {
-        Woken { starved_ns: 1_000_000, in_flight, replies, until_ns: 0 }
+        Woken { starved_ns: 1_000_000, turns: 1, in_flight, replies, until_ns: 0 }
     }
 
     #[test]
@@ -201,27 +227,40 @@ mod tests {
     }
 
     #[test]
-    fn one_turn_in_many_is_looked_at() {
+    fn of_many_turns_few_are_looked_at_and_of_few_all() {
         let mut wait = ReplyWait::of_this_thread();
-        let looks = (0..TURNS_A_LOOK * 3).filter(|_| wait.before_wait(now_ns()).is_some()).count();
-        assert!(looks == 3 || wait.schedstat.is_none());
+        for (turn_ns, looks_at) in [(1_000, 61), (1_000_000, 5), (10_000_000, 1)] {
+            let mut at_ns = 1;
+            // Until what was chosen before is over, and once more.
+            for _ in 0..200 {
+                at_ns += turn_ns;
+                wait.turns_left -= 1;
+                if wait.turns_left == 0 {
+                    wait.choose_next(at_ns);
+                }
+            }
+            assert_eq!(wait.turns_a_look, looks_at);
+        }
     }
 
     #[test]
-    fn reading_one_after_the_other_is_waiting_too() {
+    fn a_look_stands_for_the_turns_it_was_chosen_from() {
         let mut wait = ReplyWait::of_this_thread();
         let Some(before) = wait.read() else { return };
-        let look = Look { worked_ns: 0, before, is_due: true };
-        assert!(wait.after_wait(look, [1_000, 1_500, 3_000].into_iter(), 3));
+        let look = |turns| Look { worked_ns: 0, before, turns, is_due: true };
+        assert!(wait.after_wait(look(1), [1_000].into_iter(), 3));
+        let one = wait.looked();
+        assert!(wait.after_wait(look(4), [1_000, 1_500, 3_000].into_iter(), 3));
         wait.went_on(100);
-        let Looked { replies, waited_ns, .. } = wait.looked();
-        assert_eq!(replies, 3);
-        assert!(waited_ns >= 500 + 2_000 + 100);
+        let Looked { replies, waited_ns, .. } = wait.looked().since(one);
+        assert_eq!(replies, 4 * 3);
+        assert!(waited_ns >= 4 * (500 + 2_000 + 100));
     }
 
     #[test]
     fn a_message_waits_for_those_before_it() {
         let mut wait = ReplyWait {
+            turns_a_look: 1,
             looked: Looked { replies: 1, ..Looked::default() },
             ..ReplyWait::default()
         };
