@@ -358,8 +358,8 @@ pub struct ThreadFacts {
     pub timer_lag_ns_p99: u64,
     pub timer_lag_ns_max: u64,
     /// How long a reply waited for the thread: in its socket, and read but not gone on with. Mean
-    /// over one turn in 61, over more where turns take long; null where the kernel has no schedstat,
-    /// or no reply was looked at.
+    /// over one turn in 61, over more where turns take long; null where the kernel has no
+    /// schedstat, or no reply was looked at.
     pub reply_wait_ns_mean: Option<u64>,
 }
 

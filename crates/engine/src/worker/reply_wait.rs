@@ -44,8 +44,8 @@ struct Woken {
     until_ns: u64,
 }
 
-/// Replies of the turns that were looked at, and how long all of them waited; each as often as there
-/// are turns that its own stands for.
+/// Replies of the turns that were looked at, and how long all of them waited; each as often as
+/// there are turns that its own stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Looked {
     pub(super) replies: u64,
