@@ -119,7 +119,7 @@ class Histogram:
     def percentiles_ns(self, percentiles: Sequence[float]) -> list[float]:
         """Return several values at nearest rank, as `percentile_ns` does each."""
         self._refuse_empty()
-        middles_ns: list[float] = self._middles_of(self._reaching(percentiles)).tolist()
+        middles_ns: list[float] = self._middles_of(self.buckets_at(percentiles)).tolist()
         return middles_ns
 
     def percentile_with_unfinished(
@@ -148,7 +148,7 @@ class Histogram:
         """Return the value that stands for each bucket: its middle, within minimum and maximum."""
         return self._middles_of(self.index)
 
-    def _reaching(self, percentiles: Sequence[float]) -> npt.NDArray[np.signedinteger[Any]]:
+    def buckets_at(self, percentiles: Sequence[float]) -> npt.NDArray[np.signedinteger[Any]]:
         """Return the bucket of each percentile."""
         below = np.cumsum(self.count)
         total = int(below[-1])
@@ -174,7 +174,7 @@ def percentiles_of_each(
     known = [place for place, one in enumerate(histograms) if one.index.size]
     if known:
         parts = [histograms[place] for place in known]
-        low_ns, width_ns = bucket_range_ns([one._reaching(percentiles) for one in parts])
+        low_ns, width_ns = bucket_range_ns([one.buckets_at(percentiles) for one in parts])
         least_ns = np.array([[part.min_ns] for part in parts])
         most_ns = np.array([[part.max_ns] for part in parts])
         values[known] = np.clip(low_ns + width_ns / 2, least_ns, most_ns)
