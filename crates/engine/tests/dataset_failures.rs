@@ -199,7 +199,10 @@ fn a_killed_server_is_reported_as_a_lost_connection() {
         // The backend has time to say that it is shut down, or it has not.
         let is_shutdown = failure.sqlstate.as_deref() == Some("57P02");
         assert!(failure.kind == ErrorKind::ConnectionLost || is_shutdown, "{failure:?}");
-        assert!(failure.message.starts_with("copy pgbench_"), "{failure:?}");
+        // Several sessions work; whichever is told first says at which table it was.
+        let (step, table) = failure.message.split_once(" pgbench_").unwrap_or_default();
+        let steps = ["copy", "vacuum analyze", "alter table"];
+        assert!(steps.contains(&step) && !table.is_empty(), "{failure:?}");
         assert!(!failure.hint.is_empty());
         assert_eq!(warning_kinds(&records), ["dataset_left"]);
     }

@@ -12,7 +12,7 @@ use super::piece::{Chain, Copy, Piece, Stage, Work};
 use super::steps::StepEvent;
 use super::trouble::{Trouble, run_as, run_statement};
 use crate::contract::record::PhaseEvent;
-use crate::session::{Session, SessionError};
+use crate::session::Session;
 
 /// Puts an empty message into the WAL, and wakes the WAL writer.
 const NUDGE: &str = "select pg_logical_emit_message(false, 'pgdyno', '')";
@@ -60,9 +60,11 @@ impl Worker<'_> {
     pub(super) fn work(&mut self) -> Result<(), Trouble> {
         loop {
             let next = self.shared.queue.lock().expect("no panic while held").pop_front();
-            let Some(chain) = next else { return self.nudge_wal() };
+            let Some(chain) = next else { break };
             chain.into_iter().try_for_each(|piece| self.do_piece(piece))?;
         }
+        self.nudge_wal();
+        Ok(())
     }
 
     fn do_piece(&mut self, piece: Piece) -> Result<(), Trouble> {
@@ -108,15 +110,14 @@ impl Worker<'_> {
     ///
     /// The WAL writer sleeps 200 ms unless commits wake it, in which time one COPY fills the WAL
     /// buffers many times over and has to write them itself.
-    fn nudge_wal(&mut self) -> Result<(), Trouble> {
+    fn nudge_wal(&mut self) {
         while self.shared.nudges_wal && self.shared.copies_left.load(Ordering::Relaxed) > 0 {
             match self.session.query(NUDGE) {
-                // A user who may not is a user who loads a little slower.
-                Err(SessionError::Server(_)) => break,
-                Err(error) => return Err(Trouble::of_session(NUDGE, error)),
                 Ok(_) => thread::sleep(NUDGE_EVERY),
+                // A user who may not loads a little slower; a session that is lost fails at its
+                // next step, by the step's name.
+                Err(_) => break,
             }
         }
-        Ok(())
     }
 }
