@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import scalar
-from tests.fixtures.command import Command
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.ssh import SshServer
 
 from pgdyno.doctor.checks.host import cpu_limit, memory_limit
@@ -125,6 +125,16 @@ def test_a_way_to_the_host_of_no_server_is_refused(pgdyno: Command) -> None:
     said = pgdyno("doctor", "--ssh", "me@there")
     assert said.code == 1
     assert "--ssh is for the host of a server" in said.error
+
+
+@pytest.mark.parametrize("option", ["--ssh", "--host-shell", "--host-file"])
+def test_a_way_to_this_host_is_not_gone_and_that_is_said(
+    option: str, pg15: ScratchCluster, pgdyno: Command
+) -> None:
+    said = pgdyno("doctor", *server_options(pg15.target), option, "/nowhere")
+    assert said.code == 0, said.err
+    assert f"{option} is not used: the server is on this host" in said.err
+    assert "cannot be started" not in said.out
 
 
 def test_why_there_is_no_host_is_what_every_check_of_it_says() -> None:

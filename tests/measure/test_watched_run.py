@@ -139,6 +139,19 @@ def test_a_setting_changed_in_the_middle_of_a_run_is_a_doubt(
     assert "of role postgres" in doubts["setting_changed_deadlock_timeout"]
 
 
+@pytest.mark.parametrize("verb", ["bench", "watch"])
+def test_a_way_to_the_host_of_a_server_here_is_not_gone_and_that_is_said(
+    verb: str, pgdyno: Command, pg15: ScratchCluster, script: Path
+) -> None:
+    load = ("-f", str(script), "-c", "1", "-t", "3", "--warmup", "0s", "--allow-write")
+    how = load if verb == "bench" else ("--duration", "1s")
+    said = pgdyno(verb, *server_options(pg15.target), *how, "--host-shell", "/nowhere/shell")
+    assert said.code in (0, 3), said.err
+    assert said.err.count("--host-shell is not used: the server is on this host") == 1
+    assert "cannot be started" not in said.err
+    assert "cpu" in last_run(pgdyno.store).collectors()
+
+
 def test_a_way_to_a_host_is_refused_where_the_server_is_ours(pgdyno: Command) -> None:
     said = pgdyno("bench", "--scratch", "--ssh", "me@there")
     assert said.code == 1

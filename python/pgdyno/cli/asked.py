@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,8 +11,9 @@ import click
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from pgdyno.cli import speak
 from pgdyno.errors import SpecError
-from pgdyno.measure.reach import command_to_host
+from pgdyno.measure.reach import command_to_host, way_unused
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
 from pgdyno.spec.experiment import (
@@ -135,6 +136,15 @@ def _limit_of(text: str | None) -> str | None:
 def host_command_of(options: dict[str, Any]) -> tuple[str, ...] | None:
     """Return the command that --ssh or --host-shell means. Raises: SpecError for a bad one."""
     return command_to_host(ssh=options["ssh"], host_shell=options["host_shell"])
+
+
+def say_unused_ways(
+    options: Mapping[str, Any], names: Sequence[str] = ("ssh", "host_shell")
+) -> None:
+    """Say which options lead to the host of a server that is found to be on this one."""
+    for name in names:
+        if options[name]:
+            speak.note(f"warning: {way_unused('--' + name.replace('_', '-'))}")
 
 
 def permissions_of(options: dict[str, Any]) -> Permissions:

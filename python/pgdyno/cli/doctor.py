@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, speak
-from pgdyno.cli.asked import host_command_of, server_named
+from pgdyno.cli.asked import host_command_of, say_unused_ways, server_named
 from pgdyno.cli.doctor_aa import measure_noise
 from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
 from pgdyno.doctor.examine import Asked, Examination, examine
@@ -81,6 +81,8 @@ def command(**given: Any) -> int:
             peak=peak_seen(Store.default(given["store"]), resolved.target) if resolved else None,
         )
     )
+    if examination.facts.postmaster_pid is not None:
+        say_unused_ways(given, _FAR)
     if given["grants"]:
         speak.data(grants_text(examination))
         return 0

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, speak
-from pgdyno.cli.asked import host_command_of, server_named
+from pgdyno.cli.asked import host_command_of, say_unused_ways, server_named
 from pgdyno.cli.doctor import sql_text
 from pgdyno.cli.hazel_document import hazel_document
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
@@ -88,7 +88,7 @@ def command(**given: Any) -> int:
             console=console_of(given["pooler"]),
         ),
         Store.default(given["store"]),
-        Shown(interval_ns),
+        Shown(interval_ns, given),
     )
     speak.clear_live()
     found = watch_findings(outcome.folder)
@@ -107,7 +107,8 @@ def command(**given: Any) -> int:
 class Shown(WatchShow):
     """Live lines on a terminal, a line every ten seconds elsewhere; what happens, when it does."""
 
-    def __init__(self, interval_ns: int) -> None:
+    def __init__(self, interval_ns: int, given: Mapping[str, Any]) -> None:
+        self._given = given
         # Between two samples there is nothing new to show; without three something is wrong.
         self._patience_ns = 3 * max(interval_ns, _TERMINAL_EVERY_NS)
         self._began_ns = 0
@@ -127,6 +128,8 @@ class Shown(WatchShow):
             f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s;"
             " creates, resets and writes nothing there"
         )
+        if examination.facts.postmaster_pid is not None:
+            say_unused_ways(self._given)
         bad = len(examination.of("bad"))
         if bad:
             speak.note(f"doctor: {bad} bad, {len(examination.of('warn'))} doubtful: pgdyno doctor")

@@ -41,7 +41,7 @@ class Around:
         facts = self._under_test.facts
         folder = facts.settings.get("data_directory")
         target = self._under_test.direct or self._under_test.target
-        command = None if facts.is_local else self._under_test.host_command
+        command = self._under_test.host_command
         found = checkup.document(
             target,
             clients=clients,
@@ -65,9 +65,7 @@ class Around:
         self.notices += [notice] if notice is not None else []
         known = self._settings is not None and settings is not None
         # What said nothing before the run is not asked again.
-        is_local = self._under_test.facts.is_local
-        command = None if is_local else self._under_test.host_command
-        health, _ = _healths(tuple(self._health), command)
+        health, _ = _healths(tuple(self._health), self._under_test.host_command)
         return {
             "settings_changed": [
                 one.as_document() for one in changes(self._settings or {}, settings or {})

@@ -28,6 +28,11 @@ def command_to_host(*, ssh: str | None, host_shell: str | None) -> tuple[str, ..
     return None if host_shell is None else shell_command(host_shell)
 
 
+def way_unused(option: str) -> str:
+    """Return what is said of an option that leads to a server's host, where that is this one."""
+    return f"{option} is not used: the server is on this host, which is read directly"
+
+
 def console_of(pooler: str | None) -> Target | None:
     """Return the console of the user's own pooler: the database pgbouncer, unless another is named.
 

@@ -15,7 +15,7 @@ from pgdyno.engine.records import ScriptShape
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
 from pgdyno.measure.progress import Progress
-from pgdyno.measure.reach import command_to_host, console_of
+from pgdyno.measure.reach import command_to_host, console_of, way_unused
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety
@@ -42,8 +42,8 @@ class UnderTest:
     `observe` is where collectors connect: on a scratch server another database than the load's,
     so that their own work is not in its statistics. `direct` leads to the load's database past the
     pooler that `target` goes through; `pooler` is that pooler's console. `host_command` runs a
-    shell on the server's host, `host_files` were made there by hand. `is_pooled`: `target` is a
-    pooler of the user's own.
+    shell on the server's host, where that is another one; `host_files` were made there by hand.
+    `is_pooled`: `target` is a pooler of the user's own.
     """
 
     target: Target
@@ -221,6 +221,7 @@ def reached(
     with connect(target, verb=conditions.verb, patient=True) as connection:
         target = pinned(target, connection)
         is_pooled = is_pooler(connection)
+    host_command = command_to_host(ssh=server.ssh, host_shell=server.host_shell)
     console = console_of(server.pooler)
     if is_pooled:
         found = pooler_at(target, console, conditions.verb, progress, server.observe)
@@ -230,6 +231,9 @@ def reached(
     with connect(observe, verb=conditions.verb, patient=True) as connection:
         observe = pinned(observe, connection)
         facts = server_facts.collect(connection, observe)
+    if facts.is_local and host_command is not None:
+        progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
+        host_command = None
     # A built-in script writes to the pgbench tables alone; where a file writes nobody knows.
     asked = zip(experiment.all_scripts(), conditions.scripts, strict=True)
     writing = tuple(
@@ -264,7 +268,7 @@ def reached(
         direct=None if server.observe is None else observe,
         is_pooled=is_pooled,
         pooler=console,
-        host_command=command_to_host(ssh=server.ssh, host_shell=server.host_shell),
+        host_command=host_command,
         host_files=server.host_files,
     )
 
