@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -65,14 +66,16 @@ def connection(cluster: ScratchCluster) -> Iterator[Connection]:
 def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever the test does, no registration and no temporary folder of ours remains."""
     made: list[Path] = []
-    real = tempfile.mkdtemp
+    real = os.mkdir
 
-    def recorded(*args: str, **options: Any) -> str:
-        made.append(Path(real(*args, **options)))
-        return str(made[-1])
+    def recorded(path: Any, *args: Any, **options: Any) -> None:
+        real(path, *args, **options)
+        made.append(Path(path))
 
-    monkeypatch.setattr(tempfile, "mkdtemp", recorded)
+    monkeypatch.setattr(os, "mkdir", recorded)
     before = cleanup.pending()
     yield
     assert cleanup.pending() == before
-    assert [path for path in made if path.exists() and "scratch" not in path.name] == []
+    ours = [path for path in made if path.name.startswith("pgdyno-")]
+    assert ours
+    assert [path for path in ours if path.exists() and "scratch" not in path.name] == []

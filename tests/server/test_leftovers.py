@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -128,6 +129,86 @@ def test_an_orphaned_postmaster_is_ended_only_if_it_is_the_recorded_one(
         assert scalar(cluster.target, "SELECT 1") == 1
         assert scratch.end_orphan(record) is True
         eventually(lambda: cluster.pid is None)
+
+
+MOMENTS = """
+import itertools, os, signal, sys
+from pathlib import Path
+from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord
+from pgdyno.server.leftovers import sweep_leftovers
+
+place = Path(sys.argv[1])
+record = ClusterRecord("/bin", "15.1", "installed", "postgres", checksums=False, settings={})
+places = [place / name for name in ("data", "wal", "socket")]
+
+
+def make(step):
+    steps = itertools.count()
+
+    def look(event, arguments):
+        is_step = event in ("os.mkdir", "os.chmod", "os.rename", "open")
+        if is_step and str(arguments[0]).startswith(str(place)) and next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(look)
+    folder = ClusterFolder.create(places[0], record, is_other_user=True)
+    folder.make_also("wal", places[1])
+    folder.make_also("socket", places[2])
+    os._exit(0)
+
+
+for one in places:
+    one.mkdir()
+for step in itertools.count():
+    child = os.fork() or make(step)
+    _, status = os.waitpid(child, 0)
+    sweep_leftovers([places[0]])
+    print(step, [str(path) for one in places for path in one.iterdir()])
+    if status == 0:
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL
+"""
+
+
+@needs.LINUX
+def test_a_lab_killed_before_any_step_of_making_folders_leaves_none_once_swept(
+    open_folder: Path,
+) -> None:
+    script = [sys.executable, "-c", MOMENTS, str(open_folder)]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
+    left = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert len(left) > 12
+    assert left == [f"{step} []" for step in range(len(left))]
+
+
+def test_a_folder_without_a_note_that_holds_anything_is_left_alone(open_folder: Path) -> None:
+    theirs = open_folder / f"{FOLDER_PREFIX}1"
+    theirs.mkdir(mode=0o700)
+    (theirs / "mine").touch()
+    assert sweep_leftovers([open_folder]) == []
+    assert (theirs / "mine").exists()
+
+
+def test_a_folder_that_a_sweep_took_away_from_its_maker_is_made_again(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+    real = tempfile.mkdtemp
+
+    def swept_at_once(*args: str, **options: Any) -> str:
+        made.append(Path(real(*args, **options)))
+        if len(made) == 1:
+            assert [left.path for left in sweep_leftovers([open_folder])] == made
+        return str(made[-1])
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept_at_once)
+    record = scratch.ClusterRecord("/bin", "15.1", "installed", "me", checksums=False, settings={})
+    folder = scratch.ClusterFolder.create(open_folder, record, is_other_user=False)
+    assert list(open_folder.iterdir()) == [folder.path] == made[1:]
+    assert sweep_leftovers([open_folder]) == []
+    folder.remove()
+    assert list(open_folder.iterdir()) == []
 
 
 def test_a_folder_that_others_may_write_to_is_never_trusted(open_folder: Path) -> None:

@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -30,6 +31,8 @@ FOLDER_PREFIX = "pgdyno-scratch-"
 WAL_PREFIX = "pgdyno-wal-"
 SOCKET_PREFIX = "pgdyno-"
 FORMAT = "pgdyno.cluster/1"
+_ALSO = {"wal": ("wal_dir", WAL_PREFIX), "socket": ("socket_dir", SOCKET_PREFIX)}
+_BEFORE_THE_NOTE = {"lock", "cluster.json.new"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,11 @@ class ClusterFolder:
     def create(cls, parent: Path, record: ClusterRecord, *, is_other_user: bool) -> ClusterFolder:
         """Make the folder inside `parent`, locked before anybody can see a note in it."""
         parent.mkdir(parents=True, exist_ok=True)
-        path = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
+        lock_fd = None
+        while lock_fd is None:
+            path = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
+            lock_fd = _lock_of_new(path)
         path.chmod(0o711 if is_other_user else 0o700)
-        lock_fd = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         folder = cls(path, lock_fd, record)
         folder._write()
         return folder
@@ -107,6 +111,21 @@ class ClusterFolder:
         """Change the record, in memory and on disk."""
         self.record = replace(self.record, **changes)
         self._write()
+
+    def make_also(self, kind: Literal["wal", "socket"], parent: Path) -> Path:
+        """Make another folder of this cluster inside `parent`, which the note names.
+
+        It is noted before it is made: whatever ends this process in between, `remove` or a later
+        command knows it.
+        """
+        name, prefix = _ALSO[kind]
+        while True:
+            path = parent / f"{prefix}{secrets.token_hex(4)}"
+            if not os.path.lexists(path):
+                self.update(**{name: str(path)})
+                with contextlib.suppress(FileExistsError):
+                    path.mkdir(mode=0o700)
+                    return path
 
     def release(self) -> None:
         """Unlock the folder and leave it as it is."""
@@ -162,6 +181,50 @@ def is_in_use(path: Path) -> bool:
         finally:
             os.close(lock_fd)
     return False
+
+
+def remove_unfinished(path: Path) -> bool:
+    """Remove a folder whose maker died before there was a note in it; True if it is gone now.
+
+    One that holds anything else, or whose maker lives, stays.
+    """
+    with contextlib.suppress(OSError):
+        if not (_is_ours(path) and _is_unfinished(path)):
+            return False
+        try:
+            lock_fd = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            path.rmdir()
+            return True
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Subtle: looked at again, because the maker may have gone on until we had the lock.
+            if _is_unfinished(path):
+                for name in _BEFORE_THE_NOTE:
+                    (path / name).unlink(missing_ok=True)
+                path.rmdir()
+                return True
+        finally:
+            os.close(lock_fd)
+    return False
+
+
+def _is_unfinished(path: Path) -> bool:
+    return {entry.name for entry in path.iterdir()} <= _BEFORE_THE_NOTE
+
+
+def _lock_of_new(path: Path) -> int | None:
+    """Lock a folder just made; None if `remove_unfinished` of another command was faster."""
+    try:
+        lock_fd = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock_fd).st_nlink:
+            return lock_fd
+    os.close(lock_fd)
+    return None
 
 
 def _is_ours(path: Path) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ServerError
-from pgdyno.server.cluster_record import FOLDER_PREFIX, ClusterFolder
+from pgdyno.server.cluster_record import FOLDER_PREFIX, ClusterFolder, remove_unfinished
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.scratch import end_orphan
 
@@ -35,6 +35,8 @@ def sweep_leftovers(parents: Iterable[Path] | None = None) -> list[Leftover]:
     for path in _cluster_folders(_usual_parents() if parents is None else parents):
         folder = ClusterFolder.claim(path)
         if folder is None:
+            if remove_unfinished(path):
+                found.append(Leftover(path, ended_postmaster=False, is_removed=True))
             continue
         ended = end_orphan(folder.record)
         if folder.record.is_kept:

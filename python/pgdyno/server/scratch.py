@@ -25,12 +25,7 @@ from pgdyno.process.child import Child, UserIds
 from pgdyno.process.host import ProcessIdentity
 from pgdyno.server import settings as server_settings
 from pgdyno.server.cluster_conf import ClusterConf
-from pgdyno.server.cluster_record import (
-    SOCKET_PREFIX,
-    ClusterFolder,
-    ClusterRecord,
-    is_in_use,
-)
+from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord, is_in_use
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.find import Binaries, find
 from pgdyno.server.initdb import SUPERUSER
@@ -307,8 +302,7 @@ class ScratchCluster:
         self._conf.clients, self._conf.listens_tcp = clients, listens_tcp
         self._folder.remove_socket_folder()  # A killed owner may have left one.
         base = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
-        socket_dir = Path(tempfile.mkdtemp(prefix=SOCKET_PREFIX, dir=base))
-        self._folder.update(socket_dir=str(socket_dir))
+        socket_dir = self._folder.make_also("socket", base)
         os.chown(socket_dir, self.user.uid, self.user.gid)
         if len(os.fsencode(socket_dir / ".s.PGSQL.65535.lock")) > SOCKET_PATH_BYTES_MAX:
             raise ServerError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from pgdyno.process.child import UserIds
 from pgdyno.server import placement
 from pgdyno.server import settings as server_settings
-from pgdyno.server.cluster_record import WAL_PREFIX, ClusterFolder, ClusterRecord
+from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord
 from pgdyno.server.find import Binaries
 from pgdyno.server.identity import reachable_binaries, server_user
 from pgdyno.server.initdb import initdb
@@ -97,8 +96,7 @@ def initialise(made: Made, wal_segment: str | None) -> None:
     wal_dir = None
     if made.wal_parent is not None:
         made.wal_parent.mkdir(parents=True, exist_ok=True)
-        wal_dir = Path(tempfile.mkdtemp(prefix=WAL_PREFIX, dir=made.wal_parent))
-        folder.update(wal_dir=str(wal_dir))
+        wal_dir = folder.make_also("wal", made.wal_parent)
         os.chown(wal_dir, user.uid, user.gid)
     initdb(
         made.binaries,
