@@ -69,6 +69,7 @@ _KEYS: Mapping[str, Sequence[tuple[str | int, ...]]] = {
     "sizes": [("database", "pgdyno"), ("tablespace", "pg_default"), ("wal", "")],
     "buffers": [("relation", name) for name in _TABLES],
     "backends": [(name,) for name in _PROCESSES],
+    "process_usage": [(name,) for name in _PROCESSES],
     "footprint": [(name,) for name in _PROCESSES],
     "programs": [("engine",), ("lab",)],
     "cpu": [("all",), *((str(core),) for core in range(_CORES))],

@@ -198,4 +198,4 @@ def test_a_process_with_brackets_and_spaces_in_its_name_is_read() -> None:
 
 
 def test_schedstat_is_time_on_a_core_and_time_waiting_for_one() -> None:
-    assert proc_files.parse_schedstat("123 45 6\n") == (123, 45, 6)
+    assert proc_files.parse_schedstat(b"123 45 6\n") == (123, 45, 6)

@@ -18,7 +18,7 @@ from pgdyno.observe.remote.host_session import shell_command, ssh_command
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 
-HOST_TABLES = {"cpu", "memory", "paging", "disk", "scheduler", "tcp", "backends"}
+HOST_TABLES = {"cpu", "memory", "paging", "disk", "scheduler", "tcp", "backends", "process_usage"}
 
 
 def watching(sink: KeepingSink, server: ScratchCluster, command: tuple[str, ...]) -> Observer:

@@ -15,6 +15,8 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.observe.catalogue import statements
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.processes.backends import BackendsCollector, LocalProcesses
+from pgdyno.observe.processes.proc_files import TICK_NS
+from pgdyno.observe.processes.usage import UsageCollector
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.archiver import ArchiverCollector
 from pgdyno.observe.sql.checkpointer import CheckpointerCollector
@@ -201,6 +203,36 @@ class TestBackends(CollectorContract):
         (tmp_path / "self" / "schedstat").write_text("1 2 3\n")
         with pytest.raises(NotMeasurable, match="container"):
             BackendsCollector(session, LOAD, LocalProcesses(tmp_path)).sample(0)
+
+
+class TestProcessUsage(CollectorContract):
+    @pytest.fixture
+    def backends(self, session: ServerSession) -> Iterator[BackendsCollector]:
+        backends = BackendsCollector(session, LOAD)
+        yield backends
+        backends.close()
+
+    @pytest.fixture
+    def collector(self, backends: BackendsCollector) -> Iterator[Collector]:
+        backends.sample(0)
+        collector = UsageCollector(backends.processes, LocalProcesses().usage)
+        yield collector
+        collector.close()
+
+    def test_cpu_time_by_mode_is_what_the_kernel_counted_as_run(
+        self, collector: Collector, backends: BackendsCollector, database: Target
+    ) -> None:
+        with load_connection(database) as load:
+            sample_until(backends, lambda rows: _group(rows, "load")["processes"] == 1)
+            load.execute("SELECT count(*) FROM generate_series(1, 1000000)")
+            run_ns = int(_group(backends.sample(0), "load")["run_ns"] or 0)
+            usage = _group(collector.sample(0), "load")
+        modes_ns = int(usage["cpu_user_ns"] or 0) + int(usage["cpu_system_ns"] or 0)
+        assert abs(modes_ns - run_ns) <= 2 * TICK_NS + run_ns // 20
+        assert int(usage["minor_faults"] or 0) > 0
+        # What ended stays in its total.
+        sample_until(backends, lambda rows: _group(rows, "load")["processes"] == 0)
+        assert _group(collector.sample(0), "load") == usage
 
 
 def _group(rows: list[Row], backend_type: str) -> Row:

@@ -90,13 +90,20 @@ def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
 
 
 def _processes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
-    names = ("run_ns", "cpu_user_ns", "cpu_system_ns", "wait_ns")
-    found = _grown(stored, numbers, "backends", names)
-    rows = [
-        (key["backend_type"], *(f"{value / 1e9:,.3g}" for value in grown)) for key, grown in found
-    ]
+    # Rarer and in clock ticks: how the time divides, rather than how much it is.
+    modes = _grown(stored, numbers, "process_usage", ("cpu_user_ns", "cpu_system_ns"))
+    user_share = {key["backend_type"]: user / (user + system) for key, (user, system) in modes}
+    rows = []
+    for key, (run_ns, wait_ns) in _grown(stored, numbers, "backends", ("run_ns", "wait_ns")):
+        share = user_share.get(key["backend_type"])
+        by_mode = ["", ""] if share is None else [_s(run_ns * share), _s(run_ns * (1 - share))]
+        rows.append((key["backend_type"], _s(run_ns), *by_mode, _s(wait_ns)))
     columns = ("process", "CPU s", "user s", "system s", "waiting for a core s")
     return _table("processes", "Processes of the server", columns, rows)
+
+
+def _s(ns: float) -> str:
+    return f"{ns / 1e9:,.3g}"
 
 
 def _memory(runs: Sequence[StoredRun]) -> FactTable | None:

@@ -34,6 +34,7 @@ from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
 from pgdyno.observe.processes.footprint import FootprintCollector
 from pgdyno.observe.processes.programs import ProgramsCollector
+from pgdyno.observe.processes.usage import UsageCollector
 from pgdyno.observe.remote.by_hand import OutsideCollector
 from pgdyno.observe.session import PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import sizes
@@ -92,6 +93,7 @@ COLLECTORS: tuple[type[Collector], ...] = (
     PoolerTrafficCollector,
     LogCollector,
     BackendsCollector,
+    UsageCollector,
     FootprintCollector,
     ProgramsCollector,
     CpuCollector,

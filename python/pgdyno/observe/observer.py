@@ -18,9 +18,10 @@ from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
 from pgdyno.observe.pooler.pools import PoolerCollector
 from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
-from pgdyno.observe.processes.backends import BackendsCollector
+from pgdyno.observe.processes.backends import BackendsCollector, LocalProcesses
 from pgdyno.observe.processes.footprint import FootprintCollector
 from pgdyno.observe.processes.programs import ENGINE, POOLER, ProgramsCollector
+from pgdyno.observe.processes.usage import UsageCollector
 from pgdyno.observe.remote.host_session import HostSession
 from pgdyno.observe.remote.processes import ReceivedProcesses
 from pgdyno.observe.schedule import Scheduled
@@ -188,11 +189,15 @@ class Observer:
         collectors += found if within is None else []
         load = server.load_application_name
         if server.is_local:
-            here = BackendsCollector(regular, load)
-            collectors += [here, FootprintCollector(here.groups)]
+            here = LocalProcesses()
+            backends = BackendsCollector(regular, load, here)
+            usage = UsageCollector(backends.processes, here.usage)
+            collectors += [backends, usage, FootprintCollector(backends.groups)]
         elif host is not None:
-            backends = BackendsCollector(regular, load, ReceivedProcesses(host))
-            workers.append(self._host_worker(host, [backends]))
+            there = ReceivedProcesses(host)
+            backends = BackendsCollector(regular, load, there)
+            usage = UsageCollector(backends.processes, there.usage)
+            workers.append(self._host_worker(host, [backends, usage]))
         sampler = WaitSampler(waits, server.load_application_name)
         return [
             self._worker("server", collectors, session=regular),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
 from pgdyno.observe.column import Column, counter, gauge, key
-from pgdyno.observe.processes.accounts import Accounts, OpenFiles, Reader
-from pgdyno.observe.processes.proc_files import parse_stat, read_children
+from pgdyno.observe.processes.accounts import Accounts, Process, Reader
+from pgdyno.observe.processes.open_files import OpenFiles
+from pgdyno.observe.processes.proc_files import (
+    parse_schedstat,
+    parse_stat,
+    parse_usage,
+    read_children,
+)
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.waits import OWN_PREFIX
 
@@ -27,8 +34,15 @@ SQL = (
 )
 
 
-class ServerProcesses(Reader, Protocol):
-    """The server's processes on the host they run on."""
+class ServerProcesses(Protocol):
+    """The server's processes on the host they run on.
+
+    `times` reads ns on a core, ns waiting for one and how often they were given one; `usage` what
+    `proc_files.usage` gives.
+    """
+
+    times: Reader
+    usage: Reader
 
     def postmaster_of(self, backend_pid: int) -> int:
         """Return the parent of one of the server's backends; 0 while it is not known yet.
@@ -42,12 +56,13 @@ class ServerProcesses(Reader, Protocol):
         ...
 
 
-class LocalProcesses(OpenFiles):
+class LocalProcesses:
     """The server's processes on this host."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
-        super().__init__(proc)
         self._folder = proc
+        self.times: Reader = OpenFiles(proc, "schedstat", parse_schedstat)
+        self.usage: Reader = OpenFiles(proc, "stat", parse_usage)
 
     def postmaster_of(self, backend_pid: int) -> int:
         """Return the parent of one of the server's backends."""
@@ -88,14 +103,9 @@ class BackendsCollector:
     columns: ClassVar[tuple[Column, ...]] = (
         key("backend_type", "'load' = backends of this run's load, else as in pg_stat_activity"),
         gauge("processes", "processes", "how many live now"),
-        counter("cpu_user_ns", "ns", "CPU time in user mode; in steps of a clock tick"),
-        counter("cpu_system_ns", "ns", "CPU time in the kernel; in steps of a clock tick"),
         counter("run_ns", "ns", "time on a core (schedstat)"),
         counter("wait_ns", "ns", "time runnable and waiting for a core (schedstat)"),
         counter("slices", "times", "given a core, so many times (schedstat)"),
-        counter("minor_faults", "faults", "pages mapped that were in memory"),
-        counter("major_faults", "faults", "pages that had to be read"),
-        counter("io_delay_ns", "ns", "waiting for a disk; 0 without delay accounting"),
     )
 
     def __init__(
@@ -107,7 +117,7 @@ class BackendsCollector:
         self._session = session
         self._load_application_name = load_application_name
         self._host: ServerProcesses = host or LocalProcesses()
-        self._accounts = Accounts(self._host)
+        self._accounts = Accounts(self._host.times, width=3)
         self._own_backend_pid = 0
         self._postmaster_pid = 0
         self._seen_before: set[int] = set()
@@ -122,22 +132,23 @@ class BackendsCollector:
         return [
             {
                 "backend_type": group,
-                "processes": total.process_count,
-                "cpu_user_ns": total.cpu.user_ns,
-                "cpu_system_ns": total.cpu.system_ns,
-                "run_ns": total.cpu.run_ns,
-                "wait_ns": total.cpu.wait_ns,
-                "slices": total.cpu.slices,
-                "minor_faults": total.cpu.minor_faults,
-                "major_faults": total.cpu.major_faults,
-                "io_delay_ns": total.cpu.io_delay_ns,
+                "processes": process_count,
+                "run_ns": run_ns,
+                "wait_ns": wait_ns,
+                "slices": slices,
             }
-            for group, total in sorted(self._accounts.update(living).items())
+            for group, (process_count, (run_ns, wait_ns, slices)) in sorted(
+                self._accounts.update(living).items()
+            )
         ]
 
     def groups(self) -> dict[int, str]:
         """Return the kind of every process seen, by its number."""
-        return self._accounts.groups()
+        return {pid: process.group for pid, process in self._accounts.processes.items()}
+
+    def processes(self) -> Mapping[int, Process]:
+        """Return every process by its number, with its times as they were last seen."""
+        return self._accounts.processes
 
     def close(self) -> None:
         """Close the files kept open."""

@@ -35,10 +35,22 @@ def parse_stat(text: str) -> ProcessStat:
     )
 
 
-def parse_schedstat(text: str) -> tuple[int, int, int]:
+def parse_schedstat(schedstat: bytes) -> tuple[int, int, int]:
     """Return of one thread: ns on a core, ns runnable but waiting for one, times given one."""
-    fields = text.split()
-    return int(fields[0]), int(fields[1]), int(fields[2])
+    run_ns, wait_ns, slices = schedstat.split()
+    return int(run_ns), int(wait_ns), int(slices)
+
+
+def parse_usage(stat: bytes) -> tuple[int, int, int, int, int]:
+    """Return of /proc/<pid>/stat: ns in user mode and in the kernel, minor and major page faults.
+
+    And ns of waiting for disks, 0 without delay accounting.
+    """
+    fields = stat[stat.rindex(b")") + 2 :].split(b" ", 40)
+    return (
+        *(int(fields[11]) * TICK_NS, int(fields[12]) * TICK_NS),
+        *(int(fields[7]), int(fields[9]), int(fields[39]) * TICK_NS),
+    )
 
 
 def read_cpu_ns(pid: int) -> int:

@@ -71,7 +71,7 @@ class ProgramsCollector:
 
 def _thread_times(folder: str) -> tuple[int, int]:
     try:
-        run_ns, wait_ns, _ = parse_schedstat(read_whole(f"{folder}/schedstat").decode())
+        run_ns, wait_ns, _ = parse_schedstat(read_whole(f"{folder}/schedstat"))
         return run_ns, wait_ns
     except (FileNotFoundError, ProcessLookupError):
         return 0, 0  # It ended since the list of threads was made.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pgdyno.observe.collector import NotMeasurable
-from pgdyno.observe.processes.accounts import CpuTime, cpu_time
+from pgdyno.observe.processes.accounts import Counts, Reader
 from pgdyno.observe.processes.backends import postgres_parent
+from pgdyno.observe.processes.proc_files import parse_schedstat, parse_usage
 from pgdyno.observe.remote.host_session import HostSession
 
 
@@ -13,6 +16,8 @@ class ReceivedProcesses:
 
     def __init__(self, session: HostSession) -> None:
         self._session = session
+        self.times: Reader = _Received(session, "schedstat", parse_schedstat)
+        self.usage: Reader = _Received(session, "stat", parse_usage)
 
     def postmaster_of(self, backend_pid: int) -> int:
         """Return the parent of one of the server's backends; 0 until a sample was asked for it."""
@@ -35,12 +40,18 @@ class ReceivedProcesses:
         numbers = [words[2] for words in sent if words[-1] == "schedstat"]
         return [int(number) for number in numbers if int(number) != pid]
 
-    def read(self, pid: int) -> CpuTime | None:
-        """Return the times of a process, None when it is gone."""
-        texts = self._session.files.by_path
+
+class _Received:
+    """Reads one file of processes, of the last sample."""
+
+    def __init__(self, session: HostSession, name: str, parse: Callable[[bytes], Counts]) -> None:
+        self._session, self._name, self._parse = session, name, parse
+
+    def read(self, pid: int) -> Counts | None:
+        """Return the counts of a process, None when it is gone."""
         try:
-            stat, schedstat = texts[f"/proc/{pid}/stat"], texts[f"/proc/{pid}/schedstat"]
-            return cpu_time(stat.encode(), schedstat.encode())
+            text = self._session.files.by_path[f"/proc/{pid}/{self._name}"]
+            return self._parse(text.encode())
         except (KeyError, ValueError, IndexError):
             return None
 

@@ -1,0 +1,57 @@
+"""Counts by group of processes that come and go, on processes made of numbers."""
+
+from __future__ import annotations
+
+from pgdyno.observe.processes.accounts import Accounts, Counts, GroupTotal
+
+
+class Numbers:
+    """A host whose processes are a dict."""
+
+    def __init__(self) -> None:
+        self.living: dict[int, Counts] = {}
+        self.forgotten: list[int] = []
+
+    def read(self, pid: int) -> Counts | None:
+        return self.living.get(pid)
+
+    def forget(self, pid: int) -> None:
+        self.forgotten.append(pid)
+
+
+def test_a_group_is_the_living_and_the_ended_as_they_were_last_seen() -> None:
+    host = Numbers()
+    accounts = Accounts(host, width=2)
+    host.living = {1: (10, 1), 2: (20, 2)}
+    for pid in accounts.unknown([1, 2]):
+        accounts.assign(pid, "load")
+    assert accounts.update([1, 2]) == {"load": GroupTotal(2, (30, 3))}
+    host.living = {2: (25, 2)}
+    assert accounts.update([2]) == {"load": GroupTotal(1, (35, 3))}
+    # It was listed, and had gone when it was to be read.
+    host.living = {}
+    assert accounts.update([2]) == {"load": GroupTotal(0, (35, 3))}
+    assert host.forgotten == [1, 2]
+
+
+def test_a_number_that_was_given_anew_is_another_process() -> None:
+    host = Numbers()
+    accounts = Accounts(host, width=1)
+    host.living = {1: (10,)}
+    accounts.assign(1, "load")
+    accounts.update([1])
+    host.living = {1: (3,)}
+    # Its counts fall: it is asked for its group before it counts.
+    assert accounts.update([1]) == {"load": GroupTotal(0, (10,))}
+    assert accounts.unknown([1]) == [1]
+    accounts.assign(1, "walsender")
+    assert accounts.update([1]) == {"load": GroupTotal(0, (10,)), "walsender": GroupTotal(1, (3,))}
+    # Whoever is given another group has ended in the first.
+    accounts.assign(1, "load")
+    assert accounts.update([1]) == {"load": GroupTotal(1, (13,)), "walsender": GroupTotal(0, (3,))}
+
+
+def test_one_that_is_gone_before_it_was_read_counts_nothing() -> None:
+    accounts = Accounts(Numbers(), width=3)
+    accounts.assign(7, "other")
+    assert accounts.update([7]) == {"other": GroupTotal(0, (0, 0, 0))}
