@@ -8,13 +8,14 @@ on. A plan made for one value may differ from it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 
 from pgdyno.server.connect import Connection
 
@@ -25,6 +26,8 @@ _BLOCK = re.compile(
 # A script variable, but not a cast, and not inside a string or a quoted name.
 _TOKENS = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
 _NAME = "pgdyno_explain"
+_COMMANDS_NORMALISED_SINCE = 160_000
+_BOUNDED = "SET LOCAL statement_timeout = '5s'"
 
 
 def plans_of(
@@ -57,7 +60,7 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
     """Return what EXPLAIN says of a statement with so many parameters, or None if it cannot."""
     try:
         with connection.transaction(force_rollback=True):
-            connection.execute("SET LOCAL statement_timeout = '5s'")
+            connection.execute(_BOUNDED)
             connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
             connection.execute(f"PREPARE {_NAME} AS {statement}".encode())
             nulls = ", ".join(["NULL"] * count)
@@ -82,9 +85,12 @@ def query_ids_of(
     """Return script -> line of the statement -> its query identifiers.
 
     One as a prepared statement, and one with numbers in place of parameters, as simple protocol has
-    them. BEGIN, END and their like have the one that `onlooker`, a session of its own, sees them
-    have. Statements without any (what needs its script's temporary tables, other commands) are left
-    out, and so are all where compute_query_id is off.
+    them. EXPLAIN tells those of queries. CALL and other commands have the one that `onlooker`, a
+    session of its own, sees when they are parsed, which executes nothing; BEGIN, END and their like
+    when they are executed. What needs its script's temporary tables is left out, and all are where
+    compute_query_id is off.
+    Limits: until 15 a command's identifier is that of its very text, so by simple protocol one with
+    variables is not known.
     """
     return {
         script: {
@@ -99,43 +105,63 @@ def query_ids_of(
 def _query_ids(connection: Connection, onlooker: Connection, text: str) -> list[int]:
     if _BLOCK.match(text):
         return _seen_query_id(connection, onlooker, text)
-    if _PLANNED.match(text) is None:
-        return []
     statement, count = _with_parameters(text)
-    found = [_explained(connection, statement, count)]
-    if count:
-        found.append(_explained(connection, re.sub(r"\$\d+", "1", statement), 0))
-    identifiers = [one.get("Query Identifier") for one in found if one is not None]
-    return [int(one) for one in dict.fromkeys(identifiers) if one]
+    is_planned = _PLANNED.match(text) is not None
+    ways = [(statement, count)]
+    if count and (is_planned or connection.info.server_version >= _COMMANDS_NORMALISED_SINCE):
+        ways.append((re.sub(r"\$\d+", "1", statement), 0))
+    if not is_planned:
+        found = [_parsed_query_id(connection, onlooker, way) for way, _ in ways]
+    else:
+        explained = [_explained(connection, *way) for way in ways]
+        found = [one.get("Query Identifier") for one in explained if one is not None]
+    return [int(one) for one in dict.fromkeys(found) if one]
+
+
+def _parsed_query_id(connection: Connection, onlooker: Connection, statement: str) -> int | None:
+    """Return the identifier of a command that is parsed and not executed, None if it has none."""
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute(_BOUNDED)
+            parsed = connection.pgconn.prepare(b"", statement.encode())
+            is_parsed = parsed.status == pq.ExecStatus.COMMAND_OK
+            return _shown_query_id(connection, onlooker) if is_parsed else None
+    except psycopg.Error:
+        return None
 
 
 def _seen_query_id(connection: Connection, onlooker: Connection, text: str) -> list[int]:
     """Return the identifier of a command that begins or ends a transaction; there is none open."""
     try:
         connection.execute(text.encode())
-        row = onlooker.execute(
-            "SELECT query_id FROM pg_catalog.pg_stat_get_activity(%s)",
-            [connection.info.backend_pid],
-        ).fetchone()
+        shown = _shown_query_id(connection, onlooker)
     except psycopg.Error:
         return []
     finally:
         connection.rollback()
-    return [int(row[0])] if row and row[0] else []
+    return [shown] if shown else []
+
+
+def _shown_query_id(connection: Connection, onlooker: Connection) -> int | None:
+    """Return the identifier that a session shows of its last statement. Raises: psycopg.Error."""
+    row = onlooker.execute(
+        "SELECT query_id FROM pg_catalog.pg_stat_get_activity(%s)", [connection.info.backend_pid]
+    ).fetchone()
+    return int(row[0]) if row and row[0] else None
 
 
 def _with_parameters(text: str) -> tuple[str, int]:
-    """Return the statement with $1, $2 ... for its script variables, and how many there are."""
-    names: list[str] = []
+    """Return the statement with $1, $2 ... for its script variables, and how many there are.
+
+    Each place has a number of its own, as in what the engine sends.
+    """
+    places = itertools.count(1)
 
     def replace(match: re.Match[str]) -> str:
-        if match[2] is None:
-            return match[0]
-        if match[2] not in names:
-            names.append(match[2])
-        return f"${names.index(match[2]) + 1}"
+        return match[0] if match[2] is None else f"${next(places)}"
 
-    return _TOKENS.sub(replace, text.rstrip().rstrip(";")), len(names)
+    statement = _TOKENS.sub(replace, text.rstrip().rstrip(";"))
+    return statement, next(places) - 1
 
 
 def _shape(plan: Mapping[str, Any]) -> str:
