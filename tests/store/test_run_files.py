@@ -306,3 +306,17 @@ def test_distributions_of_older_results_take_64_bits_and_say_the_same(
     execute(f"COPY (SELECT {wider} FROM read_parquet({newer})) TO {older} (FORMAT parquet)")
     path.with_suffix(".older").replace(path)
     check_contents(run)
+
+
+def test_what_is_no_number_is_refused_and_a_text_that_names_it_is_kept(
+    experiment: ExperimentFolder,
+) -> None:
+    with RunWriter(experiment.folder / "runs" / "0009.partial", 9, "run", {}) as writer:
+        writer.add_notice(
+            {"time_ns": 1, "kind": "odd", "message": "NaN or Infinity: ü", "hint": ""}
+        )
+        for value in (float("nan"), float("inf"), float("-inf")):
+            with pytest.raises(ValueError, match="no place in a store"):
+                writer.add_notice({"time_ns": 2, "kind": "odd", "message": value, "hint": ""})
+    lines = (writer.folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [line.count("NaN or Infinity: ü") for line in lines] == [1]
