@@ -1,14 +1,15 @@
-"""What is said of a run in which nothing was completed."""
+"""What is said of a run in which nothing was completed, or hardly anything."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pgdyno.engine.records import Counts, Summary
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.load_numbers import require_completed
+from pgdyno.loop.load_numbers import _tps, require_completed
 
 
 def summary(*, completed: int = 0, **failures: int) -> Any:
@@ -34,3 +35,8 @@ def test_a_run_without_a_transaction_says_what_failed_instead(
 
 def test_one_completed_transaction_is_enough() -> None:
     require_completed(summary(completed=1, deadlock=9))
+
+
+def test_a_run_whose_only_transaction_ends_in_its_last_interval_has_a_throughput() -> None:
+    found = _tps(np.zeros(15, dtype=np.int64), 100_000_000, 1, 1_520_000_000)
+    assert (found.value, found.low) == (pytest.approx(1 / 1.52), None)

@@ -181,7 +181,8 @@ def _tps(
     counts: npt.NDArray[np.int64], interval_ns: int, completed: int, spent_ns: int
 ) -> Estimate:
     mean = completed * 1e9 / spent_ns if spent_ns else 0.0
-    if counts.size < 8:
+    # A run of few transactions may end all of them in its last interval, which is no whole one.
+    if counts.size < 8 or not counts.any():
         return without_interval(mean, "tps")
     return throughput(counts, interval_ns)
 
