@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures import needs
-from tests.fixtures.clusters import connection, make_cluster, run_sql
+from tests.fixtures.clusters import make_cluster, run_sql
 from tests.observe.contract import CollectorContract
 from tests.observe.test_server_collectors import LOAD, open_session, sample_until
 
@@ -49,28 +49,20 @@ class TestWaitSampling(CollectorContract):
 @needs_extension
 def test_both_give_the_waits_of_one_load_the_same_shares(sampled: ScratchCluster) -> None:
     # One session holds a row for three quarters of the time, which it sleeps; another waits for it.
+    # Both work within the server: it is the same load whether or not this process gets to run.
     run_sql(sampled.target, "CREATE TABLE t AS SELECT 1 AS a")
+    run_sql(sampled.target, "CREATE TABLE stopped ()")
     session = open_session(sampled)
     extension, ours = WaitSamplingCollector(session), WaitSampler(session, LOAD)
     before = counted(extension)
-    stopping = threading.Event()
-
-    def hold() -> None:
-        with connection(sampled.target) as holder:
-            while not stopping.is_set():
-                holder.execute("BEGIN")
-                holder.execute("UPDATE t SET a = a")
-                holder.execute("SELECT pg_sleep(0.15)")
-                holder.execute("COMMIT")
-                holder.execute("SELECT pg_sleep(0.05)")
-
-    def wait() -> None:
-        with connection(sampled.target) as waiter:
-            while not stopping.is_set():
-                waiter.execute("UPDATE t SET a = a")
-                waiter.execute("SELECT pg_sleep(0.05)")
-
-    threads = [threading.Thread(target=work) for work in (hold, wait)]
+    take = "UPDATE t SET a = a"
+    threads = [
+        threading.Thread(target=run_sql, args=(sampled.target, work(*steps)))
+        for steps in (
+            (take, "PERFORM pg_sleep(0.15)", "COMMIT", "PERFORM pg_sleep(0.05)"),
+            (take, "COMMIT", "PERFORM pg_sleep(0.05)"),
+        )
+    ]
     for thread in threads:
         thread.start()
     seen: Counter[str] = Counter()
@@ -80,7 +72,7 @@ def test_both_give_the_waits_of_one_load_the_same_shares(sampled: ScratchCluster
                 seen[str(row["wait_event"])] += int(row["count"] or 0)
             threading.Event().wait(0.01)
     finally:
-        stopping.set()
+        run_sql(sampled.target, "ALTER TABLE stopped ADD COLUMN now int")
         for thread in threads:
             thread.join()
     theirs = counted(extension)
@@ -91,6 +83,12 @@ def test_both_give_the_waits_of_one_load_the_same_shares(sampled: ScratchCluster
     their_share = theirs[events[1]] / sum(theirs[event] for event in events)
     assert share == pytest.approx(their_share, abs=0.1)
     assert 0.1 < share < 0.6
+
+
+def work(*steps: str) -> str:
+    """Return a statement that goes through these steps again and again until it shall stop."""
+    more = "EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'stopped'::regclass AND attnum = 1)"
+    return f"DO $$ BEGIN WHILE NOT {more} LOOP {'; '.join(steps)}; COMMIT; END LOOP; END $$"
 
 
 def counted(extension: WaitSamplingCollector) -> Counter[str]:
