@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,12 +68,18 @@ def load_connection(target: Target) -> psycopg.Connection:
 
 
 def sample_until(collector: Collector, wanted: Callable[[list[Row]], bool]) -> list[Row]:
-    """Sample until the rows are as wanted; fail after a generous time."""
+    """Sample until the rows are as wanted; fail after a generous time.
+
+    On a machine that stood still a statement has had its time when it goes on, and is cancelled:
+    that is no sample, here as in an observer.
+    """
     deadline_ns = monotonic_ns() + PATIENCE_NS
+    rows: list[Row] = []
     while True:
-        rows = collector.sample(0)
-        if wanted(rows):
-            return rows
+        with contextlib.suppress(psycopg.errors.QueryCanceled):
+            rows = collector.sample(0)
+            if wanted(rows):
+                return rows
         assert monotonic_ns() < deadline_ns, rows
 
 
