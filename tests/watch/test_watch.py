@@ -16,10 +16,12 @@ from tests.fixtures.clusters import Make, connection, make_cluster, run_sql, sca
 from tests.fixtures.command import Command, eventually, server_options, under_way
 
 from pgdyno.cli.watch_text import text_of
+from pgdyno.doctor.examine import Examination
 from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.measure.watch import WatchOutcome, WatchRequest, WatchShow, watch
 from pgdyno.measure.watch_stored import document_again
 from pgdyno.measure.watch_tally import Tally
+from pgdyno.measure.watch_texts import KnownTexts
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
@@ -40,6 +42,7 @@ class Steps(WatchShow):
     def __init__(self, *steps: Callable[[Tally], bool]) -> None:
         self._steps = list(steps)
         self.kinds: list[str] = []
+        self.texts = KnownTexts({})
 
     def then(self, *steps: Callable[[Tally], bool]) -> Steps:
         self._steps += steps
@@ -48,6 +51,9 @@ class Steps(WatchShow):
     def found_again(self, tally: Tally) -> bool:
         """Tell whether the server was lost and is back: a gap alone may be this machine's own."""
         return tally.gap_count > 0 and FOUND in self.kinds
+
+    def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
+        self.texts = texts
 
     def moved(self, time_ns: int, tally: Tally) -> None:
         if self._steps and self._steps[0](tally):
@@ -80,11 +86,17 @@ def sampled(seconds: float, samples: int) -> Callable[[Tally], bool]:
     return lambda tally: seen_for(seconds)(tally) and tally.total.wait_samples > samples
 
 
-def gaps_of_this_machine(folder: ExperimentFolder) -> int:
-    """Return how often a sample came so late that it is a gap: nobody took the server away."""
-    tables = [run.telemetry("database") for run in folder.runs()]
+def gaps_of_this_machine(outcome: WatchOutcome) -> int:
+    """Return how often a sample came so late that it is a gap: nobody took the server away.
+
+    The next after the last one may have been as late when the watch was ended.
+    """
+    tables = [run.telemetry("database") for run in outcome.folder.runs()]
     times = np.unique(np.concatenate([rows["time_ns"] for rows in tables if rows is not None]))
-    return int((np.diff(times) > 3 * SECOND_NS).sum())
+    found = int((np.diff(times) > 3 * SECOND_NS).sum())
+    gaps = outcome.document["gaps"]
+    is_late = bool(gaps) and gaps[-1]["ended_unix_ns"] > times[-1] and gaps[-1]["seconds"] > 3
+    return found + is_late
 
 
 @pytest.fixture
@@ -145,7 +157,7 @@ def test_a_server_at_work_is_added_up_and_kept(
     assert document["waits"][0]["wait_event"] == "Timeout:PgSleep"
     # Twenty statements a second at most, and ours are not among them.
     assert 1 < document["tps"] < 25
-    assert document["gap_count"] == gaps_of_this_machine(outcome.folder)
+    assert document["gap_count"] == gaps_of_this_machine(outcome)
     assert document["cost"]["server_cores"] > 0
     assert document["doctor"]["bad"] >= 2
     (run,) = outcome.folder.runs()
@@ -177,7 +189,7 @@ def test_segments_are_closed_while_it_goes_on(any_server: ScratchCluster, store:
     outcome = watched(any_server.target, store, Steps(third), segment_ns=700_000_000)
     assert len(outcome.folder.runs()) >= 3
     assert outcome.folder.incomplete() == []
-    assert outcome.document["gap_count"] == gaps_of_this_machine(outcome.folder)
+    assert outcome.document["gap_count"] == gaps_of_this_machine(outcome)
     assert not list(outcome.folder.folder.rglob("*.jsonl.partial"))
 
 
@@ -251,12 +263,21 @@ def test_statements_are_told_with_text_and_time(new_cluster: Make, store: Store)
     run_sql(cluster.target, "CREATE SCHEMA odd; CREATE EXTENSION pg_stat_statements SCHEMA odd")
 
     done: list[object] = []
+    show = Steps()
 
     def work(tally: Tally) -> bool:
         done.append(run_sql(cluster.target, "SELECT 'secret', pg_sleep(0.3)"))
         return tally.total.by_event["Timeout:PgSleep"] > 4
 
-    show = Steps(seen_for(0.5), work, seen_for(2))
+    def named(tally: Tally) -> bool:
+        found = {
+            show.texts.of(query)
+            for query, waits in list(tally.total.by_statement.items())
+            if query and waits["Timeout:PgSleep"]
+        }
+        return "SELECT $1, pg_sleep($2)" in found
+
+    show.then(seen_for(0.5), work, named, seen_for(2))
     (first, *_) = watched(cluster.target, store, show).document["statements"]
     assert first["text"] == "SELECT $1, pg_sleep($2)"
     assert first["calls"] == len(done)
@@ -293,8 +314,10 @@ def test_no_statement_is_anything_but_a_select(pgdyno: Command) -> None:
 
 
 def samples_kept(store: Path) -> bool:
-    return any(
-        path.read_bytes().count(b"\n") > 5 for path in under_way(store, "telemetry/database.jsonl")
+    """Whether both connections have brought something."""
+    return all(
+        any(path.read_bytes().count(b"\n") > 5 for path in under_way(store, name))
+        for name in ("telemetry/database.jsonl", "waits.jsonl")
     )
 
 
