@@ -13,6 +13,7 @@ from pgdyno.analysis.findings import Latency
 from pgdyno.engine.records import Counts, Summary
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.time_split import Split, split_or_why_not
+from pgdyno.loop.timeline import panels_of
 from pgdyno.observe.sql.database import COUNTER_NAMES
 from pgdyno.store.experiment import Store
 from pgdyno.store.run_writer import RunWriter
@@ -107,6 +108,19 @@ def test_a_session_that_answered_while_it_was_looked_at_did_not_wait(tmp_path: P
     where = split(tmp_path, numbers(), waits=every(0.1), event="Client:ClientRead").where
     assert where is not None
     assert [part.name for part in where.parts] == ["CPU or not instrumented"]
+
+
+def test_a_time_line_draws_it_at_work_too(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create("line", "bench")
+    with folder.begin_run(1, "run", {}) as writer:
+        add_waits(writer, seconds=every(0.2), unseen=0, event="Client:ClientRead")
+        add_waits(writer, seconds=every(0.2), unseen=0, event="")
+        writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
+        writer.finish()
+    panels = {panel.key: panel for panel in panels_of(folder.runs()[0], numbers(), None)}
+    [line] = panels["waits"].series
+    assert line.name == "CPU or not instrumented"
+    assert set(line.values) == {2 * CLIENTS}
 
 
 @pytest.mark.parametrize(("unseen", "others"), [(0, 0.0), (3, None)])

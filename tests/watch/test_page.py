@@ -130,6 +130,8 @@ def test_panels_are_drawn_over_all_segments_and_break_at_gaps(tmp_path: Path) ->
         ("database", database(s, 100 * s, interval=1 if s > 20 else 0)) for s in range(20, 25)
     ]
     first += [sample_of_waits(2.2, ("IO:WALSync", 3)), sample_of_waits(2.8, ("", 1))]
+    # One that answered while it was looked at was at work as well.
+    first += [sample_of_waits(3.5, ("Client:ClientRead", 2))]
     found = watch_findings(kept(tmp_path, [first, second]))
     panels = {panel.key: panel for panel in found.panels}
     assert {"tps", "waits", "connections"} <= panels.keys()
@@ -141,6 +143,8 @@ def test_panels_are_drawn_over_all_segments_and_break_at_gaps(tmp_path: Path) ->
     assert waits["IO:WALSync"][1] == 1.5
     assert waits["CPU or not instrumented"][1] == 0.5
     assert waits["IO:WALSync"][0] is None
+    assert waits["CPU or not instrumented"][2] == 2.0
+    assert "Client:ClientRead" not in waits
     assert [mark.kind for mark in found.marks] == ["gap"]
     assert found.marks[0].time_s == 19.0
     assert found.document["is_complete"] is False

@@ -91,6 +91,13 @@ def test_sessions_that_are_not_at_work_are_left_out() -> None:
     assert seen.total.active == 0.0
 
 
+def test_a_session_that_answered_while_it_was_looked_at_was_at_work() -> None:
+    seen = tally()
+    seen.take("waits", waits(("Client:ClientRead", 1, 3)))
+    assert seen.total.active == 3.0
+    assert seen.total.by_event == Counter({"": 3})
+
+
 def test_who_is_at_work_is_not_known_where_sessions_are_not_to_be_seen() -> None:
     unseen = wait("", 0, 9, backend_type="unknown", state="")
     seen = tally()

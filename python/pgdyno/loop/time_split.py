@@ -20,7 +20,7 @@ from pgdyno.loop.server_time import server_active_ms
 from pgdyno.loop.spans import deltas_of, grown
 from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
-from pgdyno.observe.sql.waits import UNSEEN
+from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
@@ -28,7 +28,6 @@ _SEED = 20_260_102
 # Sessions that work for somebody: what a server does for itself serves the load too.
 _FOR_SOMEBODY = ("client backend", "parallel worker")
 _OVERLAP_RATIO_MAX = 0.15
-_CLIENT_READ = "Client:ClientRead"
 _GAP_NS_MAX = 3_000_000_000
 # The server's count of its time, so many times off what was sampled, is not that of the load:
 # sessions report late, and some hardly before they end.
@@ -218,11 +217,8 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
     if not inside.any():
         return None
     time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
-    events, state = np.asarray(waits["wait_event"]), np.asarray(waits["state"])
+    events, state = events_seen(waits), np.asarray(waits["state"])
     is_active = state == "active"
-    # The server reads states first and events then: one that was active and waits for its client
-    # has answered in between.
-    events = np.where(is_active & (events == _CLIENT_READ), "", events)
     is_answering = ~is_active & (events == "") & (state != "")
     counted = inside & (waits["ours"] == 1) & (is_active | is_answering)
     return WaitSamples(
@@ -232,6 +228,13 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
         session_count=np.asarray(waits["count"], dtype=np.int64)[counted],
         query_id=np.asarray(waits["query_id"], dtype=np.int64)[counted],
     )
+
+
+def events_seen(waits: Arrays) -> npt.NDArray[np.str_]:
+    """Return what sessions waited for; "" of those at work that answered while looked at."""
+    events = np.asarray(waits["wait_event"])
+    has_answered = (np.asarray(waits["state"]) == "active") & (events == ANSWERED)
+    return np.where(has_answered, "", events)
 
 
 def _inside(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from pgdyno.loop.spans import counters_of
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER
 from pgdyno.loop.strips.drawing import panels_of_strips, series
+from pgdyno.loop.time_split import events_seen
 from pgdyno.observe.rates import Deltas
 from pgdyno.store.stored_run import StoredRun
 
@@ -129,7 +130,7 @@ def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     counted = inside & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
     if not counted.any():
         return None
-    events, event = coded(np.asarray(waits["wait_event"])[counted].tolist())
+    events, event = coded(events_seen(waits)[counted].tolist())
     counts = np.asarray(waits["count"], dtype=np.float64)[counted]
     totals = np.bincount(event, counts)
     order = sorted(range(len(events)), key=lambda place: -totals[place])

@@ -22,6 +22,7 @@ from pgdyno.loop.hazel_windows import hazel_of_watch
 from pgdyno.loop.statement_names import StatementNames
 from pgdyno.loop.strips.catalogue import FIRST, FURTHER, WATCHED
 from pgdyno.loop.strips.drawing import panels_of_strips, series
+from pgdyno.loop.time_split import events_seen
 from pgdyno.measure.watch_stored import document_again
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
@@ -78,7 +79,7 @@ def _waits(segments: Iterable[StoredRun], origin_ns: int, seconds: float) -> Pan
         _, first = np.unique(waits["time_ns"], return_index=True)
         np.add.at(taken, place[first], 1)
         is_work = (waits["backend_type"] == "client backend") & (waits["state"] == "active")
-        events = waits["wait_event"]
+        events = events_seen(waits)
         for event in set(events[is_work].tolist()):
             rows = is_work & (events == event)
             line = by_event.setdefault(event, np.zeros(count))

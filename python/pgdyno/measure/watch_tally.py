@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.observe.sql.waits import UNSEEN
+from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
 
 _ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
 # Beyond these the rest is added up under one name.
@@ -203,6 +203,7 @@ class Tally:
             if row["backend_type"] != "client backend" or row["state"] != "active":
                 continue
             count, event, statement = int(row["count"]), str(row["wait_event"]), row["query_id"]
+            event = "" if event == ANSWERED else event
             active += count
             for sums in (self.total, self._recent):
                 sums.by_event[event] += count

@@ -17,6 +17,9 @@ from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 OWN_PREFIX = "pgdyno/observe/"
 # The kind of a session that our role has no right to see.
 UNSEEN = "unknown"
+# The server reads states first and events then: a session that is active and waits for its client
+# has answered in between, and was at work.
+ANSWERED = "Client:ClientRead"
 
 # Idle sessions and processes in their main loop do nothing anybody waits for. An idle session that
 # waits for nothing is still answering its client, on a core or waiting for one. NULL in state: a
