@@ -210,6 +210,31 @@ def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> No
     assert found.sampled_server_ms == pytest.approx(35.0)
 
 
+def waiting_for_a_core(waits: WaitSamples, queue_ms: float) -> Estimate:
+    """Of 2 ms without wait event and 0.5 ms of CPU in each of 6,000 transactions."""
+    counted = {"backend_cpu_ns": 6000 * 0.5 * MS, "backend_runqueue_ns": 6000 * queue_ms * MS}
+    found = where_the_time_goes(facts(samples=waits, **counted), seed=1)
+    return next(part.ms for part in found.parts if part.name == "waiting for a core")
+
+
+def test_waiting_for_a_core_is_as_uncertain_as_what_the_samples_may_have_missed() -> None:
+    # 100 samples of 4 sessions, 8 ms: 3 sessions more or fewer are 0.06 ms.
+    waits = exact({"IO:WALSync": 3, "": 1})
+    inside = waiting_for_a_core(waits, 5.0)
+    assert (inside.value, inside.low, inside.high) == pytest.approx((1.5, 1.44, 1.56))
+    # No more than the kernel counted, of which just as much may not have been there.
+    at_the_end = waiting_for_a_core(waits, 1.5)
+    ends = (at_the_end.value, at_the_end.low, at_the_end.high)
+    assert ends == pytest.approx((1.5, 1.44, 1.5))
+
+
+def test_waiting_for_a_core_that_the_kernel_alone_tells_has_no_interval() -> None:
+    found = waiting_for_a_core(exact({"IO:WALSync": 3, "": 1}), 0.7)
+    assert (found.value, found.has_interval) == (pytest.approx(0.7), False)
+    varied = waiting_for_a_core(samples({"IO:WALSync": 3.0, "": 1.0}), 0.7)
+    assert (varied.value, varied.has_interval) == (pytest.approx(0.7), False)
+
+
 def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sampled() -> None:
     # 1 ms without wait event was sampled, and 2 ms spent on a core.
     found = where_the_time_goes(

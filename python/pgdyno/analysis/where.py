@@ -24,6 +24,8 @@ _NS_PER_MS = 1e6
 _OTHERS_RATIO_MAX = 0.02
 # What none of n samples shows is with 95 % under 3/n.
 _RULE_OF_THREE = 3.0
+# An interval narrower than this is what arithmetic leaves of none.
+_COUNTED_RATIO = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +104,20 @@ def where_the_time_goes(
     point = amounts(facts, found, found.point_count[None, :], exact_ns)
     drawn = amounts(facts, found, found.redrawn_count, exact_ns)
     missed_ns = _missed_ns(facts, found, exact_ns)
-    parts = [
-        Part(
-            name,
-            _estimate(
-                float(point.ns[0, i]),
-                drawn.ns[:, i],
-                found.block_count if side == "server" else 1,
-                missed_ns=missed_ns if name in found.events else 0.0,
-            ),
-            side,
-        )
-        for i, (name, side) in enumerate(point.parts)
+    # Parts that follow from sessions without a wait event, had so many of them been missed.
+    without_event = [
+        amounts(facts, found, found.point_count[None, :], exact_ns, missed_ns=ns).ns[0]
+        for ns in (-missed_ns, missed_ns)
     ]
+    parts = []
+    for i, (name, side) in enumerate(point.parts):
+        value = float(point.ns[0, i])
+        if name in found.events:
+            ends = (value - missed_ns, value + missed_ns)
+        else:
+            ends = (float(without_event[0][i]), float(without_event[1][i]))
+        block_count = found.block_count if side == "server" else 1
+        parts.append(Part(name, _estimate(value, drawn.ns[:, i], block_count, ends), side))
     sampled_ms = None
     if found.events:
         sampled_ms = found.active * facts.window_seconds * 1e3 / facts.server_transaction_count
@@ -187,16 +190,23 @@ def _missed_ns(facts: TransactionFacts, found: Sampled, exact_ns: float | None) 
 
 
 def _estimate(
-    value_ns: float, drawn_ns: FloatArray, block_count: int, *, missed_ns: float
+    value_ns: float, drawn_ns: FloatArray, block_count: int, ends_ns: tuple[float, float]
 ) -> Estimate:
-    """Return a part with its interval, which exact ones have not."""
-    value, drawn, missed = value_ns / _NS_PER_MS, drawn_ns / _NS_PER_MS, missed_ns / _NS_PER_MS
-    if block_count < 2 or (not missed and np.ptp(drawn) == 0):
+    """Return a part with its interval, which exact ones have not.
+
+    Args: ends_ns, what the part is at both ends of what the samples may have missed. Where neither
+    these nor the samples drawn again move it, others counted it: there is nothing to be uncertain.
+    """
+    value, drawn = value_ns / _NS_PER_MS, drawn_ns / _NS_PER_MS
+    if block_count < 2:
         return without_interval(value, "ms")
     found = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)
     assert found.low is not None, "two blocks give an interval"
     assert found.high is not None
-    low, high = min(found.low, value - missed), max(found.high, value + missed)
+    ends = [ns / _NS_PER_MS for ns in ends_ns]
+    low, high = min(found.low, value, *ends), max(found.high, value, *ends)
+    if high - low <= _COUNTED_RATIO * value:
+        return without_interval(value, "ms")
     return _above_zero(replace(found, low=low, high=high))
 
 

@@ -41,11 +41,17 @@ class Amounts:
 
 
 def amounts(
-    facts: TransactionFacts, found: Sampled, sessions: FloatArray, exact_ns: float | None
+    facts: TransactionFacts,
+    found: Sampled,
+    sessions: FloatArray,
+    exact_ns: float | None,
+    *,
+    missed_ns: float = 0.0,
 ) -> Amounts:
     """Return the parts for every row of `sessions`, shape (rows, events), mean sessions.
 
     Args: exact_ns, the server's own count of its time a transaction, which samples only split.
+    missed_ns, time without wait event that was there beside what was sampled; below 0, was not.
     """
     rows = sessions.shape[0]
     each_ns = sessions * (facts.window_seconds * 1e9 / facts.server_transaction_count)
@@ -75,9 +81,9 @@ def amounts(
         if exact_ns is not None:
             parts[SERVER, "server"] = np.full(rows, exact_ns)
     elif facts.backend_cpu_ns is None or facts.backend_runqueue_ns is None:
-        parts[NOT_INSTRUMENTED, "server"] = bare + answering
+        parts[NOT_INSTRUMENTED, "server"] = np.maximum(bare + answering + missed_ns, 0.0)
     else:
-        on_core, waiting, rest, inside = _runnable(facts, bare + answering)
+        on_core, waiting, rest, inside = _runnable(facts, bare + answering + missed_ns)
         excess = sum(parts.values()) + on_core + waiting + rest - facts.latency.value
         # In state active nobody has the answer yet.
         after = np.clip(excess, 0.0, np.maximum(on_core - bare, 0.0))
