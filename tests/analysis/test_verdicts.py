@@ -72,6 +72,16 @@ def test_a_good_run_has_no_doubt() -> None:
         ("throttled", {"throttled_ns": 0}, {"throttled_ns": 1}),
         ("littles_law", {"latency_mean_ns": 9.51 * MS}, {"latency_mean_ns": 9.49 * MS}),
         ("littles_law", {"latency_mean_ns": 10.49 * MS}, {"latency_mean_ns": 10.51 * MS}),
+        (
+            "littles_law",
+            {"latency_mean_ns": 9.01 * MS, "between_transactions_ns": 24_000 * MS},
+            {"latency_mean_ns": 8.99 * MS, "between_transactions_ns": 24_000 * MS},
+        ),
+        (
+            "between_transactions",
+            {"latency_mean_ns": 9.5 * MS, "between_transactions_ns": 24_000 * MS},
+            {"latency_mean_ns": 9.5 * MS, "between_transactions_ns": 24_001 * MS},
+        ),
         ("change_point", {}, {"change_point_seconds": (31.0,)}),
         ("others", {"others_ratio": 0.05}, {"others_ratio": 0.051}),
         ("clients_above_scale", {"scale": 8}, {"scale": 7}),
@@ -104,6 +114,25 @@ def test_littles_law_needs_a_closed_loop_and_enough_transactions() -> None:
     assert kinds(**wrong, is_closed_loop=False) == []
     assert "littles_law" not in kinds(**wrong, completed_count=300)
     assert kinds(**wrong, failed_count=1000) == []
+
+
+def test_time_between_transactions_that_was_measured_is_no_time_lost() -> None:
+    # 11 % of 8 clients' 60 s: 52.8 s.
+    assert kinds(latency_mean_ns=8.9 * MS) == ["littles_law"]
+    known = doubts(facts(latency_mean_ns=8.9 * MS, between_transactions_ns=52_800 * MS))
+    assert [one.kind for one in known] == ["between_transactions"]
+    assert is_valid(known)
+    assert "11 %" in known[0].message
+    assert "5 %" in known[0].message
+
+
+def test_clients_that_the_engine_had_for_over_a_fifth_of_their_time_offered_another_load() -> None:
+    fifth = {"latency_mean_ns": 8.0 * MS}
+    assert is_valid(doubts(facts(**fifth, between_transactions_ns=96_000 * MS)))
+    found = doubts(facts(**fifth, between_transactions_ns=96_001 * MS))
+    assert [one.kind for one in found] == ["between_transactions"]
+    assert not is_valid(found)
+    assert "20 %" in found[0].message
 
 
 def test_what_makes_a_run_not_valid_comes_first() -> None:

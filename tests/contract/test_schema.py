@@ -39,7 +39,7 @@ NAMES = {
 # Bases that are in no schema, and enums with content, which Python writes as one model a variant.
 NO_STRUCT = {"Strict", "Open"}
 # The schema without its words, by revision.
-FINGERPRINT = {2: "a99b2421769812d4"}
+FINGERPRINT = {3: "983c169639ad778d"}
 VARIANTS = {
     "BuiltinScript": "ScriptText",
     "TextScript": "ScriptText",

@@ -262,6 +262,7 @@ fn empty_summary() -> Summary {
         failures: Default::default(),
         distributions: Vec::new(),
         unfinished_ages_ns: Vec::new(),
+        between_transactions_ns: None,
         connections_lost: 0,
         reconnects: 0,
         commits_in_doubt: 0,

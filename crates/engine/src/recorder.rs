@@ -209,6 +209,12 @@ impl Recorder {
         }
     }
 
+    /// A client begins a transaction so long after the end of its last one, in a closed loop.
+    #[inline]
+    pub fn between_transactions(&mut self, ns: u64) {
+        self.tallies[self.owner as usize].between_transactions_ns += ns;
+    }
+
     /// A transaction that will not end.
     pub fn unfinished(&mut self, owner: Owner, script: usize, retries: u16) {
         let is_open_loop = self.layout.is_open_loop();

@@ -118,6 +118,8 @@ pub struct Tally {
     pub scheduled: u64,
     pub skipped: u64,
     pub not_started: u64,
+    /// Closed loop only: from the end of each transaction to the begin of its client's next one.
+    pub between_transactions_ns: u64,
     pub scripts: Vec<ScriptTally>,
 }
 
@@ -130,6 +132,7 @@ impl Tally {
         self.scheduled += other.scheduled;
         self.skipped += other.skipped;
         self.not_started += other.not_started;
+        self.between_transactions_ns += other.between_transactions_ns;
         for (mine, theirs) in self.scripts.iter_mut().zip(&other.scripts) {
             mine.merge(theirs);
         }

@@ -16,6 +16,9 @@ _ACHIEVED_RATIO_MIN = 0.99
 _STEAL_RATIO_MAX = 0.01
 _LITTLE_RATIO_MAX = 0.05
 _LITTLE_PER_CLIENT_MIN = 40  # with fewer, the transactions cut by the edges are the difference
+# Above the first the engine's own time is said; above the second the load is not what it says.
+_BETWEEN_RATIO_MAX = 0.05
+_BETWEEN_RATIO_NOT_VALID = 0.2
 _CHECKPOINTS_MIN = 2
 _OTHERS_RATIO_MAX = 0.05
 
@@ -57,6 +60,8 @@ class RunFacts:
     reported_percentiles: tuple[float, ...] = field(default=(50.0, 90.0, 95.0, 99.0, 99.9))
     is_steady: bool | None = None
     change_point_seconds: tuple[float, ...] = ()
+    # Of all clients together: from the end of a transaction to the begin of the next.
+    between_transactions_ns: int | None = None
     # Share of the server's active sessions that were not the load's.
     others_ratio: float | None = None
 
@@ -154,7 +159,10 @@ def _throttled(facts: RunFacts) -> Doubt | None:
 
 
 def _little(facts: RunFacts) -> Doubt | None:
-    """Clients = throughput x latency must hold in a closed loop without think time."""
+    """Clients = throughput x latency must hold in a closed loop without think time.
+
+    Where the engine measured it, the time between transactions is added: what is left was lost.
+    """
     total = facts.completed_count + facts.failed_count
     if (
         not facts.is_closed_loop
@@ -163,17 +171,40 @@ def _little(facts: RunFacts) -> Doubt | None:
         or facts.failed_count > 0.01 * total  # their latency is not in the mean
     ):
         return None
-    inside = total / facts.measured_seconds * facts.latency_mean_ns / 1e9
-    error = abs(facts.client_count - inside) / facts.client_count
+    between_ns = facts.between_transactions_ns
+    spent_ns = total * facts.latency_mean_ns + (between_ns or 0)
+    known = spent_ns / 1e9 / facts.measured_seconds
+    error = abs(facts.client_count - known) / facts.client_count
     if error <= _LITTLE_RATIO_MAX:
         return None
+    times = "latency" if between_ns is None else "latency and the time between transactions"
     return Doubt(
         "littles_law",
         "not_valid",
-        f"Throughput times latency gives {inside:.2f} busy clients, but {facts.client_count} ran "
+        f"Throughput times {times} gives {known:.2f} busy clients, but {facts.client_count} ran "
         f"({percent(error)} apart, limit {percent(_LITTLE_RATIO_MAX)}): time was spent outside "
         "transactions.",
-        "use more --threads, or look for lost connections",
+        ("use more --threads, or " if between_ns is None else "") + "look for lost connections",
+    )
+
+
+def _between_transactions(facts: RunFacts) -> Doubt | None:
+    """Clients whose next transaction waits for the engine offer less than they would alone."""
+    if facts.between_transactions_ns is None:
+        return None
+    client_ns = facts.client_count * facts.measured_seconds * 1e9
+    ratio = facts.between_transactions_ns / client_ns
+    if ratio <= _BETWEEN_RATIO_MAX:
+        return None
+    is_too_much = ratio > _BETWEEN_RATIO_NOT_VALID
+    limit = _BETWEEN_RATIO_NOT_VALID if is_too_much else _BETWEEN_RATIO_MAX
+    return Doubt(
+        "between_transactions",
+        "not_valid" if is_too_much else "doubt",
+        f"The load engine had the clients for {percent(ratio)} of their time, from a reply to the "
+        f"next statement (limit {percent(limit)}): it was at work for the others, or without a "
+        "core, and so much less load reached the server.",
+        "give the engine a core of its own or another host; more --threads where cores are free",
     )
 
 
@@ -277,6 +308,7 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
     _steal,
     _throttled,
     _little,
+    _between_transactions,
     _others,
     _changed,
     _clients_above_scale,

@@ -256,6 +256,7 @@ class Summary(Open):
     failures: dict[str, int]
     distributions: tuple[Distribution, ...]
     unfinished_ages_ns: tuple[int, ...]
+    between_transactions_ns: int | None = None
     connections_lost: int
     reconnects: int
     commits_in_doubt: int = 0

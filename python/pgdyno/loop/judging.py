@@ -58,6 +58,7 @@ def doubts_of(
         latency_mean_ns=numbers.latency.mean.value * 1e6,
         latency_p50_ns=p50,
         is_closed_loop=planned.cell.rate_tps is None,
+        between_transactions_ns=summary.between_transactions_ns,
         is_in_sweep=planned.purpose == "round",
         offered_tps=offered_tps(numbers) if planned.cell.rate_tps is not None else None,
         engine_thread_busy_ratio=max((t.busy_ratio for t in summary.threads), default=None),

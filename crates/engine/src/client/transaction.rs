@@ -26,6 +26,16 @@ pub enum End {
     Aborted,
 }
 
+impl End {
+    /// When the transaction ended, if it is known how.
+    pub fn ended_ns(self) -> Option<u64> {
+        match self {
+            End::Ended { ended_ns, .. } => Some(ended_ns),
+            End::Cancelled | End::Aborted => None,
+        }
+    }
+}
+
 /// Run a transaction of the script; failures that another try may cure are tried again.
 pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u64) -> End {
     let max_tries = client.plan.work.max_tries;

@@ -271,6 +271,12 @@ pub struct Summary {
     pub distributions: Vec<Distribution>,
     /// Age of each transaction that had not ended when the drain ended, at most 10,000.
     pub unfinished_ages_ns: Vec<u64>,
+    /// How long clients were between two transactions, all of them together: from the end of one,
+    /// when its last reply was read, to the begin of the next. The engine was at work then, for
+    /// them or for others, or waited for a core. Absent in an open loop, where clients wait for
+    /// what is due, and where each transaction makes a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_transactions_ns: Option<u64>,
     pub connections_lost: u64,
     pub reconnects: u64,
     /// Commits sent and never answered, in all phases: they may or may not have happened.

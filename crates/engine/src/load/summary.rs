@@ -12,7 +12,7 @@ use crate::load::ThreadId;
 use crate::load::collect::Collector;
 use crate::plan::Plan;
 use crate::poller::Kind;
-use crate::tally::ScriptTally;
+use crate::tally::{ScriptTally, Tally};
 use crate::timeline::Timeline;
 use crate::worker::{Facts, Shares, fairness};
 
@@ -121,6 +121,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         failures: failures(measured.scripts.iter()),
         distributions,
         unfinished_ages_ns: ages,
+        between_transactions_ns: between_transactions_ns(plan, measured),
         connections_lost: sum(|thread| thread.connections_lost),
         reconnects: sum(|thread| thread.reconnects),
         commits_in_doubt: sum(|thread| thread.commits_in_doubt),
@@ -148,6 +149,12 @@ fn round_trip_runnable_ns(finished: &[Finished]) -> Option<u64> {
     let known = known.filter_map(|found| Some((found.runnable_ns?, found.histogram.count())));
     let (runnable_ns, count) = known.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     (count > 0).then(|| runnable_ns / count)
+}
+
+/// Where nothing but the engine is between two transactions.
+fn between_transactions_ns(plan: &Plan, measured: &Tally) -> Option<u64> {
+    let waits_for_nothing = !plan.layout.is_open_loop() && !plan.connects_each_time();
+    waits_for_nothing.then_some(measured.between_transactions_ns)
 }
 
 fn script_counts(script: &ScriptTally) -> ScriptCounts {

@@ -15,8 +15,9 @@ where
     /// A client has nothing to do.
     ///
     /// Args: `index`, of the client and its connection; of clients that share, of the client.
+    /// `ended_ns`, the end of its transaction, where it has just had one.
     #[inline]
-    pub(super) fn client_is_free(&mut self, index: u32) {
+    pub(super) fn client_is_free(&mut self, index: u32, ended_ns: Option<u64>) {
         let is_loading =
             self.stage == Stage::Load || self.stage == Stage::Drain && self.drains_backlog();
         if !is_loading || !self.can_work(index) {
@@ -24,7 +25,7 @@ where
         }
         let free_ns = now_ns();
         if self.arrivals.is_none() {
-            self.start_closed(index, free_ns);
+            self.start_closed(index, free_ns, ended_ns);
         } else if self.has_transactions_left(index) {
             // By pgbench's rules a client knows its script while it waits for its turn.
             let script = self.choose_script();
@@ -73,7 +74,7 @@ where
 
     /// Closed loop: the next transaction follows at once.
     #[inline]
-    fn start_closed(&mut self, index: u32, now_ns: u64) {
+    fn start_closed(&mut self, index: u32, now_ns: u64, ended_ns: Option<u64>) {
         if now_ns >= self.timeline.drain_ns {
             return;
         }
@@ -82,6 +83,9 @@ where
                 return;
             }
             self.count_off(index);
+        }
+        if let Some(ended_ns) = ended_ns {
+            self.shard.borrow_mut().recorder.between_transactions(now_ns - ended_ns);
         }
         let script = self.choose_script();
         self.start_transaction(index, script, now_ns, now_ns);
@@ -243,7 +247,7 @@ where
         } else if self.plan.connects_each_time() {
             self.connect_anew(index);
         } else {
-            self.give_back(index);
+            self.give_back(index, end.ended_ns());
         }
     }
 
@@ -270,7 +274,7 @@ where
         }
         self.disconnect(index);
         if self.plan.connects_late() {
-            return self.client_is_free(index);
+            return self.client_is_free(index, None);
         }
         let is_over = self.shard.borrow().clients.states[index as usize].transactions_left == 0;
         if self.may_connect() && !is_over {

@@ -52,7 +52,7 @@ where
     #[inline]
     pub(super) fn connection_is_free(&mut self, index: u32) {
         match &mut self.pool {
-            None => self.client_is_free(index),
+            None => self.client_is_free(index, None),
             Some(pool) => {
                 pool.free.push_back(index);
                 self.serve();
@@ -60,10 +60,10 @@ where
         }
     }
 
-    /// A connection's transaction has ended, and its client has nothing to do.
+    /// A connection's transaction has ended, at `ended_ns`, and its client has nothing to do.
     #[inline]
-    pub(super) fn give_back(&mut self, index: u32) {
-        let Some(pool) = &mut self.pool else { return self.client_is_free(index) };
+    pub(super) fn give_back(&mut self, index: u32, ended_ns: Option<u64>) {
+        let Some(pool) = &mut self.pool else { return self.client_is_free(index, ended_ns) };
         let client = pool.seated[index as usize].take().expect("a transaction is somebody's");
         let is_up = {
             let state = &mut self.shard.borrow_mut().clients.states[index as usize];
@@ -74,13 +74,13 @@ where
         if is_up {
             self.connection_is_free(index);
         }
-        self.client_is_free(client);
+        self.client_is_free(client, ended_ns);
     }
 
     /// Every client of the pool begins.
     pub(super) fn free_all_clients(&mut self) {
         let count = self.pool.as_ref().map_or(0, |pool| pool.terminals.len() as u32);
-        (0..count).for_each(|client| self.client_is_free(client));
+        (0..count).for_each(|client| self.client_is_free(client, None));
     }
 
     /// A client's transaction has started, and waits for a connection.

@@ -1,5 +1,6 @@
 //! Times and numbers against what the server's own clock says.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::fake::job::{MS, load, open, work};
@@ -8,7 +9,7 @@ use crate::stillness::Stillness;
 use pgdyno_engine::clock::now_ns;
 use pgdyno_engine::contract::bucket::bucket_range;
 use pgdyno_engine::contract::job::{Arrivals, ClosedLoop, Measure};
-use pgdyno_engine::contract::record::{Distribution, Measured};
+use pgdyno_engine::contract::record::{Distribution, Measured, PhaseName};
 
 fn quantile_ns(distribution: &Distribution, ratio: f64) -> u64 {
     let mut left = (ratio * distribution.count as f64).ceil() as u64;
@@ -141,6 +142,61 @@ fn a_stall_is_one_slow_transaction_a_client_of_a_closed_loop() {
     let slow = slower_than(run.distribution(Measured::Latency), 700 * MS);
     let still = gaps_ns.iter().filter(|gap_ns| **gap_ns > 500 * MS).count() as u64;
     assert!((2..=2 + 2 * still).contains(&slow), "{slow} transactions, gaps {gaps_ns:?}");
+}
+
+/// A client is in a transaction or between two of them: no time is lost, and none is in both. Its
+/// first and its last statement were sent in that time, which is no more than the run's.
+#[test]
+fn latencies_and_the_time_between_transactions_are_all_of_a_clients_time() {
+    let came_ns = Arc::new(Mutex::new(Vec::new()));
+    let seen_ns = Arc::clone(&came_ns);
+    let server = Server::start(move |_| {
+        seen_ns.lock().unwrap().push(now_ns());
+        Answer::Done
+    });
+    let mut work = work("SELECT 1;\n");
+    work.measure = Measure::TransactionsPerClient(2_000);
+    let run = load(&server, work);
+    let summary = run.summary();
+    let between_ns = summary.between_transactions_ns.expect("a closed loop without connecting");
+    assert!(between_ns > 0);
+    let whole_ns = run.distribution(Measured::Latency).sum_ns + between_ns;
+    let came_ns = came_ns.lock().unwrap();
+    let sending_ns = came_ns[came_ns.len() - 1] - came_ns[came_ns.len() - 2_000];
+    assert!(whole_ns >= sending_ns, "{whole_ns} of a client, statements for {sending_ns}");
+    let span = summary.phases.iter().find(|span| span.phase == PhaseName::Measure).unwrap();
+    let measured_ns = span.ended_ns - span.began_ns;
+    assert!(whole_ns <= measured_ns, "{whole_ns} of a client, measured for {measured_ns}");
+}
+
+#[test]
+fn clients_that_share_a_connection_are_between_transactions_for_less_than_the_run() {
+    let server = Server::start(|_| Answer::Done);
+    let mut work = work("SELECT 1;\n");
+    work.arrivals = Arrivals::Closed(ClosedLoop { clients: 3 });
+    work.connect.active_connections = Some(1);
+    work.warm_ns = 100 * MS;
+    let run = load(&server, work);
+    let summary = run.summary();
+    let between_ns = summary.between_transactions_ns.expect("a closed loop without connecting");
+    assert!(between_ns > 0);
+    let span = summary.phases.iter().find(|span| span.phase == PhaseName::Measure).unwrap();
+    // Of the time before measuring, each may have the end of a transaction and what came after.
+    let latency = run.distribution(Measured::Latency);
+    let most_ns = 3 * (span.ended_ns - span.began_ns + 2 * latency.max_ns);
+    assert!(latency.sum_ns + between_ns <= most_ns, "{} + {between_ns}", latency.sum_ns);
+}
+
+#[test]
+fn time_between_transactions_is_not_told_where_clients_wait_for_what_is_due_or_connect() {
+    let server = Server::start(|_| Answer::Done);
+    let mut offered = work("SELECT 1;\n");
+    offered.arrivals = open(1, 100.0);
+    let mut connecting = work("SELECT 1;\n");
+    connecting.connect.each_transaction = true;
+    for work in [offered, connecting] {
+        assert_eq!(load(&server, work).summary().between_transactions_ns, None);
+    }
 }
 
 #[test]
