@@ -12,6 +12,7 @@ from pgdyno.measure import watch_tally
 from pgdyno.measure.watch_document import Watched, sentence, statement_of
 from pgdyno.measure.watch_statements import Calls
 from pgdyno.measure.watch_tally import Gap, Tally
+from pgdyno.measure.watch_texts import KnownTexts
 
 
 def tally() -> Tally:
@@ -225,10 +226,11 @@ def test_where_a_terminal_is_narrow_the_live_line_is_several_and_nothing_is_cut(
 def test_the_statements_at_work_are_named_with_what_they_wait_for() -> None:
     seen = tally()
     seen.take("waits", waits(("IO:WALSync", 7, 6), ("", 7, 1), ("", 8, 2), ("Lock:tuple", 0, 1)))
-    assert statement_lines(seen.look(), {7: "COMMIT", 8: "SELECT  1\n FROM t"}) == [
+    texts = KnownTexts({7: "COMMIT", 8: "SELECT  1\n FROM t"})
+    assert statement_lines(seen.look(), texts) == [
         "   70%  COMMIT                                        IO:WALSync",
         "   20%  SELECT 1 FROM t                               CPU?",
     ]
     seen.take("waits", waits(("", 9, 1)))
-    assert statement_lines(seen.look(), {}) == [f"  100%  {'query 9':44}  CPU?"]
-    assert statement_lines(seen.look(), {}) == []
+    assert statement_lines(seen.look(), KnownTexts({})) == [f"  100%  {'query 9':44}  CPU?"]
+    assert statement_lines(seen.look(), KnownTexts({})) == []

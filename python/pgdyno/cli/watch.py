@@ -24,6 +24,7 @@ from pgdyno.measure.reach import console_of
 from pgdyno.measure.watch import WatchRequest, WatchShow, watch
 from pgdyno.measure.watch_statements import statements
 from pgdyno.measure.watch_tally import Gap, Sums, Tally
+from pgdyno.measure.watch_texts import KnownTexts
 from pgdyno.observe.catalogue import statements as observed
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
 from pgdyno.report.watch_page import watch_page
@@ -116,11 +117,9 @@ class Shown(WatchShow):
         self._seen_ns = 0
         self._gaps = 0
         self._resets = 0
-        self._texts: Mapping[int, str] = {}
+        self._texts = KnownTexts({})
 
-    def began(
-        self, examination: Examination, folder: ExperimentFolder, texts: Mapping[int, str]
-    ) -> None:
+    def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
         """Say what is watched, and what is never done there."""
         self._texts = texts
         speak.note(f"target  {examination.target}")
@@ -208,7 +207,7 @@ def packed(start: str, parts: Sequence[str], room: int) -> list[str]:
     return lines
 
 
-def statement_lines(recent: Sums, texts: Mapping[int, str]) -> list[str]:
+def statement_lines(recent: Sums, texts: KnownTexts) -> list[str]:
     """Return the statements that had most of the last seconds' DB time, with what they wait for."""
     total = recent.by_event.total()
     known = ((waits, query) for query, waits in recent.by_statement.items() if query)
@@ -216,7 +215,7 @@ def statement_lines(recent: Sums, texts: Mapping[int, str]) -> list[str]:
     lines = []
     for waits, query in shown:
         [(event, _)] = waits.most_common(1)
-        text = shortened(texts.get(query, f"query {query}"), _STATEMENT_WIDTH)
+        text = shortened(texts.of(query) or f"query {query}", _STATEMENT_WIDTH)
         lines.append(
             f"  {waits.total() / total:4.0%}  {text:{_STATEMENT_WIDTH}}  {event or 'CPU?'}"
         )
@@ -251,5 +250,5 @@ def _sql() -> str:
                 said.add(statement)
                 parts.append(f"-- {name}, PostgreSQL {version} and later\n{statement};")
     for name, statement in statements().items():
-        parts.append(f"-- {name}, before and after\n{statement};")
+        parts.append(f"-- {name}\n{statement};")
     return "\n\n".join(parts)

@@ -7,7 +7,7 @@ segments that were closed, and a readable one.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,11 @@ from pgdyno.measure.watch_document import Watched, document_of, utc
 from pgdyno.measure.watch_segments import SEGMENT_NS, Segments
 from pgdyno.measure.watch_statements import Calls, dearest, read_calls
 from pgdyno.measure.watch_tally import Tally
+from pgdyno.measure.watch_texts import KnownTexts, NewTextsCollector
+from pgdyno.observe.collector import Collector
 from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.session import ServerSession
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
@@ -64,10 +67,8 @@ class WatchOutcome:
 class WatchShow:
     """Silent; the command line has one that shows."""
 
-    def began(
-        self, examination: Examination, folder: ExperimentFolder, texts: Mapping[int, str]
-    ) -> None:
-        """Take note of what is watched, and of the texts of its dearest statements until now."""
+    def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
+        """Take note of what is watched, and of who knows the texts of its statements."""
 
     def moved(self, time_ns: int, tally: Tally) -> None:
         """Take note of what was added up so far; called twice a second."""
@@ -96,11 +97,13 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         before = read_calls(request.target, texts_of=dearest(before, _STATEMENTS_DRAWN))
     folder = store.create(request.name, "watch")
     job = _keep_what_was_asked(folder, request, examination, clock)
-    show.began(examination, folder, before.texts)
+    texts = KnownTexts(before.texts)
+    show.began(examination, folder, texts)
     tally = Tally(request.interval_ns)
     segments = Segments(folder, job, clock=clock, tally=tally, segment_ns=request.segment_ns)
     settle(request.target)
-    observer = _observer(request, examination, folder, segments, clock)
+    asks = (lambda session: NewTextsCollector(session, texts)) if before.by_statement else None
+    observer = _observer(request, examination, folder, segments, clock, asks)
     error: PgdynoError | None = None
     began_ns = clock.now_ns()
     try:
@@ -127,7 +130,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             wanted = {*watched.dearest(_STATEMENTS_SHOWN), *dearest(before, _STATEMENTS_DRAWN)}
             after = read_calls(request.target, texts_of=sorted(wanted))
             # The server may be away by now: what was known of it still names its statements.
-            after = replace(after, texts={**before.texts, **after.texts})
+            after = replace(after, texts={**texts.all(), **after.texts})
         document = document_of(watched, folder, before=before, after=after)
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)
@@ -163,6 +166,7 @@ def _observer(
     folder: ExperimentFolder,
     segments: Segments,
     clock: ClockPair,
+    ask_too: Callable[[ServerSession], Collector] | None,
 ) -> Observer:
     facts = examination.facts
     is_local = facts.postmaster_pid is not None
@@ -181,6 +185,7 @@ def _observer(
             load_application_name=f"pgdyno/watch/{name}/",
             is_local=is_local,
             postmaster_pid=facts.postmaster_pid,
+            ask_too=ask_too,
         ),
         folders=folders,
         interval_ns=request.interval_ns,

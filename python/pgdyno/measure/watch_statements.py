@@ -1,6 +1,6 @@
 """Calls and texts of statements from pg_stat_statements, read once before and once after a watch.
 
-Texts are kept only of the statements that took most time.
+Texts are kept only of the statements that took most time, and of those that were shown.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ class Calls:
 def statements(schema: str = "public") -> dict[str, str]:
     """Return every statement this may send, the extension being in `schema`."""
     return {
-        "sessions of before": OTHERS_SQL,
-        "pg_stat_statements": SCHEMA_SQL,
-        "calls of statements": CALLS_SQL.format(schema=schema),
-        "texts of the dearest": TEXTS_SQL.format(schema=schema),
+        "sessions of before, before and after": OTHERS_SQL,
+        "pg_stat_statements, before and after": SCHEMA_SQL,
+        "calls of statements, before and after": CALLS_SQL.format(schema=schema),
+        "texts of the dearest, before and after; of new ones shown, at most every 30 s": (
+            TEXTS_SQL.format(schema=schema)
+        ),
     }
 
 

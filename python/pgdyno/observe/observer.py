@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +55,8 @@ class ObservedServer:
     other than `database`, the load's, so that what is asked every second does not count as the
     load's work, `connect_within` gives one to `database`, for what only a session there sees.
     `load_application_name` is how application_name of every load session begins. `is_local`: its
-    processes are on this host. `postmaster_pid` where it is known.
+    processes are on this host. `postmaster_pid` where it is known. `ask_too` makes what is asked in
+    the session within `database` besides all that is always asked there.
     """
 
     connect: Connect
@@ -64,6 +65,7 @@ class ObservedServer:
     is_local: bool = False
     postmaster_pid: int | None = None
     connect_within: Connect | None = None
+    ask_too: Callable[[ServerSession], Collector] | None = None
 
 
 class Observer:
@@ -185,6 +187,7 @@ class Observer:
             regular, server.database, observing=observing, is_local=server.is_local
         )
         found = of_database(within or regular, server.database)
+        found += [server.ask_too(within or regular)] if server.ask_too is not None else []
         workers = [] if within is None else [self._worker("database", found, session=within)]
         collectors += found if within is None else []
         load = server.load_application_name
