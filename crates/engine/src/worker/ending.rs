@@ -77,7 +77,9 @@ where
                 let owner = if is_open { current.owner } else { Owner::Measure };
                 recorder.unfinished(owner, current.script, current.retries);
                 let since = if is_open { current.scheduled_ns } else { current.started_ns };
-                ages_ns.push(end_ns.saturating_sub(since));
+                if owner == Owner::Measure {
+                    ages_ns.push(end_ns.saturating_sub(since));
+                }
             };
             for (_, current) in self.pool.iter_mut().flat_map(|pool| pool.waiting.drain(..)) {
                 give_up(&mut shard.recorder, current);
@@ -106,7 +108,9 @@ where
                         shard.recorder.skipped(owner);
                     } else {
                         shard.recorder.not_started(owner);
-                        ages_ns.push(age_ns);
+                        if owner == Owner::Measure {
+                            ages_ns.push(age_ns);
+                        }
                     }
                 }
             }
