@@ -1,10 +1,8 @@
 //! Connections beside those of the clients, shared by them, or made for each transaction.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::mpsc::channel;
 
-use crate::fake::job::{MS, load, open, work};
+use crate::fake::job::{MS, load, load_until, open, work};
 use crate::fake::{Answer, Server};
 use pgdyno_engine::contract::job::{Arrivals, ClosedLoop, LoadWork, Measure, Protocol};
 use pgdyno_engine::contract::record::{Ending, IdleFacts, Measured};
@@ -41,22 +39,14 @@ fn idle_connections_are_opened_first_and_asked_in_the_end_whether_they_live() {
 
 #[test]
 fn an_idle_connection_that_was_lost_is_missing_in_the_end_and_not_opened_again() {
-    let (tell, told) = channel();
-    let server = Arc::new(Server::start(move |statement| {
-        if statement.number == 30 {
-            let _ = tell.send(());
-        }
-        Answer::Done
-    }));
-    let cutting = Arc::clone(&server);
-    let cut = std::thread::spawn(move || {
-        let _ = told.recv();
-        cutting.cut(1);
+    let server = Server::start(|statement| match statement.number {
+        30 => Answer::Cut(1),
+        _ => Answer::Done,
     });
     let mut work = work(TRANSFER);
     work.connect.idle_connections = 3;
+    work.measure = Measure::TransactionsPerClient(20);
     let run = load(&server, work);
-    cut.join().expect("it was cut");
     assert_eq!(run.summary().idle, Some(IdleFacts { opened_count: 3, alive_count: 2 }));
     assert_eq!((run.summary().connections_lost, server.connection_count()), (0, 4));
 }
@@ -123,16 +113,14 @@ fn the_wait_for_a_connection_is_part_of_the_latency_in_an_open_loop_too() {
 
 #[test]
 fn a_transaction_that_still_waits_for_a_connection_in_the_end_is_unfinished() {
-    let server = Server::start(|statement| match statement.number {
+    let mut work = sharing(3, 1, 1);
+    work.drain_ns = 100 * MS;
+    let (_, run) = load_until(1, work, |statement| match statement.number {
         1 => Answer::UntilCancelled,
         _ => Answer::Done,
     });
-    let mut work = sharing(3, 1, 1);
-    work.measure = Measure::DurationNs(100 * MS);
-    work.drain_ns = 20 * MS;
-    let run = load(&server, work);
     assert_eq!((run.counts().started, run.counts().unfinished), (3, 3));
-    assert_eq!(run.ending, Ending::Completed);
+    assert_eq!(run.ending, Ending::Stopped);
     assert_eq!(run.summary().unfinished_ages_ns.len(), 3);
     assert!(run.summary().unfinished_ages_ns.iter().all(|&age_ns| age_ns >= 100 * MS));
 }

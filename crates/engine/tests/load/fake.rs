@@ -6,6 +6,7 @@ pub(crate) mod job;
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -40,6 +41,10 @@ pub(crate) enum Answer {
     Close,
     /// Ask for COPY data; the client's CopyFail is then an error.
     CopyIn,
+    /// Break another connection, known by its number among all that came, and then succeed.
+    Cut(usize),
+    /// End as a crash would: every connection breaks, and nobody listens.
+    Crash,
 }
 
 /// What the server saw.
@@ -58,6 +63,7 @@ pub(crate) struct Seen {
 }
 
 struct State {
+    folder: PathBuf,
     answer: Box<dyn Fn(&Statement) -> Answer + Send + Sync>,
     /// Answers to start-up messages: an SQLSTATE refuses, none admits.
     admit: Box<dyn Fn(u32) -> Option<&'static str> + Send + Sync>,
@@ -93,6 +99,7 @@ impl Server {
         std::fs::create_dir_all(&folder).expect("a temporary folder");
         let listener = UnixListener::bind(folder.join(format!(".s.PGSQL.{PORT}"))).expect("bind");
         let state = Arc::new(State {
+            folder: folder.clone(),
             answer: Box::new(answer),
             admit: Box::new(admit),
             told: Mutex::default(),
@@ -147,20 +154,6 @@ impl Server {
     pub(crate) fn connection_count(&self) -> u32 {
         self.state.connection_count.load(Ordering::Acquire)
     }
-
-    /// Break one connection, by its number among all that came.
-    pub(crate) fn cut(&self, number: usize) {
-        let _ = self.state.streams.lock().unwrap()[number].shutdown(std::net::Shutdown::Both);
-    }
-
-    /// End as a crash would: every connection breaks, and nobody listens.
-    pub(crate) fn crash(&self) {
-        self.state.is_closed.store(true, Ordering::Release);
-        let _ = std::fs::remove_file(self.folder.join(format!(".s.PGSQL.{PORT}")));
-        for stream in self.state.streams.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-    }
 }
 
 impl Drop for Server {
@@ -169,6 +162,20 @@ impl Drop for Server {
         self.state.is_closed.store(true, Ordering::Release);
         let _ = UnixStream::connect(self.folder.join(format!(".s.PGSQL.{PORT}")));
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl State {
+    fn cut(&self, number: usize) {
+        let _ = self.streams.lock().unwrap()[number].shutdown(Shutdown::Both);
+    }
+
+    fn crash(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let _ = std::fs::remove_file(self.folder.join(format!(".s.PGSQL.{PORT}")));
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -199,7 +206,7 @@ impl Connection {
     fn serve(mut self) {
         // The end of a connection is an error of some read or write, and the end of the thread.
         let _ = self.serve_until_closed();
-        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     fn serve_until_closed(&mut self) -> io::Result<()> {
@@ -324,6 +331,14 @@ impl Connection {
             Answer::DoneWhenCancelled => {
                 self.wait_for_cancel();
                 self.done(&word);
+            }
+            Answer::Cut(number) => {
+                self.state.cut(number);
+                self.done(&word);
+            }
+            Answer::Crash => {
+                self.state.crash();
+                return Err(io::ErrorKind::ConnectionAborted.into());
             }
             Answer::Close => return Err(io::ErrorKind::ConnectionAborted.into()),
             Answer::CopyIn => {

@@ -1,11 +1,10 @@
 //! What becomes of transactions: retries, failures, cancels, lost connections. Against a server
 //! that does what the test says.
 
-use crate::fake::job::{MS, Run, load, load_with, open, work};
+use crate::fake::job::{MS, Run, load, load_until, open, work};
 use crate::fake::{Answer, Server, Statement};
 use pgdyno_engine::contract::job::{Arrivals, ClosedLoop, Measure, Protocol};
 use pgdyno_engine::contract::record::{Ending, ErrorKind, Measured};
-use pgdyno_engine::load::Message;
 
 const TRANSFER: &str = "BEGIN;\nUPDATE t SET a = 1;\nEND;\n";
 
@@ -136,24 +135,10 @@ fn stop_at(
     drain_ns: u64,
     answer: impl Fn(&Statement) -> Answer + Send + Sync + 'static,
 ) -> (Server, Run) {
-    let (tell, told) = std::sync::mpsc::channel();
-    let server = Server::start(move |statement| {
-        if statement.number == number {
-            let _ = tell.send(());
-        }
-        answer(statement)
-    });
     let mut work = work(TRANSFER);
-    work.measure = Measure::DurationNs(60_000 * MS);
     work.drain_ns = drain_ns;
     work.arrivals = Arrivals::Closed(ClosedLoop { clients });
-    let run = load_with(&server, work, |sender| {
-        std::thread::spawn(move || {
-            let _ = told.recv();
-            let _ = sender.send(Message::Stop);
-        });
-    });
-    (server, run)
+    load_until(number, work, answer)
 }
 
 #[test]
@@ -220,22 +205,16 @@ fn a_connection_that_dies_elsewhere_leaves_nothing_in_doubt() {
 
 #[test]
 fn counts_add_up_when_the_server_dies() {
-    let (tell, told) = std::sync::mpsc::channel();
-    let server = std::sync::Arc::new(Server::start(move |statement| {
-        if statement.number == 50 {
-            let _ = tell.send(());
-        }
-        Answer::Done
-    }));
-    let crashing = std::sync::Arc::clone(&server);
-    let crash = std::thread::spawn(move || {
-        let _ = told.recv();
-        crashing.crash();
+    let server = Server::start(|statement| match statement.number {
+        50.. => Answer::Crash,
+        _ => Answer::Done,
     });
     let mut work = work(TRANSFER);
     work.arrivals = Arrivals::Closed(ClosedLoop { clients: 4 });
+    // Until every connection is lost, whenever that is.
+    work.measure = Measure::DurationNs(600_000 * MS);
+    work.connect.patience_ns = Some(200 * MS);
     let run = load(&server, work);
-    crash.join().expect("the crash");
     assert_eq!(run.summary().connections_lost, 4);
     assert!(run.counts().completed > 0);
     let in_doubt = run.summary().commits_in_doubt;

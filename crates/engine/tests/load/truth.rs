@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::fake::job::{MS, load, open, work};
+use crate::fake::job::{MS, load, load_until, open, work};
 use crate::fake::{Answer, Server, bare};
 use crate::stillness::Stillness;
 use pgdyno_engine::clock::now_ns;
@@ -135,7 +135,7 @@ fn a_stall_is_one_slow_transaction_a_client_of_a_closed_loop() {
     let server = stalling();
     let mut work = work("SELECT 1;\n");
     work.arrivals = Arrivals::Closed(ClosedLoop { clients: 2 });
-    work.measure = Measure::DurationNs(2_000 * MS);
+    work.measure = Measure::TransactionsPerClient(150);
     let stillness = Stillness::watch();
     let run = load(&server, work);
     let gaps_ns = stillness.gaps_ns();
@@ -222,15 +222,15 @@ fn an_overload_is_neither_cut_off_nor_hidden() {
 
 #[test]
 fn arrivals_that_cannot_keep_the_limit_are_skipped_and_not_timed() {
-    let server = Server::start(|_| {
-        std::thread::sleep(Duration::from_millis(5));
-        Answer::Done
-    });
     let mut work = work("SELECT 1;\n");
     let Arrivals::Open(mut arrivals) = open(1, 1_000.0) else { unreachable!() };
     arrivals.latency_limit_ns = Some(20 * MS);
     work.arrivals = Arrivals::Open(arrivals);
-    let run = load(&server, work);
+    // In the time of 100 statements, however long that is, five times as many are due.
+    let (_, run) = load_until(100, work, |_| {
+        std::thread::sleep(Duration::from_millis(5));
+        Answer::Done
+    });
     let counts = run.counts();
     assert!(counts.skipped > 300 && counts.late > 0, "{counts:?}");
     assert!(run.distribution(Measured::Lag).max_ns <= 20 * MS);

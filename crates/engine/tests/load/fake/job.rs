@@ -1,7 +1,7 @@
 //! Jobs against a fake server, done in this process, and what came of them.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::*;
@@ -10,7 +10,7 @@ use pgdyno_engine::load::{Ends, Message, run};
 use pgdyno_engine::output::Output;
 use pgdyno_engine::plan::Plan;
 
-use super::Server;
+use super::{Answer, Server, Statement};
 
 pub(crate) const MS: u64 = 1_000_000;
 
@@ -27,10 +27,11 @@ pub(crate) fn work(script: &str) -> LoadWork {
         }],
         variables: BTreeMap::new(),
         arrivals: Arrivals::Closed(ClosedLoop { clients: 1 }),
-        connect: Connect { timeout_ns: 10_000 * MS, ..Connect::default() },
+        // Nothing takes so long: a host that stands still meanwhile does not end what is awaited.
+        connect: Connect { timeout_ns: 60_000 * MS, ..Connect::default() },
         warm_ns: 0,
         measure: Measure::DurationNs(500 * MS),
-        drain_ns: 5_000 * MS,
+        drain_ns: 60_000 * MS,
         max_tries: 1,
         read_only: false,
         count_interval_ns: 50 * MS,
@@ -67,6 +68,29 @@ pub(crate) fn load_with(
     with: impl FnOnce(Sender<Message>),
 ) -> Run {
     load_on(&[server], work, |_| {}, with)
+}
+
+/// As `load`, on a server with these answers, and stopped with a statement, known by its number.
+pub(crate) fn load_until(
+    number: usize,
+    mut work: LoadWork,
+    answer: impl Fn(&Statement) -> Answer + Send + Sync + 'static,
+) -> (Server, Run) {
+    let (tell, told) = channel();
+    let server = Server::start(move |statement| {
+        if statement.number == number {
+            let _ = tell.send(());
+        }
+        answer(statement)
+    });
+    work.measure = Measure::DurationNs(600_000 * MS);
+    let run = load_with(&server, work, |sender| {
+        std::thread::spawn(move || {
+            let _ = told.recv();
+            let _ = sender.send(Message::Stop);
+        });
+    });
+    (server, run)
 }
 
 /// As `load_with`, on servers in this order, as `change` wants to reach them.
