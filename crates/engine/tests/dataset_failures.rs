@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use common::{Server, bin_dirs, lines, never, servers};
 use pgdyno_engine::contract::FORMAT;
@@ -15,7 +16,7 @@ use pgdyno_engine::contract::record::{Ending, ErrorKind, Failure, PhaseEvent, Ph
 use pgdyno_engine::dataset::{self, Outcome};
 use pgdyno_engine::session::StopFlag;
 
-/// Big enough to be under way for some tenths of a second on any machine.
+/// More rows than fit into the buffers on the way to a server that takes no more of them.
 const LONG_SCALE: u32 = 10;
 
 fn init(scale: u32) -> InitWork {
@@ -82,17 +83,27 @@ fn begins(record: &Record, phase: PhaseName) -> bool {
     matches!(record, Record::Phase(p) if p.phase == phase && p.event == PhaseEvent::Begin)
 }
 
+fn ends(record: &Record, phase: PhaseName) -> bool {
+    matches!(record, Record::Phase(p) if p.phase == phase && p.event == PhaseEvent::End)
+}
+
 fn table_count(server: &Server, database: &str) -> String {
     let sql = "select count(*) from pg_class where relname like 'pgbench%'";
     lines(&mut server.session(database), sql).remove(0)
 }
 
-/// Ends with the loading's own sessions: none of them is left.
-fn assert_no_backend(server: &Server) {
-    let sql = "select pid, query from pg_stat_activity
-               where application_name = 'pgdyno/test' and pid <> pg_backend_pid()
-                 and state <> 'idle' and query like 'copy%'";
-    assert!(lines(&mut server.session("postgres"), sql).is_empty());
+/// The loading's sessions end with it; their backends do so a moment later.
+fn await_no_backend(server: &Server, database: &str) {
+    let sql = format!("select pid, query from pg_stat_activity where datname = '{database}'");
+    let mut session = server.session("postgres");
+    let begun = Instant::now();
+    loop {
+        let left = lines(&mut session, &sql);
+        if left.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{left:?}");
+    }
 }
 
 #[test]
@@ -143,11 +154,16 @@ fn stopping_in_any_step_leaves_no_table_and_is_no_error() {
             let database = server.create_database("stopped");
             let stop = StopFlag::default();
             let init = init(LONG_SCALE);
+            let mut hold = None;
             let (outcome, records) = run(server.target(&database), &init, &stop, |record| {
+                if ends(record, Create) && phase != Create {
+                    hold = Some(server.hold_accounts(&database));
+                }
                 if begins(record, phase) {
                     stop.store(true, Ordering::Relaxed);
                 }
             });
+            drop(hold);
             assert_eq!(outcome.ending, Ending::Stopped, "{records:?}");
             assert!(records.iter().all(|record| !matches!(record, Record::Error(_))));
             assert_eq!(table_count(&server, &database), "0");
@@ -155,7 +171,7 @@ fn stopping_in_any_step_leaves_no_table_and_is_no_error() {
             if phase != Create {
                 assert_eq!(warning_kinds(&records), ["dataset_removed"]);
             }
-            assert_no_backend(&server);
+            await_no_backend(&server, &database);
         }
     }
 }
@@ -188,8 +204,12 @@ fn a_failure_in_a_late_step_removes_the_dataset() {
 fn a_killed_server_is_reported_as_a_lost_connection() {
     for bin in bin_dirs() {
         let server = Server::start(&bin, "");
+        let mut hold = None;
         let (outcome, records) =
             run(server.target("postgres"), &init(LONG_SCALE), &never(), |record| {
+                if hold.is_none() && ends(record, PhaseName::Create) {
+                    hold = Some(server.hold_accounts("postgres"));
+                }
                 if begins(record, PhaseName::Load) {
                     server.kill();
                 }

@@ -11,7 +11,7 @@ use pgdyno_engine::contract::job::{
     ClockPair, Distribute, DistributedServer, DistributionColumn, InitWork, Job, PartitionMethod,
     Work,
 };
-use pgdyno_engine::contract::record::{Ending, Failure, PhaseName, Record};
+use pgdyno_engine::contract::record::{Ending, Failure, PhaseEvent, PhaseName, Record};
 use pgdyno_engine::dataset::{self, Outcome};
 use pgdyno_engine::session::StopFlag;
 
@@ -84,6 +84,10 @@ fn state(server: &Server, database: &str, is_streamed: bool) -> Vec<Vec<String>>
     all.map(|sql| lines(&mut session, sql)).collect()
 }
 
+fn is_phase(record: &Record, phase: PhaseName, event: PhaseEvent) -> bool {
+    matches!(record, Record::Phase(p) if p.phase == phase && p.event == event)
+}
+
 /// Cut `init` off after each number of rows, go on, and compare with a load nothing cut off.
 fn assert_resumes(init: &InitWork, is_streamed: bool) {
     for server in servers() {
@@ -96,17 +100,29 @@ fn assert_resumes(init: &InitWork, is_streamed: bool) {
 
         let cut = server.create_database("cut");
         let mut resumed = 0;
+        // Of the first two rounds none gets to its end, however fast the server is.
+        let mut hold = None;
         for round in 0.. {
             let init = InitWork { resume: round > 0, ..init.clone() };
             let stop = StopFlag::default();
             // The record that is written after so many others is the last one.
             let mut left = 3 + round;
-            let (outcome, records) = run(&server, &cut, &init, &stop, |_| {
+            let (outcome, records) = run(&server, &cut, &init, &stop, |record| {
                 left -= 1;
-                if left == 0 {
+                if round == 0 && is_phase(record, PhaseName::Create, PhaseEvent::End) {
+                    hold = Some(server.hold_accounts(&cut));
+                }
+                let is_last = match hold {
+                    Some(_) => is_phase(record, PhaseName::Load, PhaseEvent::Begin),
+                    None => left == 0,
+                };
+                if is_last {
                     stop.store(true, Ordering::Relaxed);
                 }
             });
+            if round == 1 {
+                hold = None;
+            }
             if outcome.ending == Ending::Completed {
                 break;
             }
@@ -154,11 +170,16 @@ fn a_load_of_other_options_is_not_gone_on_with() {
     let Some(server) = servers().pop() else { return };
     let database = server.create_database("other");
     let stop = StopFlag::default();
+    let mut hold = None;
     let (outcome, _) = run(&server, &database, &init(1), &stop, |record| {
-        if matches!(record, Record::Phase(phase) if phase.phase == PhaseName::Load) {
+        if is_phase(record, PhaseName::Create, PhaseEvent::End) {
+            hold = Some(server.hold_accounts(&database));
+        }
+        if is_phase(record, PhaseName::Load, PhaseEvent::Begin) {
             stop.store(true, Ordering::Relaxed);
         }
     });
+    drop(hold);
     assert_eq!(outcome.ending, Ending::Stopped);
     let other = InitWork { range_rows: Some(1000), resume: true, ..init(1) };
     let (outcome, records) = run(&server, &database, &other, &never(), |_| {});
@@ -218,6 +239,7 @@ fn beyond_scale_20000_account_numbers_are_bigint_from_table_to_key() {
         let sql = "select max(tid), max(bid), count(*) from pgbench_tellers";
         assert_eq!(lines(&mut session, sql), ["200010 | 20001 | 200010"]);
         drop(session);
-        server.session("postgres").query(&format!("drop database {database}")).expect("it goes");
+        let sql = format!("drop database {database} with (force)");
+        server.session("postgres").query(&sql).expect("it goes");
     }
 }

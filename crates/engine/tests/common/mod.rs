@@ -165,6 +165,18 @@ impl Server {
         name
     }
 
+    /// COPY into `pgbench_accounts` waits at one row until this is dropped, whatever its speed.
+    pub fn hold_accounts(&self, database: &str) -> Hold {
+        let mut session = self.session(database);
+        let sql = "select pg_advisory_lock(1);
+            create function hold() returns trigger language plpgsql as
+              'begin perform pg_advisory_xact_lock(1); return new; end';
+            create trigger hold before insert on pgbench_accounts
+              for each row when (new.aid = 20000) execute function hold()";
+        session.query(sql).expect("a trigger");
+        Hold(session)
+    }
+
     /// A command of this server's folder, with the connection in its environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.bin.join(program));
@@ -178,6 +190,16 @@ impl Server {
         let pid = pid.lines().next().and_then(|line| line.parse().ok()).expect("a pid");
         let pid = rustix::process::Pid::from_raw(pid).expect("not zero");
         rustix::process::kill_process(pid, rustix::process::Signal::QUIT).expect("it runs");
+    }
+}
+
+/// What keeps a load from getting further, until it is dropped.
+pub struct Hold(Session);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // The server, or the function with its table, may be gone.
+        let _ = self.0.query("drop function hold cascade; select pg_advisory_unlock(1)");
     }
 }
 
