@@ -44,7 +44,9 @@ impl Progress {
             match begins.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(_) => continue,
-                Err(RecvTimeoutError::Disconnected) => return,
+                // The load is over: a line that is due by now is printed all the same.
+                Err(RecvTimeoutError::Disconnected) if now_ns() < next_ns => return,
+                Err(RecvTimeoutError::Disconnected) => {}
             }
             let at_ns = now_ns();
             let mut all = Stats::default();
