@@ -62,13 +62,22 @@ fn what_a_server_refuses_is_said_as_pgbench_says_it() {
     let stand = Stand::new(server, "refused");
     stand.execute("create role pat login password 'right'");
     stand.script("sleep.sql", "select pg_sleep(60);\n");
-    stand.script("hold.sql", "select pg_sleep(0.5);\n");
+    // Who has found a place keeps it until six others were refused: there are six places.
+    let log = format!("{}/log", stand.server.socket_dir());
+    let refusals = format!("regexp_count(pg_read_file('{log}'), 'too many clients')");
+    stand.script(
+        "hold.sql",
+        &format!(
+            "do $$ begin while {refusals} < :refused + 6 loop perform pg_sleep(0.01);\n\
+             end loop; end $$;\n"
+        ),
+    );
     for arguments in [
         &["-n", "-S", "-c", "12", "-t", "1"] as &[&str],
         &["-n", "-S", "-U", "pat", "-t", "1"],
         &["-S", "-U", "pat", "-t", "1"],
         &["-n", "-f", "sleep.sql", "-d", "options='-c statement_timeout=50'"],
-        &["-n", "-S", "-h", "no.such.host.invalid"],
+        &["-n", "-S", "-h", "no..such..host"],
     ] {
         wait_until_alone(&stand);
         let theirs = stand.theirs(arguments);
@@ -79,11 +88,12 @@ fn what_a_server_refuses_is_said_as_pgbench_says_it() {
         assert_eq!(ours.status.code(), theirs.status.code(), "{arguments:?}");
     }
     // With -C a client that finds no place is done, and the others go on; how many is chance.
-    let arguments = ["-n", "-f", "hold.sql", "-C", "-c", "12", "-t", "1"];
-    wait_until_alone(&stand);
-    let theirs = stand.theirs(&arguments);
-    wait_until_alone(&stand);
-    let ours = stand.ours(&arguments);
+    let hold = |program: fn(&Stand, &[&str]) -> Output| {
+        wait_until_alone(&stand);
+        let refused = format!("refused={}", stand.lines(&format!("select {refusals}"))[0]);
+        program(&stand, &["-n", "-f", "hold.sql", "-C", "-c", "12", "-t", "1", "-D", &refused])
+    };
+    let (theirs, ours) = (hold(Stand::theirs), hold(Stand::ours));
     let kinds = |output: &Output| {
         let mut lines = said(output);
         lines.sort();
