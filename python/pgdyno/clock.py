@@ -9,6 +9,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+# CPUCLOCK_SCHED of the kernel, in the low bits of a process's clock.
+_CPU_TIME = 2
+
 
 @dataclass(frozen=True, slots=True)
 class ClockPair:
@@ -25,6 +28,18 @@ class ClockPair:
 def monotonic_ns() -> int:
     """Return CLOCK_MONOTONIC in nanoseconds, the clock the engine reads too."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def process_cpu_ns(pid: int) -> int:
+    """Return the CPU time of a process on this host, its ended threads' included; 0 if it is gone.
+
+    One system call, and the first number of schedstat where a process has one thread.
+    Source: clock_getcpuclockid(3).
+    """
+    try:
+        return time.clock_gettime_ns(~pid << 3 | _CPU_TIME)
+    except OSError:
+        return 0
 
 
 def read_pair() -> ClockPair:

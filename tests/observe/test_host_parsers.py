@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from pgdyno.clock import process_cpu_ns
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.host import cpu, disk, memory, network, pressure, scheduler, throttling
 from pgdyno.observe.host.disk import DiskCollector
@@ -199,3 +201,10 @@ def test_a_process_with_brackets_and_spaces_in_its_name_is_read() -> None:
 
 def test_schedstat_is_time_on_a_core_and_time_waiting_for_one() -> None:
     assert proc_files.parse_schedstat(b"123 45 6\n") == (123, 45, 6)
+
+
+def test_the_cpu_time_of_a_process_is_the_kernels_and_of_none_0() -> None:
+    own = Path("/proc/self/schedstat")
+    before_ns = int(own.read_text().split()[0])
+    assert before_ns <= process_cpu_ns(os.getpid())
+    assert process_cpu_ns(2**22 + 1) == 0  # Above what the kernel gives.

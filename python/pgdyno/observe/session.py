@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import psycopg
 from psycopg.pq.abc import PGconn, PGresult
 
-from pgdyno.observe.processes.proc_files import read_cpu_ns
+from pgdyno.clock import process_cpu_ns
 from pgdyno.server.connect import Connection
 from pgdyno.server.silence import NoAnswer, answer
 
@@ -268,7 +268,7 @@ class ServerSession:
         """Return the CPU time of our own backend, or 0 where it cannot be seen."""
         if not self._is_local or not self.is_open:
             return 0
-        return read_cpu_ns(self.backend_pid)
+        return process_cpu_ns(self.backend_pid)
 
     def cancel(self) -> None:
         """Ask the server to end the statement that runs now; from another thread. Never raises."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# With the number of a process, a clock of the kernel's that is read by one system call.
-# Source: clock_getcpuclockid(3), CPUCLOCK_SCHED of all threads.
-_CPU_TIME = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +51,6 @@ def parse_usage(stat: bytes) -> tuple[int, int, int, int, int]:
         *(int(fields[11]) * TICK_NS, int(fields[12]) * TICK_NS),
         *(int(fields[7]), int(fields[9]), int(fields[39]) * TICK_NS),
     )
-
-
-def read_cpu_ns(pid: int) -> int:
-    """Return the CPU time of a process here; 0 if it is gone. It is the first of its schedstat."""
-    try:
-        return time.clock_gettime_ns(~pid << 3 | _CPU_TIME)
-    except OSError:
-        return 0
 
 
 def read_children(proc: Path, pid: int) -> list[int]:
