@@ -206,7 +206,7 @@ def busy_cores(bench: Bench) -> Iterator[Contest]:
             partial(telemetry.stretch_unwatched, going_on),
             partial(telemetry.stretch_watched, going_on, bench.server),
             (Question("tps", throughput, 0.99, "at least"),),
-            half_width_ratio=0.0035,
+            half_width_ratio=0.0025,
             pairs_each=4,
         )
 
