@@ -21,8 +21,9 @@ from pgdyno.server.target import Target
 pytestmark = pytest.mark.pg
 SHORT = ("-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s")
 SCRATCH = [part for n, v in QUICK.items() for part in ("--set", f"{n}={v}")]
-# Ends the whole server at once, whatever it does: it stands in the server's own folder.
-KILL = "COPY (SELECT 1) TO PROGRAM 'kill -QUIT $(head -1 postmaster.pid)';\n"
+# Ends the whole server at once, whatever it does: it stands in the server's own folder. No
+# transaction is over before it has.
+KILL = "COPY (SELECT 1) TO PROGRAM 'kill -QUIT $(head -1 postmaster.pid)';\nSELECT pg_sleep(60);\n"
 
 
 def one_script(folder: Path, text: str = "SELECT 1;\n") -> Path:
