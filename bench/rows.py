@@ -201,6 +201,8 @@ def busy_cores(bench: Bench) -> Iterator[Contest]:
     # short ones the load itself swings by 8 % from second to second, as replies happen to bunch.
     # What is left is the machine's, 0.7 % of 100 s however they are cut: more seconds alone help.
     with SteadyLoad(replace(load, script=_BUSY_SCRIPT)) as going_on:
+        # The first seconds, which are slower, are nobody's.
+        telemetry.stretch_unwatched(going_on)
         yield Contest(
             "telemetry on vs off, 250 clients on busy cores",
             partial(telemetry.stretch_unwatched, going_on),
