@@ -6,56 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from tests.analysis.where_samples import LATENCY, MS, ROOM, exact, facts, samples
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
-from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts, WaitSamples
+from pgdyno.analysis.where_facts import ANSWERING, WaitSamples
 from pgdyno.analysis.where_statements import Place, named_statements
 from pgdyno.errors import AnalysisError
-
-MS = 1_000_000
-LATENCY = Estimate(10.0 * MS, 9.5 * MS, 10.5 * MS, 30, "ns", "within_run")
-
-
-def samples(counts: dict[str, float], *, instants: int = 600, seed: int = 1) -> WaitSamples:
-    """At each instant a Poisson number of sessions in each event, with this mean."""
-    rng = np.random.default_rng(seed)
-    at = np.arange(instants) * 100 * MS
-    times, events, sessions = [], [], []
-    for event, mean in counts.items():
-        drawn = rng.poisson(mean, instants)
-        times += list(at[drawn > 0])
-        events += [event] * int((drawn > 0).sum())
-        sessions += list(drawn[drawn > 0])
-    return WaitSamples(at, np.array(times), events, np.array(sessions))
-
-
-def exact(counts: dict[str, int], instants: int = 100) -> WaitSamples:
-    """The same number of sessions at every instant: shares without noise."""
-    at = np.arange(instants) * 100 * MS
-    return WaitSamples(
-        at,
-        np.repeat(at, len(counts)),
-        list(counts) * instants,
-        np.tile(list(counts.values()), instants),
-    )
-
-
-# 6,000 transactions in 60 s; 48 s active: 8 ms each; three quarters of it in WALSync.
-FACTS = {
-    "latency": LATENCY,
-    "window_seconds": 60.0,
-    "server_transaction_count": 6000,
-    "server_active_ms": 48_000.0,
-}
-
-
-# Long enough for whatever a test says was counted.
-ROOM = {"latency": LATENCY.scaled(10, "ns")}
-
-
-def facts(**changed: object) -> TransactionFacts:
-    return TransactionFacts(**{**FACTS, **changed})  # type: ignore[arg-type]
 
 
 def parts_ms(found: WhereTheTimeGoes) -> dict[str, float]:
@@ -210,31 +166,6 @@ def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> No
     assert found.sampled_server_ms == pytest.approx(35.0)
 
 
-def waiting_for_a_core(waits: WaitSamples, queue_ms: float) -> Estimate:
-    """Of 2 ms without wait event and 0.5 ms of CPU in each of 6,000 transactions."""
-    counted = {"backend_cpu_ns": 6000 * 0.5 * MS, "backend_runqueue_ns": 6000 * queue_ms * MS}
-    found = where_the_time_goes(facts(samples=waits, **counted), seed=1)
-    return next(part.ms for part in found.parts if part.name == "waiting for a core")
-
-
-def test_waiting_for_a_core_is_as_uncertain_as_what_the_samples_may_have_missed() -> None:
-    # 100 samples of 4 sessions, 8 ms: 3 sessions more or fewer are 0.06 ms.
-    waits = exact({"IO:WALSync": 3, "": 1})
-    inside = waiting_for_a_core(waits, 5.0)
-    assert (inside.value, inside.low, inside.high) == pytest.approx((1.5, 1.44, 1.56))
-    # No more than the kernel counted, of which just as much may not have been there.
-    at_the_end = waiting_for_a_core(waits, 1.5)
-    ends = (at_the_end.value, at_the_end.low, at_the_end.high)
-    assert ends == pytest.approx((1.5, 1.44, 1.5))
-
-
-def test_waiting_for_a_core_that_the_kernel_alone_tells_has_no_interval() -> None:
-    found = waiting_for_a_core(exact({"IO:WALSync": 3, "": 1}), 0.7)
-    assert (found.value, found.has_interval) == (pytest.approx(0.7), False)
-    varied = waiting_for_a_core(samples({"IO:WALSync": 3.0, "": 1.0}), 0.7)
-    assert (varied.value, varied.has_interval) == (pytest.approx(0.7), False)
-
-
 def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sampled() -> None:
     # 1 ms without wait event was sampled, and 2 ms spent on a core.
     found = where_the_time_goes(
@@ -354,47 +285,6 @@ def test_statements_share_the_servers_time_by_their_identifiers() -> None:
 
 def test_without_identifiers_nothing_is_said_of_statements() -> None:
     assert named_statements(facts(samples=exact({"": 1})), 8.0, (), seed=1) == ()
-
-
-def test_intervals_come_from_the_samples_and_exact_parts_have_none() -> None:
-    found = where_the_time_goes(
-        facts(samples=samples({"IO:WALSync": 3.0, "": 1.0}), round_trip_count=7, round_trip_ns=1e4),
-        seed=1,
-    )
-    by_name = {part.name: part.ms for part in found.parts}
-    sync = by_name["IO:WALSync"]
-    assert sync.low is not None
-    assert sync.high is not None
-    # Share 3/4 of 600 x 4 sessions; about binomial: 8 ms * sqrt(.75 * .25 / 2400) * 2.26 * 2.
-    assert sync.high - sync.low == pytest.approx(8 * math.sqrt(0.1875 / 2400) * 4.52, rel=0.5)
-    assert not by_name["network"].has_interval
-
-
-def test_what_every_sample_shows_may_still_be_less_than_all() -> None:
-    found = where_the_time_goes(facts(samples=exact({"Timeout:PgSleep": 4})), seed=1)
-    [part] = found.parts
-    # 100 moments may have missed 3/100 of a session of 4: that much of 8 ms.
-    assert (part.ms.value, part.ms.low) == (8.0, pytest.approx(8.0 - 8.0 * 3 / 100 / 4))
-
-
-def test_the_part_of_a_rare_event_is_covered_however_few_the_samples() -> None:
-    rng = np.random.default_rng(7)
-    covered = 0
-    for seed in range(100):
-        rare = rng.binomial(3, 0.005, size=60)
-        at = np.arange(60) * 100_000_000
-        waits = WaitSamples(
-            at, np.tile(at, 2), [*["Timeout:PgSleep"] * 60, *["Lock:tuple"] * 60],
-            np.concatenate([3 - rare, rare]),
-        )  # fmt: skip
-        found = where_the_time_goes(
-            facts(samples=waits, window_seconds=6.0), seed=seed, replicates=100
-        )
-        ms = {part.name: part.ms for part in found.parts}["Timeout:PgSleep"]
-        assert ms.low is not None
-        assert ms.high is not None
-        covered += ms.low <= 8.0 * 0.995 <= ms.high
-    assert covered >= 95
 
 
 def test_a_sample_at_an_unknown_instant_is_refused() -> None:
