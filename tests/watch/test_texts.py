@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from pgdyno.measure import watch_texts
-from pgdyno.measure.watch_texts import KnownTexts, NewTextsCollector
+from pgdyno.measure.watch_texts import (
+    ASKED_MAX,
+    KEPT_MAX,
+    REST_NS_MIN,
+    KnownTexts,
+    NewTextsCollector,
+)
 
 SECOND_NS = 1_000_000_000
 
@@ -101,3 +107,20 @@ def test_ten_are_asked_for_at_a_time_those_that_were_not_before_first(session: S
     first, second = session.asked
     assert first == list(range(100, 110))
     assert second == [*range(110, 115), *range(100, 105)]
+
+
+def test_a_watch_of_days_keeps_so_many_and_the_newest(session: Session) -> None:
+    session.texts |= {one: f"SELECT {one}" for one in range(100, 100 + 2 * KEPT_MAX)}
+    texts = KnownTexts({1: "COMMIT"})
+    learning = collector(session, texts)
+    for one in session.texts:
+        texts.of(one)
+    assert len(texts.wanted()) == ASKED_MAX
+    while texts.wanted():
+        session.now_ns += REST_NS_MIN
+        learning.sample(0)
+    # Of all that were wanted the newest were asked for; of all that were learnt they are kept.
+    assert sum(map(len, session.asked)) == KEPT_MAX
+    assert len(texts.all()) == KEPT_MAX
+    assert texts.of(99 + 2 * KEPT_MAX) is not None
+    assert texts.of(100) is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL, shown_texts
@@ -23,6 +23,8 @@ REST_NS_MIN = 30 * SECOND_NS
 REST_RATIO = 1000
 # One that is not counted yet (its first execution lasts) may be later; some never are.
 _TRIES = 3
+# Whatever runs for days has ever new statements; the oldest are forgotten first.
+KEPT_MAX = 1_000
 
 
 class KnownTexts:
@@ -40,8 +42,9 @@ class KnownTexts:
         """Return the text, None if it is not known: then it is wanted."""
         with self._lock:
             text = self._texts.get(query_id)
-            if text is None:
-                self._tries.setdefault(query_id, 0)
+            if text is None and query_id not in self._tries:
+                self._tries[query_id] = 0
+                _forget_oldest(self._tries)
             return text
 
     def wanted(self) -> list[int]:
@@ -54,15 +57,22 @@ class KnownTexts:
         """Keep what was found of those asked."""
         with self._lock:
             self._texts |= texts
+            _forget_oldest(self._texts)
             for one in asked:
-                self._tries[one] += 1
                 if one in texts:
-                    del self._tries[one]
+                    self._tries.pop(one, None)
+                elif one in self._tries:
+                    self._tries[one] += 1
 
     def all(self) -> dict[int, str]:
         """Return all that are known."""
         with self._lock:
             return dict(self._texts)
+
+
+def _forget_oldest(kept: dict[int, Any]) -> None:
+    while len(kept) > KEPT_MAX:
+        del kept[next(iter(kept))]
 
 
 class NewTextsCollector:
