@@ -269,7 +269,8 @@ pub struct Summary {
     /// no other reason, `XX` + word when the script was at fault.
     pub failures: BTreeMap<String, u64>,
     pub distributions: Vec<Distribution>,
-    /// Age of each transaction that had not ended when the drain ended, at most 10,000.
+    /// Age of each transaction of the measured phase that had not ended when the drain ended, at
+    /// most 10,000.
     pub unfinished_ages_ns: Vec<u64>,
     /// How long clients were between two transactions, all of them together: from the end of one,
     /// when its last reply was read, to the begin of the next. The engine was at work then, for

@@ -85,7 +85,7 @@ where
             self.count_off(index);
         }
         if let Some(ended_ns) = ended_ns {
-            self.shard.borrow_mut().recorder.between_transactions(now_ns - ended_ns);
+            self.shard.borrow_mut().recorder.between_transactions(now_ns.saturating_sub(ended_ns));
         }
         let script = self.choose_script();
         self.start_transaction(index, script, now_ns, now_ns);
