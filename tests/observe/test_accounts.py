@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.observe.processes.accounts import Accounts, Counts, GroupTotal
+from pgdyno.observe.processes.accounts import Accounts, Counts, GroupTotal, Process
+from pgdyno.observe.processes.usage import AT_A_TIME, UsageCollector
 
 
 class Numbers:
@@ -55,3 +56,19 @@ def test_one_that_is_gone_before_it_was_read_counts_nothing() -> None:
     accounts = Accounts(Numbers(), width=3)
     accounts.assign(7, "other")
     assert accounts.update([7]) == {"other": GroupTotal(0, (0, 0, 0))}
+
+
+def test_of_many_processes_some_are_read_at_a_time_and_each_in_its_turn() -> None:
+    host = Numbers()
+    host.living = {pid: (10, 1, 2, 0, 0) for pid in range(3 * AT_A_TIME)}
+    processes = {pid: Process("load", (1, 0, 1)) for pid in host.living}
+    collector = UsageCollector(lambda: processes, host)
+    seen = [collector.sample(0)[0]["cpu_user_ns"] for _ in range(4)]
+    assert seen == [10 * AT_A_TIME, 20 * AT_A_TIME, 30 * AT_A_TIME, 30 * AT_A_TIME]
+    # Only what ran since is read again.
+    host.living = dict.fromkeys(host.living, (25, 1, 2, 0, 0))
+    processes[7] = Process("load", (2, 0, 2))
+    assert collector.sample(0)[0]["cpu_user_ns"] == 30 * AT_A_TIME + 15
+    # Whoever ended keeps what was seen of it.
+    del processes[7]
+    assert collector.sample(0)[0]["cpu_user_ns"] == 30 * AT_A_TIME + 15

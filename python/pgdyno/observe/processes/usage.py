@@ -1,7 +1,7 @@
 """How the server's processes used their CPU time, and what their memory cost them, by kind.
 
-Apart from `backends`, and rarer: the kernel needs three times as long for /proc/<pid>/stat as for
-schedstat, 5 us of each process.
+Apart from `backends`, because the kernel needs three times as long for /proc/<pid>/stat as for
+schedstat, 5 us of each process: of many only some are read at a time.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from pgdyno.observe.collector import SECOND_NS, Row
 from pgdyno.observe.column import Column, counter, key
 from pgdyno.observe.processes.accounts import Accounts, Counts, Process, Reader
 
+# So many cost a third of a millisecond; 250 busy ones are looked at every five seconds each.
+AT_A_TIME = 50
+_WIDTH = 5
+
 
 class UsageCollector:
     """Samples CPU time by mode, page faults and waits for disks of the server's processes."""
 
     name: ClassVar[str] = "process_usage"
     meaning: ClassVar[str] = "CPU time by mode, page faults and disk waits of processes by kind"
-    interval_ns: ClassVar[int] = 5 * SECOND_NS
+    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("backend_type", "'load' = backends of this run's load, else as in pg_stat_activity"),
         counter("cpu_user_ns", "ns", "CPU time in user mode; in steps of a clock tick"),
@@ -32,8 +36,8 @@ class UsageCollector:
     def __init__(self, processes: Callable[[], Mapping[int, Process]], usage: Reader) -> None:
         """Args: processes, gives every process of the server with its `backends` times."""
         self._processes = processes
-        self._reader = _OfThoseThatRan(processes, usage)
-        self._accounts = Accounts(self._reader, width=5)
+        self._reader = _SomeOfThoseThatRan(usage)
+        self._accounts = Accounts(self._reader, _WIDTH)
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a group."""
@@ -42,6 +46,7 @@ class UsageCollector:
             known = self._accounts.processes.get(pid)
             if known is None or known.group != process.group:
                 self._accounts.assign(pid, process.group)
+        self._reader.choose(processes)
         names = [column.name for column in self.columns]
         return [
             dict(zip(names, (group, *total.counts), strict=True))
@@ -53,19 +58,34 @@ class UsageCollector:
         self._accounts.close()
 
 
-class _OfThoseThatRan:
-    """Reads only processes that were given a core since: nothing else of the others has changed."""
+class _SomeOfThoseThatRan:
+    """Reads processes that were given a core since, a few at a time, those first that wait longest.
 
-    def __init__(self, processes: Callable[[], Mapping[int, Process]], usage: Reader) -> None:
-        self._processes, self._usage = processes, usage
+    The others count as they were last seen: of those that did not run nothing else has changed.
+    """
+
+    def __init__(self, usage: Reader) -> None:
+        self._usage = usage
+        # By number, in the order in which they were read: times and counts of then.
         self._seen: dict[int, tuple[Counts, Counts]] = {}
+        self._chosen: dict[int, Counts] = {}
+
+    def choose(self, processes: Mapping[int, Process]) -> None:
+        """Choose whom to read now."""
+        waiting = [pid for pid in processes if pid not in self._seen]
+        waiting += [
+            pid
+            for pid, (times, _) in self._seen.items()
+            if pid in processes and processes[pid].counts != times
+        ]
+        self._chosen = {pid: processes[pid].counts for pid in waiting[:AT_A_TIME]}
 
     def read(self, pid: int) -> Counts | None:
         """Return the counts of a process, None when it is gone."""
-        times = self._processes()[pid].counts
-        seen = self._seen.get(pid)
-        if seen is not None and seen[0] == times:
-            return seen[1]
+        times = self._chosen.get(pid)
+        if times is None:
+            return self._seen[pid][1] if pid in self._seen else (0,) * _WIDTH
+        self._seen.pop(pid, None)
         counts = self._usage.read(pid)
         if counts is not None:
             self._seen[pid] = times, counts
