@@ -90,7 +90,7 @@ def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
 
 
 def _processes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
-    # In clock ticks, and of many processes some at a time: how the time divides, not how much it is.
+    # In clock ticks, some processes at a time: how the time divides, rather than how much it is.
     modes = _grown(stored, numbers, "process_usage", ("cpu_user_ns", "cpu_system_ns"))
     user_share = {key["backend_type"]: user / (user + system) for key, (user, system) in modes}
     rows = []
