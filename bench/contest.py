@@ -42,8 +42,7 @@ class Question:
 class Contest:
     """What is compared: `theirs` and `ours` each do one run.
 
-    `half_width_ratio`: how well the ratio is to be known. `pairs_each`: so many pairs count as one
-    of those that are asked for, where a run is but a stretch of one.
+    `half_width_ratio`: how well the ratio is to be known.
     """
 
     name: str
@@ -51,7 +50,6 @@ class Contest:
     ours: Callable[[], Measured]
     questions: tuple[Question, ...]
     half_width_ratio: float = HALF_WIDTH_RATIO
-    pairs_each: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def hold(contest: Contest, *, pairs_max: int = PAIRS_MAX, say: Progress) -> list
         answers = [answer(contest, question, pairs) for question in contest.questions]
         say(f"{contest.name}: pair {len(pairs)}, " + ", ".join(shown(a.ratio) for a in answers))
         known = all(half_width_ratio(a.ratio) <= contest.half_width_ratio for a in answers)
-        if len(pairs) >= pairs_max * contest.pairs_each or (len(pairs) >= PAIRS_MIN and known):
+        if len(pairs) >= pairs_max or (len(pairs) >= PAIRS_MIN and known):
             return answers
 
 

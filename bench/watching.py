@@ -23,7 +23,8 @@ from pgdyno.store.run_writer import RunWriter
 # Collectors with their backends, of one core: what they may take together.
 REACH_CORE_RATIO = 0.02
 _numbers = itertools.count(1)
-STRETCH_S = 10.0
+# Replies come in bunches of 0.1 s of work, so that is how well a stretch's ends are known.
+STRETCH_S = 20.0
 # What an observer does once, when it begins, is not in the stretch.
 _BEGUN_S = 1.0
 
