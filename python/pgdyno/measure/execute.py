@@ -99,8 +99,9 @@ def _execute(
     around = Around(under_test, stage.clock, name)
     examined = around.doctor(stage.checkup, clients=planned.cell.clients)
     under_test, state = prepared(stage.experiment, under_test, name)
-    before = _totals(under_test, name, application_name)
     explained = _explained(stage, planned, under_test, name)
+    # Last of all that is asked before the load: what explaining took is none of its transactions.
+    before = _totals(under_test, name, application_name)
     job = load_job(
         stage.experiment,
         planned,
