@@ -23,8 +23,6 @@ from pgdyno.store.run_writer import RunWriter
 # Collectors with their backends, of one core: what they may take together.
 REACH_CORE_RATIO = 0.02
 _numbers = itertools.count(1)
-# Replies come in bunches of 0.1 s of work, so that is how well a stretch's ends are known.
-STRETCH_S = 20.0
 # What an observer does once, when it begins, is not in the stretch.
 _BEGUN_S = 1.0
 
@@ -47,18 +45,18 @@ def engine_watched(load: Load, server: ScratchCluster, settle_s: float = 0.0) ->
     return replace(run, watch_core_ratio=watched.core_ratio)
 
 
-def stretch_watched(load: SteadyLoad, server: ScratchCluster) -> Measured:
+def stretch_watched(load: SteadyLoad, seconds: float, server: ScratchCluster) -> Measured:
     """Measure some seconds of a load that goes on, with telemetry on."""
     with watching(server, 0.0) as watched:
         signals.sleep(_BEGUN_S)
-        run = load.stretch(STRETCH_S)
+        run = load.stretch(seconds)
     return replace(run, watch_core_ratio=watched.core_ratio)
 
 
-def stretch_unwatched(load: SteadyLoad) -> Measured:
+def stretch_unwatched(load: SteadyLoad, seconds: float) -> Measured:
     """Measure some seconds of a load that goes on."""
     signals.sleep(_BEGUN_S)
-    return load.stretch(STRETCH_S)
+    return load.stretch(seconds)
 
 
 def engine_unwatched(load: Load) -> Measured:
