@@ -22,7 +22,11 @@ class ClockPair:
 
     def now_ns(self) -> int:
         """Return the present as Unix nanoseconds on this pair's axis (CLOCK_MONOTONIC based)."""
-        return self.unix_ns + (monotonic_ns() - self.monotonic_ns)
+        return self.unix_at(monotonic_ns())
+
+    def unix_at(self, instant_ns: int) -> int:
+        """Return an instant of `monotonic_ns` as Unix nanoseconds on this pair's axis."""
+        return self.unix_ns + (instant_ns - self.monotonic_ns)
 
 
 def monotonic_ns() -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +21,7 @@ from pgdyno.errors import StoreError
 from pgdyno.observe.collector import NotMeasurable, Row
 from pgdyno.observe.column import Column, gauge
 from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.schedule import Scheduled
@@ -177,6 +180,31 @@ class Other(Steady):
     name: ClassVar[str] = "other"
 
 
+class Often(Steady):
+    """A collector whose answers are held; its rows tell them apart."""
+
+    name: ClassVar[str] = "often"
+    interval_ns: ClassVar[int] = 50_000_000
+
+    def __init__(self, fails_at: int = 0) -> None:
+        super().__init__()
+        self._fails_at = fails_at
+        self.read_count = 0
+
+    def sample(self, now_ns: int) -> list[Row]:
+        return self.rows(self.ask())
+
+    def ask(self) -> int:
+        self.sample_count += 1
+        if self.sample_count == self._fails_at:
+            raise OSError("gone")
+        return self.sample_count
+
+    def rows(self, answer: int) -> list[Row]:
+        self.read_count += 1
+        return [{"a": answer}]
+
+
 class RefusingSink(KeepingSink):
     """A store on a full disk."""
 
@@ -186,7 +214,7 @@ class RefusingSink(KeepingSink):
     add_notice = add_samples  # type: ignore[assignment]
 
 
-def working(sink: KeepingSink, *collectors: Steady) -> Worker:
+def working(sink: KeepingSink, *collectors: Steady, cost: OwnCost | None = None) -> Worker:
     pair = clock.read_pair()
     now_ns = clock.monotonic_ns()
     return Worker(
@@ -195,7 +223,7 @@ def working(sink: KeepingSink, *collectors: Steady) -> Worker:
         clock=pair,
         sink=sink,
         notices=Notices(pair, sink),
-        cost=OwnCost(),
+        cost=cost or OwnCost(),
     )
 
 
@@ -223,6 +251,59 @@ def test_a_source_that_is_not_there_is_said_once_and_never_asked_again() -> None
     worker.join()
     assert sink.kinds() == ["not_measurable"]
     assert absent.sample_count == 1
+
+
+def test_answers_are_held_each_with_its_own_instant_and_none_is_lost_at_the_end() -> None:
+    sink, often, cost = KeepingSink(), Often(), OwnCost()
+    worker = working(sink, often, cost=cost)
+    worker.start()
+    eventually(lambda: often.sample_count > 12)
+    eventually(lambda: often.sample_count > often.read_count)
+    worker.stop()
+    worker.join()
+    rows = sink.rows["often"]
+    assert [row["a"] for row in rows] == list(range(1, often.sample_count + 1))
+    times = [row["time_ns"] for row in rows]
+    assert [row["interval_ns"] for row in rows[1:]] == [
+        later - earlier for earlier, later in itertools.pairwise(times)
+    ]
+    assert min(row["interval_ns"] for row in rows[1:]) > 0
+    (spent,) = cost.sample(0)
+    assert spent["samples"] == often.sample_count
+
+
+def test_what_was_answered_before_a_failure_is_kept() -> None:
+    sink, often = KeepingSink(), Often(fails_at=4)
+    worker = working(sink, often)
+    worker.start()
+    sink.wait_for(lambda: "collector_failed" in sink.kinds())
+    worker.stop()
+    worker.join()
+    assert [row["a"] for row in sink.rows["often"]] == [1, 2, 3]
+
+
+def test_holding_answers_holds_up_nobody_else_of_the_thread() -> None:
+    sink, often, other = KeepingSink(), Often(), Other()
+    worker = working(sink, often, other)
+    worker.start()
+    sink.wait_for(lambda: len(sink.rows.get("other", [])) > 100)
+    worker.stop()
+    worker.join()
+    assert often.read_count >= 2
+    assert other.sample_count > 5 * often.sample_count
+
+
+def test_an_ending_ends_waits_of_now_and_of_later_and_may_be_told_twice() -> None:
+    ending = Ending()
+    assert not ending.wait(0)
+    assert not ending.wait(-1)
+    teller = threading.Timer(0.05, ending.tell)
+    teller.start()
+    assert ending.wait(20)
+    teller.join()
+    ending.tell()
+    assert ending.is_told
+    assert ending.wait(20)
 
 
 def test_a_store_that_refuses_ends_the_thread_quietly() -> None:

@@ -24,7 +24,7 @@ def test_totals_count_every_transaction_and_all_active_time_of_a_load(
     before = _read(any_server, database)
     loads = [load_connection(database) for _ in range(3)]
     for load in loads:
-        for _ in range(20):
+        for _ in range(200):
             load.execute("SELECT 1")
         load.execute("SELECT pg_sleep(0.2)")
     closing = [threading.Timer(0.2, load.close) for load in loads]
@@ -36,8 +36,9 @@ def test_totals_count_every_transaction_and_all_active_time_of_a_load(
     grown = totals_between(before, after)
     assert grown["is_exact"] == 1
     assert grown["database.sessions"] == 3
-    # Connecting is a transaction of its own on some versions.
-    assert 63 <= (grown["database.xact_commit"] or 0) <= 66
+    # Connecting is a transaction of its own on some versions, and a vacuum worker that looks in
+    # meanwhile has a handful.
+    assert 603 <= (grown["database.xact_commit"] or 0) <= 630
     assert (grown["database.active_time_ns"] or 0) >= 600_000_000
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pgdyno.observe.column import Column
 
@@ -32,6 +32,23 @@ class Collector(Protocol):
         Raises: NotMeasurable when this machine or server never will have the source; anything else
         is taken as a passing failure.
         """
+        ...
+
+
+@runtime_checkable
+class AskedOften(Collector, Protocol):
+    """A collector that is asked many times a second, and its answers read some at a time.
+
+    A core that works for others in between has all caches full of theirs each time: whatever is
+    done at that moment costs some five times what it costs in a row.
+    """
+
+    def ask(self) -> Any:
+        """Return what the source answers, as it came. Raises: as `sample`."""
+        ...
+
+    def rows(self, answer: Any) -> list[Row]:
+        """Return the rows of one answer, as `sample` does."""
         ...
 
 

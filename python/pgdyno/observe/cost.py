@@ -36,13 +36,15 @@ class OwnCost:
         self._lock = threading.Lock()
         self._spent: dict[str, Spent] = {}
 
-    def add(self, collector: str, *, cpu_ns: int, backend_cpu_ns: int) -> None:
-        """Add the cost of one sample."""
+    def add(
+        self, collector: str, *, cpu_ns: int, backend_cpu_ns: int, sample_count: int = 1
+    ) -> None:
+        """Add the cost of some samples."""
         with self._lock:
             spent = self._spent.setdefault(collector, Spent())
             spent.cpu_ns += cpu_ns
             spent.backend_cpu_ns += backend_cpu_ns
-            spent.sample_count += 1
+            spent.sample_count += sample_count
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a collector."""

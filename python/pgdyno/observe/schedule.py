@@ -39,9 +39,7 @@ class Scheduled:
         """Set when the next sample is due, after a sample."""
         self.failure_count = 0
         if self.random is not None:
-            self.due_ns = now_ns + self.random.randint(
-                self.interval_ns // 2, self.interval_ns * 3 // 2
-            )
+            self.due_ns = now_ns + int(self.interval_ns * (0.5 + self.random.random()))
         else:
             missed = max(0, now_ns - self.due_ns) // self.interval_ns
             self.due_ns += (missed + 1) * self.interval_ns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import select
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from pgdyno.clock import process_cpu_ns
 from pgdyno.server.connect import Connection
-from pgdyno.server.silence import NoAnswer, answer
+from pgdyno.server.silence import NoAnswer, answer, poll_of
 
 Connect = Callable[[], Connection]
 
@@ -51,6 +52,7 @@ _FORGOTTEN = (
     psycopg.errors.InvalidSqlStatementName,
     psycopg.errors.DuplicatePreparedStatement,
 )
+_GOOD = (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK)
 _WHOLE_NUMBERS = frozenset((20, 21, 23))
 PID_SQL = "SELECT pg_backend_pid()"
 # Where the role's own statement_timeout leaves SESSION_SQL no time.
@@ -129,6 +131,7 @@ class ServerSession:
         self._application_name = application_name
         self._is_local = is_local
         self._connection: Connection | None = None
+        self._ready: select.poll | None = None
         self._can_prepare = True
         self._prepared: set[str] = set()
         self._names: dict[str, bytes] = {}
@@ -169,6 +172,7 @@ class ServerSession:
         self.transaction_count += 3
         self.backend_pid, self.version = int(row[0]), int(row[1]) // 10_000
         self.user, self.sees_everybody = str(row[-2]), bool(row[-1])
+        self._ready = poll_of(connection.pgconn)
         self._connection = connection
 
     @property
@@ -197,7 +201,14 @@ class ServerSession:
         return cursor.fetchall()
 
     def fetch_often(self, sql: str, parameters: Sequence[str] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement that is sent many times a second: numbers and texts.
+        """Return the rows of a statement that is sent every second: numbers and texts.
+
+        Raises: psycopg.Error; the session is then either usable, or not `is_open`.
+        """
+        return rows_of(self.ask_often(sql, [one.encode() for one in parameters]))
+
+    def ask_often(self, sql: str, values: list[bytes]) -> PGresult:
+        """Return the answer to a statement that is sent many times a second, for `rows_of`.
 
         By libpq itself: with caches that are cold each time, what psycopg does around it costs
         three times as much. Blocks until the server answers, so it is for threads of the observer.
@@ -205,49 +216,40 @@ class ServerSession:
         """
         if self._connection is None:
             raise psycopg.OperationalError("the observing connection is closed")
-        values = [one.encode() for one in parameters]
+        libpq, name = self._connection.pgconn, self._names.get(sql)
         try:
-            ask = self._ask_prepared if self._can_prepare else self._ask
-            result = ask(self._connection.pgconn, sql, values)
+            if not self._can_prepare:
+                libpq.send_query_params(_numbered(sql), values)
+            else:
+                libpq.send_query_prepared(name or self._prepare(libpq, sql), values)
+            result = self._answer()
         except _FORGOTTEN:
             self._can_prepare = False
-            result = self._ask(self._connection.pgconn, sql, values)
+            libpq.send_query_params(_numbered(sql), values)
+            result = self._answer()
         self.transaction_count += 1
-        columns = range(result.nfields)
-        readers = [int if result.ftype(column) in _WHOLE_NUMBERS else _text for column in columns]
-        return [
-            tuple(
-                None if (value := result.get_value(row, column)) is None else readers[column](value)
-                for column in columns
-            )
-            for row in range(result.ntuples)
-        ]
+        return result
 
-    def _ask(self, libpq: PGconn, sql: str, values: list[bytes]) -> PGresult:
-        libpq.send_query_params(_numbered(sql), values)
-        return self._answer()
-
-    def _ask_prepared(self, libpq: PGconn, sql: str, values: list[bytes]) -> PGresult:
-        name = self._names.get(sql)
-        if name is None:
-            name = f"often_{len(self._names)}".encode()
-            libpq.send_prepare(name, _numbered(sql))
-            self._answer()
-            self._names[sql] = name
-            self.transaction_count += 1
-        libpq.send_query_prepared(name, values)
-        return self._answer()
+    def _prepare(self, libpq: PGconn, sql: str) -> bytes:
+        """Return the name under which a statement is prepared now."""
+        name = f"often_{len(self._names)}".encode()
+        libpq.send_prepare(name, _numbered(sql))
+        self._answer()
+        self._names[sql] = name
+        self.transaction_count += 1
+        return name
 
     def _answer(self) -> PGresult:
         """Return the result of what was sent. Raises: psycopg.Error if it is none."""
-        connection = self._connection
+        connection, ready = self._connection, self._ready
         assert connection is not None, "a statement was sent"
+        assert ready is not None, "a connection is open"
         try:
-            result = answer(connection.pgconn, connection.silence_s_max or SILENCE_S_MAX)
+            result = answer(connection.pgconn, ready, connection.silence_s_max or SILENCE_S_MAX)
         except NoAnswer:
             connection.close()
             raise
-        if result.status not in (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK):
+        if result.status not in _GOOD:
             raise psycopg.errors.error_from_result(result)
         return result
 
@@ -285,6 +287,19 @@ class ServerSession:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def rows_of(result: PGresult) -> list[tuple[Any, ...]]:
+    """Return the rows of an answer: numbers and texts."""
+    columns = range(result.nfields)
+    readers = [int if result.ftype(column) in _WHOLE_NUMBERS else _text for column in columns]
+    return [
+        tuple(
+            None if (value := result.get_value(row, column)) is None else readers[column](value)
+            for column in columns
+        )
+        for row in range(result.ntuples)
+    ]
 
 
 def _numbered(sql: str) -> bytes:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import psycopg
 
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.errors import PgdynoError
-from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row, Sink
+from pgdyno.observe.collector import SECOND_NS, AskedOften, NotMeasurable, Row, Sink
 from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import Scheduled
 from pgdyno.observe.session import PoolerInThePath, Session
@@ -19,6 +21,17 @@ from pgdyno.observe.session import PoolerInThePath, Session
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
 RARE_NS = 4 * SECOND_NS
+# Answers are held for so many samples before rows are made of them. Half a second at most: whoever
+# looks each second sees some.
+HELD_INTERVALS = 5
+HELD_NS_MAX = SECOND_NS // 2
+
+
+class Sample(NamedTuple):
+    """The rows of one instant, Unix ns."""
+
+    time_ns: int
+    rows: list[Row]
 
 
 class Worker(threading.Thread):
@@ -42,22 +55,23 @@ class Worker(threading.Thread):
         self._notices = notices
         self._cost = cost
         self._session = session
-        self._backend_cpu_ns = 0
-        self._stopping = threading.Event()
+        self._backend_cpu_ns = self._cpu_ns = 0
+        self._stopping = Ending()
         self._to_begin = {item.collector.name for item in scheduled}
         # Set when every collector had its first try.
         self.has_begun = threading.Event()
 
     def run(self) -> None:
         """Sample what is due; end when told to, or when nothing is left to sample."""
+        self._cpu_ns = time.thread_time_ns()
         try:
-            while self._scheduled and not self._stopping.is_set():
+            while self._scheduled and not self._stopping.is_told:
                 if self._session is not None and not self._session.is_open:
                     if not self._connected(self._session):
                         break
                     continue
                 item = min(self._scheduled, key=lambda candidate: candidate.due_ns)
-                if self._stopping.wait(max(0, item.due_ns - monotonic_ns()) / SECOND_NS):
+                if self._stopping.wait((item.due_ns - monotonic_ns()) / SECOND_NS):
                     self._look_again()
                     break
                 self._sample(item)
@@ -70,7 +84,7 @@ class Worker(threading.Thread):
 
     def stop(self) -> None:
         """Ask the thread to end; join it afterwards."""
-        self._stopping.set()
+        self._stopping.tell()
 
     def cancel(self) -> None:
         """End a statement that keeps the thread from ending."""
@@ -114,7 +128,7 @@ class Worker(threading.Thread):
                     return False
                 wait_s = min(wait_s * 2, RECONNECT_SLOWEST_S)
                 continue
-            self._backend_cpu_ns = session.backend_cpu_ns()
+            self._backend_cpu_ns, self._cpu_ns = session.backend_cpu_ns(), time.thread_time_ns()
             self._notices.over(
                 session.what,
                 f"observer_found_{session.kind}",
@@ -131,34 +145,78 @@ class Worker(threading.Thread):
             return True
 
     def _sample(self, item: Scheduled) -> None:
-        collector = item.collector
-        cpu_before_ns = time.thread_time_ns()
-        began_ns = self._clock.now_ns()
+        samples: list[Sample] = []
+        trouble: Exception | None = None
         try:
-            of_ns = self._session.before_sample(item.interval_ns) if self._session else 0
-            rows = collector.sample(began_ns)
-        except NotMeasurable as error:
-            self._notices.say(collector.name, "not_measurable", str(error), "")
-            self._scheduled.remove(item)
+            self._take(item, samples)
         except Exception as error:  # Whatever it is, the run goes on without this sample.
-            self._failed(item, error)
-        else:
-            # The values are of some instant between asking and answer: take the middle.
-            self._keep(item, rows, of_ns or (began_ns + self._clock.now_ns()) // 2)
-            item.taken(monotonic_ns())
-        self._account(item, time.thread_time_ns() - cpu_before_ns)
-        self._to_begin.discard(collector.name)
+            trouble = error
+        self._keep(item, samples)
+        if isinstance(trouble, NotMeasurable):
+            self._notices.say(item.collector.name, "not_measurable", str(trouble), "")
+            self._scheduled.remove(item)
+        elif trouble is not None:
+            self._failed(item, trouble)
+        self._account(item, len(samples) + (trouble is not None))
+        self._to_begin.discard(item.collector.name)
         if not self._to_begin:
             self.has_begun.set()
 
-    def _keep(self, item: Scheduled, rows: list[Row], time_ns: int) -> None:
-        interval_ns = time_ns - item.last_sample_ns if item.last_sample_ns else 0
-        item.last_sample_ns = time_ns
+    def _take(self, item: Scheduled, samples: list[Sample]) -> None:
+        """Add the sample that is due; of what is asked often, some after it, too."""
+        collector = item.collector
+        if isinstance(collector, AskedOften):
+            answers: list[tuple[int, Any]] = []
+            try:
+                self._ask_on(item, collector, answers)
+            finally:
+                samples += [
+                    Sample(self._clock.unix_at(at_ns), collector.rows(answer))
+                    for at_ns, answer in answers
+                ]
+            return
+        began_ns = self._clock.now_ns()
+        of_ns = self._session.before_sample(item.interval_ns) if self._session else 0
+        rows = collector.sample(began_ns)
+        # The values are of some instant between asking and answer: take the middle.
+        samples.append(Sample(of_ns or (began_ns + self._clock.now_ns()) // 2, rows))
+        item.taken(monotonic_ns())
+
+    def _ask_on(
+        self, item: Scheduled, collector: AskedOften, answers: list[tuple[int, Any]]
+    ) -> None:
+        """Add answers, each with the instant it is of, and do nothing else meanwhile."""
+        until_ns = self._held_until_ns(item)
+        while True:
+            asked_ns = monotonic_ns()
+            answer = collector.ask()
+            now_ns = monotonic_ns()
+            answers.append(((asked_ns + now_ns) // 2, answer))
+            item.taken(now_ns)
+            if item.due_ns > until_ns or self._stopping.wait((item.due_ns - now_ns) / SECOND_NS):
+                return
+
+    def _held_until_ns(self, item: Scheduled) -> int:
+        """Return until when answers may be held: not beyond what else the thread is to do.
+
+        The very first is not held, so that it is soon known whether there are any.
+        """
+        if self._to_begin:
+            return 0
+        until_ns = monotonic_ns() + min(HELD_INTERVALS * item.interval_ns, HELD_NS_MAX)
+        return min([until_ns, *(one.due_ns for one in self._scheduled if one is not item)])
+
+    def _keep(self, item: Scheduled, samples: list[Sample]) -> None:
         name = item.collector.name
-        if rows:
-            stamp: Row = {"time_ns": time_ns, "interval_ns": interval_ns}
-            self._sink.add_samples(name, [stamp | row for row in rows])
-        self._notices.over(f"failing {name}", "collector_works", f"Collector {name} works again.")
+        for time_ns, rows in samples:
+            interval_ns = time_ns - item.last_sample_ns if item.last_sample_ns else 0
+            item.last_sample_ns = time_ns
+            if rows:
+                stamp: Row = {"time_ns": time_ns, "interval_ns": interval_ns}
+                self._sink.add_samples(name, [stamp | row for row in rows])
+        if samples:
+            over = f"Collector {name} works again."
+            self._notices.over(f"failing {name}", "collector_works", over)
 
     def _failed(self, item: Scheduled, error: Exception) -> None:
         name = item.collector.name
@@ -188,14 +246,17 @@ class Worker(threading.Thread):
             else "it is tried again, at growing intervals",
         )
 
-    def _account(self, item: Scheduled, cpu_ns: int) -> None:
+    def _account(self, item: Scheduled, sample_count: int) -> None:
+        """Add what the thread did since the last time, the waiting for its turn included."""
+        now_ns = time.thread_time_ns()
+        cpu_ns, self._cpu_ns = now_ns - self._cpu_ns, now_ns
         backend_ns = 0
         if self._session is not None:
             total_ns = self._session.backend_cpu_ns()
             backend_ns = max(0, total_ns - self._backend_cpu_ns) if total_ns else 0
             self._backend_cpu_ns = total_ns or self._backend_cpu_ns
         name = item.collector.name
-        self._cost.add(name, cpu_ns=cpu_ns, backend_cpu_ns=backend_ns)
+        self._cost.add(name, cpu_ns=cpu_ns, backend_cpu_ns=backend_ns, sample_count=sample_count)
         slowed_to_ns = item.slowed_by(cpu_ns + backend_ns, monotonic_ns())
         if slowed_to_ns:
             self._notices.say(

@@ -43,13 +43,19 @@ def hearing(gen: PQGen[_T], silence_s_max: int) -> PQGen[_T]:
         return result
 
 
-def answer(libpq: pq.abc.PGconn, silence_s_max: int) -> pq.abc.PGresult:
-    """Return what the server answers to the one statement that was just sent by libpq itself.
-
-    Raises: NoAnswer, as `hearing` does; psycopg.OperationalError when the connection is lost.
-    """
+def poll_of(libpq: pq.abc.PGconn) -> select.poll:
+    """Return what waits until something comes over a connection."""
     ready = select.poll()
     ready.register(libpq.socket, select.POLLIN)
+    return ready
+
+
+def answer(libpq: pq.abc.PGconn, ready: select.poll, silence_s_max: int) -> pq.abc.PGresult:
+    """Return what the server answers to the one statement that was just sent by libpq itself.
+
+    Args: ready, of `poll_of`.
+    Raises: NoAnswer, as `hearing` does; psycopg.OperationalError when the connection is lost.
+    """
     silent_looks = 0
     # Subtle: one that was not sent whole is sent on at each look.
     while libpq.flush() or libpq.is_busy():

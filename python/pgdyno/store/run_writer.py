@@ -1,9 +1,10 @@
 """One run while it lasts: rows appended as JSON lines, made into Parquet when the run is over.
 
 Rows go to the operating system each second, from a thread of their own, so that a slow disk never
-holds up whoever reads the engine. A killed lab loses at most that second. Nothing is synced to the
-disk before the end: a crash of the lab does not need it, and a flush in every few seconds would
-be load on the very disk that is being measured.
+holds up whoever reads the engine. A killed lab loses at most that second, of waits half a second
+more, for which their sampler holds them. Nothing is synced to the disk before the end: a crash of
+the lab does not need it, and a flush in every few seconds would be load on the very disk that is
+being measured.
 """
 
 from __future__ import annotations
