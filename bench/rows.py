@@ -12,7 +12,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-from bench import loads
+from bench import bystanders, loads
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
@@ -32,6 +32,7 @@ _BUSY_SCRIPT = r"""
 \set aid random(1, {first_max})
 SELECT sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN :aid AND :aid + 5000;
 """
+_BESIDE_BYTES = {"0.8 MB": 800_000, "12 MB": 12_000_000}
 _database_numbers = itertools.count(1)
 
 
@@ -218,6 +219,20 @@ def busy_cores(bench: Bench) -> Iterator[Contest]:
             )
 
 
+def beside(bench: Bench) -> Iterator[Contest]:
+    """Telemetry of 250 sessions beside programs that leave no core idle: its time and theirs."""
+    load = Load(bench.server.target, 250, 0.0, 1, rate_tps=5, script="SELECT 1;")
+    for size, memory_bytes in _BESIDE_BYTES.items():
+        with SteadyLoad(load):
+            yield Contest(
+                f"telemetry and what bystanders lose, {size} each",
+                bystanders.allowed,
+                partial(bystanders.disturbed, bench.server, memory_bytes, 3 * bench.seconds),
+                (Question("vs 2 % of a core", watch_cost, 1.0, "at most"),),
+                half_width_ratio=0.1,
+            )
+
+
 def report(bench: Bench) -> Iterator[Contest]:
     """The page of an hour: a process from start to end, as a person waits for it."""
     place = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
@@ -254,5 +269,6 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "init": init,
     "watching": watching,
     "busy-cores": busy_cores,
+    "beside": beside,
     "report": report,
 }

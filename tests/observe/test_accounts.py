@@ -60,15 +60,35 @@ def test_one_that_is_gone_before_it_was_read_counts_nothing() -> None:
 
 def test_of_many_processes_some_are_read_at_a_time_and_each_in_its_turn() -> None:
     host = Numbers()
-    host.living = {pid: (10, 1, 2, 0, 0) for pid in range(3 * AT_A_TIME)}
-    processes = {pid: Process("load", (1, 0, 1)) for pid in host.living}
+    host.living = {1_000_000: (10**9, 1, 2, 0, 0)}
+    processes = {1_000_000: Process("load", (1, 0, 1))}
     collector = UsageCollector(lambda: processes, host)
-    seen = [collector.sample(0)[0]["cpu_user_ns"] for _ in range(4)]
+    collector.sample(0)
+    del processes[1_000_000]
+    host.living |= {pid: (10, 1, 2, 0, 0) for pid in range(3 * AT_A_TIME)}
+    processes |= {pid: Process("load", (1, 0, 1)) for pid in range(3 * AT_A_TIME)}
+
+    def added() -> int:
+        total = collector.sample(0)[0]["cpu_user_ns"]
+        assert isinstance(total, int)
+        return total - 10**9
+
+    seen = [added() for _ in range(4)]
     assert seen == [10 * AT_A_TIME, 20 * AT_A_TIME, 30 * AT_A_TIME, 30 * AT_A_TIME]
     # Only what ran since is read again.
     host.living = dict.fromkeys(host.living, (25, 1, 2, 0, 0))
     processes[7] = Process("load", (2, 0, 2))
-    assert collector.sample(0)[0]["cpu_user_ns"] == 30 * AT_A_TIME + 15
+    assert added() == 30 * AT_A_TIME + 15
     # Whoever ended keeps what was seen of it.
     del processes[7]
-    assert collector.sample(0)[0]["cpu_user_ns"] == 30 * AT_A_TIME + 15
+    assert added() == 30 * AT_A_TIME + 15
+
+
+def test_what_many_old_sessions_did_before_is_nothing_of_the_first_seconds() -> None:
+    host = Numbers()
+    host.living = {pid: (10**12, 1, 2, 0, 0) for pid in range(10 * AT_A_TIME)}
+    processes = {pid: Process("load", (1, 0, 1)) for pid in host.living}
+    collector = UsageCollector(lambda: processes, host)
+    first = collector.sample(0)
+    assert first[0]["cpu_user_ns"] == 10**12 * len(processes)
+    assert collector.sample(0) == collector.sample(0) == first

@@ -29,6 +29,7 @@ _FIELDS: tuple[tuple[str, str, tuple[str, ...], int, str], ...] = (
     ("direct_scans", "pages", ("pgscan_direct",), 1, "of these: by programs that had to wait"),
     ("oom_kills", "processes", ("oom_kill",), 1, "killed for want of memory (4.13)"),
 )
+_KEYS = {key for _, _, keys, _, _ in _FIELDS for key in keys}
 
 
 def parse(text: str) -> Row:
@@ -36,7 +37,7 @@ def parse(text: str) -> Row:
     found: dict[str, int] = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
-        if value.strip().isdigit():
+        if name in _KEYS and value.strip().isdigit():
             found[name] = int(value)
     row: Row = {}
     for column, _, keys, factor, _ in _FIELDS:
