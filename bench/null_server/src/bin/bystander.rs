@@ -1,10 +1,10 @@
 //! `pgdyno-bystander BYTES SECONDS`: what others on its cores cost a program beyond their own time.
 //!
-//! On each core a thread reads its memory over and over, in units of a tenth of a millisecond or so,
-//! and logs the CPU time of each and whether the core was given to somebody else meanwhile. Whoever
-//! ran then has filled caches with memory of its own, so this unit and the next cost more than their
-//! neighbours do. Neighbours lie within milliseconds of it: a machine whose speed changes from second
-//! to second changes nothing here.
+//! On each core a thread reads its memory over and over, in units of a tenth of a millisecond or
+//! so, and logs the CPU time of each and whether the core was given to somebody else meanwhile.
+//! Whoever ran then has filled caches with memory of its own, so this unit and the next cost more
+//! than their neighbours do. Neighbours lie within milliseconds of it: a machine whose speed
+//! changes from second to second changes nothing here.
 //!
 //! The memory is in huge pages where there are any: a backend of a busy server finds no address of
 //! its own translated whenever its turn comes, with telemetry or without, so what is lost of that
