@@ -44,7 +44,9 @@ class Measured:
 
     `steady_cpu_ratio` is the share of a core used while every client was connected; `connect_s`
     is how long it took to connect them all; `watch_core_ratio` the share of a core that telemetry
-    took with its backends; `page_bytes` how large a report is that was made.
+    took with its backends, and what a load lost to it where that was measured, too;
+    `watch_own_core_ratio` is without that; `idle_core_ratio` what nobody took of all cores;
+    `page_bytes` how large a report is that was made.
     """
 
     program: str
@@ -57,6 +59,8 @@ class Measured:
     connect_s: float = 0.0
     watch_core_ratio: float = 0.0
     page_bytes: int = 0
+    watch_own_core_ratio: float = 0.0
+    idle_core_ratio: float = 0.0
 
     @property
     def steady_cpu_ns_per_transaction(self) -> float:

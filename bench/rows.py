@@ -6,19 +6,20 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from psycopg import sql
 
-from bench import bystanders, loads
+from bench import loads
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
 from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
+from pgdyno.process import signals
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
@@ -32,7 +33,6 @@ _BUSY_SCRIPT = r"""
 \set aid random(1, {first_max})
 SELECT sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN :aid AND :aid + 5000;
 """
-_BESIDE_BYTES = {"0.8 MB": 800_000, "12 MB": 12_000_000}
 _database_numbers = itertools.count(1)
 
 
@@ -198,16 +198,22 @@ def watching(bench: Bench) -> Iterator[Contest]:
     )
 
 
+def busy_load(bench: Bench, size: str) -> Load:
+    """Return a load that leaves no core idle: every microsecond taken from it is lost.
+
+    Statements last half a millisecond. With short ones the load itself swings by 8 % from second to
+    second, as replies happen to bunch.
+    """
+    script = _BUSY_SCRIPT.format(first_max=_BUSY_ROWS[size])
+    return Load(bench.server.target, 250, 0.0, bench.threads, script=script)
+
+
 def busy_cores(bench: Bench) -> Iterator[Contest]:
     """Telemetry on against off, in stretches of one load that leaves no core idle."""
-    load = Load(bench.server.target, 250, 2 * bench.seconds, bench.threads)
-    # Statements of half a millisecond leave no core idle: every microsecond taken is lost. With
-    # short ones the load itself swings by 8 % from second to second, as replies happen to bunch.
     # One pair of 20 s scatters by 1.2 % with 0.8 MB of rows, by 2.2 % with 12 MB.
     stretch_s = 4 * bench.seconds
-    for size, first_max in _BUSY_ROWS.items():
-        script = _BUSY_SCRIPT.format(first_max=first_max)
-        with SteadyLoad(replace(load, script=script)) as going_on:
+    for size in _BUSY_ROWS:
+        with SteadyLoad(busy_load(bench, size)) as going_on:
             # The first seconds, which are slower, are nobody's.
             telemetry.stretch_unwatched(going_on, stretch_s)
             yield Contest(
@@ -219,17 +225,21 @@ def busy_cores(bench: Bench) -> Iterator[Contest]:
             )
 
 
-def beside(bench: Bench) -> Iterator[Contest]:
-    """Telemetry of 250 sessions beside programs that leave no core idle: its time and theirs."""
-    load = Load(bench.server.target, 250, 0.0, 1, rate_tps=5, script="SELECT 1;")
-    for size, memory_bytes in _BESIDE_BYTES.items():
-        with SteadyLoad(load):
+def taken(bench: Bench) -> Iterator[Contest]:
+    """Telemetry beside 250 clients on busy cores: its time, and what the load loses besides.
+
+    Two cores that are never idle lose 1 % where 2 % of one are gone.
+    """
+    for size in _BUSY_ROWS:
+        load = busy_load(bench, size)
+        with SteadyLoad(load) as going_on:
+            signals.sleep(2 * bench.seconds)
             yield Contest(
-                f"telemetry and what bystanders lose, {size} each",
-                bystanders.allowed,
-                partial(bystanders.disturbed, bench.server, memory_bytes, 3 * bench.seconds),
+                f"telemetry and what a load loses to it on busy cores, {size} of rows",
+                telemetry.allowed,
+                partial(telemetry.taken_from, going_on, bench.server, 8 * bench.seconds),
                 (Question("vs 2 % of a core", watch_cost, 1.0, "at most"),),
-                half_width_ratio=0.1,
+                half_width_ratio=0.08,
             )
 
 
@@ -269,6 +279,6 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "init": init,
     "watching": watching,
     "busy-cores": busy_cores,
-    "beside": beside,
+    "taken": taken,
     "report": report,
 }

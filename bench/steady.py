@@ -49,7 +49,7 @@ class SteadyLoad:
         try:
             while not self._began.is_set():
                 signals.sleep(0.1)
-            self._raise_if_over()
+            self.raise_if_over()
         except BaseException:
             self._end()
             raise
@@ -74,18 +74,19 @@ class SteadyLoad:
         signals.sleep(seconds)
         end_ns = read_pair().unix_ns
         while not self._intervals or self._intervals[-1].time_ns < end_ns:
-            self._raise_if_over()
+            self.raise_if_over()
             signals.sleep(0.05)
         inside = [
             one
             for one in list(self._intervals)
             if one.time_ns - one.interval_ns >= begin_ns and one.time_ns <= end_ns
         ]
-        if not inside:
-            raise RuntimeError(f"no interval of the engine's lies within {seconds:g} s")
+        if len(inside) < 2:
+            raise RuntimeError(f"two intervals of the engine's do not lie within {seconds:g} s")
         done = sum(one.counts.completed for one in inside)
         took_ns = sum(one.interval_ns for one in inside)
-        cpu_ns = sum(one.cpu_ns for one in inside)
+        # A total, as of each interval's end: of the first it is not known.
+        cpu_ns = inside[-1].cpu_ns - inside[0].cpu_ns
         return Measured("engine", done, done * SECOND_NS / took_ns, cpu_ns, took_ns, 0)
 
     def _read(self, records: IO[bytes]) -> None:
@@ -98,6 +99,7 @@ class SteadyLoad:
                 self._failure = record.message
         self._began.set()
 
-    def _raise_if_over(self) -> None:
+    def raise_if_over(self) -> None:
+        """Raise RuntimeError, with the engine's words, if the load has ended."""
         if not self._reader.is_alive():
             raise RuntimeError(f"engine: {self._failure or 'it ended before it was told to'}")

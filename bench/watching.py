@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import loads
+from bench import loads, scheduling
+from bench.disturbance import taken
 from bench.loads import APPLICATION_NAME, Load, Measured
 from bench.steady import SteadyLoad
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
@@ -25,6 +27,7 @@ REACH_CORE_RATIO = 0.02
 _numbers = itertools.count(1)
 # What an observer does once, when it begins, is not in the stretch.
 _BEGUN_S = 1.0
+_SETTLED_S = 5.0
 
 
 @dataclass(slots=True)
@@ -57,6 +60,52 @@ def stretch_unwatched(load: SteadyLoad, seconds: float) -> Measured:
     """Measure some seconds of a load that goes on."""
     signals.sleep(_BEGUN_S)
     return load.stretch(seconds)
+
+
+def allowed() -> Measured:
+    """Return what telemetry may cost."""
+    return replace(Measured("limit", 1, 0.0, 0, 1, 0), watch_core_ratio=REACH_CORE_RATIO)
+
+
+def taken_from(load: SteadyLoad, server: ScratchCluster, seconds: float) -> Measured:
+    """Return what telemetry takes from a load that goes on, by what the kernel's scheduler says.
+
+    Raises: RuntimeError if that cannot be recorded, or the load has ended.
+    """
+    before = _threads_here()
+    with watching(server, 0.0):
+        signals.sleep(_SETTLED_S)
+        sessions = _sessions(server)
+        slices = scheduling.record(seconds)
+        observing = _threads_here() - before
+    load.raise_if_over()
+    took = taken(
+        slices,
+        load={pid for pid, name in sessions.items() if name.startswith(APPLICATION_NAME)},
+        telemetry=observing
+        | {pid for pid, name in sessions.items() if name.startswith(OWN_PREFIX)},
+    )
+    measured = Measured("telemetry", took.statements, 0.0, 0, round(seconds * 1e9), 0)
+    return replace(
+        measured,
+        watch_core_ratio=took.own_ratio + took.lost_ratio,
+        watch_own_core_ratio=took.own_ratio,
+        idle_core_ratio=took.idle_ratio,
+    )
+
+
+def _threads_here() -> set[int]:
+    return {int(thread.name) for thread in Path("/proc/self/task").iterdir()}
+
+
+def _sessions(server: ScratchCluster) -> dict[int, str]:
+    """Return application_name by process."""
+    with server.connect() as session:
+        rows = session.execute(
+            "SELECT pid, application_name FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend'"
+        )
+        return {int(pid): str(name) for pid, name in rows}
 
 
 def engine_unwatched(load: Load) -> Measured:
