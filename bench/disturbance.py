@@ -7,7 +7,8 @@ statements are held against those of the calm bins around, within a tenth of a s
 machine whose speed changes from second to second changes nothing here.
 
 Statements themselves are not held against each other: the longer one lasts, the likelier it is
-that somebody interrupts it.
+that somebody interrupts it. Telemetry gets a core when the load's client does, whose memory is in
+those caches, too: so this tells rather too much than too little.
 """
 
 from __future__ import annotations

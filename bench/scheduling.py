@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -44,23 +45,20 @@ def record(seconds: float) -> list[Slice]:
         raise RuntimeError("perf is not installed: apt-get install linux-perf")
     with tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-") as folder:
         data, lines = Path(folder) / "switches", Path(folder) / "lines"
-        said = _perf(
-            f"record --all-cpus --event {_EVENT} --mmap-pages {_BUFFER_PAGES} --output {data}"
-            f" -- sleep {seconds:g}",
-            timeout_s=seconds + _GRACE_S,
-        )
+        what = ["--all-cpus", "--event", _EVENT, "--mmap-pages", str(_BUFFER_PAGES)]
+        argv = ["perf", "record", *what, "--output", str(data), "--", "sleep", f"{seconds:g}"]
+        said = _run(argv, timeout_s=seconds + _GRACE_S)
         if "lost" in said.lower():
             raise RuntimeError(f"perf could not keep up: {said[-300:]}")
+        argv = ["perf", "script", "--ns", "--fields", "cpu,time,trace", "--input", str(data)]
         with lines.open("wb") as out:
-            script = f"script --ns --fields cpu,time,trace --input {data}"
-            _perf(script, timeout_s=seconds + _GRACE_S, out=out)
+            _run(argv, timeout_s=seconds + _GRACE_S, out=out)
         with lines.open() as text:
             return list(slices_of(text))
 
 
-def _perf(arguments: str, *, timeout_s: float, out: IO[bytes] | None = None) -> str:
+def _run(argv: list[str], *, timeout_s: float, out: int | IO[bytes] = subprocess.DEVNULL) -> str:
     """Run it, its output going to `out`, and return what it said beside that."""
-    argv = ["perf", *arguments.split()]
     with (
         tempfile.TemporaryFile() as errors,
         child.start(argv, stdout=out, stderr=errors) as perf,
