@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytest_plugins = (
+    "tests.fixtures.hangups",
     "tests.fixtures.house",
     "tests.fixtures.clusters",
     "tests.fixtures.bank",

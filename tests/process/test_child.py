@@ -128,6 +128,7 @@ def test_handing_over_to_another_program_undoes_what_is_registered_first() -> No
     assert said.stdout == "removed\nhand over\n"
 
 
+@pytest.mark.usefixtures("hangups_heard")
 @pytest.mark.parametrize("number", signals.HANDLED)
 def test_a_signal_that_came_before_handing_over_is_not_lost(number: signal.Signals) -> None:
     script = (

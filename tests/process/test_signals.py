@@ -32,6 +32,7 @@ def test_a_signal_is_raised_at_the_next_safe_point_and_only_once() -> None:
     assert caught.value.exit_code == 130
 
 
+@pytest.mark.usefixtures("hangups_heard")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_request_to_terminate_has_its_own_exit_code(number: signal.Signals) -> None:
     with signals.handled():

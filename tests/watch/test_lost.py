@@ -97,6 +97,7 @@ def test_a_network_that_is_cut_and_comes_back_is_a_gap_everywhere(
     assert "nothing was seen for" in page.read_text()
 
 
+@pytest.mark.usefixtures("hangups_heard")
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
