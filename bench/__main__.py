@@ -1,14 +1,13 @@
 """make bench: the engine against pgbench and the yardsticks, in ratios with intervals.
 
-Prints `row, ratio, interval, reach, verdict`; keeps every run in bench/results/<date>-<time>.json
-and the table in the .md beside it, row by row. A row passes when its whole 95 % interval lies on
-the right side, and is open when the interval straddles.
+Prints `row, ratio, interval, aim, verdict`. A row passes when its whole 95 % interval is on the
+right side of the aim, and is open when the aim is inside the interval. A bench of all rows replaces
+the result file of the release and docs/performance.md (bench/release.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import loads, machine
+from bench import loads, machine, release
 from bench.contest import PAIRS_MAX, Answer, hold, shown
 from bench.rows import ROWS, Bench
 from pgdyno.clock import read_pair
@@ -26,8 +25,7 @@ from pgdyno.process import signals
 from pgdyno.server.find import Binaries, find, installed
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 
-RESULTS = Path(__file__).parent / "results"
-HEAD = f"{'row':<58} {'ratio (95 % interval)':<28} {'reach':<14} verdict"
+HEAD = f"{'row':<58} {'ratio (95 % interval)':<28} {'aim':<14} verdict"
 
 
 def main() -> int:
@@ -38,8 +36,8 @@ def main() -> int:
     started = datetime.fromtimestamp(read_pair().unix_ns / 1e9, UTC)
     answers: list[Answer] = []
     missing: dict[str, str] = {}
-    path = None if options.quick else RESULTS / f"{started:%Y-%m-%d-%H%M}"
-    with signals.handled(on_later=_still_cleaning), _told(path), ExitStack() as stack:
+    kept: list[Path] = []
+    with signals.handled(on_later=_still_cleaning), _interruption_hint(kept), ExitStack() as stack:
         server = stack.enter_context(_server(binaries))
         bench = Bench(
             server=server,
@@ -59,24 +57,28 @@ def main() -> int:
                     for answer in hold(contest, pairs_max=pairs_max, say=_say):
                         answers.append(answer)
                         print(_line(answer), flush=True)
-                    if path is not None:  # After each row: an interrupted bench keeps what it has.
-                        _keep(path, started, facts, answers, missing)
+                    if not options.quick:  # After each row: an interrupted bench keeps its rows.
+                        part = release.document_of(started, facts, answers, missing)
+                        kept[:] = [release.keep_part(part)]
             except RuntimeError as error:
                 missing[name] = str(error)
                 print(f"{name:<58} not measured: {error}", flush=True)
-    if path is not None:
-        _keep(path, started, facts, answers, missing)
+    if not (options.quick or options.rows):
+        document = release.document_of(started, facts, answers, missing)
+        kept[:] = [release.publish(document, facts["engine"].split(",")[0])]
+    for path in kept:
+        _say(f"every run of it is in {path}")
     return 1 if missing or any(a.verdict == "falls short" for a in answers) else 0
 
 
 @contextmanager
-def _told(path: Path | None) -> Iterator[None]:
-    """Say what an interruption left of what was measured."""
+def _interruption_hint(kept: list[Path]) -> Iterator[None]:
+    """Name the file that has the rows measured before an interruption."""
     try:
         yield
-    except InterruptedByUser as asked:
-        kept = path is not None and path.with_suffix(".md").exists()
-        asked.hint = f"the rows until then are in {path}.md" if kept else "nothing was kept"
+    except InterruptedByUser as interruption:
+        files = ", ".join(map(str, kept))
+        interruption.hint = f"the finished rows are in {files}" if kept else "nothing was kept"
         raise
 
 
@@ -105,14 +107,21 @@ def _server(binaries: Binaries) -> ScratchCluster:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "rows", nargs="*", choices=[*ROWS, []], metavar="ROW", help="which rows (default: all)"
+        "rows", nargs="*", choices=[*ROWS, []], metavar="ROW", help="row to measure (default: all)"
     )
-    parser.add_argument("--quick", action="store_true", help="4 short pairs a row; keeps nothing")
+    parser.add_argument("--quick", action="store_true", help="4 short pairs per row; keep nothing")
     parser.add_argument(
-        "--pairs", type=int, default=PAIRS_MAX, help=f"at most so many a row (default {PAIRS_MAX})"
+        "--pairs",
+        type=int,
+        default=PAIRS_MAX,
+        help=f"highest number of pairs of a row (default {PAIRS_MAX})",
     )
-    parser.add_argument("--scale", type=int, default=10, help="of the pgbench tables (default 10)")
-    parser.add_argument("--pg-version", help="major version of server and pgbench")
+    parser.add_argument(
+        "--scale", type=int, default=10, help="scale factor of the pgbench tables (default 10)"
+    )
+    parser.add_argument(
+        "--pg-version", help="major version of server and pgbench (default: newest installed)"
+    )
     return parser.parse_args()
 
 
@@ -124,36 +133,6 @@ def _raise_open_files_limit() -> None:
 
 def _line(answer: Answer) -> str:
     return f"{answer.row:<58} {shown(answer.ratio):<28} {answer.reach:<14} {answer.verdict}"
-
-
-def _keep(
-    path: Path,
-    started: datetime,
-    facts: dict[str, str],
-    answers: list[Answer],
-    missing: dict[str, str],
-) -> None:
-    path.parent.mkdir(exist_ok=True)
-    document = {
-        "format": "pgdyno.bench-ratios/1",
-        "started_utc": started.isoformat(timespec="seconds"),
-        "machine": facts,
-        "rows": [answer.as_document() for answer in answers],
-        "not_measured": missing,
-    }
-    path.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    lines = [f"# Ratios of {started:%Y-%m-%d %H:%M} UTC", ""]
-    lines += [f"- {label}: {value}" for label, value in facts.items()]
-    lines += [
-        "",
-        "| row | ratio (95 % interval) | pairs | reach | verdict |",
-        "|---|---|---|---|---|",
-    ]
-    for answer in answers:
-        cells = (answer.row, shown(answer.ratio), len(answer.pairs), answer.reach, answer.verdict)
-        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    lines += [f"| {name} | not measured: {why} | | | |" for name, why in missing.items()]
-    path.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
 def _say(text: str) -> None:

@@ -102,7 +102,7 @@ def answer(
     ours = [question.value(second) for _, second in pairs]
     ratio = compare(log_ratios(theirs, ours), looks="fixed").ratio
     row = f"{contest.name}: {question.name}" if question.name else contest.name
-    reach = f"{question.wants} {question.reach:g}"
+    reach = f"{question.wants} {question.reach:.3g}"
     return Answer(row, ratio, reach, question.verdict(ratio), tuple(pairs))
 
 

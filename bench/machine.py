@@ -1,4 +1,4 @@
-"""What was measured on: without it a ratio is of nowhere."""
+"""Facts of the machine that a bench ran on; they are kept with its ratios."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ def facts(binaries: Binaries, engine: Hello) -> dict[str, str]:
         "processor": _first(Path("/proc/cpuinfo"), r"model name\s*: (.*)") or platform.machine(),
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": _memory(),
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": kernel(),
         "PostgreSQL": f"{binaries.version} ({binaries.bin_dir})",
         "engine": f"{engine.engine_version}, {engine.build_profile} build, poller {engine.poller}",
         "commit": engine.commit or _commit(),
     }
+
+
+def kernel() -> str:
+    """Return the system with the first two numbers of its version, such as "Linux 6.18"."""
+    return f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}"
 
 
 def _memory() -> str:

@@ -40,6 +40,7 @@ RUST = (
 EVERYWHERE = (
     everywhere.file_length,
     everywhere.line_length,
+    everywhere.prose_length,
     everywhere.left_behind,
     rust_rules.crate_arrow,
 )
@@ -70,6 +71,7 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     (everywhere.file_length, "x.css", "a{}\n" * 601, "/* generated */\n" + "a{}\n" * 601),
     (everywhere.line_length, "x.rs", "a " * 51, "a " * 50 + "\n" + "a" * 101),
     (everywhere.line_length, "crates/x/tests/a.rs", "a " * 51, f'"{"a " * 99}"'),
+    (everywhere.prose_length, "docs/x.md", "a " * 51, "| " + "a " * 51 + "\n```\n" + "a " * 51),
     (everywhere.left_behind, "x.py", "# FIX" + "ME later", "# FIX" + "MENT"),
     (everywhere.left_behind, "x.py", "# TO" + "DO later", "# TO" + "DO(#12): later"),
     (everywhere.left_behind, "x.rs", "dbg" + "!(x)", "debug!(x)"),

@@ -17,6 +17,7 @@ LARGE_FILES = {"python/pgdyno/report/vendor/echarts.common.min.js"}
 WRAPPED = (".py", ".rs", ".sql", ".sh")
 CODE = (".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2")
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?$)')
+REWRAPPED_LATER = ("ARCHITECTURE.md", "CHANGELOG.md")
 LEFT_BEHIND = re.compile(
     r"\b(?:FIX" + r"ME|XX" + r"X)\b|\bTO" + r"DO\b(?!\s*\(#\d+\))|\bdbg!" + r"|\bbreak" + r"point\("
 )
@@ -41,6 +42,21 @@ def line_length(source: Source) -> Iterator[str]:
         counted = QUOTED.sub('""', line) if is_rust_test else line
         can_be_broken = " " in line.strip() and "://" not in line
         if len(counted) > LINE_COLUMNS_MAX and can_be_broken:
+            yield source.problem(number, f"{len(line)} columns, at most {LINE_COLUMNS_MAX}")
+
+
+def prose_length(source: Source) -> Iterator[str]:
+    """A line of prose in a document has at most 100 columns; code and tables may be longer."""
+    if not source.path.endswith(".md") or source.is_generated:
+        return
+    # The examples are written by the program from results.
+    if source.path.startswith("docs/examples/") or source.path in REWRAPPED_LATER:
+        return
+    is_code = False
+    for number, line in enumerate(source.lines, 1):
+        is_code ^= line.lstrip().startswith("```")
+        can_be_broken = " " in line.strip() and not line.startswith(("|", "#", "![", "    "))
+        if len(line) > LINE_COLUMNS_MAX and can_be_broken and not is_code:
             yield source.problem(number, f"{len(line)} columns, at most {LINE_COLUMNS_MAX}")
 
 

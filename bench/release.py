@@ -1,0 +1,125 @@
+"""The result file of a release, and docs/performance.md, which is written from that file.
+
+A bench of all rows replaces `bench/results/<version>.json`, so that every row of a release comes
+from one run of one commit. Other benches keep their rows under target/bench.
+`python -m bench.release FILE` writes the page again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bench.contest import Answer, shown
+from bench.yardsticks import ROOT
+from pgdyno.analysis.estimate import Estimate
+
+RESULTS = ROOT / "bench" / "results"
+PARTS = ROOT / "target" / "bench"
+PAGE = ROOT / "docs" / "performance.md"
+
+_HEAD = """<!-- written by `make bench`; do not edit -->
+# Performance of pgdyno itself
+
+`make bench` compares pgdyno with pgbench (the binary itself, on the same server, with the same
+number of threads), and with a bare loop of epoll_wait, recv and send. It measures both programs in
+turn, in an order that cancels drift. A ratio is pgdyno's value divided by the other program's, with
+its 95 % interval. A row passes when the whole interval is on the right side of the aim, falls short
+when the whole interval is on the wrong side, and is open otherwise.
+[bench/results](../bench/results) has every run behind these rows.
+
+"""
+_TAIL = """
+## What the rows mean
+
+- **vs bare loop**: the bare loop sends the same bytes and does nothing else. No client can need
+  less.
+- **tps**: on one host the server gets the CPU that the client does not need, so tps follows client
+  CPU.
+- **`-S` prepared, 8 clients**: 93 % of the engine's CPU is kernel time. Most of that wakes the
+  server's process for each statement.
+- **8,000 connections, 2,000 tx/s**: each transaction sleeps and wakes twice. The bare loop alone
+  needs 0.11 of pgbench's CPU.
+- **init**: loading is one chain of steps in the server, and locks keep the steps from overlapping
+  ([profile](loading.md)).
+- **telemetry, collectors vs 2 % of a core**: CPU time of the collectors and of their backends,
+  divided by the allowed 2 % of one core.
+- **telemetry and what a load loses to it**: the same, plus the CPU time that the load's statements
+  need because telemetry evicted their data from the CPU caches ([telemetry](telemetry.md)).
+- **report of an hour**: the time and the size of the HTML page of a run of one hour.
+"""
+
+
+def document_of(
+    started: datetime,
+    facts: dict[str, str],
+    answers: list[Answer],
+    missing: dict[str, str],
+) -> dict[str, Any]:
+    """Return the result as a JSON document; `missing` has why a row was not measured."""
+    origin = {
+        "date": f"{started:%Y-%m-%d}",
+        "commit": facts["commit"][:8],
+        "postgresql": facts["PostgreSQL"].split(" ")[0],
+    }
+    return {
+        "format": "pgdyno.bench-ratios/2",
+        "started_utc": started.isoformat(timespec="seconds"),
+        "machine": facts,
+        "rows": [{**answer.as_document(), **origin} for answer in answers],
+        "not_measured": missing,
+    }
+
+
+def keep_part(document: dict[str, Any]) -> Path:
+    """Write what is measured so far and return the file, named for the start of the bench."""
+    PARTS.mkdir(parents=True, exist_ok=True)
+    started = datetime.fromisoformat(document["started_utc"])
+    path = PARTS / f"{started:%Y-%m-%d-%H%M}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def publish(document: dict[str, Any], version: str) -> Path:
+    """Replace the result file of the release and the page; return the result file."""
+    path = RESULTS / f"{version}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(document), encoding="utf-8")
+    return path
+
+
+def page(document: dict[str, Any]) -> str:
+    """Return docs/performance.md."""
+    machine = document["machine"]
+    lines = [
+        f"Measured on {machine['cores']} cores of {machine['processor']}, {machine['memory']}, "
+        f"{machine['kernel']}; server, client and",
+        f"pgdyno on one host. pgdyno {machine['engine']}.",
+        "",
+        "| row | ratio (95 % interval) | pairs | aim | verdict | date | commit | PostgreSQL |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in document["rows"]:
+        cells = (
+            row["row"],
+            shown(Estimate(**row["ratio"])),
+            str(len(row["pairs"])),
+            row["reach"],
+            row["verdict"],
+            row["date"],
+            row["commit"],
+            row["postgresql"],
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        f"| {name} | not measured: {why} | | | | | | |"
+        for name, why in document["not_measured"].items()
+    ]
+    return _HEAD + "\n".join(lines) + "\n" + _TAIL
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(json.loads(Path(sys.argv[1]).read_text())), encoding="utf-8")
