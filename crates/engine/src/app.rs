@@ -16,6 +16,7 @@ use crate::contract::{FORMAT, REVISION, corpus};
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::poller::Kind;
+use crate::worker::Message;
 use crate::{control, dataset, load, pgbench};
 
 const USAGE: &str = "usage: pgdyno-engine VERB
@@ -220,7 +221,7 @@ fn run_load<W: Write>(
     let sender = ends.sender.clone();
     control::listen(input, move || {
         // The coordinator may be gone: then there is nothing to stop.
-        let _ = sender.send(load::Message::Stop);
+        let _ = sender.send(Message::Stop);
     })?;
     Ok(load::run(plan, output, ends))
 }

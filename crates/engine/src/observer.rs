@@ -104,17 +104,88 @@ pub trait Observer: Send + Debug {
     fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict;
 }
 
-/// The rules of a load with observers.
-#[derive(Debug)]
-pub struct Rules {
-    /// A new connection for each transaction.
-    pub reconnects: bool,
+/// What a load does differently when the engine runs as pgbench: a method for each question. The
+/// default is the lab's load, which answers every question with no.
+#[derive(Debug, Default)]
+pub struct PgbenchMode {
+    is_on: bool,
+    reconnects: bool,
     /// One for each thread, taken when it starts.
-    pub observers: Mutex<Vec<Option<Box<dyn Observer>>>>,
+    observers: Mutex<Vec<Option<Box<dyn Observer>>>>,
 }
 
-impl Rules {
+impl PgbenchMode {
+    /// Args: `reconnects`, a new connection for each transaction (`-C`).
+    pub fn new(reconnects: bool, observers: Vec<Option<Box<dyn Observer>>>) -> PgbenchMode {
+        PgbenchMode { is_on: true, reconnects, observers: Mutex::new(observers) }
+    }
+
     pub fn take_observer(&self, thread: u32) -> Option<Box<dyn Observer>> {
         self.observers.lock().ok()?.get_mut(thread as usize)?.take()
+    }
+
+    /// A client connects when its transaction begins, not before.
+    pub fn connects_late(&self) -> bool {
+        self.reconnects
+    }
+
+    /// A client whose connection was lost is done.
+    pub fn connects_once(&self) -> bool {
+        self.is_on
+    }
+
+    /// Statements are not parsed before the load, and no round trip is measured.
+    pub fn skips_preparing(&self) -> bool {
+        self.is_on
+    }
+
+    /// Each client counts the transactions it has left, also in an open loop.
+    pub fn counts_by_client(&self) -> bool {
+        self.is_on
+    }
+
+    /// A client that waits for its arrival knows its script already, and cannot be too late.
+    pub fn holds_arrivals(&self) -> bool {
+        self.is_on
+    }
+
+    /// Open loop: what is due and not started when the time is over is dropped.
+    pub fn drops_backlog(&self) -> bool {
+        self.is_on
+    }
+
+    /// Clients are dealt to threads in ranges, which decides what stream chooses their scripts.
+    pub fn deals_ranges(&self) -> bool {
+        self.is_on
+    }
+
+    /// A commit without an answer failed, like any other statement.
+    pub fn ignores_doubt(&self) -> bool {
+        self.is_on
+    }
+
+    /// The load goes on whatever fails, and without any connection.
+    pub fn goes_on_regardless(&self) -> bool {
+        self.is_on
+    }
+
+    /// What the server says besides errors goes to the observer.
+    pub fn shows_notices(&self) -> bool {
+        self.is_on
+    }
+
+    /// The observer hears of every command of a script, where commands are timed.
+    pub fn observes_commands(&self) -> bool {
+        self.is_on
+    }
+
+    /// Standard output carries no records: shell commands may print there.
+    pub fn shares_stdout(&self) -> bool {
+        self.is_on
+    }
+
+    /// COPY in a script is an error of its client.
+    pub fn refuses_copy(&self) -> bool {
+        self.is_on
     }
 }

@@ -1,11 +1,13 @@
-//! One thread's counting: the epoch that runs, and handing over the one that ended.
+//! One thread's counting: the epoch that runs, and the one that ended, to be handed over.
 
 use std::sync::mpsc::{Receiver, Sender};
 
 use crate::contract::record::PhaseName;
-use crate::load::{Message, ThreadId};
 use crate::tally::{Ended, HistogramSet, Layout, OWNERS, Outcome, Owner, Tally};
 use crate::timeline::Timeline;
+
+/// Number of a thread.
+pub type ThreadId = u32;
 
 /// Traffic of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,10 +68,12 @@ pub struct Recorder {
     pub traffic: Traffic,
     pub committed_count: u64,
     completed_ns: Option<(u64, u64)>,
-    sender: Sender<Message>,
     /// Sets the collector has emptied.
     spares: Receiver<Box<HistogramSet>>,
 }
+
+/// Give back emptied histograms to each thread.
+pub type Spares = Vec<Sender<Box<HistogramSet>>>;
 
 /// What a recorder needs to know.
 #[derive(Debug)]
@@ -79,7 +83,6 @@ pub struct RecorderSetup {
     pub latency_limit_ns: Option<u64>,
     pub count_interval_ns: u64,
     pub histogram_interval_ns: u64,
-    pub sender: Sender<Message>,
     pub spares: Receiver<Box<HistogramSet>>,
 }
 
@@ -101,7 +104,6 @@ impl Recorder {
             traffic: Traffic::default(),
             committed_count: 0,
             completed_ns: None,
-            sender: setup.sender,
             spares: setup.spares,
         };
         recorder.set_timeline(timeline);
@@ -126,28 +128,29 @@ impl Recorder {
         self.owner
     }
 
-    /// End the running epoch; to be called in order for every boundary that was passed.
-    pub fn rotate(&mut self, levels: Levels) {
+    /// End the running epoch and return it; called in order for every boundary that was passed.
+    pub fn rotate(&mut self, levels: Levels) -> Epoch {
         let end_ns = self.boundary_ns;
         let has_histograms =
             self.timeline.is_histogram_boundary(end_ns, self.histogram_interval_ns);
-        self.hand_over(end_ns, levels, has_histograms);
+        let epoch = self.take(end_ns, levels, has_histograms);
         self.last_boundary_ns = end_ns;
         self.boundary_ns = self.timeline.next_boundary(end_ns, self.count_interval_ns);
         self.owner = owner_at(&self.timeline, end_ns);
+        epoch
     }
 
-    /// Hand over what was counted up to `end_ns`, the end of the thread.
-    pub fn finish(&mut self, end_ns: u64) {
-        self.hand_over(end_ns.max(self.last_boundary_ns), Levels::default(), true);
+    /// Return what was counted up to `end_ns`, the end of the thread.
+    pub fn finish(&mut self, end_ns: u64) -> Epoch {
+        self.take(end_ns.max(self.last_boundary_ns), Levels::default(), true)
     }
 
-    fn hand_over(&mut self, end_ns: u64, levels: Levels, has_histograms: bool) {
+    fn take(&mut self, end_ns: u64, levels: Levels, has_histograms: bool) -> Epoch {
         let empty = || Tally::new(self.layout.script_count());
         let tallies = std::mem::replace(&mut self.tallies, [empty(), empty(), empty()]);
         let histograms =
             if has_histograms { std::mem::take(&mut self.histograms) } else { [const { None }; 3] };
-        let epoch = Epoch {
+        Epoch {
             thread: self.thread,
             end_ns,
             phase: self.timeline.phase_at(end_ns.saturating_sub(1)).0,
@@ -157,9 +160,7 @@ impl Recorder {
             levels,
             traffic: std::mem::take(&mut self.traffic),
             completed_ns: self.completed_ns.take(),
-        };
-        // It fails only when the coordinator is gone, and then nobody counts.
-        let _ = self.sender.send(Message::Epoch(Box::new(epoch)));
+        }
     }
 
     #[inline]

@@ -5,8 +5,8 @@ use crate::error::{Notice, ScriptError};
 use crate::lexer::{TokenKind, next_token};
 use crate::meta::{MetaAction, MetaCommand, Parsed, parse_meta};
 use crate::script::{Command, Script};
-use crate::sql::{Gset, SqlCommand};
-use crate::variables::VariableTable;
+use crate::sql::SqlCommand;
+use crate::variables::{Gset, VariableTable};
 
 /// Reads a script; its variables get slots in `variables`, shared by all scripts of a job.
 ///

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::reads_only::is_read_only;
-use crate::variables::{ClientVariables, VariableSlot, VariableTable, is_name_byte, is_name_start};
+use crate::variables::{
+    ClientVariables, Gset, VariableSlot, VariableTable, is_name_byte, is_name_start,
+};
 
 /// Most variables one statement may have in the extended and prepared protocols.
 pub const PARAMETERS_MAX: usize = 255;
@@ -42,16 +44,6 @@ pub enum Segment {
     Text(Range<usize>),
     /// A variable, and where its name stands with its colon.
     Variable(VariableSlot, Range<usize>),
-}
-
-/// `\gset` or `\aset` behind an SQL command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gset {
-    /// What goes before the name of a column to make the name of a variable.
-    pub prefix: Box<str>,
-    /// Whether it is `\aset`: the last row of every query, no row being no error. `\gset` takes
-    /// the one row of the last query.
-    pub all: bool,
 }
 
 /// There is no slot left for another variable.

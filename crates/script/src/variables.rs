@@ -109,6 +109,16 @@ enum Slot {
     },
 }
 
+/// `\gset` or `\aset` behind an SQL command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gset {
+    /// What goes before the name of a column to make the name of a variable.
+    pub prefix: Box<str>,
+    /// Whether it is `\aset`: the last row of every query, no row being no error. `\gset` takes
+    /// the one row of the last query.
+    pub all: bool,
+}
+
 /// What `debug(...)` of a script wants printed to standard error.
 ///
 /// pgbench prints `debug(script=S,command=C): VALUE`, with C one more than `command`.
@@ -204,7 +214,7 @@ impl ClientVariables {
     /// Errors: a column has a name that no variable may have.
     pub fn assign_row<'a>(
         &mut self,
-        gset: &crate::sql::Gset,
+        gset: &Gset,
         columns: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>,
     ) -> Result<(), EvalError> {
         let mut prefixed = String::new();

@@ -2,8 +2,7 @@
 
 use pgdyno_script::Command;
 
-use super::script::Stopped;
-use super::{Client, ClientState};
+use super::{Client, ClientState, Stopped};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::observer::{Cause, FailedTry, Verdict};

@@ -7,9 +7,8 @@ use std::process::{Command, Stdio};
 use pgdyno_script::{EvalError, Gset, ShellCommand, Value};
 use pgdyno_wire::{columns, messages, values};
 
-use super::Client;
-use super::script::Stopped;
 use super::state::ClientState;
+use super::{Client, Stopped};
 use crate::contract::record::ErrorKind;
 use crate::plan::{PlannedScript, Refusal};
 use crate::tally::FailureCode;

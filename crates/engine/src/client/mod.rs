@@ -17,7 +17,7 @@ use std::cell::{RefCell, RefMut};
 use std::future::poll_fn;
 use std::task::Poll;
 
-use pgdyno_wire::ServerError;
+use pgdyno_wire::{ServerError, SqlState};
 
 pub use self::prepare::{Prepared, prepare};
 pub use self::round_trips::{RoundTrips, round_trips};
@@ -25,11 +25,29 @@ pub use self::state::{ClientState, Clients, Current, Link, News, Shard, Terminal
 pub use self::transaction::{End, transaction};
 use crate::clock::now_ns;
 use crate::plan::Plan;
+use crate::tally::FailureCode;
 use crate::timers::Wake;
 
 /// The connection is gone; what the server said last, if anything.
 #[derive(Debug)]
 pub struct Lost(pub Option<Box<ServerError>>);
+
+/// Why a try did not succeed.
+#[derive(Debug)]
+enum Stopped {
+    Failed(FailureCode),
+    /// The connection is gone.
+    Lost(FailureCode),
+    /// The drain is over, and the script was not at its end.
+    Cancelled,
+}
+
+impl From<Lost> for Stopped {
+    fn from(Lost(words): Lost) -> Stopped {
+        let state = words.map_or(SqlState::CONNECTION_EXCEPTION, |error| error.sqlstate);
+        Stopped::Lost(FailureCode::Sql(state))
+    }
+}
 
 /// One client of a thread.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +86,7 @@ impl<'s> Client<'s> {
     ) -> Result<u64, Lost> {
         self.send(captures, encode);
         let replied = poll_fn(|_| self.poll_reply()).await;
-        if self.plan.rules.is_some() {
+        if self.plan.pgbench.shows_notices() {
             self.tell_notices();
         }
         replied

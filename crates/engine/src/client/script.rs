@@ -1,34 +1,17 @@
 //! One pass through a script: one try of a transaction.
 
 use pgdyno_script::{SqlCommand, Step};
-use pgdyno_wire::{SqlState, encode};
+use pgdyno_wire::encode;
 
 use super::meta::{assign, not_assigned, not_evaluated, shell};
 use super::state::ClientState;
-use super::{Client, Lost};
+use super::{Client, Stopped};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::observer::Misplaced;
 use crate::plan::{PlannedScript, Statement};
 use crate::recorder::Recorder;
 use crate::tally::{FailureCode, Owner};
-
-/// Why a try did not succeed.
-#[derive(Debug)]
-pub(super) enum Stopped {
-    Failed(FailureCode),
-    /// The connection is gone.
-    Lost(FailureCode),
-    /// The drain is over, and the script was not at its end.
-    Cancelled,
-}
-
-impl From<Lost> for Stopped {
-    fn from(Lost(words): Lost) -> Stopped {
-        let state = words.map_or(SqlState::CONNECTION_EXCEPTION, |error| error.sqlstate);
-        Stopped::Lost(FailureCode::Sql(state))
-    }
-}
 
 /// Statements sent and not waited for.
 #[derive(Debug, Default)]
@@ -51,8 +34,8 @@ pub(super) async fn run(
     started_ns: u64,
 ) -> Result<u64, Stopped> {
     let planned = &client.plan.scripts[script_index];
-    let has_rules = client.plan.rules.is_some();
-    let times_commands = has_rules && client.plan.work.statement_latency;
+    let pgbench = &client.plan.pgbench;
+    let times_commands = pgbench.observes_commands() && client.plan.work.statement_latency;
     let mut position = 0;
     let mut pipeline: Option<Pipeline> = None;
     let mut ended_ns = started_ns;
@@ -76,7 +59,7 @@ pub(super) async fn run(
             },
             Step::Sleep { duration_ns } => ended_ns = client.sleep(duration_ns).await?,
             Step::Shell(command) => {
-                let done = client.state(|c| shell(c, command, has_rules));
+                let done = client.state(|c| shell(c, command, pgbench.shares_stdout()));
                 done.map_err(|error| not_assigned(client, planned, place, error))?;
                 ended_ns = now_ns();
             }
@@ -176,7 +159,7 @@ async fn statement(
     if let Some(error) = &state.reply.error {
         return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
     }
-    if state.reply.has_copy && plan.rules.is_some() {
+    if state.reply.has_copy && plan.pgbench.refuses_copy() {
         return Err(Stopped::Failed(FailureCode::MetaCommand));
     }
     if is_timed {

@@ -3,8 +3,7 @@
 use pgdyno_wire::{SqlState, encode};
 
 use super::judge::judge;
-use super::script::{self, Stopped};
-use super::{Client, ClientState, Lost};
+use super::{Client, ClientState, Lost, Stopped, script};
 use crate::clock::now_ns;
 use crate::observer::Verdict;
 use crate::tally::{FailureCode, Outcome, Owner};

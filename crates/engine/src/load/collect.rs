@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use super::gaps::Gaps;
-use super::start::Spares;
 use crate::clock::process_cpu_ns;
 use crate::contract::job::ClockPair;
 use crate::contract::record::{
@@ -12,7 +11,7 @@ use crate::contract::record::{
 };
 use crate::output::Output;
 use crate::plan::Plan;
-use crate::recorder::{Epoch, Levels, OWNER_PHASES, Traffic};
+use crate::recorder::{Epoch, Levels, OWNER_PHASES, Spares, Traffic};
 use crate::tally::{HistogramSet, Layout, OWNERS, Owner, Tally};
 use crate::timeline::Timeline;
 

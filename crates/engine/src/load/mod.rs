@@ -12,7 +12,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use self::collect::Collector;
-pub use self::summary::Finished;
 use self::summary::ProcessUsage;
 pub(crate) use self::summary::resident_bytes_max;
 use self::watch::Watch;
@@ -23,35 +22,10 @@ use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::recorder::Epoch;
 use crate::timeline::{Shared, Timeline};
-
-/// Number of a thread.
-pub type ThreadId = u32;
+use crate::worker::{Finished, Message};
 
 /// Between deciding on an instant and the instant: threads learn of it in time to cut there.
 const NOTICE_NS: u64 = 2_000_000;
-
-/// What the coordinator is told.
-#[derive(Debug)]
-pub enum Message {
-    Epoch(Box<Epoch>),
-    /// Every client of a thread is connected.
-    Connected,
-    /// Every client of a thread is prepared, and the round trip is known.
-    Prepared,
-    /// A thread has done its number of transactions.
-    WorkDone {
-        last_ns: u64,
-    },
-    /// The run goes on, and may meet this.
-    Warning(Box<Refusal>),
-    /// The run must end.
-    Fatal(Box<Refusal>),
-    Finished(Box<Finished>),
-    /// A thread panicked.
-    Died(ThreadId),
-    /// Told to stop: signal, `stop`, or end of input.
-    Stop,
-}
 
 /// Run the job; true when its summary says it was not aborted.
 pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
@@ -220,7 +194,7 @@ impl<W: Write> Coordinator<'_, W> {
 
     fn write_intervals(&mut self) {
         while let Some(interval) = self.collector.next_interval(self.output) {
-            let is_watched = self.plan.rules.is_none();
+            let is_watched = !self.plan.pgbench.goes_on_regardless();
             let judged = is_watched.then(|| self.watch.judge(&interval, self.plan)).flatten();
             if let Some(refusal) = judged {
                 self.abort(&refusal);

@@ -9,7 +9,6 @@ use pgdyno_script::{
     ClientVariables, Prng, RandomStreams, Value, VariableTable, clients_of_threads,
 };
 
-use super::Message;
 use crate::arrivals::Schedule;
 use crate::client::{ClientState, Clients, Terminal};
 use crate::contract::job::{Arrivals, Measure};
@@ -17,13 +16,9 @@ use crate::contract::record::ErrorKind;
 use crate::names::Names;
 use crate::plan::{Plan, Refusal};
 use crate::poller::{Kind, VARIABLE, Waker};
-use crate::recorder::{Recorder, RecorderSetup};
-use crate::tally::HistogramSet;
+use crate::recorder::{Recorder, RecorderSetup, Spares};
 use crate::timeline::{Shared, Timeline};
-use crate::worker::{self, Pace, Setup};
-
-/// Give back emptied histograms to a thread.
-pub(super) type Spares = Vec<Sender<Box<HistogramSet>>>;
+use crate::worker::{self, Message, Pace, Setup};
 
 /// Start every thread of the plan.
 pub(super) fn threads(
@@ -59,7 +54,6 @@ pub(super) fn threads(
             latency_limit_ns: latency_limit(plan),
             count_interval_ns: plan.work.count_interval_ns,
             histogram_interval_ns: plan.work.histogram_interval_ns,
-            sender: sender.clone(),
             spares: spare_receiver,
         };
         let (clients, terminals) = clients(plan, thread, &streams);
@@ -74,7 +68,7 @@ pub(super) fn threads(
             clients,
             idle_count: u64::from(share(plan.idle_count(), thread, plan.thread_count())),
             terminals,
-            observer: plan.rules.as_ref().and_then(|rules| rules.take_observer(thread)),
+            observer: plan.pgbench.take_observer(thread),
             choose: streams.threads[thread as usize].choose,
             arrivals: arrivals(plan, thread, streams.threads[thread as usize].throttle),
             connecting: pace(plan, thread, connect_ns),
@@ -121,17 +115,14 @@ fn raise_file_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Clients are dealt to threads round robin; by the drop-in's rules in ranges, as in pgbench, which
-/// decides what random stream chooses their scripts.
+/// Clients are dealt to threads round robin; by pgbench in ranges.
 fn client_ids(plan: &Plan, thread: u32) -> Vec<u32> {
     let (clients, threads) = (plan.client_count(), plan.thread_count());
-    match plan.rules {
-        None => (thread..clients).step_by(threads as usize).collect(),
-        Some(_) => {
-            let ranges = clients_of_threads(clients as usize, threads as usize);
-            ranges[thread as usize].clone().map(|client| client as u32).collect()
-        }
+    if !plan.pgbench.deals_ranges() {
+        return (thread..clients).step_by(threads as usize).collect();
     }
+    let ranges = clients_of_threads(clients as usize, threads as usize);
+    ranges[thread as usize].clone().map(|client| client as u32).collect()
 }
 
 /// Connections of a thread, with their clients on them or, where these share, with the clients
@@ -155,7 +146,7 @@ fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> (Clients, Vec<T
         false => {
             let own = |own: Terminal| {
                 let mut state = ClientState::new(own.variables, own.random, own.transactions_left);
-                state.reply.keeps_notices = plan.rules.is_some();
+                state.reply.keeps_notices = plan.pgbench.shows_notices();
                 state
             };
             (terminals.into_iter().map(own).collect(), Vec::new())
@@ -199,7 +190,7 @@ fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> 
     let measured_limit = match plan.work.measure {
         Measure::DurationNs(_) => None,
         // The clients count themselves.
-        Measure::TransactionsPerClient(_) if plan.rules.is_some() => None,
+        Measure::TransactionsPerClient(_) if plan.pgbench.counts_by_client() => None,
         Measure::TransactionsPerClient(per_client) => {
             let clients = client_ids(plan, thread).len();
             Some(per_client.saturating_mul(clients as u64))

@@ -2,37 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::collect::Collector;
 use crate::clock::NEVER_NS;
 use crate::contract::job::ClockPair;
 use crate::contract::record::{
     Ending, IdleFacts, Measured, Record, ScriptCounts, Summary, ThreadFacts,
 };
 use crate::histogram::Histogram;
-use crate::load::ThreadId;
-use crate::load::collect::Collector;
 use crate::plan::Plan;
-use crate::poller::Kind;
 use crate::tally::{ScriptTally, Tally};
 use crate::timeline::Timeline;
-use crate::worker::{Facts, Shares, fairness};
+use crate::worker::{Finished, fairness};
 
 const MAX_AGES: usize = 10_000;
-
-/// What a thread says at its end.
-#[derive(Debug)]
-pub struct Finished {
-    pub thread: ThreadId,
-    pub poller: Kind,
-    pub clients: u32,
-    pub committed_count: u64,
-    pub commits_in_doubt: u64,
-    pub connections_lost: u64,
-    pub reconnects: u64,
-    pub idle: IdleFacts,
-    pub connect: Histogram,
-    pub facts: Facts,
-    pub shares: Shares,
-}
 
 /// CPU time of the process at both ends of the measured phase.
 #[derive(Clone, Copy, Debug, Default)]

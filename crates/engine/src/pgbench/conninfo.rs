@@ -5,7 +5,7 @@
 //! File", "The Connection Service File".
 
 mod files;
-mod parameters;
+pub(super) mod parameters;
 mod text;
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use self::files::{password_file, read_service};
-pub(super) use self::parameters::Settings;
+use self::parameters::Settings;
 use self::text::{read_pairs, read_uri};
 
 use super::options::Options;

@@ -25,7 +25,7 @@ use crate::contract::record::{
     Distribution, Ending, Measured, PhaseEvent, PhaseName, PhaseSpan, Record,
 };
 use crate::load;
-use crate::observer::{Observer, Rules};
+use crate::observer::{Observer, PgbenchMode};
 use crate::output::Output;
 use crate::plan::Plan;
 use crate::session::{Session, SessionError, StopFlag};
@@ -178,8 +178,7 @@ impl Loading {
                 numbers: vec![0; clients.len()],
             })));
         }
-        plan.rules =
-            Some(Rules { reconnects: options.connects_anew, observers: Mutex::new(observers) });
+        plan.pgbench = PgbenchMode::new(options.connects_anew, observers);
         Ok(Loading { plan, clock, counts, scripts })
     }
 

@@ -2,7 +2,7 @@
 
 use pgdyno_wire::RequireAuth;
 
-use super::conninfo::Settings;
+use super::conninfo::parameters::Settings;
 use super::say::{Fault, fault};
 use crate::contract::job::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 

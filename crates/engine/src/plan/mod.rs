@@ -17,7 +17,7 @@ pub use self::script::PlannedScript;
 pub use self::statement::{Statement, StatementKind};
 use crate::contract::job::{Arrivals, ChannelBinding, Job, LoadWork, ScriptText, Target};
 use crate::contract::record::{ScriptShape, StatementShape};
-use crate::observer::Rules;
+use crate::observer::PgbenchMode;
 use crate::tally::Layout;
 
 /// A load job, checked.
@@ -32,8 +32,7 @@ pub struct Plan {
     pub layout: Layout,
     /// What the scripts' author should know: text and line.
     pub notices: Vec<String>,
-    /// Those of the drop-in; absent for the lab.
-    pub rules: Option<Rules>,
+    pub pgbench: PgbenchMode,
 }
 
 impl fmt::Debug for Plan {
@@ -93,7 +92,7 @@ impl Plan {
             weights: work.scripts.iter().map(|script| script.weight).collect(),
             layout: Layout::new(&statement_counts, matches!(work.arrivals, Arrivals::Open(_))),
             notices: notices.collect(),
-            rules: None,
+            pgbench: PgbenchMode::default(),
             work: work.clone(),
             variables: Arc::new(variables),
             scripts,
@@ -131,13 +130,7 @@ impl Plan {
 
     /// Every transaction has a connection of its own.
     pub fn connects_each_time(&self) -> bool {
-        let by_rule = self.rules.as_ref().is_some_and(|rules| rules.reconnects);
-        by_rule || self.work.connect.each_transaction
-    }
-
-    /// A client connects when its transaction begins, not before: pgbench's `-C`.
-    pub fn connects_late(&self) -> bool {
-        self.rules.as_ref().is_some_and(|rules| rules.reconnects)
+        self.pgbench.connects_late() || self.work.connect.each_transaction
     }
 
     /// As in the `hello` record.

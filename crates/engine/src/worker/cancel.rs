@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use pgdyno_wire::{BytesMut, Session, cancel_request};
 
-use super::{Task, TaskEnd, Worker};
-use crate::client::Client;
+use super::{Starts, Worker};
 use crate::clock::NEVER_NS;
 use crate::tls::{Attempt, Negotiation};
 
@@ -61,11 +60,7 @@ impl Cancels {
     }
 }
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// Open connections for waiting requests.
     pub(super) fn cancel_more(&mut self) {
         while self.cancels.in_flight.len() < MAX_IN_FLIGHT {

@@ -4,11 +4,11 @@ use std::io;
 
 use super::connector::{Connector, login_at};
 use super::fault::Fault;
-use super::{Stage, Task, TaskEnd, Worker};
-use crate::client::{Client, Link};
+use super::message::Message;
+use super::{Stage, Starts, Worker};
+use crate::client::Link;
 use crate::clock::now_ns;
 use crate::contract::record::ErrorKind;
-use crate::load::Message;
 use crate::plan::Refusal;
 use crate::tls::{Endpoint, Opened, Opening};
 
@@ -17,14 +17,10 @@ const BACKLOG_PAUSE_NS: u64 = 2_000_000;
 /// Pause before a password command that failed is run again.
 const PASSWORD_PAUSE_NS: u64 = 1_000_000_000;
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// The idle ones first: they are there before anybody works.
     pub(super) fn queue_all_connects(&mut self) {
-        if self.plan.connects_late() {
+        if self.plan.pgbench.connects_late() {
             self.is_connected = true;
             return self.tell(Message::Connected);
         }
@@ -46,7 +42,7 @@ where
     pub(super) fn may_connect(&self) -> bool {
         self.stage < Stage::Drain
             || self.stage == Stage::Drain
-                && (self.plan.connects_late() || self.makes_connections_in_drain())
+                && (self.plan.pgbench.connects_late() || self.makes_connections_in_drain())
     }
 
     /// Begin as many connections as may be begun now, and give up those that took too long.
@@ -217,9 +213,9 @@ where
         match self.stage {
             Stage::Connect => self.tell_when_connected(),
             Stage::Prepare => self.prepare(index),
-            _ if self.plan.connects_late() => self.start_connected(index),
+            _ if self.plan.pgbench.connects_late() => self.start_connected(index),
             // Its statements are parsed by the transaction that needs them, as pgbench does.
-            _ if self.plan.rules.is_some() || self.plan.connects_each_time() => {
+            _ if self.plan.pgbench.skips_preparing() || self.plan.connects_each_time() => {
                 self.connection_is_free(index);
             }
             _ => self.prepare(index),

@@ -1,20 +1,16 @@
 //! The load of a thread ends: what is left is counted as it is, and cancelled.
 
 use super::facts::MAX_AGES;
-use super::{Stage, Task, TaskEnd, Worker};
-use crate::client::{Client, Current};
+use super::message::Message;
+use super::{Stage, Starts, Worker};
+use crate::client::Current;
 use crate::clock::now_ns;
 use crate::contract::job::Measure;
-use crate::load::Message;
 use crate::recorder::{Recorder, owner_at};
 use crate::tally::Owner;
 use crate::tls::Attempt;
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// End the thread's load when nothing is left to do.
     pub(super) fn end_if_idle(&mut self) {
         match self.stage {
@@ -50,7 +46,7 @@ where
     fn is_bounded_work_done(&self) -> bool {
         match (&self.plan.work.measure, &self.arrivals) {
             (Measure::DurationNs(_), _) => false,
-            (_, Some(arrivals)) if self.plan.rules.is_none() => arrivals.is_exhausted(),
+            (_, Some(arrivals)) if !self.plan.pgbench.counts_by_client() => arrivals.is_exhausted(),
             (Measure::TransactionsPerClient(_), _) => self.clients_left == 0,
         }
     }

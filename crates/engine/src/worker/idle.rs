@@ -4,8 +4,7 @@
 
 use pgdyno_wire::encode;
 
-use super::{Stage, Task, TaskEnd, Worker};
-use crate::client::Client;
+use super::{Stage, Starts, Worker};
 use crate::clock::NEVER_NS;
 
 /// How long an idle connection may take to answer in the end.
@@ -47,11 +46,7 @@ impl Idle {
     }
 }
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     pub(super) fn is_idle(&self, index: u32) -> bool {
         index as usize >= self.slots.len()
     }

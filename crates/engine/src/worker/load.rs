@@ -1,17 +1,13 @@
 //! Transactions begin and end.
 
 use super::fault::Fault;
-use super::{Free, Stage, Task, TaskEnd, Worker};
-use crate::client::{Client, Current, End};
+use super::{Free, Stage, Starts, Task, Worker};
+use crate::client::{Current, End};
 use crate::clock::now_ns;
 use crate::recorder::{Recorder, owner_at};
 use crate::tally::{Ended, Outcome, Owner};
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// A client has nothing to do.
     ///
     /// Args: `index`, of the client and its connection; of clients that share, of the client.
@@ -40,7 +36,7 @@ where
     /// Open loop: by pgbench's rules a number of transactions is that of each client; else the
     /// arrivals know when there are no more.
     fn has_transactions_left(&self, index: u32) -> bool {
-        self.plan.rules.is_none()
+        !self.plan.pgbench.counts_by_client()
             || self.shard.borrow().clients.states[index as usize].transactions_left > 0
     }
 
@@ -68,7 +64,7 @@ where
     #[inline]
     fn can_work(&self, index: u32) -> bool {
         self.pool.is_some()
-            || self.plan.connects_late()
+            || self.plan.pgbench.connects_late()
             || self.shard.borrow().clients.states[index as usize].is_up()
     }
 
@@ -103,7 +99,6 @@ where
         now_ns: u64,
         is_just_free: bool,
     ) -> Option<u64> {
-        let has_rules = self.plan.rules.is_some();
         loop {
             let arrivals = self.arrivals.as_mut()?;
             let scheduled_ns = arrivals.next_ns(self.timeline.drain_ns);
@@ -112,7 +107,7 @@ where
             }
             arrivals.take();
             let limit_ns = arrivals.latency_limit_ns.unwrap_or(u64::MAX);
-            let may_skip = is_just_free || !has_rules;
+            let may_skip = is_just_free || !self.plan.pgbench.holds_arrivals();
             if now_ns - scheduled_ns <= limit_ns || !may_skip {
                 return Some(scheduled_ns);
             }
@@ -124,7 +119,7 @@ where
                     observer.skipped(index, script);
                 }
             }
-            if has_rules {
+            if self.plan.pgbench.counts_by_client() {
                 self.count_off(index);
                 if !self.has_transactions_left(index) {
                     return None;
@@ -158,7 +153,7 @@ where
 
     #[inline]
     fn start_transaction(&mut self, index: u32, script: usize, scheduled_ns: u64, started_ns: u64) {
-        if self.arrivals.is_some() && self.plan.rules.is_some() {
+        if self.arrivals.is_some() && self.plan.pgbench.counts_by_client() {
             self.count_off(index);
         }
         let owner = owner_at(&self.timeline, scheduled_ns);
@@ -176,7 +171,7 @@ where
         if self.pool.is_some() {
             return self.wait_for_connection(index, current);
         }
-        if self.plan.connects_late() {
+        if self.plan.pgbench.connects_late() {
             return self.queue_connect(index);
         }
         self.begin_task(index, Task::Transaction { script, started_ns });
@@ -206,7 +201,8 @@ where
             let shard = &mut *self.shard.borrow_mut();
             let client = &mut shard.clients.states[index as usize];
             let current = client.current.take();
-            let is_in_doubt = std::mem::take(&mut client.is_in_doubt) && self.plan.rules.is_none();
+            let is_in_doubt =
+                std::mem::take(&mut client.is_in_doubt) && !self.plan.pgbench.ignores_doubt();
             // Subtle: without one, it was counted as unfinished when the drain ended. If its commit
             // got through all the same, the table has its rows.
             match (current, end) {
@@ -253,7 +249,7 @@ where
 
     /// Open loop: what was due before the end is still started after it; pgbench drops it.
     pub(super) fn drains_backlog(&self) -> bool {
-        self.arrivals.is_some() && self.plan.rules.is_none()
+        self.arrivals.is_some() && !self.plan.pgbench.drops_backlog()
     }
 
     /// The client starts nothing any more.
@@ -273,7 +269,7 @@ where
             return;
         }
         self.disconnect(index);
-        if self.plan.connects_late() {
+        if self.plan.pgbench.connects_late() {
             return self.client_is_free(index, None);
         }
         let is_over = self.shard.borrow().clients.states[index as usize].transactions_left == 0;
@@ -286,7 +282,7 @@ where
     fn is_being_made(&self, index: u32) -> bool {
         let shard = self.shard.borrow();
         let client = &shard.clients.states[index as usize];
-        self.plan.rules.is_none() && !client.is_up()
+        !self.plan.pgbench.connects_once() && !client.is_up()
     }
 
     /// A transaction whose connection could not be made is no transaction; its client is done.

@@ -3,9 +3,9 @@
 use std::io;
 
 use super::fault::Fault;
-use super::{Stage, Task, TaskEnd, Worker};
-use crate::client::{Client, ClientState, Link};
-use crate::load::Message;
+use super::message::Message;
+use super::{Stage, Starts, Worker};
+use crate::client::{ClientState, Link};
 use crate::plan::Refusal;
 use crate::timers::Wake;
 use crate::tls::{Attempt, Endpoint};
@@ -22,11 +22,7 @@ enum Then {
     IsDone(usize),
 }
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// The connection is gone, whatever state it was in.
     pub(super) fn on_closed(&mut self, index: u32, error: Option<io::Error>) {
         if matches!(self.shard.borrow().clients.states[index as usize].link, Link::Down) {
@@ -43,7 +39,7 @@ where
             self.lose_idle(index);
         } else {
             self.lose_client(index);
-            if self.plan.rules.is_some() {
+            if self.plan.pgbench.connects_once() {
                 // pgbench makes a connection once.
                 if self.slots[index as usize].is_empty() && self.stage >= Stage::Load {
                     self.abort_client(index);
@@ -121,12 +117,13 @@ where
         let address = client.walk.address;
         let before = client.walk.first_fault.take();
         client.walk.is_awaited |= fault.is_starting_up();
-        let is_the_end = (is_initial || self.plan.connects_late()) && fault.ends_the_search();
+        let is_the_end =
+            (is_initial || self.plan.pgbench.connects_late()) && fault.ends_the_search();
         let next = client.walk.leave(self.connector.endpoints.len(), self.connector.attrs());
         if next == Next::AtOnce && !is_the_end {
             return Then::AtOnce;
         }
-        if self.plan.connects_late() {
+        if self.plan.pgbench.connects_late() {
             return Then::IsDone(address);
         }
         if is_initial && (is_the_end || !client.walk.is_awaited) {

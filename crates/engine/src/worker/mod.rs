@@ -15,6 +15,7 @@ mod fault;
 mod idle;
 mod load;
 mod lost;
+mod message;
 mod news;
 mod pool;
 mod reply_wait;
@@ -39,6 +40,7 @@ pub use self::connector::Pace;
 pub(crate) use self::ending::thin_out;
 pub use self::facts::Facts;
 use self::idle::Idle;
+pub use self::message::{Finished, Message};
 use self::pool::Pool;
 use self::reply_wait::ReplyWait;
 pub use self::shares::{Shares, fairness};
@@ -47,7 +49,6 @@ use self::stage::Stage;
 use crate::client::{Client, End, Prepared, RoundTrips, Shard, prepare, round_trips, transaction};
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::record::{ErrorKind, IdleFacts};
-use crate::load::{Finished, Message};
 use crate::plan::{Plan, Refusal};
 use crate::recorder::Levels;
 use crate::timeline::{Shared, Timeline};
@@ -82,11 +83,10 @@ enum TaskEnd {
 }
 
 async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
-    let has_rules = client.plan.rules.is_some();
+    let skips = client.plan.pgbench.skips_preparing();
     match task {
-        // pgbench parses nothing beforehand, and measures no round trip.
-        Task::Prepare { .. } if has_rules => TaskEnd::Prepared(Prepared::Ready { scale: None }),
-        Task::RoundTrips if has_rules => TaskEnd::RoundTrips(RoundTrips::default()),
+        Task::Prepare { .. } if skips => TaskEnd::Prepared(Prepared::Ready { scale: None }),
+        Task::RoundTrips if skips => TaskEnd::RoundTrips(RoundTrips::default()),
         Task::Prepare { is_first } => TaskEnd::Prepared(prepare(client, is_first).await),
         Task::RoundTrips => TaskEnd::RoundTrips(round_trips(client).await),
         Task::Transaction { script, started_ns } => {
@@ -95,13 +95,25 @@ async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
     }
 }
 
-struct Worker<'s, F, M> {
+/// Makes the future of a task: of a type without a name, so that slots are not boxes.
+trait Starts<'s>: Fn(Client<'s>, Task) -> Self::Task {
+    type Task: Future<Output = TaskEnd>;
+}
+
+impl<'s, F, M> Starts<'s> for M
+where
+    M: Fn(Client<'s>, Task) -> F,
+    F: Future<Output = TaskEnd>,
+{
+    type Task = F;
+}
+
+struct Worker<'s, S: Starts<'s>> {
     plan: &'s Plan,
     shard: &'s RefCell<Shard>,
-    /// Makes the future of a task; of a type without a name, so that slots are not boxes.
-    start: M,
+    start: S,
     /// One a connection of a client.
-    slots: Vec<Slot<F>>,
+    slots: Vec<Slot<S::Task>>,
     /// Tasks that ended without waiting for anything.
     immediate: VecDeque<(u32, TaskEnd)>,
     shared: Arc<Shared>,
@@ -136,11 +148,7 @@ struct Worker<'s, F, M> {
     sender: Sender<Message>,
 }
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     fn turn_until_over(&mut self) -> io::Result<()> {
         self.queue_all_connects();
         while self.stage != Stage::Over {
@@ -221,7 +229,7 @@ where
                 backlog: self.arrivals.as_ref().map_or(0, OpenArrivals::backlog),
                 connections: self.connector.up_count,
             };
-            shard.recorder.rotate(levels);
+            self.tell(Message::Epoch(Box::new(shard.recorder.rotate(levels))));
             self.facts.at_boundary(boundary_ns, &self.timeline, self.reply_wait.looked());
         }
     }
@@ -328,7 +336,7 @@ where
         let in_doubt_now = self.count_in_doubt();
         let shard = &mut *self.shard.borrow_mut();
         shard.hang_up_all();
-        shard.recorder.finish(now_ns());
+        self.tell(Message::Epoch(Box::new(shard.recorder.finish(now_ns()))));
         // Before anybody hears that this thread is done: its log is written as it goes.
         shard.observer = None;
         Finished {

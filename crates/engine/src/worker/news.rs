@@ -2,19 +2,15 @@
 
 use pgdyno_wire::{ProtocolError, encode};
 
-use super::{Task, TaskEnd, Worker};
-use crate::client::{Client, News};
+use super::message::Message;
+use super::{Starts, Worker};
+use crate::client::News;
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
-use crate::load::Message;
 use crate::plan::Refusal;
 use crate::tls::TlsError;
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     pub(super) fn on_news(&mut self) {
         let mut all = std::mem::take(&mut self.shard.borrow_mut().clients.news);
         for news in all.drain(..) {

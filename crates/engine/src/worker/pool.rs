@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Task, TaskEnd, Worker};
-use crate::client::{Client, Current, Terminal};
+use super::{Starts, Task, Worker};
+use crate::client::{Current, Terminal};
 use crate::clock::now_ns;
 
 /// See the module's text.
@@ -34,11 +34,7 @@ impl Pool {
     }
 }
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// The client whose transaction a connection has.
     #[inline]
     pub(super) fn client_on(&self, index: u32) -> u32 {

@@ -2,9 +2,8 @@
 
 use pgdyno_script::Value;
 
-use super::{Task, TaskEnd, Worker};
-use crate::client::Client;
-use crate::load::Message;
+use super::message::Message;
+use super::{Starts, Task, Worker};
 
 /// How far a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,11 +18,7 @@ pub(super) enum Stage {
     Over,
 }
 
-impl<'s, F, M> Worker<'s, F, M>
-where
-    F: Future<Output = TaskEnd>,
-    M: Fn(Client<'s>, Task) -> F,
-{
+impl<'s, S: Starts<'s>> Worker<'s, S> {
     pub(super) fn follow_timeline(&mut self) {
         if let Some(timeline) = self.shared.if_changed(&mut self.generation) {
             self.timeline = timeline;
@@ -40,7 +35,7 @@ where
         let timeline = self.timeline;
         if self.stage < Stage::Prepare && now_ns >= timeline.prepare_ns {
             self.stage = Stage::Prepare;
-            if self.plan.connects_late() {
+            if self.plan.pgbench.connects_late() {
                 self.tell(Message::Prepared);
             } else if now_ns < timeline.drain_ns {
                 // The others follow when the first has found no fault.
@@ -54,7 +49,9 @@ where
             }
             for index in 0..self.slots.len() as u32 {
                 let is_up = self.shard.borrow().clients.states[index as usize].is_up();
-                if (is_up || self.plan.connects_late()) && self.slots[index as usize].is_empty() {
+                if (is_up || self.plan.pgbench.connects_late())
+                    && self.slots[index as usize].is_empty()
+                {
                     self.connection_is_free(index);
                 }
             }

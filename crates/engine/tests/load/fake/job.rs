@@ -6,9 +6,10 @@ use std::sync::mpsc::{Sender, channel};
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::*;
 use pgdyno_engine::contract::record::*;
-use pgdyno_engine::load::{Ends, Message, run};
+use pgdyno_engine::load::{Ends, run};
 use pgdyno_engine::output::Output;
 use pgdyno_engine::plan::Plan;
+use pgdyno_engine::worker::Message;
 
 use super::{Answer, Server, Statement};
 

@@ -1,0 +1,48 @@
+//! What a thread tells the coordinator of the load.
+
+use super::facts::Facts;
+use super::shares::Shares;
+use crate::contract::record::IdleFacts;
+use crate::histogram::Histogram;
+use crate::plan::Refusal;
+use crate::poller::Kind;
+use crate::recorder::{Epoch, ThreadId};
+
+/// What the coordinator is told.
+#[derive(Debug)]
+pub enum Message {
+    Epoch(Box<Epoch>),
+    /// Every client of a thread is connected.
+    Connected,
+    /// Every client of a thread is prepared, and the round trip is known.
+    Prepared,
+    /// A thread has done its number of transactions.
+    WorkDone {
+        last_ns: u64,
+    },
+    /// The run goes on, and may meet this.
+    Warning(Box<Refusal>),
+    /// The run must end.
+    Fatal(Box<Refusal>),
+    Finished(Box<Finished>),
+    /// A thread panicked.
+    Died(ThreadId),
+    /// Told to stop: signal, `stop`, or end of input.
+    Stop,
+}
+
+/// What a thread says at its end.
+#[derive(Debug)]
+pub struct Finished {
+    pub thread: ThreadId,
+    pub poller: Kind,
+    pub clients: u32,
+    pub committed_count: u64,
+    pub commits_in_doubt: u64,
+    pub connections_lost: u64,
+    pub reconnects: u64,
+    pub idle: IdleFacts,
+    pub connect: Histogram,
+    pub facts: Facts,
+    pub shares: Shares,
+}
