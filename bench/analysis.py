@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.generated import generate
+from pgdyno.answer.answer import answer_of
 from pgdyno.clock import monotonic_ns
-from pgdyno.loop.answer import answer_of
 from pgdyno.loop.history import history_of
 from pgdyno.plan.next import next_run
 from pgdyno.report.compare_page import compare_page

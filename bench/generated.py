@@ -16,8 +16,8 @@ from pgdyno.loop.journal import decided, finished
 from pgdyno.observe.catalogue import collector_columns
 from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Variant, Workload
+from pgdyno.spec.file import to_toml
 from pgdyno.spec.planned import Cell, PlannedRun, Stop
-from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 

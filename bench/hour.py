@@ -14,11 +14,11 @@ import numpy as np
 from bench.generated import BEGAN_NS, SECOND_NS, counts_of, distribution, interval
 from pgdyno.loop.journal import decided, finished
 from pgdyno.observe.catalogue import COLLECTORS
-from pgdyno.observe.column import Column
+from pgdyno.observe.collector import Column
 from pgdyno.spec.designs import BenchDesign
 from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Workload
+from pgdyno.spec.file import to_toml
 from pgdyno.spec.planned import Cell, PlannedRun, Stop
-from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.run_writer import RunWriter

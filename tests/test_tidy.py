@@ -63,6 +63,18 @@ def test_the_tree_keeps(rule: Rule) -> None:
     assert not problems, "\n" + "\n".join(problems)
 
 
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert not list(python_rules.import_circles(tree()))
+
+
+def test_an_import_circle_is_seen_unless_a_function_breaks_it() -> None:
+    one = Source("python/pgdyno/spec/a.py", "from pgdyno.spec.b import x")
+    back = Source("python/pgdyno/spec/b.py", "from pgdyno.spec import a")
+    broken = Source("python/pgdyno/spec/b.py", "def f():\n    from pgdyno.spec import a")
+    assert list(python_rules.import_circles([one, back]))
+    assert not list(python_rules.import_circles([one, broken]))
+
+
 LONG_PYTHON = "def f():\n" + "    pass\n" * 70
 LONG_RUST = "fn f() {\n" + "    g('{');\n" * 69 + "}\n"
 SNIPPETS: list[tuple[Rule, str, str, str]] = [

@@ -21,14 +21,14 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings, RunFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where_difference import Difference
+from pgdyno.answer.answer import answer_of, answer_so_far
+from pgdyno.answer.table import COLUMNS, rows_of
 from pgdyno.cli.documents import document_of
 from pgdyno.cli.measure import keep
 from pgdyno.cli.pages import page_of
 from pgdyno.errors import PgdynoError, SpecError
-from pgdyno.loop.answer import answer_of
 from pgdyno.loop.drive import carry_out
-from pgdyno.loop.table import COLUMNS, rows_of
-from pgdyno.measure.progress import Progress
+from pgdyno.measure.run_progress import Progress
 from pgdyno.process import cleanup, signals
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import Experiment, Permissions
@@ -72,8 +72,9 @@ def run(
             store=Store.default(store),
             progress=_Said(said),
         )
-    if outcome.folder is not None and outcome.findings is not None:
-        keep(outcome.folder, outcome.findings)
+    findings = answer_so_far(outcome.folder, outcome.error)
+    if outcome.folder is not None and findings is not None:
+        keep(outcome.folder, findings)
     if outcome.error is not None:
         raise outcome.error
     assert outcome.folder is not None, "without an error there is a result"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pgdyno.analysis.histogram import Histogram
-from pgdyno.analysis.late import late_share, over_limit_count
+from pgdyno.analysis.histogram import Histogram, late_share, over_limit_count
 
 MS = 1_000_000
 

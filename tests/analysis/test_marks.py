@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.analysis.findings import Mark
-from pgdyno.analysis.marks import MARKS_MAX, nearest_merged
+from pgdyno.answer.marks import MARKS_MAX, nearest_merged
 
 
 def checkpoints(count: int, *, every_s: float = 300.0) -> list[Mark]:

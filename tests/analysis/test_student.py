@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from pgdyno.analysis.student import t_beyond, t_quantile
+from pgdyno.analysis.estimate import t_beyond, t_quantile
 
 DEGREES = (0.7, 1, 1.5, 2, 3, 4.3, 9, 29, 30.5, 119, 499, 5000)
 PROBABILITIES = (0.5, 0.51, 0.8, 0.9, 0.975, 0.99, 0.9995, 1 - 1e-6, 1 - 1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pgdyno.analysis.warmup import warmup_cut
+from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
 
 TENTH_NS = 100_000_000

@@ -9,10 +9,10 @@ import pytest
 from bench.generated import generate
 from click.testing import CliRunner
 
+from pgdyno.answer.answer import answer_of
 from pgdyno.cli.diff import command
 from pgdyno.cli.measure import keep
 from pgdyno.errors import PgdynoError, SpecError, StoreError
-from pgdyno.loop.answer import answer_of
 from pgdyno.store import Store
 
 

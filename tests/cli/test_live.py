@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.cli import live as live_module
-from pgdyno.cli.live import Live, fitting, line
-from pgdyno.measure.progress import Moment
+from pgdyno.cli import output
+from pgdyno.cli.output import Live, fitting, line
+from pgdyno.measure.run_progress import Moment
 
 MEASURING = Moment(
     label="tpcb-like, 16 clients",
@@ -48,7 +48,7 @@ def test_a_load_says_its_rate_in_rows_and_in_what_the_table_grows_by() -> None:
 def test_without_a_terminal_a_short_run_is_one_line_at_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_module, "monotonic_ns", lambda: 5)
+    monkeypatch.setattr(output, "monotonic_ns", lambda: 5)
     live = Live()
     for _ in range(3):
         live.moved(MEASURING)
@@ -61,7 +61,7 @@ def test_without_a_terminal_a_long_run_says_a_line_every_ten_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter(second * 10**9 for second in range(0, 31))
-    monkeypatch.setattr(live_module, "monotonic_ns", lambda: next(now))
+    monkeypatch.setattr(output, "monotonic_ns", lambda: next(now))
     live = Live()
     for _ in range(31):
         live.moved(MEASURING)

@@ -15,10 +15,10 @@ from tests.fixtures.ssh import SshServer
 from pgdyno.doctor.checks.host import cpu_limit, memory_limit
 from pgdyno.doctor.examine import Asked, examine
 from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.host_afar import HostAfar, told_by_hand
 from pgdyno.doctor.storage_facts import read_place
 from pgdyno.doctor.text import text_of
-from pgdyno.doctor.unknown import Unknown
 from pgdyno.errors import SpecError
 from pgdyno.observe.remote.by_hand import read_by_hand
 from pgdyno.observe.remote.host_session import collector_script, shell_command

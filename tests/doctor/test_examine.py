@@ -11,9 +11,9 @@ from tests.fixtures.clusters import Make, connection, make_cluster_if_offered, r
 from tests.fixtures.command import Command
 
 from pgdyno.doctor.examine import Asked, Examination, checks, examine
+from pgdyno.doctor.finding import NO_SERVER, NO_SHELL
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.text import grants_text, text_of
-from pgdyno.doctor.unknown import NO_SERVER, NO_SHELL
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target

@@ -27,7 +27,7 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
     stage: Any = SimpleNamespace(
         experiment=SimpleNamespace(workload=SimpleNamespace(seed=1)),
         folder=folder,
-        beds=SimpleNamespace(excluded={}),
+        servers=SimpleNamespace(excluded={}),
     )
     with signals.handled():
         os.kill(os.getpid(), signal.SIGINT)

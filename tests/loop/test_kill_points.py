@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.answer.test_compare import options, scripts
 from tests.fixtures.command import Command, eventually
 from tests.fixtures.moments import SEEDS, moment_s
-from tests.loop.test_compare import options, scripts
 
+from pgdyno.answer.answer import answer_of
 from pgdyno.cli.documents import document_of
-from pgdyno.loop.answer import answer_of
 from pgdyno.loop.journal import visits
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder

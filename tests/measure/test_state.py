@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
-from tests.measure.test_beds import Open, asked, open_beds
+from tests.measure.test_servers import Open, asked, open_servers
 
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server import facts as server_facts
 from pgdyno.server.connect import connect
-from pgdyno.server.page_cache import forget_files
+from pgdyno.server.reset import forget_files
 from pgdyno.spec.experiment import Dataset, Experiment, Server
-from pgdyno.spec.sizes import scale_for
+from pgdyno.spec.units import scale_for
 
-__all__ = ["open_beds"]
+__all__ = ["open_servers"]
 PAGE = mmap.PAGESIZE
 
 
@@ -49,7 +49,7 @@ def changed(**changes: object) -> Experiment:
     return asked("a", "b").model_copy(update=changes)
 
 
-def bed_of(make: Make) -> UnderTest:
+def server_of(make: Make) -> UnderTest:
     cluster = make("15")
     run_sql(cluster.target, "CREATE TABLE pgbench_big AS SELECT generate_series(1, 200000) AS a")
     with connect(cluster.target, verb="test") as session:
@@ -58,23 +58,23 @@ def bed_of(make: Make) -> UnderTest:
 
 
 def test_a_cold_server_was_started_again_on_files_that_are_not_in_memory(new_cluster: Make) -> None:
-    bed = bed_of(new_cluster)
-    assert bed.cluster is not None
-    name = scalar(bed.target, "SELECT pg_relation_filepath('pgbench_big')")
-    path = bed.cluster.data_dir / str(name)
+    server = server_of(new_cluster)
+    assert server.cluster is not None
+    name = scalar(server.target, "SELECT pg_relation_filepath('pgbench_big')")
+    path = server.cluster.data_dir / str(name)
     assert cached_pages(path) > 0
-    cold, state = prepared(changed(cache="cold", reset="none"), bed, "1.1")
+    cold, state = prepared(changed(cache="cold", reset="none"), server, "1.1")
     assert state.steps[-1].name == "drop page cache"
-    assert cold.facts.postmaster_pid != bed.facts.postmaster_pid
+    assert cold.facts.postmaster_pid != server.facts.postmaster_pid
     assert cached_pages(path) == 0
     assert scalar(cold.target, "SELECT count(*) FROM pgbench_big") == 200000
 
 
 def test_a_prewarmed_server_reads_nothing_from_disk(new_cluster: Make) -> None:
-    bed = bed_of(new_cluster)
-    assert bed.cluster is not None
-    bed.cluster.restart()
-    warm, state = prepared(changed(cache="prewarm", reset="none"), bed, "1.1")
+    server = server_of(new_cluster)
+    assert server.cluster is not None
+    server.cluster.restart()
+    warm, state = prepared(changed(cache="prewarm", reset="none"), server, "1.1")
     assert (state.steps[-1].name, state.steps[-1].skipped) == ("prewarm", "")
     plan = run_sql(
         warm.target, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) SELECT count(*) FROM pgbench_big"
@@ -85,20 +85,20 @@ def test_a_prewarmed_server_reads_nothing_from_disk(new_cluster: Make) -> None:
 
 
 def test_what_a_run_begins_with_is_measured(new_cluster: Make) -> None:
-    _, state = prepared(changed(reset="none"), bed_of(new_cluster), "1.1")
+    _, state = prepared(changed(reset="none"), server_of(new_cluster), "1.1")
     assert state.database_bytes_before is not None
     assert state.database_bytes_before > 7 * 2**20
 
 
-def test_every_round_has_data_loaded_anew_where_that_is_asked_for(open_beds: Open) -> None:
-    beds = open_beds(changed(reload="round"))
+def test_every_round_has_data_loaded_anew_where_that_is_asked_for(open_servers: Open) -> None:
+    servers = open_servers(changed(reload="round"))
     oid = "SELECT oid FROM pg_database WHERE datname = current_database()"
-    first = scalar(beds.ready(0, 1).target, oid)
-    assert scalar(beds.ready(1, 1).target, oid) == first, "both run on the same data in a round"
-    second = beds.ready(1, 2)
+    first = scalar(servers.ready(0, 1).target, oid)
+    assert scalar(servers.ready(1, 1).target, oid) == first, "both run on the same data in a round"
+    second = servers.ready(1, 2)
     assert scalar(second.target, oid) != first
     assert scalar(second.target, "SELECT count(*) FROM pgbench_branches") == 1
-    assert scalar(beds.ready(0, 2).target, oid) == scalar(second.target, oid)
+    assert scalar(servers.ready(0, 2).target, oid) == scalar(second.target, oid)
 
 
 @pytest.mark.parametrize(

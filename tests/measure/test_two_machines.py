@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.own_servers import MakeOwn, command_of
-from tests.measure.test_beds import Open, open_beds, show
+from tests.measure.test_servers import Open, open_servers, show
 
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.changes import outstanding
@@ -20,7 +20,7 @@ from pgdyno.spec.variant_text import variant_from
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
-__all__ = ["open_beds"]
+__all__ = ["open_servers"]
 
 
 @pytest.fixture
@@ -72,36 +72,36 @@ def matrix(admin: str | None, **commands: str) -> Experiment:
 
 
 def test_every_cell_is_on_its_machine_by_its_path_with_its_settings(
-    services: None, open_beds: Open, tmp_path: Path, pg15: ScratchCluster, pg18: ScratchCluster
+    services: None, open_servers: Open, tmp_path: Path, pg15: ScratchCluster, pg18: ScratchCluster
 ) -> None:
     asked = matrix("service={machine}-socket")
     folder = Store(tmp_path / "store").create("two machines", "matrix")
-    beds = open_beds(asked, resolve(conninfo="service=db1-socket").target)
-    beds.journal = folder.add_audit
+    servers = open_servers(asked, resolve(conninfo="service=db1-socket").target)
+    servers.journal = folder.add_audit
     names = [variant.name for variant in asked.all_variants()]
     for index, name in enumerate(names):
         machine, settings, path = name.split(", ")
-        bed = beds.ready(index)
-        assert bed.facts.major == {"db1": 15, "db2": 18}[machine]
-        assert bed.target.is_socket == (path == "socket")
+        server = servers.ready(index)
+        assert server.facts.major == {"db1": 15, "db2": 18}[machine]
+        assert server.target.is_socket == (path == "socket")
         wanted = {"before": ("4MB", "1min"), "after": ("9MB", "41s")}[settings]
-        assert (show(bed, "work_mem"), show(bed, "autovacuum_naptime")) == wanted
+        assert (show(server, "work_mem"), show(server, "autovacuum_naptime")) == wanted
     assert len(outstanding(ExperimentFolder(folder.folder))) == 2
-    beds.close()
+    servers.close()
     assert outstanding(ExperimentFolder(folder.folder)) == []
     for cluster in (pg15, pg18):
         assert scalar(cluster.target, "SHOW autovacuum_naptime") == "1min"
 
 
 def test_a_machine_without_an_admin_is_refused_by_what_would_change(
-    services: None, open_beds: Open
+    services: None, open_servers: Open
 ) -> None:
     with pytest.raises(RefusedError, match="autovacuum_naptime would be changed"):
-        open_beds(matrix(None), resolve(conninfo="service=db1-socket").target)
+        open_servers(matrix(None), resolve(conninfo="service=db1-socket").target)
 
 
 def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
-    services: None, open_beds: Open, tmp_path: Path, pg15: ScratchCluster, pg18: ScratchCluster
+    services: None, open_servers: Open, tmp_path: Path, pg15: ScratchCluster, pg18: ScratchCluster
 ) -> None:
     for machine in ("db1", "db2"):
         psql = f"psql -X -q -d service={machine}-socket"
@@ -115,16 +115,16 @@ def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
         )
     asked = matrix(None, apply_command=str(tmp_path / "apply-{machine}"))
     folder = Store(tmp_path / "store").create("two machines", "matrix")
-    beds = open_beds(asked, resolve(conninfo="service=db1-socket").target)
-    beds.journal = folder.add_audit
+    servers = open_servers(asked, resolve(conninfo="service=db1-socket").target)
+    servers.journal = folder.add_audit
     after_on_db2 = [v.name for v in asked.all_variants()].index("db2, after, tcp")
-    assert show(beds.ready(after_on_db2), "autovacuum_naptime") == "41s"
+    assert show(servers.ready(after_on_db2), "autovacuum_naptime") == "41s"
     assert not (tmp_path / "given-db1").exists()
     assert scalar(pg15.target, "SHOW autovacuum_naptime") == "1min"
     [changed] = outstanding(ExperimentFolder(folder.folder))
     assert changed["apply_command"] == str(tmp_path / "apply-db2")
-    beds.ready(0)
-    beds.close()
+    servers.ready(0)
+    servers.close()
     assert outstanding(ExperimentFolder(folder.folder)) == []
     given = (tmp_path / "given-db2").read_text().splitlines()
     assert [json.loads(one)["autovacuum_naptime"] for one in given] == ["41s", None]
@@ -132,9 +132,9 @@ def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
 
 
 def test_each_machine_is_restarted_by_its_own_command(
-    new_own_server: MakeOwn, open_beds: Open, tmp_path: Path
+    new_own_server: MakeOwn, open_servers: Open, tmp_path: Path
 ) -> None:
-    servers = {"db1": new_own_server(), "db2": new_own_server()}
+    own_servers = {"db1": new_own_server(), "db2": new_own_server()}
     levels = [
         {
             "name": name,
@@ -144,7 +144,7 @@ def test_each_machine_is_restarted_by_its_own_command(
                 tmp_path / f"restart-{name}", f"echo again >> {tmp_path}/restarted-{name}"
             ),
         }
-        for name, own in servers.items()
+        for name, own in own_servers.items()
     ]
     memory = [{"name": size, "settings": {"shared_buffers": size}} for size in ("16MB", "24MB")]
     factors = [{"name": "machine", "levels": levels}, {"name": "memory", "levels": memory}]
@@ -152,30 +152,30 @@ def test_each_machine_is_restarted_by_its_own_command(
         update={"design": FactorialDesign(kind="matrix", factors=factors)}
     )
     folder = Store(tmp_path / "store").create("two machines", "matrix")
-    beds = open_beds(asked, resolve(conninfo=servers["db1"].conninfo).target)
-    beds.journal = folder.add_audit
+    servers = open_servers(asked, resolve(conninfo=own_servers["db1"].conninfo).target)
+    servers.journal = folder.add_audit
     larger_on_db2 = [v.name for v in asked.all_variants()].index("db2, 24MB")
-    assert show(beds.ready(larger_on_db2), "shared_buffers") == "24MB"
+    assert show(servers.ready(larger_on_db2), "shared_buffers") == "24MB"
     assert (tmp_path / "restarted-db2").exists()
     assert not (tmp_path / "restarted-db1").exists()
-    beds.close()
-    assert scalar(servers["db2"].target, "SHOW shared_buffers") == "32MB"
+    servers.close()
+    assert scalar(own_servers["db2"].target, "SHOW shared_buffers") == "32MB"
 
 
 def test_a_command_of_the_experiment_for_several_servers_is_refused(
-    services: None, open_beds: Open
+    services: None, open_servers: Open
 ) -> None:
     asked = matrix(None).model_copy(
         update={"server": Server(dsn="service=db1-socket", apply_command="true")}
     )
     with pytest.raises(SpecError, match="not told which server"):
-        open_beds(asked, resolve(conninfo="service=db1-socket").target)
+        open_servers(asked, resolve(conninfo="service=db1-socket").target)
 
 
-def test_two_commands_for_one_server_are_refused(services: None, open_beds: Open) -> None:
+def test_two_commands_for_one_server_are_refused(services: None, open_servers: Open) -> None:
     asked = matrix(None, apply_command="apply {path}")
     with pytest.raises(SpecError, match="different commands"):
-        open_beds(asked, resolve(conninfo="service=db1-socket").target)
+        open_servers(asked, resolve(conninfo="service=db1-socket").target)
 
 
 def test_the_first_of_two_servers_put_back_is_the_one_that_is(tmp_path: Path) -> None:

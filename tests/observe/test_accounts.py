@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from pgdyno.observe.processes.accounts import Accounts, Counts, GroupTotal, Process
-from pgdyno.observe.processes.usage import AT_A_TIME, UsageCollector
+from pgdyno.observe.processes.usage import (
+    AT_A_TIME,
+    Accounts,
+    Counts,
+    GroupTotal,
+    Process,
+    UsageCollector,
+)
 
 
 class Numbers:

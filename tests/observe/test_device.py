@@ -13,8 +13,6 @@ from tests.observe.machines import BIG_MACHINE, machine
 
 from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.device import health
-from pgdyno.observe.device.energy import EnergyCollector
-from pgdyno.observe.device.frequency import FrequencyCollector
 from pgdyno.observe.device.health import (
     HealthUnknown,
     parse_nvme,
@@ -22,12 +20,13 @@ from pgdyno.observe.device.health import (
     read_health,
     slowed_by_heat,
 )
+from pgdyno.observe.device.power import EnergyCollector, FrequencyCollector
 from pgdyno.observe.device.temperature import TemperatureCollector
-from pgdyno.observe.host import paging, tcp
+from pgdyno.observe.host import memory, network
 from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
 from pgdyno.observe.processes.proc_files import PAGE_BYTES
-from pgdyno.observe.remote.health import read_health_afar
 from pgdyno.observe.remote.host_session import shell_command
+from pgdyno.observe.remote.processes import read_health_afar
 
 NOTHING = ReceivedFiles()
 
@@ -220,7 +219,9 @@ def test_why_the_wear_of_a_disk_is_not_known_is_said(monkeypatch: pytest.MonkeyP
 
 
 def test_paging_is_read_in_bytes_and_what_is_not_counted_is_none() -> None:
-    row = paging.parse("pgpgin 10\npgpgout 20\npswpin 3\npgmajfault 4\npgscan_direct 5\nx y\n")
+    row = memory.parse_paging(
+        "pgpgin 10\npgpgout 20\npswpin 3\npgmajfault 4\npgscan_direct 5\nx y\n"
+    )
     assert (row["paged_in_bytes"], row["paged_out_bytes"]) == (10_240, 20_480)
     assert (row["swapped_in_bytes"], row["major_faults"]) == (3 * PAGE_BYTES, 4)
     assert (row["scanned_pages"], row["oom_kills"]) == (5, None)
@@ -229,8 +230,8 @@ def test_paging_is_read_in_bytes_and_what_is_not_counted_is_none() -> None:
 def test_tcp_is_read_from_both_files_by_name() -> None:
     snmp = "Ip: A\nIp: 1\nTcp: MaxConn CurrEstab OutSegs RetransSegs\nTcp: -1 7 1000 12\n"
     netstat = "TcpExt: ListenOverflows TCPTimeouts\nTcpExt: 3 4\nIpExt: X\nIpExt: 9\n"
-    row = tcp.parse(snmp, netstat)
+    row = network.parse_tcp(snmp, netstat)
     assert (row["established"], row["sent_segments"], row["retransmits"]) == (7, 1000, 12)
     assert (row["listen_overflows"], row["timeouts"]) == (3, 4)
     assert row["lost_retransmits"] is None
-    assert tcp.parse(snmp, "")["timeouts"] is None
+    assert network.parse_tcp(snmp, "")["timeouts"] is None

@@ -12,25 +12,24 @@ from tests.fixtures import needs
 from tests.observe.contract import CollectorContract
 
 from pgdyno.observe.collector import Collector
-from pgdyno.observe.cost import OwnCost
-from pgdyno.observe.host.cpu import CpuCollector
-from pgdyno.observe.host.disk import DiskCollector
-from pgdyno.observe.host.load_host import (
+from pgdyno.observe.host.collectors import (
     LoadCpuCollector,
     LoadMemoryCollector,
     LoadNetworkCollector,
     LoadSchedulerCollector,
     LoadTcpCollector,
 )
-from pgdyno.observe.host.memory import MemoryCollector
-from pgdyno.observe.host.network import NetworkCollector
-from pgdyno.observe.host.paging import PagingCollector
-from pgdyno.observe.host.pressure import PressureCollector
-from pgdyno.observe.host.scheduler import SchedulerCollector
-from pgdyno.observe.host.space import SpaceCollector, spaces_here
-from pgdyno.observe.host.tcp import TcpCollector
-from pgdyno.observe.host.throttling import ThrottlingCollector
+from pgdyno.observe.host.cpu import (
+    CpuCollector,
+    PressureCollector,
+    SchedulerCollector,
+    ThrottlingCollector,
+)
+from pgdyno.observe.host.disk import DiskCollector, SpaceCollector, spaces_here
+from pgdyno.observe.host.memory import MemoryCollector, PagingCollector
+from pgdyno.observe.host.network import NetworkCollector, TcpCollector
 from pgdyno.observe.processes.programs import ENGINE, ProgramsCollector
+from pgdyno.observe.schedule import OwnCost
 
 
 class TestCpu(CollectorContract):

@@ -9,11 +9,10 @@ import pytest
 
 from pgdyno.clock import process_cpu_ns
 from pgdyno.observe.collector import NotMeasurable
-from pgdyno.observe.host import cpu, disk, memory, network, pressure, scheduler, throttling
+from pgdyno.observe.host import cpu, disk, memory, network
+from pgdyno.observe.host.cpu import PressureCollector, ThrottlingCollector
 from pgdyno.observe.host.disk import DiskCollector
 from pgdyno.observe.host.files import LocalFiles
-from pgdyno.observe.host.pressure import PressureCollector
-from pgdyno.observe.host.throttling import ThrottlingCollector
 from pgdyno.observe.processes import proc_files
 from pgdyno.observe.processes.proc_files import TICK_NS
 
@@ -32,7 +31,7 @@ softirq 1 2 3
 
 
 def test_cpu_time_is_read_by_core_with_steal() -> None:
-    total, first, last = cpu.parse(STAT)
+    total, first, last = cpu.parse_cpu(STAT)
     assert [row["core"] for row in (total, first, last)] == ["all", "0", "17"]
     assert total["user_ns"] == 100 * TICK_NS
     assert total["iowait_ns"] == 50 * TICK_NS
@@ -41,12 +40,12 @@ def test_cpu_time_is_read_by_core_with_steal() -> None:
 
 
 def test_an_old_kernel_without_steal_reads_as_none_stolen() -> None:
-    (total,) = cpu.parse("cpu 1 2 3 4 5 6 7\n")
+    (total,) = cpu.parse_cpu("cpu 1 2 3 4 5 6 7\n")
     assert total["steal_ns"] == 0
 
 
 def test_the_run_queue_and_counters_since_boot_are_read() -> None:
-    assert scheduler.parse(STAT, "1.25 0.5 0.1 3/400 99\n") == {
+    assert cpu.parse_scheduler(STAT, "1.25 0.5 0.1 3/400 99\n") == {
         "context_switches": 987654321,
         "forks": 4242,
         "running": 3,
@@ -57,7 +56,7 @@ def test_the_run_queue_and_counters_since_boot_are_read() -> None:
 
 def test_memory_is_read_in_bytes_and_what_is_not_told_is_none() -> None:
     text = "MemTotal: 16 kB\nDirty:  3 kB\nHugePages_Total: 10\nHugePages_Free: 4\n"
-    row = memory.parse(text + "Hugepagesize: 2048 kB\nNonsense\n")
+    row = memory.parse_memory(text + "Hugepagesize: 2048 kB\nNonsense\n")
     assert (row["total_bytes"], row["dirty_bytes"]) == (16_384, 3_072)
     assert row["available_bytes"] is None
     assert row["huge_pages_total_bytes"] == 10 * 2048 * 1024
@@ -117,7 +116,7 @@ def test_interfaces_are_read_also_when_name_and_number_touch() -> None:
         "  eth0:4294967296 5 1 2 0 0 0 0 700 8 3 4 0 0 0 0\n"
         "eth0:1: 1 1 0 0 0 0 0 0 2 2 0 0 0 0 0 0\n"
     )
-    first, alias = network.parse(text)
+    first, alias = network.parse_network(text)
     assert first == {
         "interface": "eth0",
         "received_bytes": 4294967296,
@@ -135,8 +134,8 @@ def test_interfaces_are_read_also_when_name_and_number_touch() -> None:
 def test_pressure_totals_are_read_with_and_without_full() -> None:
     some = "some avg10=0.00 avg60=0.10 avg300=0.00 total=77\n"
     full = "full avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
-    assert pressure.parse(some + full) == {"some_ns": 77_000, "full_ns": 5_000}
-    assert pressure.parse(some) == {"some_ns": 77_000, "full_ns": None}
+    assert cpu.parse_pressure(some + full) == {"some_ns": 77_000, "full_ns": 5_000}
+    assert cpu.parse_pressure(some) == {"some_ns": 77_000, "full_ns": None}
 
 
 def test_a_kernel_without_pressure_information_is_said_to_have_none(tmp_path: Path) -> None:
@@ -147,8 +146,8 @@ def test_a_kernel_without_pressure_information_is_said_to_have_none(tmp_path: Pa
 def test_throttling_is_read_in_both_versions() -> None:
     two = "usage_usec 9\nnr_periods 40\nnr_throttled 7\nthrottled_usec 1500\n"
     one = "nr_periods 40\nnr_throttled 7\nthrottled_time 1500000\n"
-    assert throttling.parse_cpu_stat(two) == throttling.parse_cpu_stat(one) == (40, 7, 1_500_000)
-    assert throttling.parse_cpu_stat("usage_usec 9\n") == (0, 0, 0)
+    assert cpu.parse_cpu_stat(two) == cpu.parse_cpu_stat(one) == (40, 7, 1_500_000)
+    assert cpu.parse_cpu_stat("usage_usec 9\n") == (0, 0, 0)
 
 
 def _limited(folder: Path, text: str) -> None:

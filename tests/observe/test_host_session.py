@@ -13,8 +13,8 @@ from pgdyno.clock import read_pair
 from pgdyno.errors import SpecError
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.host.collectors import of_server_host
+from pgdyno.observe.host.disk import Space, spaces_here, spaces_received
 from pgdyno.observe.host.files import HERE, ReceivedFiles
-from pgdyno.observe.host.space import Space, spaces_here, spaces_received
 from pgdyno.observe.remote.host_session import (
     HostLost,
     HostSession,

@@ -18,15 +18,12 @@ from tests.observe.test_server_collectors import open_session, sample_until
 from pgdyno.observe.catalogue import SQL_COLLECTORS, statements
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.sql.archiver import ArchiverCollector
-from pgdyno.observe.sql.io import IoCollector
-from pgdyno.observe.sql.locks import LocksCollector
-from pgdyno.observe.sql.progress import ProgressCollector
-from pgdyno.observe.sql.replication import ReplicationCollector
-from pgdyno.observe.sql.slots import SlotsCollector
-from pgdyno.observe.sql.slru import SlruCollector
+from pgdyno.observe.sql.io import IoCollector, SlruCollector
+from pgdyno.observe.sql.objects import TablesCollector
+from pgdyno.observe.sql.replication import ReplicationCollector, SlotsCollector
+from pgdyno.observe.sql.sessions import LocksCollector, ProgressCollector
 from pgdyno.observe.sql.statements import StatementsCollector
-from pgdyno.observe.sql.tables import TablesCollector
+from pgdyno.observe.sql.wal import ArchiverCollector
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target

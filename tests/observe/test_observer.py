@@ -18,13 +18,11 @@ from tests.observe.sinks import KeepingSink
 
 from pgdyno import clock
 from pgdyno.errors import StoreError
-from pgdyno.observe.collector import NotMeasurable, Row
-from pgdyno.observe.column import Column, gauge
-from pgdyno.observe.cost import OwnCost
+from pgdyno.observe.collector import Column, NotMeasurable, Row, gauge
 from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.observer import ObservedServer, Observer
-from pgdyno.observe.schedule import Scheduled
+from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.worker import Worker
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster

@@ -18,8 +18,12 @@ from pgdyno.clock import read_pair
 from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.observer import ObservedPooler, Observer
 from pgdyno.observe.pooler.console import ConsoleSession, listening_inodes, pooler_pids
-from pgdyno.observe.pooler.pools import PoolerCollector, pool_row
-from pgdyno.observe.pooler.traffic import PoolerTrafficCollector, traffic_row
+from pgdyno.observe.pooler.pools import (
+    PoolerCollector,
+    PoolerTrafficCollector,
+    pool_row,
+    traffic_row,
+)
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 

@@ -13,16 +13,13 @@ from tests.observe.contract import CollectorContract
 from tests.observe.test_server_collectors import sample_until
 
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
-from pgdyno.observe.processes.footprint import FootprintCollector, parse
+from pgdyno.observe.processes.programs import FootprintCollector, parse
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.sql.ages import AgesCollector
-from pgdyno.observe.sql.buffers import BuffersCollector
-from pgdyno.observe.sql.conflicts import ConflictsCollector
-from pgdyno.observe.sql.functions import FunctionsCollector
-from pgdyno.observe.sql.indexes import IndexesCollector
-from pgdyno.observe.sql.objects import ObjectsCollector
+from pgdyno.observe.sql.database import AgesCollector, SizesCollector
+from pgdyno.observe.sql.io import BuffersCollector
+from pgdyno.observe.sql.objects import FunctionsCollector, IndexesCollector, ObjectsCollector
+from pgdyno.observe.sql.replication import ConflictsCollector
 from pgdyno.observe.sql.sessions import SessionsCollector
-from pgdyno.observe.sql.sizes import SizesCollector
 from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
 

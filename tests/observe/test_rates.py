@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgdyno.observe.column import Column, counter, gauge, key
+from pgdyno.observe.collector import Column, counter, gauge, key
 from pgdyno.observe.rates import Dropped, deltas, since_zero
 
 SECOND = 1_000_000_000

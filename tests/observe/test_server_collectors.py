@@ -19,19 +19,14 @@ from pgdyno.observe.processes.backends import BackendsCollector, LocalProcesses
 from pgdyno.observe.processes.proc_files import TICK_NS
 from pgdyno.observe.processes.usage import UsageCollector
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.sql.archiver import ArchiverCollector
-from pgdyno.observe.sql.checkpointer import CheckpointerCollector
 from pgdyno.observe.sql.database import DatabaseCollector
-from pgdyno.observe.sql.io import IoCollector
-from pgdyno.observe.sql.locks import LocksCollector
-from pgdyno.observe.sql.progress import ProgressCollector
-from pgdyno.observe.sql.replication import ReplicationCollector
-from pgdyno.observe.sql.slots import SlotsCollector
-from pgdyno.observe.sql.slru import SlruCollector
+from pgdyno.observe.sql.io import IoCollector, SlruCollector
+from pgdyno.observe.sql.objects import TablesCollector
+from pgdyno.observe.sql.replication import ReplicationCollector, SlotsCollector
+from pgdyno.observe.sql.sessions import LocksCollector, ProgressCollector
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
-from pgdyno.observe.sql.tables import TablesCollector
 from pgdyno.observe.sql.waits import WaitSampler
-from pgdyno.observe.sql.wal import WalCollector
+from pgdyno.observe.sql.wal import ArchiverCollector, CheckpointerCollector, WalCollector
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target

@@ -15,7 +15,7 @@ from tests.observe.contract import CollectorContract
 from tests.observe.test_server_collectors import LOAD, open_session, sample_until
 
 from pgdyno.observe.collector import Collector, NotMeasurable
-from pgdyno.observe.sql.wait_sampling import WaitSamplingCollector
+from pgdyno.observe.sql.statements import WaitSamplingCollector
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.server.find import find
 from pgdyno.server.scratch import ScratchCluster

@@ -15,7 +15,7 @@ from tests.report import examples
 
 from pgdyno.analysis.curve import load_curve
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, Series
-from pgdyno.analysis.marks import nearest_merged
+from pgdyno.answer.marks import nearest_merged
 from pgdyno.report.embed import charts_json
 from pgdyno.report.figures import time_charts
 from pgdyno.report.html import render

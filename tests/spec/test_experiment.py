@@ -20,7 +20,7 @@ from pgdyno.spec.experiment import (
     Variant,
     Workload,
 )
-from pgdyno.spec.toml import to_toml
+from pgdyno.spec.file import to_toml
 from pgdyno.spec.units import duration_ns, duration_text, size_bytes
 
 

@@ -10,9 +10,9 @@ import pytest
 from bench.generated import generate
 from click.testing import CliRunner
 
+from pgdyno.answer.table import COLUMNS
 from pgdyno.cli.export import command
 from pgdyno.errors import SpecError
-from pgdyno.loop.table import COLUMNS
 from pgdyno.store import ExperimentFolder, Store
 from pgdyno.store.parquet import cursor
 

@@ -12,8 +12,8 @@ from bench.generated import generate
 from tests.store import records
 from tests.store.contents import check_contents, written
 
+from pgdyno.answer.answer import answer_of
 from pgdyno.errors import StoreError
-from pgdyno.loop.answer import answer_of
 from pgdyno.store import Store
 
 

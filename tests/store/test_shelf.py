@@ -9,7 +9,7 @@ import pytest
 from bench.generated import generate
 from tests.store import records
 
-from pgdyno.store import ExperimentFolder, Store, StoredRun, parquet, shelf
+from pgdyno.store import ExperimentFolder, Store, StoredRun, parquet, stored_run
 from pgdyno.store.parquet import cursor
 from pgdyno.store.schema import table
 
@@ -24,7 +24,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> ExperimentFolder:
 def test_runs_read_together_have_the_rows_that_each_has_alone(
     generated: ExperimentFolder, ahead_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "_AHEAD_BYTES", ahead_bytes)
+    monkeypatch.setattr(stored_run, "_AHEAD_BYTES", ahead_bytes)
     for run in generated.runs():
         alone = StoredRun(run.folder)
         same(run.intervals(), alone.intervals())

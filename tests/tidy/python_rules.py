@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 
 from tests.tidy.source import Source
 
@@ -22,8 +23,10 @@ ARROW = (
     ("measure",),
     ("analysis",),
     ("plan",),
-    ("loop",),
     ("tune",),
+    ("loop",),
+    ("answer",),
+    ("watch",),
     ("report",),
     ("cli",),
     ("api",),
@@ -156,3 +159,25 @@ def _uses(
     for line, name in source.imports():
         if pattern.match(name) and "." in name:
             yield source.problem(line, f"{name} {text}")
+
+
+def import_circles(sources: Iterable[Source]) -> Iterator[str]:
+    """No module imports itself by way of others; imports inside functions do not count."""
+    modules = {source.module: source for source in sources if source.package}
+    graph = {
+        name: {target for target in _imported(source, modules) if target != name}
+        for name, source in modules.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield "import circle: " + " -> ".join(reversed(error.args[1]))
+
+
+def _imported(source: Source, modules: Mapping[str, Source]) -> Iterator[str]:
+    """Yield the modules that a file imports when it is loaded."""
+    for node in source.syntax.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in modules else node.module

@@ -11,8 +11,8 @@ import pytest
 from tests.fixtures.command import Command
 from tests.fixtures.prove import Proved
 
+from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers
-from pgdyno.loop.spans import deltas_of, grown
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.store.stored_run import StoredRun
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgdyno.analysis.findings import Mark, Panel, Series
-from pgdyno.analysis.watch_findings import WatchFindings
+from pgdyno.watch.panels import WatchFindings
 
 EVENTS = [{"wait_event": "Lock:transactionid", "sessions": 2.8, "share_ratio": 0.57}]
 DOCUMENT: dict[str, Any] = {

@@ -12,10 +12,10 @@ from tests.watch.samples import SECOND_NS, database, wait
 
 from pgdyno.cli.watch_text import text_of
 from pgdyno.doctor.server_seen import Setting
-from pgdyno.loop.watch_panels import watch_findings
 from pgdyno.report.watch_page import watch_page
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.watch.panels import watch_findings
 
 
 def test_the_text_reads_as_one_looks_for_it() -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from tests.watch.samples import SECOND_NS, database
 
-from pgdyno.cli import speak
+from pgdyno.cli import output
 from pgdyno.cli.watch import Shown
 from pgdyno.cli.watch_text import shortened
-from pgdyno.measure.watch_tally import Tally
+from pgdyno.watch.tally import Tally
 
 
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The first line of each screen of a terminal, without the time of day."""
     screens: list[str] = []
-    monkeypatch.setattr(speak, "is_terminal", lambda: True)
-    monkeypatch.setattr(speak, "live", lambda *lines: screens.append(lines[0].split(" ", 1)[1]))
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    monkeypatch.setattr(output, "live", lambda *lines: screens.append(lines[0].split(" ", 1)[1]))
     return screens
 
 

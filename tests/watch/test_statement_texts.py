@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.measure.statement_texts import OWN, shown_texts, without_constants
-from pgdyno.measure.watch_statements import Calls, grown
+from pgdyno.watch.statements import Calls, grown
 
 
 @pytest.mark.parametrize(

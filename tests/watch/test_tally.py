@@ -8,11 +8,10 @@ import pytest
 from tests.watch.samples import SECOND_NS, Row, database, nobody, wait, waits, wal
 
 from pgdyno.cli.watch import line_parts, packed, statement_lines
-from pgdyno.measure import watch_tally
-from pgdyno.measure.watch_document import Watched, sentence, statement_of
-from pgdyno.measure.watch_statements import Calls
-from pgdyno.measure.watch_tally import Gap, Tally
-from pgdyno.measure.watch_texts import KnownTexts
+from pgdyno.watch import tally as watch_tally
+from pgdyno.watch.document import Watched, sentence, statement_of
+from pgdyno.watch.statements import Calls, KnownTexts
+from pgdyno.watch.tally import Gap, Tally
 
 
 def tally() -> Tally:

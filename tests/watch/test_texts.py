@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from pgdyno.measure import watch_texts
-from pgdyno.measure.watch_texts import (
-    ASKED_MAX,
-    KEPT_MAX,
-    REST_NS_MIN,
-    KnownTexts,
-    NewTextsCollector,
-)
+from pgdyno.watch import statements
+from pgdyno.watch.statements import ASKED_MAX, KEPT_MAX, REST_NS_MIN, KnownTexts, NewTextsCollector
 
 SECOND_NS = 1_000_000_000
 
@@ -42,7 +36,7 @@ class Session:
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     found = Session({7: "SELECT $1", 8: "VACUUM t"})
-    monkeypatch.setattr(watch_texts, "monotonic_ns", lambda: found.now_ns)
+    monkeypatch.setattr(statements, "monotonic_ns", lambda: found.now_ns)
     return found
 
 

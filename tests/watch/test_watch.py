@@ -18,15 +18,15 @@ from tests.fixtures.command import Command, eventually, server_options, under_wa
 from pgdyno.cli.watch_text import text_of
 from pgdyno.doctor.examine import Examination
 from pgdyno.errors import InterruptedByUser, ServerError
-from pgdyno.measure import watch_texts
-from pgdyno.measure.watch import WatchOutcome, WatchRequest, WatchShow, watch
-from pgdyno.measure.watch_stored import document_again
-from pgdyno.measure.watch_tally import Tally
-from pgdyno.measure.watch_texts import KnownTexts
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.watch import statements
+from pgdyno.watch.segments import document_again
+from pgdyno.watch.statements import KnownTexts
+from pgdyno.watch.tally import Tally
+from pgdyno.watch.watch import WatchOutcome, WatchRequest, WatchShow, watch
 
 SECOND_NS = 1_000_000_000
 HOUR_NS = 3600 * SECOND_NS
@@ -262,8 +262,8 @@ def test_statements_are_told_with_text_and_time(
     new_cluster: Make, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A machine that stands still answers late: the rest after that would outlast any test.
-    monkeypatch.setattr(watch_texts, "REST_NS_MIN", 0)
-    monkeypatch.setattr(watch_texts, "REST_RATIO", 0)
+    monkeypatch.setattr(statements, "REST_NS_MIN", 0)
+    monkeypatch.setattr(statements, "REST_RATIO", 0)
     preload = {"shared_preload_libraries": "pg_stat_statements"}
     cluster = new_cluster("15", settings=preload)
     run_sql(cluster.target, "CREATE SCHEMA odd; CREATE EXTENSION pg_stat_statements SCHEMA odd")

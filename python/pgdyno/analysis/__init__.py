@@ -1,6 +1,6 @@
 """NUMBERS with uncertainty: arrays in, dataclasses out; pure.
 
-One module a question: one run `within_run`, `warmup`, `change_points`, `verdicts`; a sweep
+One module a question: one run `within_run`, `change_points`, `verdicts`; a sweep
 `curve`; A against B `compare`; more than two cells `contrasts`; why `where`.
 """
 
@@ -10,7 +10,6 @@ from pgdyno.analysis import (
     contrasts,
     curve,
     verdicts,
-    warmup,
     where,
     within_run,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "contrasts",
     "curve",
     "verdicts",
-    "warmup",
     "where",
     "within_run",
 ]

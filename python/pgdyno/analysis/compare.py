@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray, finite
-from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.estimate import Estimate, t_quantile, without_interval
 from pgdyno.analysis.intervals import (
     SEQUENTIAL_PAIRS_MIN,
     Looks,
     half_width,
     interval_of_mean,
 )
-from pgdyno.analysis.student import t_quantile
 from pgdyno.errors import AnalysisError
 
 MARGIN_RATIO = 0.02

@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.compare import Better, Comparison, compare, holm
-from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.estimate import Estimate, t_beyond
 from pgdyno.analysis.intervals import interval_of_mean
-from pgdyno.analysis.student import t_beyond
 from pgdyno.errors import AnalysisError
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray, finite
-from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
-from pgdyno.analysis.scatter import Scatter, scatter_of
-from pgdyno.analysis.student import t_quantile
+from pgdyno.analysis.estimate import Estimate, mean_between_runs, t_quantile, without_interval
+from pgdyno.analysis.resample import Scatter, scatter_of
 from pgdyno.analysis.usl import Usl, fit_usl
 from pgdyno.errors import AnalysisError
 

@@ -1,24 +1,75 @@
-"""What was found: the typed answer of one experiment, from which every output is made.
-
-`loop/` fills these from the store; `report/` and `cli/` only show them. Times are milliseconds and
-seconds here, for people; everything before this point is integer nanoseconds.
-"""
+"""What is known of the connections of one run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.compare_findings import CompareFindings
-from pgdyno.analysis.connections import ConnectionFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.hazel import Hazel
 from pgdyno.analysis.speed_up import SpeedUp
-from pgdyno.analysis.telemetry import TelemetryFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFindings:
+    """How the load was connected, and what became of it.
+
+    `connect_ms` and `wait_ms` are "p50", "p95", "p99" and "max" of single durations: from socket to
+    session, and, where clients share connections, from the start of a transaction to the
+    connection it waited for (with "mean"). The longest gap is the longest time of the measured
+    phase without a completed transaction, and when it began in that phase; None when it is shorter
+    than one count interval, which is as fine as it is looked for.
+    """
+
+    opened_count: int
+    connect_ms: dict[str, float]
+    is_per_transaction: bool
+    shared_count: int | None
+    wait_ms: dict[str, float] | None
+    idle_opened_count: int | None
+    idle_alive_count: int | None
+    lost_count: int
+    reconnected_count: int
+    commits_in_doubt_count: int
+    longest_gap_ms: float | None
+    longest_gap_began_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FactTable:
+    """One table of a report: words and numbers as text; columns after the first are numbers.
+
+    `whole`: the first words of each row in full, where `rows` have them shortened; else empty.
+    """
+
+    key: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    whole: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryFindings:
+    """Facts of one run beside its charts.
+
+    `facts` are label and text; `examined` the doctor's findings, worst first; `not_measured` says
+    in whole sentences what is missing, and why.
+    """
+
+    facts: tuple[tuple[str, str], ...] = ()
+    tables: tuple[FactTable, ...] = ()
+    examined: tuple[Mapping[str, Any], ...] = ()
+    not_measured: tuple[str, ...] = ()
+    energy_joules_per_transaction: float | None = None
+
 
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 

@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from pgdyno.analysis.arrays import FloatArray
-from pgdyno.analysis.student import t_quantile
+from pgdyno.analysis.estimate import t_quantile
 
 Looks = Literal["fixed", "sequential"]
 SEQUENTIAL_PAIRS_MIN = 5

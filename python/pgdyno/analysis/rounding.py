@@ -91,3 +91,24 @@ def percent(ratio: float) -> str:
     if 0 < abs(value) < 0.1:
         return "< 0.1 %"
     return f"{value:.1f} %" if abs(value) < 9.95 and value != round(value) else f"{value:.0f} %"
+
+
+def change_text(ratio: Estimate) -> str:
+    """Return a ratio as a change: "+37.1 % (35.0 to 39.4)", "-8 % (-11 to +2)".
+
+    The ends carry a plus sign only where the other has a minus. Without an interval:
+    "+3 % (no interval yet)".
+    """
+    value = (ratio.value - 1) * 100
+    if ratio.low is None or ratio.high is None:
+        return f"{_signed(value, 1)} % (no interval yet)"
+    low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
+    width = high - low
+    digits = 0 if width >= 20 else 1 if width >= 0.4 else 2
+    ends = f"{_signed(low, digits)} to {_signed(high, digits)}"
+    return f"{_signed(value, digits)} % ({ends.replace('+', '') if low >= 0 else ends})"
+
+
+def _signed(value: float, digits: int) -> str:
+    text = f"{value:+,.{digits}f}"
+    return text[1:] if float(text.replace(",", "")) == 0 else text

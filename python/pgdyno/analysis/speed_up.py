@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analysis.arrays import finite
-from pgdyno.analysis.estimate import Estimate, without_interval
-from pgdyno.analysis.scatter import scatter_of
-from pgdyno.analysis.student import t_quantile
+from pgdyno.analysis.estimate import Estimate, t_quantile, without_interval
+from pgdyno.analysis.resample import scatter_of
 from pgdyno.errors import AnalysisError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pgdyno.cli import load_options, options
-from pgdyno.cli.asked import experiment_of
+from pgdyno.cli.from_options import experiment_of
 from pgdyno.cli.headings import LOAD, Verb, under
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
@@ -35,7 +35,7 @@ _option = under(LOAD)
 @options.watching
 @options.gates
 @options.progress
-@options.output
+@options.results
 def command(**given: Any) -> int:
     """Measure one run: throughput, latency percentiles, where the time goes.
 

@@ -8,7 +8,7 @@ import click
 from pydantic import ValidationError
 
 from pgdyno.cli import load_options, options
-from pgdyno.cli.asked import experiment_of, refuse
+from pgdyno.cli.from_options import experiment_of, refuse
 from pgdyno.cli.headings import COMPARED, LOAD, Verb, under
 from pgdyno.cli.measure import measure
 from pgdyno.spec.designs import METRICS, CompareDesign
@@ -44,7 +44,7 @@ _compared, _option = under(COMPARED), under(LOAD)
 @options.watching
 @options.gates
 @options.progress
-@options.output
+@options.results
 def command(**given: Any) -> int:
     """Compare variants in interleaved pairs of runs until the answer is sure, and say why.
 

@@ -7,11 +7,11 @@ from typing import Any
 from pgdyno.analysis.compare_findings import (
     CompareFindings,
     ContrastFindings,
+    Served,
     VariantFindings,
 )
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.served import Served
 from pgdyno.analysis.where_difference import Difference
 
 Document = dict[str, Any]

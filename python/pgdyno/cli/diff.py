@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,9 @@ import click
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.cli import options, speak
+from pgdyno.answer.answer import answer_of
+from pgdyno.cli import options, output
 from pgdyno.errors import SpecError, StoreError
-from pgdyno.loop.answer import answer_of
-from pgdyno.loop.reference import references
 from pgdyno.report.figures import percentile_name
 from pgdyno.report.numbers import estimate_text, percent
 from pgdyno.report.text_page import TextPage
@@ -51,7 +52,7 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
     said += [("differs", f"{name}: {x} | {y}") for name, x, y in differing[:_MANY_SETTINGS]]
     if len(differing) > _MANY_SETTINGS:
         said.append(("", f"and {len(differing) - _MANY_SETTINGS} more"))
-    page = TextPage(speak.width())
+    page = TextPage(output.width())
     text = [line for label, words in said for line in page.row(label, words)]
     document = {
         "format": "pgdyno.diff/1",
@@ -157,3 +158,53 @@ def _caveat(a: ExperimentFolder, b: ExperimentFolder) -> str:
         f"measured {apart} apart: whatever else changed in between is in the difference, and no"
         " interval covers that. For a verdict: pgdyno compare"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One result that measured the same load on the same server, and its throughput."""
+
+    number: int
+    began_ns: int
+    tps: float
+
+
+def references(store: Store, first: ExperimentFolder, second: ExperimentFolder) -> list[Reference]:
+    """Return what measured the first one's load, from the first to the second, in time order.
+
+    The first is among them. Of a result with variants its reference counts.
+    """
+    asked = _question(first)
+    begins = sorted((first.began_ns, second.began_ns))
+    found = []
+    for listed in store.list():
+        if listed.verb == "watch" or not begins[0] <= listed.began_ns <= begins[1]:
+            continue
+        folder = ExperimentFolder(listed.folder)
+        tps = _tps(folder.analysis() or {})
+        if tps is not None and _question(folder) == asked:
+            found.append(Reference(listed.number, listed.began_ns, tps))
+    return sorted(found, key=lambda one: one.began_ns)
+
+
+def _question(folder: ExperimentFolder) -> dict[str, Any]:
+    """Return what was asked without name and design: server, data, load, the first variant."""
+    spec = tomllib.loads(folder.spec())
+    kept = {name: spec.get(name) for name in ("server", "dataset", "workload")}
+    workload = dict(kept["workload"] or {})
+    workload.pop("duration", None)  # A longer run of the same load is the same question.
+    variants = spec.get("variant") or [{}]
+    first = {name: value for name, value in variants[0].items() if name not in ("name", "price")}
+    return {**kept, "workload": workload, "variant": first}
+
+
+def _tps(document: Mapping[str, Any]) -> float | None:
+    return next(_values(document), None)
+
+
+def _values(document: Mapping[str, Any]) -> Iterator[float]:
+    if isinstance(own := document.get("tps"), Mapping):
+        yield float(own["value"])
+    for variant in document.get("variants", ()):
+        if isinstance(tps := variant.get("metrics", {}).get("tps"), Mapping):
+            yield float(tps["value"])

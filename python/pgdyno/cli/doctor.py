@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import ValidationError
 
-from pgdyno.cli import options, speak
-from pgdyno.cli.asked import host_command_of, say_unused_ways, server_named
-from pgdyno.cli.doctor_aa import measure_noise
+from pgdyno.analysis.rounding import change_text
+from pgdyno.answer.answer import answer_so_far
+from pgdyno.answer.noise import HostNoise, aa_experiment, host_noise
+from pgdyno.cli import options, output
+from pgdyno.cli.from_options import host_command_of, refuse, say_unused_ways, server_named
 from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
+from pgdyno.cli.measure import exit_code, keep
+from pgdyno.cli.output import Live
 from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.doctor.text import grants_text, text_of
 from pgdyno.errors import SpecError
-from pgdyno.measure.watch_stored import peak_seen
+from pgdyno.loop.drive import carry_out
+from pgdyno.report.numbers import counted, percent, seconds
+from pgdyno.report.text_page import TextPage
 from pgdyno.server.placement import LAST_PLACE
+from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.units import size_bytes
 from pgdyno.store.experiment import Store
+from pgdyno.watch.segments import peak_seen
 
 EXIT_CHECK_FAILED = 4
 _answer, _noise = under(ANSWER), under(NOISE)
@@ -60,7 +70,7 @@ def command(**given: Any) -> int:
     if given["aa"]:
         return measure_noise(given)
     if given["print_sql"]:
-        speak.data(sql_text())
+        output.data(sql_text())
         return 0
     resolved = server_named(given)
     if resolved is None and (far := next((n for n in _FAR if given[n]), None)):
@@ -69,7 +79,7 @@ def command(**given: Any) -> int:
             hint="name it with -h, -d or a conninfo, or run pgdyno doctor on that host",
         )
     for warning in resolved.notes if resolved else ():
-        speak.note(f"warning: {warning.message} {warning.hint}")
+        output.note(f"warning: {warning.message} {warning.hint}")
     examination = examine(
         Asked(
             target=resolved.target if resolved else None,
@@ -84,7 +94,7 @@ def command(**given: Any) -> int:
     if examination.facts.postmaster_pid is not None:
         say_unused_ways(given, _FAR)
     if given["grants"]:
-        speak.data(grants_text(examination))
+        output.data(grants_text(examination))
         return 0
     return _show(examination, given)
 
@@ -105,7 +115,7 @@ def _show(examination: Examination, given: dict[str, Any]) -> int:
     from pgdyno.cli.main import VERBS
 
     document = json.dumps(examination.as_document(), indent=2, ensure_ascii=False)
-    text = text_of(examination, verbs=VERBS, show_all=given["show_all"], width=speak.width())
+    text = text_of(examination, verbs=VERBS, show_all=given["show_all"], width=output.width())
     options.write(text, document, given["json_to"])
     failing = _FAILING.get(given["check"] or "", ())
     worse = [
@@ -116,5 +126,103 @@ def _show(examination: Examination, given: dict[str, Any]) -> int:
     ]
     if not worse:
         return 0
-    speak.note(f"CHECK FAILED {given['check']}: {', '.join(one.id for one in worse)}")
+    output.note(f"CHECK FAILED {given['check']}: {', '.join(one.id for one in worse)}")
     return EXIT_CHECK_FAILED
+
+
+_CLIENTS = 4
+_SCALE = 10
+
+
+def measure_noise(given: dict[str, Any]) -> int:
+    """Carry A against A out, print the noise floor, and return the exit code."""
+    resolved = server_named(given)
+    asked = _experiment(given, resolved.target.place if resolved else None)
+    progress = Live()
+    outcome = carry_out(
+        asked,
+        verb="doctor",
+        resolved=resolved,
+        permissions=Permissions(confirm=given["confirm"]),
+        store=Store.default(given["store"]),
+        progress=progress,
+    )
+    progress.ended()
+    findings = answer_so_far(outcome.folder, outcome.error)
+    if findings is not None and outcome.folder is not None:
+        keep(outcome.folder, findings)
+        noise = host_noise(findings)
+        lines = list(lines_of(noise, asked, findings.facts.target))
+        lines.append(f"{'saved':12}#{outcome.folder.number}   pgdyno show {outcome.folder.number}")
+        document = {
+            "format": "pgdyno.noise/1",
+            "number": outcome.folder.number,
+            "target": findings.facts.target,
+            **document_of_noise(noise),
+        }
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        options.write("\n".join(lines), text, given["json_to"])
+    if outcome.error is not None:
+        output.problem(outcome.error.message, outcome.error.hint)
+        return outcome.error.exit_code
+    return exit_code(outcome.error, findings)
+
+
+def _experiment(given: dict[str, Any], dsn: str | None) -> Experiment:
+    try:
+        return aa_experiment(
+            dsn=dsn, clients=_CLIENTS, run=given["run"], budget=given["budget"], scale=_SCALE
+        )
+    except ValidationError as error:
+        refuse(error)
+
+
+def lines_of(noise: HostNoise, asked: Experiment, target: str) -> Iterator[str]:
+    """Yield what was found as text."""
+    floor = noise.floor
+    script = asked.workload.scripts[0].name
+    page = TextPage(output.width())
+    yield from page.row("target", target)
+    yield from page.row(
+        "A against A",
+        f"{counted(floor.pair_count, 'pair')} of runs of {script} with {_CLIENTS} clients, "
+        f"{seconds(noise.pair_seconds)} a pair",
+    )
+    yield from page.row("scatter", f"one pair is off by {percent(floor.deviation_ratio)} (1 sd)")
+    for place, (minutes, ratio) in enumerate(noise.detectable_ratio):
+        yield from page.row(
+            "noise floor" if place == 0 else "",
+            f"in {minutes} min a difference of {percent(ratio)} is seen in 4 of 5 experiments",
+        )
+    said = change_text(noise.contrast.deciding.ratio)
+    if noise.is_false_verdict:
+        yield from page.row(
+            "verdict",
+            f"FALSE: A differs from itself by {said}. Something drifts, or comes and goes: fewer "
+            "than 1 in 20 quiet hosts show this. Let nothing else run here, and repeat.",
+        )
+    else:
+        yield from page.row("verdict", f"none, as it must be: A against itself {said}")
+
+
+def document_of_noise(noise: HostNoise) -> dict[str, Any]:
+    """Return what was found for JSON."""
+    deciding = noise.contrast.deciding
+    return {
+        "pairs": noise.floor.pair_count,
+        "pair_seconds": noise.pair_seconds,
+        "deviation_ratio": noise.floor.deviation_ratio,
+        "detectable": [{"minutes": m, "ratio": r} for m, r in noise.detectable_ratio],
+        "verdict": deciding.verdict,
+        "is_false_verdict": noise.is_false_verdict,
+        "tps_ratio": deciding.ratio.to_json(),
+        "ratios": [pair.ratio for pair in noise.contrast.pairs],
+        "warnings": _warnings(noise),
+    }
+
+
+def _warnings(noise: HostNoise) -> list[dict[str, str]]:
+    if not noise.is_false_verdict:
+        return []
+    message = "A differs from itself: something on this host drifts, or comes and goes."
+    return [{"kind": "false_verdict", "message": message, "hint": "let nothing else run, repeat"}]

@@ -12,9 +12,9 @@ from pgdyno.analysis.findings import (
     Latency,
     RunFindings,
     ScriptFindings,
+    TelemetryFindings,
 )
 from pgdyno.analysis.speed_up import SpeedUp
-from pgdyno.analysis.telemetry import TelemetryFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.cli.compare_documents import compare_document

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, speak
-from pgdyno.cli.asked import server_named
+from pgdyno.cli import options, output
+from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
 from pgdyno.server import dataset as datasets
@@ -28,7 +28,7 @@ def command(**given: Any) -> int:
             hint="name it with -h, -d or a conninfo",
         )
     for warning in resolved.notes:
-        speak.note(f"warning: {warning.message} {warning.hint}")
+        output.note(f"warning: {warning.message} {warning.hint}")
     with connect(resolved.target, verb="drop") as connection:
         gone = datasets.drop(connection)
     place = resolved.target.place

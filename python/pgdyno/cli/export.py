@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, speak
+from pgdyno.answer.table import COLUMNS, rows_of
+from pgdyno.cli import options, output
 from pgdyno.errors import SpecError
-from pgdyno.loop.table import COLUMNS, rows_of
-from pgdyno.observe.column import Column
+from pgdyno.observe.collector import Column
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.experiment import Store
 from pgdyno.store.export import FORMS, RUN, Form, export_rows, export_table
@@ -32,15 +32,15 @@ _RUNS = "runs"
     metavar="NAME",
     help="One of the runs' tables, such as intervals or waits (runs).",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
+@click.option("-o", "--output", "file", type=click.Path(path_type=Path), help="File to write.")
 @options.store_option
-def command(result: str, form: Form, name: str, output: Path | None, store: Path | None) -> int:
+def command(result: str, form: Form, name: str, file: Path | None, store: Path | None) -> int:
     """Write one row a run: variant, load, every metric; or all rows of one table of the runs.
 
     Units stand in the names; JSON and Parquet carry unit and meaning of each column besides
     (Parquet: the key pgdyno_columns of its metadata).
     """
-    if form == "parquet" and output is None:
+    if form == "parquet" and file is None:
         raise SpecError("Parquet is no text to print.", hint="give a file: -o runs.parquet")
     if name != _RUNS and name not in tables():
         raise SpecError(
@@ -53,11 +53,11 @@ def command(result: str, form: Form, name: str, output: Path | None, store: Path
         columns = _make(folder, name, made, form)
         if form == "json":
             made.write_text(_document(folder, name, columns, made))
-        if output is None:
-            speak.data(made.read_text().rstrip())
+        if file is None:
+            output.data(made.read_text().rstrip())
         else:
-            options.write_file(output, made.read_bytes())
-            speak.data(str(output.absolute()))
+            options.write_file(file, made.read_bytes())
+            output.data(str(file.absolute()))
     return 0
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, speak
-from pgdyno.cli.asked import dataset_of, server_named
+from pgdyno.cli import options, output
+from pgdyno.cli.from_options import dataset_of, server_named
 from pgdyno.cli.headings import ANSWER, LOADING, Verb, under
-from pgdyno.cli.live import Live
+from pgdyno.cli.output import Live
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.job import Distribute
 from pgdyno.errors import SpecError
@@ -94,11 +94,11 @@ def command(**given: Any) -> int:
     interrupted load had done is kept: the same command goes on where it stopped.
     """
     if given["quiet"]:
-        speak.be_quiet()
+        output.be_quiet()
     dataset = dataset_of(given, default_scale=1)
     how = _how(given, dataset)
     if given["print_sql"]:
-        speak.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
+        output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
         return 0
     resolved = server_named(given)
     if resolved is None:
@@ -138,7 +138,7 @@ def _examined(
 ) -> tuple[Target, ServerFacts]:
     """Return where to load, judged safe and large enough. Raises: RefusedError, ServerError."""
     for warning in resolved.notes:
-        speak.note(f"warning: {warning.message} {warning.hint}")
+        output.note(f"warning: {warning.message} {warning.hint}")
     refuse_what_the_engine_lacks(resolved.target)
     with connect(resolved.target, verb="init") as connection:
         target = pinned(resolved.target, connection)
@@ -154,7 +154,7 @@ def _examined(
             ),
             tables=facts.dataset.tables,
         )
-        speak.note(f"target  {server_facts.target_line(facts)}")
+        output.note(f"target  {server_facts.target_line(facts)}")
         steps = given["init_steps"]
         if not given["skip_space_check"] and (steps is None or set(steps) & {"g", "G"}):
             fillfactor = dataset.fillfactor or 100
@@ -162,7 +162,7 @@ def _examined(
                 connection, facts, scale=dataset.scale, fillfactor=fillfactor
             )
             if why_not:
-                speak.note(f"free space was not checked: {why_not}")
+                output.note(f"free space was not checked: {why_not}")
     return target, facts
 
 

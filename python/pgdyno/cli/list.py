@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, speak
+from pgdyno.cli import options, output
 from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
 
@@ -35,5 +35,5 @@ def _line(row: ListedExperiment) -> str:
     elif not row.is_sealed:
         state += ", not finished"
     line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<7} {row.name}, {state}"
-    page = TextPage(speak.width())
+    page = TextPage(output.width())
     return "\n".join([line, *(page.row("", row.sentence, indent=6) if row.sentence else ())])

@@ -14,7 +14,7 @@ import traceback
 
 import click
 
-from pgdyno.cli import speak
+from pgdyno.cli import output
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
 
@@ -90,22 +90,22 @@ class Verbs(click.Group):
 def pgdyno(context: click.Context) -> None:
     """Put a PostgreSQL server on the dyno: how fast, why, and with what certainty."""
     if context.invoked_subcommand is None:
-        speak.data(context.get_help())
+        output.data(context.get_help())
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code; nothing it started is left behind."""
     arguments = sys.argv[1:] if arguments is None else arguments
     _be_modest()
-    speak.use_any_encoding()
+    output.use_any_encoding()
     code = EXIT_INTERNAL
-    with signals.handled(on_later=speak.still_cleaning):
+    with signals.handled(on_later=output.still_cleaning):
         try:
             code = _run(arguments)
         finally:
             with signals.shielded():
                 for problem in cleanup.run_all():
-                    speak.problem(f"Not cleaned up: {problem}", hint="")
+                    output.problem(f"Not cleaned up: {problem}", hint="")
     sys.exit(code)
 
 
@@ -125,16 +125,16 @@ def _run(arguments: list[str]) -> int:
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "pgdyno"
         message = _in_our_words(error.format_message())
-        speak.problem(message, f"{place} --help")
+        output.problem(message, f"{place} --help")
         return EXIT_USAGE
     except click.Abort:
         return InterruptedByUser.exit_code
     except PgdynoError as error:
-        speak.problem(error.message, error.hint, sqlstate=error.sqlstate)
+        output.problem(error.message, error.hint, sqlstate=error.sqlstate)
         return error.exit_code
     except Exception as error:  # A defect of ours: one paragraph, and the trace where it helps.
-        trace = speak.keep_trace(traceback.format_exc())
-        speak.problem(
+        trace = output.keep_trace(traceback.format_exc())
+        output.problem(
             f"pgdyno has a defect: {type(error).__name__}: {error}.", f"please report {trace}"
         )
         return EXIT_INTERNAL

@@ -10,19 +10,20 @@ from typing import Any
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
+from pgdyno.answer.answer import answer_so_far
 from pgdyno.cli import options as options_of_output
-from pgdyno.cli import speak
-from pgdyno.cli.asked import Asked
+from pgdyno.cli import output
 from pgdyno.cli.documents import document_of
-from pgdyno.cli.live import Live
+from pgdyno.cli.from_options import Asked
+from pgdyno.cli.output import Live
 from pgdyno.cli.pages import page_of, words_of
-from pgdyno.errors import InterruptedByUser
+from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.loop.drive import Outcome, carry_out
 from pgdyno.loop.preview import preview
 from pgdyno.measure.changes import outstanding
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
-from pgdyno.spec.toml import to_toml
+from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -39,18 +40,18 @@ def measure(
     Args: resumed, the folder of an interrupted experiment that shall go on.
     """
     if options["quiet"]:
-        speak.be_quiet()
+        output.be_quiet()
     for text in options.get("abort_if", ()):
         condition_from(text, WATCHED)
     gates = [condition_from(text) for text in options.get("check", ())]
     if options.get("print_spec"):
-        speak.data(to_toml(asked.experiment).rstrip())
+        output.data(to_toml(asked.experiment).rstrip())
         return 0
     if options.get("dry_run"):
-        speak.data(preview(asked.experiment))
+        output.data(preview(asked.experiment))
         return 0
     for warning in asked.resolved.notes if asked.resolved else ():
-        speak.note(f"warning: {warning.message} {warning.hint}")
+        output.note(f"warning: {warning.message} {warning.hint}")
     if asked.resolved is not None:
         _warn_of_changes_left(Store.default(options["store"]))
     every_s = options.get("progress")
@@ -65,17 +66,18 @@ def measure(
         resumed=resumed,
     )
     progress.ended()
-    if outcome.findings is not None and outcome.folder is not None:
-        report = keep(outcome.folder, outcome.findings)
-        show(outcome.findings, options["json_to"], report)
+    findings = answer_so_far(outcome.folder, outcome.error)
+    if findings is not None and outcome.folder is not None:
+        report = keep(outcome.folder, findings)
+        show(findings, options["json_to"], report)
     if outcome.error is not None:
         error = outcome.error
-        speak.problem(error.message, _next_step(outcome), sqlstate=error.sqlstate)
-    failed = judged(gates, outcome.findings)
-    return max(exit_code(outcome), EXIT_CHECK_FAILED if failed else 0)
+        output.problem(error.message, _next_step(outcome, findings), sqlstate=error.sqlstate)
+    failed = judged(gates, findings)
+    return max(exit_code(outcome.error, findings), EXIT_CHECK_FAILED if failed else 0)
 
 
-def _next_step(outcome: Outcome) -> str:
+def _next_step(outcome: Outcome, findings: ExperimentFindings | None) -> str:
     """Return the error's hint; of an interruption, what is there of it."""
     assert outcome.error is not None
     if not isinstance(outcome.error, InterruptedByUser):
@@ -83,7 +85,7 @@ def _next_step(outcome: Outcome) -> str:
     folder = outcome.folder
     if folder is None or not (folder.run_folders() or folder.incomplete_folders()):
         return "nothing had been measured yet"
-    if outcome.findings is None:
+    if findings is None:
         return f"what was measured until then is kept in {folder.folder}"
     return f"what was measured until then is kept; pgdyno run --resume {folder.number} goes on"
 
@@ -92,7 +94,7 @@ def _warn_of_changes_left(store: Store) -> None:
     """Say what a killed experiment left changed on somebody's server."""
     for listed in store.list():
         if outstanding(ExperimentFolder(listed.folder)):
-            speak.note(
+            output.note(
                 f"warning: #{listed.number} was killed and left settings changed on its server; "
                 f"pgdyno undo {listed.number} puts them back"
             )
@@ -112,7 +114,7 @@ def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> b
                 unit = "" if one.estimate.unit == "1" else f" {one.estimate.unit}"
                 interval, hint = _unfavourable(gate, one.estimate, findings)
                 seen = f"{value_text(one.estimate)}{unit}, {interval}"
-            speak.problem(f"CHECK FAILED{of} {gate.text} ({gate.name} {seen}).", hint)
+            output.problem(f"CHECK FAILED{of} {gate.text} ({gate.name} {seen}).", hint)
     return failed
 
 
@@ -143,18 +145,18 @@ def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:
 def show(findings: ExperimentFindings, json_to: str | None, report: Path | None) -> None:
     """Print an answer as text, or as JSON, or as both to different places."""
     document = json.dumps(document_of(findings), indent=2, ensure_ascii=False)
-    text = words_of(findings, speak.width()).rstrip()
+    text = words_of(findings, output.width()).rstrip()
     if report is not None:
         text += f"\n{'report':12}{report}"
     options_of_output.write(text, document, json_to)
 
 
-def exit_code(outcome: Outcome) -> int:
+def exit_code(error: PgdynoError | None, findings: ExperimentFindings | None) -> int:
     """Return the highest code that applies."""
     codes = [0]
-    if outcome.error is not None:
-        codes.append(outcome.error.exit_code)
-    if (findings := outcome.findings) is not None:
+    if error is not None:
+        codes.append(error.exit_code)
+    if findings is not None:
         if findings.run is not None and findings.run.failures:
             codes.append(EXIT_FAILURES)
         if (findings.run is not None and not findings.run.is_valid) or (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, speak
+from pgdyno.cli import options, output
 from pgdyno.clock import read_pair
 from pgdyno.store.experiment import Store
 
@@ -25,5 +25,5 @@ def command(result: str, text: str | None, store: Path | None) -> int:
             folder.seal()
     for note in folder.notes():
         moment = datetime.fromtimestamp(note["time_ns"] / 1e9, tz=UTC)
-        speak.data(f"{moment:%Y-%m-%d %H:%M} UTC  {note['text']}")
+        output.data(f"{moment:%Y-%m-%d %H:%M} UTC  {note['text']}")
     return 0

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pgdyno.cli import speak
+from pgdyno.cli import output
 from pgdyno.cli.headings import (
     ANSWER,
     FOREIGN,
@@ -228,7 +228,7 @@ def gates(command: Command) -> Command:
     )
 
 
-def output(command: Command) -> Command:
+def results(command: Command) -> Command:
     """Add where results go and how they are said."""
     option = under(ANSWER)
     return apply(
@@ -285,9 +285,9 @@ def apply(command: Command, *decorators: Callable[[Any], Any]) -> Command:
 def write(text: str, document: str, json_to: str | None) -> None:
     """Print the text or the document, or the text and the document to its file."""
     if json_to == "-":
-        speak.data(document)
+        output.data(document)
         return
-    speak.data(text)
+    output.data(text)
     if json_to is not None:
         write_file(Path(json_to), document + "\n")
 
@@ -308,7 +308,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 def _print_collector(context: click.Context, _option: click.Parameter, given: bool) -> None:
     if given:
-        speak.data(collector_script().rstrip())
+        output.data(collector_script().rstrip())
         context.exit(0)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.cli import options, speak
+from pgdyno.answer.answer import answer_of
+from pgdyno.cli import options, output
 from pgdyno.cli.pages import page_of
 from pgdyno.errors import SpecError
-from pgdyno.loop.answer import answer_of
 from pgdyno.process import signals
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -19,16 +19,16 @@ from pgdyno.store.folder import ExperimentFolder
 @click.command("report", short_help="A result again: a page, Markdown or PDF.")
 @click.argument("result", default="last")
 @options.store_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
+@click.option("-o", "--output", "file", type=click.Path(path_type=Path), help="File to write.")
 @click.option("--md", "form", flag_value="md", help="Markdown with pictures beside it.")
 @click.option("--pdf", "form", flag_value="pdf", help="Two pages of PDF.")
-def command(result: str, store: Path | None, output: Path | None, form: str | None) -> int:
+def command(result: str, store: Path | None, file: Path | None, form: str | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`.
 
     Without -o it lies in the result's folder. --md and --pdf need no browser.
     """
     folder = Store.default(store).find(result)
-    path = output or folder.folder / f"report.{form or 'html'}"
+    path = file or folder.folder / f"report.{form or 'html'}"
     if folder.verb == "watch":
         if form is not None:
             raise SpecError(
@@ -41,15 +41,15 @@ def command(result: str, store: Path | None, output: Path | None, form: str | No
         signals.check()
         contents = _contents(findings, path, form)
     signals.check()  # What is begun to be written is written.
-    _write(folder, contents, is_kept=output is None)
-    speak.data(str(path.absolute()))
+    _write(folder, contents, is_kept=file is None)
+    output.data(str(path.absolute()))
     return 0
 
 
 def _page_of_watch(folder: ExperimentFolder) -> str:
     # A watch is reported with what watches and examines, which no other result needs.
-    from pgdyno.loop.watch_panels import watch_findings
     from pgdyno.report.watch_page import watch_page
+    from pgdyno.watch.panels import watch_findings
 
     return watch_page(watch_findings(folder))
 

@@ -9,15 +9,15 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from pgdyno.cli import options, speak
-from pgdyno.cli.asked import Asked, permissions_of, refuse
+from pgdyno.cli import options, output
+from pgdyno.cli.from_options import Asked, permissions_of, refuse
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import CompareDesign, Experiment
 from pgdyno.spec.file import read_spec
-from pgdyno.spec.script_files import read_text
+from pgdyno.spec.workload import read_text
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -34,7 +34,7 @@ from pgdyno.store.folder import ExperimentFolder
 @options.changing
 @options.gates
 @options.progress
-@options.output
+@options.results
 def command(**given: Any) -> int:
     """Carry out the experiment that a spec file asks for; every mistake in it is said at once.
 
@@ -52,7 +52,7 @@ def command(**given: Any) -> int:
     else:
         found = read_spec(given["spec"])
         for doubt in found.doubts:
-            speak.note(f"warning: {doubt}")
+            output.note(f"warning: {doubt}")
         experiment = found.experiment
     experiment = _changed(experiment, given)
     dsn = given["dsn"] or experiment.server.dsn

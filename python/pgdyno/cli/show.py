@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, speak, watch_text
+from pgdyno.answer.answer import answer_of
+from pgdyno.cli import options, output, watch_text
 from pgdyno.cli.measure import show
-from pgdyno.loop.answer import answer_of
-from pgdyno.measure.watch_stored import document_again
 from pgdyno.store.experiment import Store
+from pgdyno.watch.segments import document_again
 
 
 @click.command("show", short_help="A result again, as text.")
@@ -24,7 +24,7 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
     if folder.verb == "watch":
         document = document_again(folder)
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        options.write(watch_text.text_of(document, speak.width()), text, json_to)
+        options.write(watch_text.text_of(document, output.width()), text, json_to)
     else:
         show(answer_of(folder), json_to, None)
     return 0

@@ -9,7 +9,7 @@ import click
 from pydantic import ValidationError
 
 from pgdyno.cli import load_options, options
-from pgdyno.cli.asked import experiment_of, refuse
+from pgdyno.cli.from_options import experiment_of, refuse
 from pgdyno.cli.headings import LOAD, Verb, under
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
@@ -54,7 +54,7 @@ _option = under(LOAD)
 @options.watching
 @options.gates
 @options.progress
-@options.output
+@options.results
 def command(**given: Any) -> int:
     """Measure the load curve of each script: every level several times, then the knee in detail.
 

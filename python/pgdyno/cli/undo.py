@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, speak
+from pgdyno.cli import options, output
 from pgdyno.measure.changes import outstanding, reached_again, undo_outstanding
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.target import Target
@@ -39,7 +39,7 @@ def command(result: str | None, admin: str | None, store: Path | None) -> int:
             continue
         names = undo_outstanding(folder, reach)
         count += len(names)
-        speak.data(f"#{folder.number}: put back {', '.join(names)}")
+        output.data(f"#{folder.number}: put back {', '.join(names)}")
     if not count:
-        speak.data("nothing to undo")
+        output.data("nothing to undo")
     return 0

@@ -10,27 +10,26 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, speak
-from pgdyno.cli.asked import host_command_of, say_unused_ways, server_named
+from pgdyno.cli import options, output
 from pgdyno.cli.doctor import sql_text
+from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
 from pgdyno.cli.hazel_document import hazel_document
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
 from pgdyno.cli.watch_text import shortened, text_of
 from pgdyno.doctor.examine import Examination
 from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.errors import SpecError
-from pgdyno.loop.watch_panels import watch_findings
-from pgdyno.measure.reach import console_of
-from pgdyno.measure.watch import WatchRequest, WatchShow, watch
-from pgdyno.measure.watch_statements import statements
-from pgdyno.measure.watch_tally import Gap, Sums, Tally
-from pgdyno.measure.watch_texts import KnownTexts
+from pgdyno.measure.host_access import console_of
 from pgdyno.observe.catalogue import statements as observed
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
 from pgdyno.report.watch_page import watch_page
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.watch.panels import watch_findings
+from pgdyno.watch.statements import KnownTexts, statements
+from pgdyno.watch.tally import Gap, Sums, Tally
+from pgdyno.watch.watch import WatchRequest, WatchShow, watch
 
 _answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 100_000_000
@@ -53,16 +52,16 @@ _STATEMENT_WIDTH = 44
 )
 @_answer("--note", default="", metavar="TEXT", help="Kept with the result.")
 @_answer("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
-@options.output
+@options.results
 def command(**given: Any) -> int:
     """Watch a server: reads only, two connections, every statement bounded to 2 s.
 
     Gaps (a restart, a lost network) are shown as gaps. Ctrl-C ends it, and what was seen is kept.
     """
     if given["quiet"]:
-        speak.be_quiet()
+        output.be_quiet()
     if given["print_sql"]:
-        speak.data(_sql())
+        output.data(_sql())
         return 0
     resolved = server_named(given)
     if resolved is None:
@@ -71,7 +70,7 @@ def command(**given: Any) -> int:
             hint="name it with -h, -d or a conninfo",
         )
     for warning in resolved.notes:
-        speak.note(f"warning: {warning.message} {warning.hint}")
+        output.note(f"warning: {warning.message} {warning.hint}")
     interval_ns = duration_ns(given["interval"], what="--interval")
     if interval_ns < _SHORTEST_NS:
         raise SpecError(
@@ -91,16 +90,16 @@ def command(**given: Any) -> int:
         Store.default(given["store"]),
         Shown(interval_ns, given),
     )
-    speak.clear_live()
+    output.clear_live()
     found = watch_findings(outcome.folder)
     page = outcome.folder.write_report(watch_page(found))
     outcome.folder.seal()
     whole = {**outcome.document, "pg_hazel": hazel_document(found.hazel)}
     document = json.dumps(whole, indent=2, ensure_ascii=False)
-    text = f"{text_of(outcome.document, speak.width())}\n{'report':12}{page}"
+    text = f"{text_of(outcome.document, output.width())}\n{'report':12}{page}"
     options.write(text, document, given["json_to"])
     if outcome.error is not None:
-        speak.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
+        output.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
         return outcome.error.exit_code
     return 0
 
@@ -122,8 +121,8 @@ class Shown(WatchShow):
     def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
         """Say what is watched, and what is never done there."""
         self._texts = texts
-        speak.note(f"target  {examination.target}")
-        speak.note(
+        output.note(f"target  {examination.target}")
+        output.note(
             f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s;"
             " creates, resets and writes nothing there"
         )
@@ -131,18 +130,18 @@ class Shown(WatchShow):
             say_unused_ways(self._given)
         bad = len(examination.of("bad"))
         if bad:
-            speak.note(f"doctor: {bad} bad, {len(examination.of('warn'))} doubtful: pgdyno doctor")
-        speak.note(f"result #{folder.number} in {folder.folder}")
+            output.note(f"doctor: {bad} bad, {len(examination.of('warn'))} doubtful: pgdyno doctor")
+        output.note(f"result #{folder.number} in {folder.folder}")
 
     def moved(self, time_ns: int, tally: Tally) -> None:
         """Show the last seconds; say gaps and resets when they are over."""
         if tally.gap_count > self._gaps and tally.gaps:
             self._gaps = tally.gap_count
-            speak.note(_gap_line(tally.gaps[-1]))
+            output.note(_gap_line(tally.gaps[-1]))
         if tally.reset_count > self._resets:
             self._resets = tally.reset_count
-            speak.note(f"{_clock(time_ns)} statistics were reset: that sample is left out")
-        is_live = speak.is_terminal()
+            output.note(f"{_clock(time_ns)} statistics were reset: that sample is left out")
+        is_live = output.is_terminal()
         is_new = tally.seen_ns > self._seen_ns
         if not self._is_due(time_ns, is_new, _TERMINAL_EVERY_NS if is_live else _PLAIN_EVERY_NS):
             return
@@ -158,9 +157,9 @@ class Shown(WatchShow):
         if is_live:
             events = [f"  {events_text(recent)}"] if recent.by_event else []
             lines = packed(_clock(time_ns), parts, shutil.get_terminal_size().columns - 1)
-            speak.live(*lines, *events, *statement_lines(recent, self._texts))
+            output.live(*lines, *events, *statement_lines(recent, self._texts))
         else:
-            speak.note(f"{_clock(time_ns)} {'  '.join(parts)}")
+            output.note(f"{_clock(time_ns)} {'  '.join(parts)}")
 
     def _is_due(self, time_ns: int, is_new: bool, every_ns: int) -> bool:
         """Return whether a line is to be shown: the first as soon as there is something."""
@@ -175,7 +174,7 @@ class Shown(WatchShow):
         if notice["kind"] == "not_measurable":
             return
         hint = f" ({notice['hint']})" if notice["hint"] else ""
-        speak.note(f"{_clock(notice['time_ns'])} {notice['message']}{hint}")
+        output.note(f"{_clock(notice['time_ns'])} {notice['message']}{hint}")
 
 
 def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> list[str]:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.finding import Finding, Group, Judgement
-from pgdyno.doctor.unknown import Unknown
+from pgdyno.doctor.finding import Finding, Group, Judgement, Unknown
 
 
 @dataclass(frozen=True, slots=True)

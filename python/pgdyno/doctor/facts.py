@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pgdyno.doctor.finding import NO_MONITOR, NO_SERVER, NO_SHELL, Unknown
 from pgdyno.doctor.flush import FlushTimes
 from pgdyno.doctor.host_facts import HostFacts
 from pgdyno.doctor.server_seen import ServerSeen
 from pgdyno.doctor.storage_facts import Disk, Place
-from pgdyno.doctor.unknown import NO_MONITOR, NO_SERVER, NO_SHELL, Unknown
 from pgdyno.observe.device.health import Health
 
 _SYSTEM_BYTES_MAX = 2 << 30

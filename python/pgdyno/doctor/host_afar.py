@@ -14,8 +14,8 @@ from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.host.files import ReceivedFiles
 from pgdyno.observe.processes.backends import postgres_parent
 from pgdyno.observe.remote.by_hand import facts_by_hand
-from pgdyno.observe.remote.health import known_or_why
 from pgdyno.observe.remote.host_session import HostLost, HostSession
+from pgdyno.observe.remote.processes import known_or_why
 
 _NO_PLACES = (
     "the host's user may not look into the server's process, and its data_directory is not told"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pgdyno.doctor import host_files
-from pgdyno.observe.host import cpu, memory, throttling
+from pgdyno.observe.host import cpu, memory
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 from pgdyno.observe.processes.proc_files import parse_stat
 
@@ -102,7 +102,7 @@ def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None
 
     cores = files.matching(f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor")
     governors = [text(path).strip() for path in cores]
-    stat = cpu.parse(text("/proc/stat"))
+    stat = cpu.parse_cpu(text("/proc/stat"))
     sysctl = {name: host_files.whole(text(f"/proc/sys/{name}")) for name in SYSCTLS}
     clocks = "/sys/devices/system/clocksource/clocksource0"
     load = text("/proc/loadavg").split()
@@ -110,7 +110,7 @@ def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None
         name: host_files.pressure_percent(text(f"/proc/pressure/{name}")) for name in _PRESSURES
     }
     meminfo = text("/proc/meminfo")
-    memory_row = memory.parse(meminfo) if meminfo else {}
+    memory_row = memory.parse_memory(meminfo) if meminfo else {}
     nodes = len(files.matching("/sys/devices/system/node/node[0-9]*"))
     is_virtual = host_files.is_virtual_machine(text("/proc/cpuinfo"))
     return HostFacts(
@@ -137,7 +137,7 @@ def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None
 
 def glance(now_ns: int, files: HostFiles = HERE) -> Glance:
     """Return the CPU time used until now; two of them make a window."""
-    total = next(iter(cpu.parse(text_or_nothing(files, "/proc/stat"))), {})
+    total = next(iter(cpu.parse_cpu(text_or_nothing(files, "/proc/stat"))), {})
     times = {name: value for name, value in total.items() if isinstance(value, int)}
     by_process: dict[tuple[int, int], tuple[str, int]] = {}
     for path in files.matching("/proc/[0-9]*/stat"):
@@ -184,7 +184,7 @@ def _limits(files: HostFiles, pid: int) -> Limits:
                 text(f"{group.path}/cpu.cfs_quota_us"), text(f"{group.path}/cpu.cfs_period_us")
             )
         )
-        throttled_count += throttling.parse_cpu_stat(text(f"{group.path}/cpu.stat"))[1]
+        throttled_count += cpu.parse_cpu_stat(text(f"{group.path}/cpu.stat"))[1]
     sizes: list[int | None] = []
     for group in host_files.group_folders(cgroup, mounts, "memory"):
         name = "memory.max" if group.is_unified else "memory.limit_in_bytes"

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 
+from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.server_sql import SQL
-from pgdyno.doctor.unknown import Unknown
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import pick
 from pgdyno.server.facts import format_bytes

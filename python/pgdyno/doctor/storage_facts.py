@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pgdyno.doctor import host_files
+from pgdyno.observe.host.disk import Space, spaces_received
 from pgdyno.observe.host.files import HERE, HostFiles, ReceivedFiles, text_or_nothing
-from pgdyno.observe.host.space import Space, spaces_received
 from pgdyno.server.storage import Mount, mount_in, mount_of, nearest_existing
 
 _SECTOR_BYTES = 512

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterator
 
 from pgdyno.doctor import rights as rights_of
 from pgdyno.doctor.examine import Examination
-from pgdyno.doctor.finding import Finding, Verdict
-from pgdyno.doctor.unknown import NO_SERVER, NO_SHELL
+from pgdyno.doctor.finding import NO_SERVER, NO_SHELL, Finding, Verdict
 from pgdyno.server.facts import format_bytes
 
 WIDTH = 100

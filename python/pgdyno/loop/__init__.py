@@ -1,1 +1,1 @@
-"""plan.next -> run -> store -> analysis -> plan.next; and a stored experiment's answer."""
+"""plan.next -> measure -> store -> plan.next, until Stop; whoever called asks `answer` then."""

@@ -7,20 +7,18 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job, engine_error
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, ServerError
-from pgdyno.loop.answer import answer_of
-from pgdyno.loop.compare_words import outlook_words
 from pgdyno.loop.history import history_of, measured
-from pgdyno.loop.journal import decided, exclude, excluded, finished, resume, visits
+from pgdyno.loop.journal import decided, exclude, excluded, finished, resume
+from pgdyno.loop.preview import outlook_words
 from pgdyno.measure.execute import Executed, Stage, execute
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.last_words import with_words_of_log
-from pgdyno.measure.opening import opened_beds
-from pgdyno.measure.progress import Progress
+from pgdyno.measure.opening import opened_servers
+from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.history import History
 from pgdyno.plan.long_scripts import as_measured
@@ -31,8 +29,8 @@ from pgdyno.server.facts import ServerFacts, format_bytes, target_line
 from pgdyno.server.target import Target
 from pgdyno.spec.condition import WATCHED, condition_from
 from pgdyno.spec.experiment import Experiment, Permissions
+from pgdyno.spec.file import to_toml
 from pgdyno.spec.planned import Cell, PlannedRun, Stop
-from pgdyno.spec.toml import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -41,10 +39,9 @@ _NOWHERE = Target(host="/", ports="5432", user="check", database="check")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an experiment; `error` says why it ended early, `findings` what is known."""
+    """What came of an experiment: its folder, and the error that ended it early, if any."""
 
     folder: ExperimentFolder | None
-    findings: ExperimentFindings | None
     error: PgdynoError | None
 
 
@@ -58,7 +55,9 @@ def carry_out(
     progress: Progress,
     resumed: ExperimentFolder | None = None,
 ) -> Outcome:
-    """Carry the experiment out and return its answer, also when it was interrupted or broke off.
+    """Carry the experiment out and return its folder, also when it was interrupted or broke off.
+
+    `answer.answer.answer_so_far` says what the folder holds.
 
     Args: resumed, the folder of an interrupted experiment that shall go on where it was.
 
@@ -77,27 +76,27 @@ def carry_out(
     folder = resumed
     error: PgdynoError | None = None
     try:
-        with opened_beds(experiment, conditions, progress) as beds:
+        with opened_servers(experiment, conditions, progress) as servers:
             if folder is None:
                 folder = store.create(experiment.name, verb, began_ns=clock.now_ns())
                 folder.write_spec(to_toml(experiment))
             else:
                 resume(folder)
-            beds.journal = folder.add_audit
+            servers.journal = folder.add_audit
             is_foreign = experiment.server.scratch is None
             read_only = is_foreign and all(s.reads_only for s in scripts)
             stage = Stage(
-                *(experiment, beds, scripts, folder, clock, progress, read_only),
+                *(experiment, servers, scripts, folder, clock, progress, read_only),
                 abort_if=tuple(condition_from(text, WATCHED) for text in permissions.abort_if),
             )
             if not experiment.all_variants():
-                _Facts(stage).keep(None, beds.ready(None).facts)
+                _Facts(stage).keep(None, servers.ready(None).facts)
             error = _loop(stage)
     except PgdynoError as seen:
         if folder is None:
             raise
         error = error or seen
-    return Outcome(folder, _answer(folder, error), error)
+    return Outcome(folder, error)
 
 
 def _loop(stage: Stage) -> PgdynoError | None:
@@ -164,10 +163,10 @@ def _executed(
 def _excluded(stage: Stage) -> dict[int, str]:
     """Return the variants that cannot be measured, and keep what the store does not know yet."""
     known = excluded(stage.folder)
-    for variant, reason in stage.beds.excluded.items():
+    for variant, reason in stage.servers.excluded.items():
         if variant not in known:
             exclude(stage.folder, variant, reason)
-    return {**known, **stage.beds.excluded}
+    return {**known, **stage.servers.excluded}
 
 
 def _nothing_to_measure(
@@ -232,24 +231,6 @@ def _why_ended(done: Executed) -> PgdynoError | None:
     if outcome.summary.ending == "stopped":
         return InterruptedByUser("The load engine was told to stop.")
     return None
-
-
-def _answer(
-    folder: ExperimentFolder | None, error: PgdynoError | None
-) -> ExperimentFindings | None:
-    """Return the findings; when the experiment broke off, of as much as there is."""
-    if folder is None or (error is not None and not _has_something(folder)):
-        return None
-    try:
-        return answer_of(folder)
-    except PgdynoError:
-        if error is None:
-            raise
-        return None
-
-
-def _has_something(folder: ExperimentFolder) -> bool:
-    return any(visit.planned.purpose != "pilot" for visit in visits(folder))
 
 
 def _checked_scripts(experiment: Experiment) -> tuple[ScriptShape, ...]:

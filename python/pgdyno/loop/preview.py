@@ -1,10 +1,12 @@
-"""What an experiment would do, before anything is started: cells, order, time, levels of change."""
+"""Look ahead: what an experiment will do before it starts, and how far it is from a decision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.plan.history import History, Measured
+from pgdyno.analysis.rounding import change_text
+from pgdyno.plan.compare import Standing, standings
+from pgdyno.plan.history import History, Measured, rounds
 from pgdyno.plan.next import next_run, runs_expected
 from pgdyno.server.find import find
 from pgdyno.server.placement import needed_bytes
@@ -13,6 +15,15 @@ from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.setting_rules import MAJORS, snapshot
 from pgdyno.spec.units import duration_text
 
+METRIC_WORDS = {
+    "tps": "tps",
+    "p50": "p50",
+    "p99": "p99",
+    "mean": "mean latency",
+    "cpu_per_tx": "server CPU a transaction",
+    "wal_per_tx": "WAL a transaction",
+    "duration": "duration",
+}
 # What a run costs besides its load: reset, counters, connecting, storing.
 _AROUND_NS = 3_000_000_000
 _RESTART_NS = 3_000_000_000
@@ -115,3 +126,34 @@ def _disk_bytes(experiment: Experiment) -> int:
 def _version(experiment: Experiment) -> str | None:
     scratch = experiment.server.scratch
     return scratch.version if scratch is not None else None
+
+
+def outlook_words(experiment: Experiment, history: History, excluded: frozenset[int]) -> str:
+    """Return how a comparison stands after a whole round: "B ahead by 2.0 % +- 1.4 (tps), ..."."""
+    counted = rounds(history)
+    if not isinstance(experiment.design, CompareDesign) or not counted:
+        return ""
+    found = standings(experiment, history, excluded)
+    sizes = {standing.ratios.size for standing in found if not standing.is_settled}
+    last = counted[-1].run.round
+    if sizes and last not in sizes:
+        return ""  # in the middle of a round
+    words = [_standing_words(experiment, standing) for standing in found]
+    return f"round {last}: " + "; ".join(word for word in words if word)
+
+
+def _standing_words(experiment: Experiment, standing: Standing) -> str:
+    found = standing.comparison
+    if found is None:
+        return ""
+    name = experiment.variant(standing.variant).name
+    metric = METRIC_WORDS[experiment.metric()]
+    change = f"{name} {metric} {change_text(found.ratio)}"
+    if standing.is_settled:
+        return f"{change}, decided"
+    if standing.left_ns is None:
+        return f"{change}, cannot tell yet"
+    if not standing.is_within_budget:
+        needed = duration_text(standing.left_ns)
+        return f"{change}, would need {needed}, more than the budget leaves"
+    return f"{change}, decided in about {duration_text(standing.left_ns)}"

@@ -17,17 +17,15 @@ from pgdyno.engine.job import Job
 from pgdyno.engine.records import Record, ScriptShape, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import PgdynoError
-from pgdyno.measure.around import Around
-from pgdyno.measure.beds import Beds
-from pgdyno.measure.brake import Brake
+from pgdyno.measure.before_after import Around
+from pgdyno.measure.host_access import lay_files, observed_pooler
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.last_words import quoting_the_log, words_of_log
 from pgdyno.measure.preparing import prepared
-from pgdyno.measure.progress import Moment, Progress
-from pgdyno.measure.reach import lay_files, observed_pooler
+from pgdyno.measure.run_progress import Brake, Moment, Progress, RunWatch
+from pgdyno.measure.servers import Servers
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
-from pgdyno.measure.watching import RunWatch
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals, read_totals, totals_between
 from pgdyno.server.connect import connect
@@ -46,7 +44,7 @@ class Stage:
     """Where the runs of one experiment take place."""
 
     experiment: Experiment
-    beds: Beds
+    servers: Servers
     scripts: tuple[ScriptShape, ...]
     folder: ExperimentFolder
     clock: ClockPair
@@ -85,7 +83,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
         [variant.name for variant in stage.experiment.all_variants()],
     )
     stage.progress.moved(Moment(label, "preparing", position=position))
-    under_test = stage.beds.ready(planned.cell.variant, planned.round)
+    under_test = stage.servers.ready(planned.cell.variant, planned.round)
     with quoting_the_log(under_test):
         return _execute(planned, stage, under_test, label=label, position=position)
 

@@ -30,7 +30,7 @@ from pgdyno.engine.job import (
     TextScript,
     TlsSettings,
 )
-from pgdyno.server.password import password_of
+from pgdyno.server.connect import password_of
 from pgdyno.server.target import Target
 from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.experiment import Dataset, Experiment, Script, Workload

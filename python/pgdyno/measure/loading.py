@@ -10,8 +10,7 @@ from pgdyno.engine.job import Distribute, Job
 from pgdyno.engine.stream import EngineRun, print_sql
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.measure.jobs import engine_target, init_job
-from pgdyno.measure.progress import Progress
-from pgdyno.measure.watching import LoadWatch
+from pgdyno.measure.run_progress import LoadWatch, Progress
 from pgdyno.server import dataset as datasets
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Dataset

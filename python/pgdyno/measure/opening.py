@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from pgdyno.measure.beds import Beds, OneBed
-from pgdyno.measure.foreign_beds import ForeignBeds
-from pgdyno.measure.progress import Progress
-from pgdyno.measure.scratch_beds import ScratchBeds
+from pgdyno.measure.foreign_servers import ForeignServers
+from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.scratch_servers import ScratchServers
+from pgdyno.measure.servers import OneServer, Servers
 from pgdyno.measure.under_test import (
     Conditions,
     opened,
@@ -17,9 +17,9 @@ from pgdyno.spec.experiment import Experiment
 
 
 @contextmanager
-def opened_beds(
+def opened_servers(
     experiment: Experiment, conditions: Conditions, progress: Progress
-) -> Iterator[Beds]:
+) -> Iterator[Servers]:
     """Yield the servers of the experiment, loaded; give all of them back on every way out.
 
     Raises: as `opened`; a variant that cannot start is no error, it is in `excluded`.
@@ -27,15 +27,15 @@ def opened_beds(
     scratch = experiment.server.scratch
     if not experiment.all_variants():
         with opened(experiment, conditions, progress) as under_test:
-            yield OneBed(under_test)
+            yield OneServer(under_test)
     elif scratch is not None:
         with ExitStack() as stack:
-            beds = ScratchBeds(experiment, scratch, conditions, progress)
-            beds.open(stack)
-            yield beds
+            servers = ScratchServers(experiment, scratch, conditions, progress)
+            servers.open(stack)
+            yield servers
     else:
         with opened(experiment, conditions, progress) as under_test:
-            beds_there = ForeignBeds(experiment, conditions, under_test, progress)
+            beds_there = ForeignServers(experiment, conditions, under_test, progress)
             try:
                 yield beds_there
             finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import psycopg
 
 from pgdyno.errors import ServerError, SpecError
-from pgdyno.measure.progress import Progress
+from pgdyno.measure.run_progress import Progress
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.pgbouncer import ADMIN_DATABASE
 from pgdyno.server.target import Target

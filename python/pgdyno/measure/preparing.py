@@ -9,8 +9,7 @@ from psycopg import sql
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server import facts as server_facts
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.page_cache import make_cold, prewarm
-from pgdyno.server.reset import Reset, Step, no_reset, reset, restore_database
+from pgdyno.server.reset import Reset, Step, make_cold, no_reset, prewarm, reset, restore_database
 from pgdyno.spec.experiment import CacheState, Experiment, ResetMode
 
 # What counts statements and waits, where its library is loaded: of no use without its views.

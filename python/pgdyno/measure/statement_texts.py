@@ -6,7 +6,7 @@ Texts are kept only as pg_stat_statements normalised them; constants that it lef
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ import psycopg
 from pgdyno.errors import PgdynoError
 from pgdyno.observe import catalogue
 from pgdyno.observe.settings_seen import SETTINGS_SQL
-from pgdyno.observe.sql.extension import schema_sql
+from pgdyno.observe.sql.sql_collector import schema_sql
 from pgdyno.observe.totals import SESSIONS_SQL
 from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
@@ -100,3 +100,32 @@ def without_constants(text: str) -> str:
     line = re.sub(r"'(?:[^']|'')*'", "'?'", line)
     line = re.sub(r"\$(\w*)\$.*?\$\1\$", "'?'", line)
     return line if len(line) <= _TEXT_CHARACTERS else line[: _TEXT_CHARACTERS - 4] + " ..."
+
+
+_CHARACTERS = 60
+
+
+class StatementNames:
+    """Names of statements by query id; where no text is known it is the id."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._given: dict[str, str] = {}
+
+    def is_own(self, query_id: str) -> bool:
+        """Return whether pgdyno itself sent it."""
+        return self._texts.get(query_id) == OWN
+
+    def whole(self, query_id: str) -> str:
+        """Return the text as it is kept, with the query id."""
+        text = self._texts.get(query_id)
+        return f"{text}, query id {query_id}" if text else f"query id {query_id}"
+
+    def short(self, query_id: str) -> str:
+        """Return the beginning of the text; of two that begin alike, one with its query id."""
+        text = self._texts.get(query_id) or f"query id {query_id}"
+        if len(text) > _CHARACTERS:
+            text = text[: _CHARACTERS - 4].rstrip() + " ..."
+        if self._given.setdefault(text, query_id) != query_id:
+            return f"{text} ({query_id})"
+        return text

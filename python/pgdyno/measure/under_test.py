@@ -12,10 +12,10 @@ from psycopg import sql
 
 from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
+from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
-from pgdyno.measure.progress import Progress
-from pgdyno.measure.reach import command_to_host, console_of, way_unused
+from pgdyno.measure.run_progress import Progress
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety

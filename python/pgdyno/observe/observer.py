@@ -10,21 +10,18 @@ from pathlib import Path
 
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.observe.collector import SECOND_NS, Collector, Notice, Sink
-from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
+from pgdyno.observe.host.disk import SpaceCollector, spaces_here, spaces_received
 from pgdyno.observe.host.files import HERE
-from pgdyno.observe.host.space import SpaceCollector, spaces_here, spaces_received
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
-from pgdyno.observe.pooler.pools import PoolerCollector
-from pgdyno.observe.pooler.traffic import PoolerTrafficCollector
+from pgdyno.observe.pooler.pools import PoolerCollector, PoolerTrafficCollector
 from pgdyno.observe.processes.backends import BackendsCollector, LocalProcesses
-from pgdyno.observe.processes.footprint import FootprintCollector
-from pgdyno.observe.processes.programs import ENGINE, POOLER, ProgramsCollector
+from pgdyno.observe.processes.programs import ENGINE, POOLER, FootprintCollector, ProgramsCollector
 from pgdyno.observe.processes.usage import UsageCollector
 from pgdyno.observe.remote.host_session import HostSession
 from pgdyno.observe.remote.processes import ReceivedProcesses
-from pgdyno.observe.schedule import Scheduled
+from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.session import Connect, ServerSession, Session
 from pgdyno.observe.sql.collectors import of_database, of_server
 from pgdyno.observe.sql.waits import OWN_PREFIX, WaitSampler

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.observe.column import Column
+from pgdyno.observe.collector import Column
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -9,10 +9,9 @@ import psycopg
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.observe.collector import SECOND_NS
-from pgdyno.observe.sql.checkpointer import CheckpointerCollector
 from pgdyno.observe.sql.database import DatabaseCollector
 from pgdyno.observe.sql.sql_collector import pick
-from pgdyno.observe.sql.wal import WalCollector
+from pgdyno.observe.sql.wal import CheckpointerCollector, WalCollector
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Totals = dict[str, int | None]

@@ -12,10 +12,9 @@ import psycopg
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.errors import PgdynoError
 from pgdyno.observe.collector import SECOND_NS, AskedOften, NotMeasurable, Row, Sink
-from pgdyno.observe.cost import OwnCost
 from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
-from pgdyno.observe.schedule import Scheduled
+from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.session import PoolerInThePath, Session
 
 RECONNECT_FIRST_S = 0.25

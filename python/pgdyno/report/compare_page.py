@@ -12,9 +12,9 @@ from pgdyno.analysis.compare import Verdict
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.loop.compare_words import change_text
-from pgdyno.loop.metrics import UNITS
-from pgdyno.report import embed, forest, hatch, tiles, words
+from pgdyno.analysis.rounding import change_text
+from pgdyno.loop.history import UNITS
+from pgdyno.report import embed, forest, palette, tiles, words
 from pgdyno.report.cell_table import cell_table
 from pgdyno.report.compare_charts import round_charts
 from pgdyno.report.compare_text import METRIC_NAMES
@@ -68,7 +68,7 @@ def compare_page(findings: ExperimentFindings) -> str:
             style=Markup(assets.style),
             csp=Markup(assets.policy),
             early_script=Markup(assets.early_script),
-            hatches=hatch.definitions(),
+            hatches=palette.definitions(),
             sections=_sections(findings, found, has_rounds=bool(charts)),
             sentences=_sentences(findings, found),
             groups=forest_groups(found, scale),

@@ -9,7 +9,7 @@ from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, 
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.loop.compare_words import change_text
+from pgdyno.analysis.rounding import change_text
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import cell_table, table_lines
 from pgdyno.report.numbers import signed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.analysis.connections import ConnectionFindings
+from pgdyno.analysis.findings import ConnectionFindings
 from pgdyno.report import numbers
 
 

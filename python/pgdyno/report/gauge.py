@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import fixed
-from pgdyno.report import hatch, numbers
+from pgdyno.report import numbers, palette
 from pgdyno.report.palette import MODEL_DASH, Role
 from pgdyno.report.parts import TimePart, in_bar_order
 from pgdyno.report.svg import marker_path
@@ -35,7 +35,7 @@ def time_bar(parts: Iterable[TimePart], decimals: int, *, whole_ms: float = 0.0)
             f"{fixed(part.ms.value, decimals)} ms, "
             f"{numbers.percent(part.share_ratio)}</title>"
             f'<rect class="solid" {box}/>'
-            f"{hatch.overlay(part.wait, box)}"
+            f"{palette.overlay(part.wait, box)}"
         )
         if width >= _LABEL_RATIO_MIN * 100:
             middle = at + width / 2
@@ -55,7 +55,7 @@ def part_swatch(part: TimePart) -> Markup:
     box = 'width="14" height="14" rx="2"'
     return Markup(
         f'<svg class="swatch {part.role.css}" width="14" height="14" aria-hidden="true">'
-        f'<rect class="solid" {box}/>{hatch.overlay(part.wait, box)}</svg>'
+        f'<rect class="solid" {box}/>{palette.overlay(part.wait, box)}</svg>'
     )
 
 
@@ -63,7 +63,7 @@ def line_swatch(role: Role, shape: str, *, is_area: bool = False) -> Markup:
     """Return the short piece of line, with dash and marker, that stands for a series."""
     dash = MODEL_DASH if shape == "model" else role.dash
     dashes = f' stroke-dasharray="{" ".join(map(str, dash))}"' if dash else ""
-    fill = f'<rect {hatch.fill_attributes(role)} y="5" width="26" height="8"/>' if is_area else ""
+    fill = f'<rect {palette.fill_attributes(role)} y="5" width="26" height="8"/>' if is_area else ""
     marker = (
         f'<path class="marker" d="{marker_path(role.marker, 13, 6, 3.5)}"/>'
         if shape == "points"

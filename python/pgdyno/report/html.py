@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import embed, figures, filters, gauge, hatch, svg, tiles, time_words, words
+from pgdyno.report import embed, figures, filters, gauge, palette, svg, tiles, time_words, words
 from pgdyno.report.bytecode import TemplateBytecode
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 
@@ -66,7 +66,7 @@ def render(findings: ExperimentFindings) -> str:
             echarts=Markup(assets.echarts),
             echarts_version=ECHARTS_VERSION,
             charts_json=Markup(embed.charts_json(findings, (*main, *latency, *strips))),
-            hatches=hatch.definitions(),
+            hatches=palette.definitions(),
             sections=_sections(findings, has_parts=bool(parts), has_strips=bool(strips)),
             tiles=tiles.tiles_of(findings),
             doubts=tiles.doubts_of(findings),

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.where import WhereTheTimeGoes
-from pgdyno.loop.compare_words import change_text
 from pgdyno.report import forest, numbers, palette, svg
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.compare_text import METRIC_NAMES

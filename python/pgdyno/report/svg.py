@@ -12,8 +12,7 @@ import numpy.typing as npt
 from pgdyno.report import axis
 from pgdyno.report.axis import Axis
 from pgdyno.report.chart import Chart, Line
-from pgdyno.report.hatch import fill_attributes
-from pgdyno.report.palette import MODEL_DASH, Marker
+from pgdyno.report.palette import MODEL_DASH, Marker, fill_attributes
 from pgdyno.report.pen import Pen
 from pgdyno.report.thin import Values, thin, thin_axis
 

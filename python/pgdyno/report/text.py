@@ -14,7 +14,7 @@ from pgdyno.analysis.findings import (
 from pgdyno.analysis.rounding import decimals_of, fixed
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
-from pgdyno.loop.sentences import capacity_words, speed_up_words
+from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.report import numbers
 from pgdyno.report.connection_text import connection_rows
 from pgdyno.report.figures import in_ms, percentile_name

@@ -7,11 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pgdyno.analysis.watch_findings import WatchFindings
-from pgdyno.report import embed, figures, hatch
+from pgdyno.report import embed, figures, palette
 from pgdyno.report.chart import Chart
 from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
 from pgdyno.server.facts import format_bytes
+from pgdyno.watch.panels import WatchFindings
 
 _HERO_HEIGHT_PX = 300
 _X_LABEL = "time since watching began"
@@ -48,7 +48,7 @@ def watch_page(findings: WatchFindings) -> str:
             echarts=Markup(assets.echarts),
             echarts_version=ECHARTS_VERSION,
             charts_json=Markup(charts),
-            hatches=hatch.definitions(),
+            hatches=palette.definitions(),
             main=main,
             strips=strips,
             tiles=_tiles(document),

@@ -12,9 +12,9 @@ from pgdyno.analysis.findings import (
     RunFindings,
     ScriptFindings,
 )
+from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.speed_up import SpeedUp
-from pgdyno.loop.compare_words import change_text
-from pgdyno.loop.sentences import capacity_words, speed_up_words
+from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms
 

@@ -1,7 +1,11 @@
-"""Control connections: few, named, bounded in time; what libpq says becomes a clear error."""
+"""A password that a command prints: for vaults and clouds whose passwords last minutes."""
 
 from __future__ import annotations
 
+import os
+import signal
+import tempfile
+import threading
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -11,11 +15,73 @@ from psycopg import pq, sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import ServerError
+from pgdyno.process.child import start
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
-from pgdyno.server.password import password_of, refused
 from pgdyno.server.silence import LOOK_S, NoAnswer, hearing
 from pgdyno.server.target import Target
+
+# As in the engine: those of clouds last a quarter of an hour.
+MAX_AGE_NS = 300_000_000_000
+TIMEOUT_S = 30.0
+_HINT = "run it by hand: it must print the password as its one line, and nothing else"
+
+_lock = threading.Lock()
+_printed: dict[str, tuple[str, int]] = {}
+
+
+def password_of(command: str) -> str:
+    """Return what the command printed, at most 5 minutes ago; run it if it is longer ago.
+
+    What it writes to standard error is shown as it comes. The password is kept in memory alone.
+    Raises: ServerError if it fails, prints no line or several, or takes more than 30 s.
+    """
+    with _lock:
+        text, at_ns = _printed.get(command, ("", 0))
+        if not text or monotonic_ns() - at_ns > MAX_AGE_NS:
+            text = _run(command)
+            _printed[command] = text, monotonic_ns()
+        return text
+
+
+def refused(command: str, password: str) -> None:
+    """Forget a password that the server refused; the next one that is asked for is a new one."""
+    with _lock:
+        if _printed.get(command, ("", 0))[0] == password:
+            del _printed[command]
+
+
+def _run(command: str) -> str:
+    # The kernel ends a child with the thread that started it; only the main one stays.
+    is_main = threading.current_thread() is threading.main_thread()
+    with tempfile.TemporaryFile() as out:
+        # The command stands in the environment: arguments are for every user of the host to read.
+        with start(
+            ["/bin/sh", "-c", 'eval "$PGDYNO_PASSWORD_COMMAND"'],
+            name="password command",
+            env={**os.environ, "PGDYNO_PASSWORD_COMMAND": command},
+            stdout=out,
+            stderr=None,
+            death_signal=signal.SIGTERM if is_main else None,
+        ) as child:
+            if not child.ends_within(TIMEOUT_S):
+                raise ServerError(
+                    f"The password command took more than {TIMEOUT_S:g} s, and was ended.",
+                    hint=_HINT,
+                )
+            code = child.wait()
+        if code != 0:
+            raise ServerError(f"The password command failed with exit status {code}.", hint=_HINT)
+        out.seek(0)
+        lines = out.read(1 << 16).decode("utf-8", "replace").splitlines()
+    if len(lines) != 1 or not lines[0]:
+        raise ServerError(
+            f"The password command printed {len(lines)} lines, or an empty one.", hint=_HINT
+        )
+    return lines[0]
+
 
 # A line that dies without a word is noticed within half a minute, not within hours.
 _PATIENCE = {

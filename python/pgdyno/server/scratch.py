@@ -28,14 +28,13 @@ from pgdyno.server.cluster_conf import ClusterConf
 from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord, is_in_use
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.find import Binaries, find
-from pgdyno.server.initdb import SUPERUSER
 from pgdyno.server.postmaster import (
     START_TIMEOUT_S,
     Place,
     start_postmaster,
     stop_postmaster,
 )
-from pgdyno.server.scratch_making import ScratchRequest, initialise, make_folder
+from pgdyno.server.scratch_making import SUPERUSER, ScratchRequest, initialise, make_folder
 from pgdyno.server.target import Target
 
 __all__ = ["ScratchCluster", "ScratchRequest", "end_orphan"]

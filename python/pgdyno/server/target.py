@@ -53,7 +53,7 @@ class Target:
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_scratch: bool = False
     password_command: str = field(default="", repr=False)
-    """Prints the password, again whenever it is old or was refused (`server.password`)."""
+    """Prints the password, again whenever it is old or was refused (`server.connect`)."""
     host_passwords: Mapping[tuple[str, str], SecretStr] = field(default_factory=dict, repr=False)
     """Of several hosts, by host and port, what the password file has for each; libpq reads it
     itself, by the parameter `passfile`."""

@@ -23,7 +23,7 @@ from pgdyno.spec.designs import (
     PassesDesign,
     SweepDesign,
 )
-from pgdyno.spec.sizes import scale_for
+from pgdyno.spec.units import scale_for
 from pgdyno.spec.variant import COMMANDS, Settings, Variant, merged
 from pgdyno.spec.workload import BUILTINS, Protocol, Script, Workload
 

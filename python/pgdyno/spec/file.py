@@ -10,14 +10,15 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
+import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import SpecError
-from pgdyno.spec.conf_file import read_conf
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.script_files import read_text
 from pgdyno.spec.setting_rules import nearest, object_to
 from pgdyno.spec.toml_lines import TomlLines
+from pgdyno.spec.variant_text import read_conf
+from pgdyno.spec.workload import read_text
 
 Place = tuple[str | int, ...]
 # Where a file may be named, relative to the spec file; each is read when the spec is.
@@ -230,3 +231,23 @@ def _names_of(model: type[BaseModel] | None) -> list[str]:
 def _major(version: Any) -> int | None:
     found = re.match(r"\d+", str(version)) if version is not None else None
     return int(found[0]) if found else None
+
+
+def to_toml(experiment: Experiment) -> str:
+    """Return the experiment as a spec file; what stands at its default is written too.
+
+    A connection string is written without its password.
+    """
+    document = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
+    experiment_table = {key: document.pop(key) for key in ("name", "reset", "cache", "reload")}
+    named = {"experiment": experiment_table, **document}
+    variants = [_without_empty(variant) for variant in document.pop("variant")]
+    if variants:
+        named["variant"] = variants
+    else:
+        named.pop("variant")
+    return tomli_w.dumps(named)
+
+
+def _without_empty(variant: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in variant.items() if value not in ({}, [])}

@@ -1,4 +1,4 @@
-"""`--variant "NAME: KEY=VALUE; KEY=VALUE"` as a variant."""
+"""A postgresql.conf as the settings it sets: for variants given as `@proposed.conf`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,46 @@ from typing import Any
 from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
-from pgdyno.spec.conf_file import read_conf
-from pgdyno.spec.pooler import pooler_from
-from pgdyno.spec.script_files import read_text, script_named
 from pgdyno.spec.setting_rules import nearest
-from pgdyno.spec.variant import Variant
+from pgdyno.spec.variant import Variant, pooler_from
+from pgdyno.spec.workload import read_text, script_named
+
+_LINE = re.compile(
+    r"\s*(?P<name>[A-Za-z_][A-Za-z0-9_$.]*)\s*(?:=\s*|\s+)"
+    r"(?:'(?P<quoted>(?:[^'\\]|\\.|'')*)'|(?P<bare>[^\s'#=][^\s'#]*))\s*(?:#.*)?"
+)
+_INCLUDES = ("include", "include_if_exists", "include_dir")
+
+
+def read_conf(path: Path) -> dict[str, str]:
+    """Return name -> value; of a name given twice the last counts, as in the server.
+
+    Raises: SpecError with file and line for what the server would not read, and for an include.
+    """
+    text = read_text(path)
+    settings: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise SpecError(
+                f"{path}:{number}: {line.strip()!r} is not name = value.",
+                hint="quote values that have blanks: name = 'value'",
+            )
+        name = found["name"].lower()
+        if name in _INCLUDES:
+            raise SpecError(
+                f"{path}:{number}: {name} is not followed.", hint="copy the file's settings here"
+            )
+        quoted = found["quoted"]
+        settings[name] = found["bare"] if quoted is None else _conf_file_unquoted(quoted)
+    return settings
+
+
+def _conf_file_unquoted(text: str) -> str:
+    return re.sub(r"''|\\(.)", lambda match: match[1] or "'", text)
+
 
 _FORM = '--variant "NAME: KEY=VALUE; KEY=VALUE"'
 _PLACES = {
@@ -67,7 +102,7 @@ def variant_from(text: str) -> Variant:
 
 def _take(part: str, fields: dict[str, Any], text: str) -> None:
     key, equals, value = part.partition("=")
-    key, value = key.strip(), _unquoted(value.strip())
+    key, value = key.strip(), _variant_text_unquoted(value.strip())
     if not equals or not key:
         raise SpecError(f"--variant {text!r}: {part!r} is not KEY=VALUE.", hint=_FORM)
     plain = key.replace("-", "_")
@@ -93,7 +128,7 @@ def _take(part: str, fields: dict[str, Any], text: str) -> None:
         fields["settings"][key.lower()] = value
 
 
-def _unquoted(value: str) -> str:
+def _variant_text_unquoted(value: str) -> str:
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
         return value[1:-1]
     return value

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pgdyno.errors import StoreError
-from pgdyno.observe.column import Column
+from pgdyno.observe.collector import Column
 from pgdyno.store import parquet
 from pgdyno.store.schema import Table
 from pgdyno.store.stored_run import StoredRun

@@ -9,11 +9,10 @@ from typing import Any
 
 from pgdyno.errors import StoreError
 from pgdyno.store import files
+from pgdyno.store.files import masked_text
 from pgdyno.store.run_writer import RunWriter
 from pgdyno.store.schema import FORMAT_VERSION
-from pgdyno.store.secrets import masked_text
-from pgdyno.store.shelf import Shelf
-from pgdyno.store.stored_run import PARTIAL_SUFFIX, StoredRun
+from pgdyno.store.stored_run import PARTIAL_SUFFIX, Shelf, StoredRun
 
 IDENTITY = "experiment.json"
 MANIFEST = "manifest.json"

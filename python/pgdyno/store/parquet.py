@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.errors import StoreError
-from pgdyno.observe.column import Column, Dtype
+from pgdyno.observe.collector import Column, Dtype
 from pgdyno.store.schema import COUNT_NAMES, HISTOGRAMS, Table
 
 Arrays = dict[str, npt.NDArray[Any]]

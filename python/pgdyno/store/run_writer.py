@@ -17,9 +17,9 @@ from typing import Any, Self
 
 from pgdyno.errors import StoreError
 from pgdyno.store import files, parquet
+from pgdyno.store.files import masked_text
 from pgdyno.store.line_files import LineFiles
 from pgdyno.store.schema import FORMAT_VERSION, table
-from pgdyno.store.secrets import masked_text
 from pgdyno.store.stored_run import STATEMENTS, StoredRun
 
 FLUSH_INTERVAL_S = 1.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from pgdyno.observe.catalogue import collector_columns
-from pgdyno.observe.column import INTERVAL_NS, TIME_NS, Column
+from pgdyno.observe.collector import INTERVAL_NS, TIME_NS, Column
 
 FORMAT_VERSION = 1
 

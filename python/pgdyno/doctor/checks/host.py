@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.finding import Judgement, bad, good, warn
+from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.doctor.host_facts import Limits
-from pgdyno.doctor.unknown import Unknown
 from pgdyno.server.facts import format_bytes
 
 _FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.finding import Judgement, bad, good, warn
-from pgdyno.doctor.unknown import Unknown
+from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.server.facts import format_bytes
 
 _SLOT_BYTES = 1 << 30

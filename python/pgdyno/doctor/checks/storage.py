@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.finding import Judgement, Verdict, bad, good, warn
+from pgdyno.doctor.finding import Judgement, Unknown, Verdict, bad, good, warn
 from pgdyno.doctor.storage_facts import Disk, Place
-from pgdyno.doctor.unknown import Unknown
 from pgdyno.observe.device.health import Health
 from pgdyno.server.facts import format_bytes
 from pgdyno.server.storage import MEMORY_FILE_SYSTEMS

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
-from pgdyno.observe.column import Column, key
+from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, key
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 
 _CHIPS = "/sys/class/hwmon/hwmon*/name"

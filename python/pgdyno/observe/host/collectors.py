@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from pgdyno.observe.collector import Collector
-from pgdyno.observe.device.energy import EnergyCollector
-from pgdyno.observe.device.frequency import FrequencyCollector
+from pgdyno.observe.device.power import EnergyCollector, FrequencyCollector
 from pgdyno.observe.device.temperature import TemperatureCollector
-from pgdyno.observe.host.cpu import CpuCollector
+from pgdyno.observe.host.cpu import (
+    CpuCollector,
+    PressureCollector,
+    SchedulerCollector,
+    ThrottlingCollector,
+)
 from pgdyno.observe.host.disk import DiskCollector
 from pgdyno.observe.host.files import HostFiles
-from pgdyno.observe.host.load_host import (
-    LoadCpuCollector,
-    LoadMemoryCollector,
-    LoadNetworkCollector,
-    LoadSchedulerCollector,
-    LoadTcpCollector,
-)
-from pgdyno.observe.host.memory import MemoryCollector
-from pgdyno.observe.host.network import NetworkCollector
-from pgdyno.observe.host.paging import PagingCollector
-from pgdyno.observe.host.pressure import PressureCollector
-from pgdyno.observe.host.scheduler import SchedulerCollector
-from pgdyno.observe.host.tcp import TcpCollector
-from pgdyno.observe.host.throttling import ThrottlingCollector
+from pgdyno.observe.host.memory import MemoryCollector, PagingCollector
+from pgdyno.observe.host.network import NetworkCollector, TcpCollector
 
 
 def of_server_host(files: HostFiles, pids: Callable[[], Mapping[str, int]]) -> list[Collector]:
@@ -59,3 +52,38 @@ def of_load_host() -> list[Collector]:
         LoadTcpCollector(),
         ThrottlingCollector(lambda: {"lab": os.getpid()}),
     ]
+
+
+class LoadCpuCollector(CpuCollector):
+    """Samples /proc/stat of the load's host."""
+
+    name: ClassVar[str] = "load_cpu"
+    meaning: ClassVar[str] = "CPU time of the load's host by core and mode"
+
+
+class LoadSchedulerCollector(SchedulerCollector):
+    """Samples the run queue of the load's host."""
+
+    name: ClassVar[str] = "load_scheduler"
+    meaning: ClassVar[str] = "Run queue, context switches and load of the load's host"
+
+
+class LoadMemoryCollector(MemoryCollector):
+    """Samples /proc/meminfo of the load's host."""
+
+    name: ClassVar[str] = "load_memory"
+    meaning: ClassVar[str] = "Memory of the load's host"
+
+
+class LoadNetworkCollector(NetworkCollector):
+    """Samples /proc/net/dev of the load's host."""
+
+    name: ClassVar[str] = "load_network"
+    meaning: ClassVar[str] = "Bytes, packets and errors by network interface of the load's host"
+
+
+class LoadTcpCollector(TcpCollector):
+    """Samples TCP of the load's host."""
+
+    name: ClassVar[str] = "load_tcp"
+    meaning: ClassVar[str] = "TCP segments, retransmits and resets of the load's host"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Row
-from pgdyno.observe.column import Column, gauge
+from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge
 from pgdyno.observe.host.files import HERE, HostFiles
+from pgdyno.observe.processes.proc_files import PAGE_BYTES
 
 # Column, its key in meminfo, its meaning.
-_FIELDS: tuple[tuple[str, str, str], ...] = (
+_MEMORY_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("total_bytes", "MemTotal", "memory the kernel manages"),
     ("free_bytes", "MemFree", "used for nothing"),
     ("available_bytes", "MemAvailable", "what programs could get without swapping"),
@@ -27,7 +27,7 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def parse(text: str) -> Row:
+def parse_memory(text: str) -> Row:
     """Return sizes in bytes; None for what this kernel does not tell."""
     found: dict[str, int] = {}
     for line in text.splitlines():
@@ -35,7 +35,7 @@ def parse(text: str) -> Row:
         words = rest.split()
         if words:
             found[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
-    row: Row = {column: found.get(field) for column, field, _ in _FIELDS}
+    row: Row = {column: found.get(field) for column, field, _ in _MEMORY_FIELDS}
     page_bytes = found.get("Hugepagesize", 0)
     row["huge_pages_total_bytes"] = found.get("HugePages_Total", 0) * page_bytes
     row["huge_pages_free_bytes"] = found.get("HugePages_Free", 0) * page_bytes
@@ -49,7 +49,7 @@ class MemoryCollector:
     meaning: ClassVar[str] = "Memory of the host, dirty pages and swap"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
-        *(gauge(name, "bytes", meaning, is_nullable=True) for name, _, meaning in _FIELDS),
+        *(gauge(name, "bytes", meaning, is_nullable=True) for name, _, meaning in _MEMORY_FIELDS),
         gauge("huge_pages_total_bytes", "bytes", "set aside as explicit huge pages"),
         gauge("huge_pages_free_bytes", "bytes", "of these: not used"),
     )
@@ -59,4 +59,60 @@ class MemoryCollector:
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row."""
-        return [parse(self._files.text("/proc/meminfo"))]
+        return [parse_memory(self._files.text("/proc/meminfo"))]
+
+
+_KIB = 1024
+# Column, unit, keys of vmstat that are added up, factor, meaning. pgpgin and pgpgout count KiB.
+_PAGING_FIELDS: tuple[tuple[str, str, tuple[str, ...], int, str], ...] = (
+    ("paged_in_bytes", "bytes", ("pgpgin",), _KIB, "read from disks into memory"),
+    ("paged_out_bytes", "bytes", ("pgpgout",), _KIB, "written from memory to disks"),
+    ("swapped_in_bytes", "bytes", ("pswpin",), PAGE_BYTES, "read from swap"),
+    ("swapped_out_bytes", "bytes", ("pswpout",), PAGE_BYTES, "written to swap"),
+    ("faults", "faults", ("pgfault",), 1, "page faults, major ones included"),
+    ("major_faults", "faults", ("pgmajfault",), 1, "page faults that waited for a disk"),
+    (
+        "scanned_pages",
+        "pages",
+        ("pgscan_kswapd", "pgscan_direct"),
+        1,
+        "looked at when memory ran short",
+    ),
+    ("stolen_pages", "pages", ("pgsteal_kswapd", "pgsteal_direct"), 1, "of these: taken back"),
+    ("direct_scans", "pages", ("pgscan_direct",), 1, "of these: by programs that had to wait"),
+    ("oom_kills", "processes", ("oom_kill",), 1, "killed for want of memory (4.13)"),
+)
+_KEYS = {key for _, _, keys, _, _ in _PAGING_FIELDS for key in keys}
+
+
+def parse_paging(text: str) -> Row:
+    """Return the counters; None for what this kernel does not count."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if name in _KEYS and value.strip().isdigit():
+            found[name] = int(value)
+    row: Row = {}
+    for column, _, keys, factor, _ in _PAGING_FIELDS:
+        known = [found[key] for key in keys if key in found]
+        row[column] = sum(known) * factor if known else None
+    return row
+
+
+class PagingCollector:
+    """Samples /proc/vmstat."""
+
+    name: ClassVar[str] = "paging"
+    meaning: ClassVar[str] = "Pages read, written, swapped and reclaimed, and page faults"
+    interval_ns: ClassVar[int] = SECOND_NS
+    columns: ClassVar[tuple[Column, ...]] = tuple(
+        counter(name, unit, meaning, is_nullable=True)
+        for name, unit, _, _, meaning in _PAGING_FIELDS
+    )
+
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
+
+    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
+        """Return one row."""
+        return [parse_paging(self._files.text("/proc/vmstat"))]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Row
-from pgdyno.observe.column import Column, counter, key
-from pgdyno.observe.host.files import HERE, HostFiles
+from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
+from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 
 # Place of each counter among the sixteen numbers of a line.
 _PLACES = {
@@ -21,7 +20,7 @@ _PLACES = {
 }
 
 
-def parse(text: str) -> list[Row]:
+def parse_network(text: str) -> list[Row]:
     """Return one row for each interface that ever carried a packet."""
     rows: list[Row] = []
     for line in text.splitlines():
@@ -58,4 +57,74 @@ class NetworkCollector:
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row an interface."""
-        return parse(self._files.text("/proc/net/dev"))
+        return parse_network(self._files.text("/proc/net/dev"))
+
+
+# Column, unit, protocol and field of /proc/net/snmp or netstat, meaning.
+_FIELDS: tuple[tuple[str, str, str, str, str], ...] = (
+    ("opened_actively", "connections", "Tcp", "ActiveOpens", "begun from this host"),
+    ("opened_passively", "connections", "Tcp", "PassiveOpens", "accepted"),
+    ("failed_attempts", "connections", "Tcp", "AttemptFails", "never established"),
+    ("resets", "connections", "Tcp", "EstabResets", "that ended in a reset"),
+    ("received_segments", "segments", "Tcp", "InSegs", "received, damaged ones included"),
+    ("sent_segments", "segments", "Tcp", "OutSegs", "sent, retransmits left out"),
+    ("retransmits", "segments", "Tcp", "RetransSegs", "sent again"),
+    ("received_errors", "segments", "Tcp", "InErrs", "received damaged"),
+    ("timeouts", "timeouts", "TcpExt", "TCPTimeouts", "retransmits after silence, no fast ones"),
+    ("lost_retransmits", "segments", "TcpExt", "TCPLostRetransmit", "sent again, and lost again"),
+    (
+        "listen_overflows",
+        "connections",
+        "TcpExt",
+        "ListenOverflows",
+        "refused: the backlog was full",
+    ),
+    ("listen_drops", "connections", "TcpExt", "ListenDrops", "dropped before they were accepted"),
+)
+_PROTOCOLS = {protocol for _, _, protocol, _, _ in _FIELDS}
+
+
+def parse_tcp(snmp: str, netstat: str) -> Row:
+    """Return the counters of both files; None for what this kernel does not count."""
+    found = _pairs(snmp) | _pairs(netstat)
+    fields = [("established", "Tcp", "CurrEstab")]
+    fields += [(column, protocol, name) for column, _, protocol, name, _ in _FIELDS]
+    return {
+        column: int(found[protocol][name]) if name in found.get(protocol, {}) else None
+        for column, protocol, name in fields
+    }
+
+
+class TcpCollector:
+    """Samples /proc/net/snmp and /proc/net/netstat of this network name space."""
+
+    name: ClassVar[str] = "tcp"
+    meaning: ClassVar[str] = "TCP segments, retransmits, resets and refused connections"
+    interval_ns: ClassVar[int] = SECOND_NS
+    columns: ClassVar[tuple[Column, ...]] = (
+        gauge("established", "connections", "established at this instant", is_nullable=True),
+        *(
+            counter(name, unit, meaning, is_nullable=True, wraps_at=1 << 32)
+            for name, unit, _, _, meaning in _FIELDS
+        ),
+    )
+
+    def __init__(self, files: HostFiles = HERE) -> None:
+        self._files = files
+
+    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
+        """Return one row."""
+        netstat = text_or_nothing(self._files, "/proc/net/netstat")
+        return [parse_tcp(self._files.text("/proc/net/snmp"), netstat)]
+
+
+def _pairs(text: str) -> dict[str, dict[str, str]]:
+    """Return the values by protocol and field: a line of names, then a line of numbers."""
+    lines = text.splitlines()
+    found: dict[str, dict[str, str]] = {}
+    for names, values in zip(lines[::2], lines[1::2], strict=False):
+        protocol, _, rest = names.partition(":")
+        if protocol in _PROTOCOLS:
+            numbers = values.partition(":")[2].split()
+            found[protocol] = dict(zip(rest.split(), numbers, strict=False))
+    return found

@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import psycopg
 
-from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
-from pgdyno.observe.column import Column, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, gauge, key
 from pgdyno.observe.log.lines import (
     Format,
     LogEvent,

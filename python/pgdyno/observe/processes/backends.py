@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from pgdyno.observe.collector import SECOND_NS, NotMeasurable, Row
-from pgdyno.observe.column import Column, counter, gauge, key
-from pgdyno.observe.processes.accounts import Accounts, Process, Reader
-from pgdyno.observe.processes.open_files import OpenFiles
+from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, counter, gauge, key
 from pgdyno.observe.processes.proc_files import (
+    OpenFiles,
     parse_schedstat,
     parse_stat,
     parse_usage,
     read_children,
 )
+from pgdyno.observe.processes.usage import Accounts, Process, Reader
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.waits import OWN_PREFIX
 

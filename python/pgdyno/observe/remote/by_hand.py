@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.errors import SpecError
-from pgdyno.observe.collector import SECOND_NS, Collector, NotMeasurable, Row
-from pgdyno.observe.column import Column, key
+from pgdyno.observe.collector import SECOND_NS, Collector, Column, NotMeasurable, Row, key
 from pgdyno.observe.host.collectors import of_server_host
+from pgdyno.observe.host.disk import SpaceCollector, spaces_received
 from pgdyno.observe.host.files import ReceivedFiles
-from pgdyno.observe.host.space import SpaceCollector, spaces_received
 from pgdyno.observe.remote.received import LASTING, files_of
 
 _HEADER = ["time", "name", "value", "unit"]

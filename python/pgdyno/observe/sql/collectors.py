@@ -7,27 +7,18 @@ from collections.abc import Sequence
 from pgdyno.observe.collector import Collector
 from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.sql.ages import AgesCollector
-from pgdyno.observe.sql.archiver import ArchiverCollector
-from pgdyno.observe.sql.buffers import BuffersCollector
-from pgdyno.observe.sql.checkpointer import CheckpointerCollector
-from pgdyno.observe.sql.conflicts import ConflictsCollector
-from pgdyno.observe.sql.database import DatabaseCollector
-from pgdyno.observe.sql.functions import FunctionsCollector
-from pgdyno.observe.sql.indexes import IndexesCollector
-from pgdyno.observe.sql.io import IoCollector
-from pgdyno.observe.sql.locks import LocksCollector
-from pgdyno.observe.sql.objects import ObjectsCollector
-from pgdyno.observe.sql.progress import ProgressCollector
-from pgdyno.observe.sql.replication import ReplicationCollector
-from pgdyno.observe.sql.sessions import SessionsCollector
-from pgdyno.observe.sql.sizes import SizesCollector
-from pgdyno.observe.sql.slots import SlotsCollector
-from pgdyno.observe.sql.slru import SlruCollector
-from pgdyno.observe.sql.statements import StatementsCollector
-from pgdyno.observe.sql.tables import TablesCollector
-from pgdyno.observe.sql.wait_sampling import WaitSamplingCollector
-from pgdyno.observe.sql.wal import WalCollector
+from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesCollector
+from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
+from pgdyno.observe.sql.objects import (
+    FunctionsCollector,
+    IndexesCollector,
+    ObjectsCollector,
+    TablesCollector,
+)
+from pgdyno.observe.sql.replication import ConflictsCollector, ReplicationCollector, SlotsCollector
+from pgdyno.observe.sql.sessions import LocksCollector, ProgressCollector, SessionsCollector
+from pgdyno.observe.sql.statements import StatementsCollector, WaitSamplingCollector
+from pgdyno.observe.sql.wal import ArchiverCollector, CheckpointerCollector, WalCollector
 
 
 def of_server(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdyno.observe.collector import Row
-from pgdyno.observe.column import Column, counter, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
 
@@ -28,7 +27,12 @@ _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
     ("blk_read_time_ns", "ns", "blk_read_time * 1e6", "reading blocks (track_io_timing)"),
     ("blk_write_time_ns", "ns", "blk_write_time * 1e6", "writing blocks (track_io_timing)"),
     ("session_time_ns", "ns", "session_time * 1e6", "time sessions existed"),
-    ("active_time_ns", "ns", "active_time * 1e6", "time sessions executed SQL: the DB time"),
+    (
+        "active_time_ns",
+        "ns",
+        "active_time * 1e6",
+        "time sessions executed DATABASE_SQL: the DB time",
+    ),
     (
         "idle_in_transaction_time_ns",
         "ns",
@@ -61,7 +65,7 @@ def _statement(*, has_sessions: bool) -> str:
 
 # Backends report at most once a second, and at the end of a transaction or session only: a value
 # may be a second behind, and a rate over one second is smeared over two.
-SQL = {10: _statement(has_sessions=False), 14: _statement(has_sessions=True)}
+DATABASE_SQL = {10: _statement(has_sessions=False), 14: _statement(has_sessions=True)}
 
 
 class DatabaseCollector(SqlCollector):
@@ -72,7 +76,7 @@ class DatabaseCollector(SqlCollector):
 
     name = "database"
     meaning = "Activity of the load's database, and of all others together"
-    sql = SQL
+    sql = DATABASE_SQL
     columns: ClassVar[tuple[Column, ...]] = (
         key("scope", "'ours' = the load's database, 'others' = the sum of the rest"),
         gauge("connections", "connections", "backends connected now"),
@@ -100,3 +104,75 @@ class DatabaseCollector(SqlCollector):
         return [
             row | {"own_transactions": own[str(row["scope"])]} for row in super().sample(now_ns)
         ]
+
+
+# A size that this role may not see is not asked for.
+SIZES_SQL = {
+    10: (
+        "SELECT 'database', datname::text, pg_database_size(oid), NULL::int8"
+        " FROM pg_catalog.pg_database WHERE datallowconn AND"
+        " (has_database_privilege(oid, 'CONNECT') OR pg_has_role('pg_read_all_stats', 'USAGE'))"
+        " UNION ALL SELECT 'tablespace', spcname::text, pg_tablespace_size(oid), NULL"
+        " FROM pg_catalog.pg_tablespace WHERE"
+        " has_tablespace_privilege(oid, 'CREATE') OR pg_has_role('pg_read_all_stats', 'USAGE')"
+    )
+}
+# Apart: a statement with a function that may not be called is refused whole, whatever its WHERE.
+MAY_LIST_SQL = "SELECT has_function_privilege('pg_catalog.pg_ls_waldir()', 'EXECUTE')"
+WAL_SQL = "SELECT 'wal', 'pg_wal', sum(size)::int8, count(*) FROM pg_catalog.pg_ls_waldir()"
+
+
+class SizesCollector(SqlCollector):
+    """Samples what lies on the server's disks, by database, by tablespace, and WAL."""
+
+    name = "sizes"
+    meaning = "Sizes of databases, of tablespaces, and of the files of WAL"
+    interval_ns = 60 * SECOND_NS
+    sql = SIZES_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("kind", "database, tablespace or wal"),
+        key("name", "of the database or tablespace"),
+        gauge("size_bytes", "bytes", "on disk"),
+        gauge("files", "files", "of WAL; NULL for the others", is_nullable=True),
+    )
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return one row a database, a tablespace, and for WAL, of those that may be seen."""
+        rows = super().sample(now_ns)
+        [(may_list,)] = self._session.fetch(MAY_LIST_SQL)
+        if may_list:
+            names = [column.name for column in self.columns]
+            found = self._session.fetch(WAL_SQL)
+            rows += [dict(zip(names, row, strict=True)) for row in found if row[3]]
+        return rows
+
+
+AGES_SQL = {
+    10: (
+        "SELECT (SELECT max(age(datfrozenxid))::int8 FROM pg_catalog.pg_database),"
+        " (SELECT max(mxid_age(datminmxid))::int8 FROM pg_catalog.pg_database),"
+        " current_setting('autovacuum_freeze_max_age')::int8,"
+        " coalesce((SELECT max(age(backend_xmin))::int8"
+        " FROM pg_catalog.pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()), 0),"
+        " p.count, p.oldest_ns FROM (SELECT count(*) AS count, coalesce((max("
+        "extract(epoch FROM clock_timestamp() - prepared)) * 1000000)::int8 * 1000, 0) AS oldest_ns"
+        " FROM pg_catalog.pg_prepared_xacts) p"
+    )
+}
+
+
+class AgesCollector(SqlCollector):
+    """Samples how far back what must not be forgotten reaches."""
+
+    name = "ages"
+    meaning = "Ages of transaction ids, snapshots and prepared transactions"
+    interval_ns = 10 * SECOND_NS
+    sql = AGES_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        gauge("xid_age", "transactions", "since the oldest row that is not frozen"),
+        gauge("multixact_age", "multixacts", "since the oldest one that is kept"),
+        gauge("freeze_age", "transactions", "at which autovacuum freezes, whatever else it does"),
+        gauge("snapshot_age", "transactions", "since the oldest snapshot that a session holds"),
+        gauge("prepared", "transactions", "prepared and neither committed nor rolled back"),
+        gauge("oldest_prepared_ns", "ns", "age of the oldest of these"),
+    )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS
-from pgdyno.observe.column import Column, counter, gauge, key
-from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
+from pgdyno.observe.collector import SECOND_NS, Column, counter, gauge, key
+from pgdyno.observe.sql.sql_collector import ExtensionCollector, SqlCollector, reset_ns
 
 
 def _statement(*, read: str, write: str, extend: str) -> str:
@@ -20,7 +19,7 @@ def _statement(*, read: str, write: str, extend: str) -> str:
     )
 
 
-SQL = {
+IO_SQL = {
     16: _statement(read="reads * op_bytes", write="writes * op_bytes", extend="extends * op_bytes"),
     # Since 18 one operation may be of several blocks.
     18: _statement(read="read_bytes", write="write_bytes", extend="extend_bytes"),
@@ -33,7 +32,7 @@ class IoCollector(SqlCollector):
     name = "io"
     meaning = "Reads, writes and flushes by backend type, object and context"
     interval_ns = 5 * SECOND_NS
-    sql = SQL
+    sql = IO_SQL
     columns: ClassVar[tuple[Column, ...]] = (
         key("backend_type", "as in pg_stat_activity"),
         key("object", "relation, temp relation or wal"),
@@ -53,5 +52,67 @@ class IoCollector(SqlCollector):
         counter("reuses", "blocks", "of a ring buffer used again", is_nullable=True),
         counter("fsyncs", "flushes", "files flushed", is_nullable=True),
         counter("fsync_time_ns", "ns", "flushing (track_io_timing)", is_nullable=True),
+        gauge("stats_reset_ns", "ns", "Unix time of the last reset; 0 = never"),
+    )
+
+
+BUFFERS_SQL = {
+    10: (
+        "SELECT CASE WHEN s.usagecount IS NOT NULL THEN 'usage'"
+        " WHEN s.relfilenode IS NOT NULL THEN 'relation' ELSE 'database' END,"
+        " coalesce(s.usagecount::text, c.relname::text, d.datname::text, 'shared'),"
+        " sum(s.blocks)::int8, sum(s.dirty)::int8"
+        " FROM (SELECT reldatabase, relfilenode, usagecount, count(*) AS blocks,"
+        " count(*) FILTER (WHERE isdirty) AS dirty FROM {schema}.pg_buffercache"
+        " WHERE relfilenode IS NOT NULL GROUP BY GROUPING SETS"
+        " ((reldatabase), (usagecount), (reldatabase, relfilenode))) s"
+        " LEFT JOIN pg_catalog.pg_database d ON d.oid = s.reldatabase"
+        " LEFT JOIN pg_catalog.pg_class c"
+        " ON c.relfilenode = s.relfilenode AND d.datname = current_database()"
+        " WHERE s.relfilenode IS NULL OR c.relname IS NOT NULL"
+        " GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 60"
+    )
+}
+
+
+class BuffersCollector(ExtensionCollector):
+    """Samples whose blocks shared_buffers hold, how often used, and which are dirty."""
+
+    name = "buffers"
+    meaning = "Blocks in shared_buffers by database, usage count and relation (pg_buffercache)"
+    interval_ns = 600 * SECOND_NS
+    extension = "pg_buffercache"
+    sql = BUFFERS_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("kind", "database, usage (how often used of late, 0 to 5) or relation"),
+        key("name", "of the database, the count, or the relation"),
+        gauge("blocks", "blocks", "held"),
+        gauge("dirty", "blocks", "of these: not written yet"),
+    )
+
+
+SLRU_SQL = {
+    13: (
+        "SELECT name, blks_zeroed, blks_hit, blks_read, blks_written, flushes, truncates,"
+        f" {reset_ns('stats_reset')} FROM pg_catalog.pg_stat_slru"
+    )
+}
+
+
+class SlruCollector(SqlCollector):
+    """Samples hits and reads of each cache; many reads: subtransactions or multixacts."""
+
+    name = "slru"
+    meaning = "Hits, reads and writes of the caches of transaction states"
+    interval_ns = 10 * SECOND_NS
+    sql = SLRU_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("cache", "its name, which 17 changed: Subtrans became subtransaction"),
+        counter("blks_zeroed", "blocks", "begun empty"),
+        counter("blks_hit", "blocks", "found in the cache"),
+        counter("blks_read", "blocks", "read from disk"),
+        counter("blks_written", "blocks", "written to disk"),
+        counter("flushes", "flushes", "of the whole cache"),
+        counter("truncates", "truncations", "of old files"),
         gauge("stats_reset_ns", "ns", "Unix time of the last reset; 0 = never"),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.column import Column, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, counter, gauge, key
 from pgdyno.observe.sql.sql_collector import SqlCollector
 
-_HERE = (
+_REPLICATION_HERE = (
     "(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END)"
 )
 # A commit's age says nothing where everything that was sent is replayed: the primary may be idle.
@@ -24,10 +24,11 @@ def _lag_ns(name: str) -> str:
 
 # As pg_stat_replication, which looks at every session even where there is no standby.
 # The lags are NULL when the standby is idle and has caught up.
-SQL = {
+REPLICATION_SQL = {
     10: (
         "SELECT w.pid::int8, coalesce(a.application_name, ''), coalesce(w.state, ''),"
-        f" coalesce(w.sync_state, ''), ({_HERE} - sent_lsn)::int8, ({_HERE} - replay_lsn)::int8,"
+        f" coalesce(w.sync_state, ''), ({_REPLICATION_HERE} - sent_lsn)::int8,"
+        f" ({_REPLICATION_HERE} - replay_lsn)::int8,"
         f" {_lag_ns('write_lag')}, {_lag_ns('flush_lag')}, {_lag_ns('replay_lag')}"
         " FROM pg_catalog.pg_stat_get_wal_senders() w"
         " CROSS JOIN LATERAL pg_catalog.pg_stat_get_activity(w.pid) a"
@@ -43,7 +44,7 @@ class ReplicationCollector(SqlCollector):
 
     name = "replication"
     meaning = "How far standbys and receivers of WAL are behind"
-    sql = SQL
+    sql = REPLICATION_SQL
     columns: ClassVar[tuple[Column, ...]] = (
         Column("sender_pid", "int64", "process id", "of the WAL sender; 0 = this server", "key"),
         key("standby", "its application_name; 'this server' = the standby that is asked"),
@@ -56,3 +57,69 @@ class ReplicationCollector(SqlCollector):
         gauge("replay_lag_ns", "ns", "until visible there; here, while more is to replay: age of"
               " the last commit replayed", is_nullable=True),
     )  # fmt: skip
+
+
+_SLOTS_HERE = (
+    "(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)"
+)
+
+
+def _slots_statement(*, status: str, room: str) -> str:
+    return (
+        f"SELECT slot_name::text, slot_type, {status}, active::int,"
+        f" ({_SLOTS_HERE} - restart_lsn)::int8, {room} FROM pg_catalog.pg_replication_slots"
+    )
+
+
+SLOTS_SQL = {
+    10: _slots_statement(status="''", room="NULL::int8"),
+    13: _slots_statement(status="coalesce(wal_status, '')", room="safe_wal_size"),
+}
+
+
+class SlotsCollector(SqlCollector):
+    """Samples replication slots; no row without any."""
+
+    name = "slots"
+    meaning = "WAL kept for replication slots"
+    interval_ns = 10 * SECOND_NS
+    sql = SLOTS_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("slot", "its name"),
+        key("kind", "physical or logical"),
+        key(
+            "wal_status", "reserved, extended, unreserved or lost; '' = nothing kept, or before 13"
+        ),
+        gauge("active", "0 or 1", "1 = somebody reads it"),
+        gauge("kept_bytes", "bytes", "WAL kept for it", is_nullable=True),
+        gauge("room_bytes", "bytes", "until it loses WAL; NULL = no limit", is_nullable=True),
+    )
+
+
+def _conflicts_statement(*reasons: str) -> str:
+    pairs = ", ".join(f"('{name.replace('_', ' ')}', c.confl_{name})" for name in reasons)
+    return (
+        f"SELECT v.reason, sum(v.cancelled)::int8 FROM pg_catalog.pg_stat_database_conflicts c"
+        f" CROSS JOIN LATERAL (VALUES {pairs}) v (reason, cancelled)"
+        " WHERE pg_is_in_recovery() GROUP BY 1"
+    )
+
+
+_REASONS = ("tablespace", "lock", "snapshot", "bufferpin", "deadlock")
+CONFLICTS_SQL = {
+    10: _conflicts_statement(*_REASONS),
+    16: _conflicts_statement(*_REASONS, "active_logicalslot"),
+}
+
+
+class ConflictsCollector(SqlCollector):
+    """Samples the reasons; no row on a server that is no standby."""
+
+    name = "conflicts"
+    meaning = "Queries that recovery cancelled on a standby, by reason"
+    interval_ns = 10 * SECOND_NS
+    sql = CONFLICTS_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("reason", "tablespace, lock, snapshot, bufferpin, deadlock or active logicalslot"),
+        counter("cancelled", "queries", "cancelled for it, in all databases"),
+    )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS
-from pgdyno.observe.column import Column, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, gauge, key
 from pgdyno.observe.sql.sql_collector import SqlCollector
 
 # Names of applications end where numbers begin: a pool names its members one by one.
-SQL = {
+SESSIONS_SQL = {
     10: (
         "SELECT coalesce(d.datname::text, ''), coalesce(r.rolname::text, ''),"
         " coalesce(substring(a.application_name FROM '^[^0-9]*'), ''), coalesce(a.state, ''),"
@@ -30,7 +29,7 @@ class SessionsCollector(SqlCollector):
     name = "sessions"
     meaning = "Sessions of clients, by database, role, application and state"
     interval_ns = 10 * SECOND_NS
-    sql = SQL
+    sql = SESSIONS_SQL
     columns: ClassVar[tuple[Column, ...]] = (
         key("database", "it is connected to"),
         key("role", "that logged in"),
@@ -39,3 +38,86 @@ class SessionsCollector(SqlCollector):
         gauge("sessions", "sessions", "how many"),
         gauge("oldest_transaction_ns", "ns", "age of the oldest transaction open there"),
     )
+
+
+def _statement(longest_wait: str) -> str:
+    return (
+        "SELECT locktype, mode, count(*) FILTER (WHERE granted),"
+        f" count(*) FILTER (WHERE NOT granted), {longest_wait}"
+        " FROM pg_catalog.pg_locks WHERE pid IS DISTINCT FROM pg_backend_pid() GROUP BY 1, 2"
+    )
+
+
+LOCKS_SQL = {
+    10: _statement("NULL::int8"),
+    14: _statement(
+        "coalesce((max(extract(epoch FROM clock_timestamp() - waitstart)) * 1000000)::int8 * 1000,"
+        " 0)"
+    ),
+}
+
+
+class LocksCollector(SqlCollector):
+    """Samples locks by what is locked and how."""
+
+    name = "locks"
+    meaning = "Heavyweight locks held and waited for"
+    interval_ns = 5 * SECOND_NS
+    sql = LOCKS_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("locked", "relation, transactionid, tuple, advisory, ...: pg_locks.locktype"),
+        key("mode", "such as RowExclusiveLock"),
+        gauge("granted", "locks", "held"),
+        gauge("waiting", "locks", "waited for"),
+        gauge("longest_wait_ns", "ns", "how long the oldest waits (14)", is_nullable=True),
+    )
+
+
+def _part(command: str, view: str, phase: str, done: str, total: str) -> str:
+    return (
+        f"SELECT pid::int8, {command}, {phase}, ({done})::int8, ({total})::int8"
+        f" FROM pg_catalog.pg_stat_progress_{view}"
+    )
+
+
+_VACUUM = _part("'vacuum'", "vacuum", "coalesce(phase, '')", "heap_blks_scanned", "heap_blks_total")
+_SINCE_12 = (
+    _part("coalesce(lower(command), 'create index')", "create_index", "coalesce(phase, '')",
+          "blocks_done", "blocks_total"),
+    _part("coalesce(lower(command), 'cluster')", "cluster", "coalesce(phase, '')",
+          "heap_blks_scanned", "heap_blks_total"),
+)  # fmt: skip
+_SINCE_13 = (
+    _part("'analyze'", "analyze", "coalesce(phase, '')", "sample_blks_scanned",
+          "sample_blks_total"),
+    _part("'base backup'", "basebackup", "coalesce(phase, '')", "backup_streamed",
+          "backup_total"),
+)  # fmt: skip
+_SINCE_14 = (
+    _part("coalesce(lower(command), 'copy')", "copy", "''", "bytes_processed", "bytes_total"),
+)
+
+# Without the right to see a session, its phase and numbers are NULL.
+PROGRESS_SQL = {
+    10: _VACUUM,
+    12: " UNION ALL ".join((_VACUUM, *_SINCE_12)),
+    13: " UNION ALL ".join((_VACUUM, *_SINCE_12, *_SINCE_13)),
+    14: " UNION ALL ".join((_VACUUM, *_SINCE_12, *_SINCE_13, *_SINCE_14)),
+}
+
+
+class ProgressCollector(SqlCollector):
+    """Samples maintenance that is load of its own; no row when there is none."""
+
+    name = "progress"
+    meaning = "Vacuums, index builds, COPY and base backups under way"
+    interval_ns = 5 * SECOND_NS
+    sql = PROGRESS_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("pid", "int64", "process id", "of the backend", "key"),
+        key("command", "vacuum, analyze, create index, reindex, cluster, copy ..., base backup"),
+        key("phase", "as the view names it; '' where it has none or none may be seen"),
+        gauge("done", "blocks or bytes", "of this phase; bytes for copies and backups",
+              is_nullable=True),
+        gauge("total", "blocks or bytes", "of this phase; 0 = not known", is_nullable=True),
+    )  # fmt: skip

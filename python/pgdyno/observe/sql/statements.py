@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS
-from pgdyno.observe.column import Column, counter, key
-from pgdyno.observe.sql.extension import ExtensionCollector, schema_sql
+from pgdyno.observe.collector import SECOND_NS, Column, counter, key
+from pgdyno.observe.sql.sql_collector import ExtensionCollector, schema_sql
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")
 _SUMS = (
@@ -48,7 +47,7 @@ def _statement(*, time: str, lacking: frozenset[str]) -> str:
     )
 
 
-SQL = {
+STATEMENTS_SQL = {
     10: _statement(time="total_time", lacking=_NOT_BEFORE_13),
     13: _statement(time="total_exec_time", lacking=frozenset()),
 }
@@ -61,7 +60,7 @@ class StatementsCollector(ExtensionCollector):
     meaning = "Calls and time of the statements that took most of it"
     interval_ns = 10 * SECOND_NS
     extension = "pg_stat_statements"
-    sql = SQL
+    sql = STATEMENTS_SQL
     rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (
         key("database", "where it was executed"),
@@ -70,4 +69,31 @@ class StatementsCollector(ExtensionCollector):
             counter(name, unit, meaning, is_nullable=name in _NOT_BEFORE_13)
             for name, unit, meaning, _ in _SUMS
         ),
+    )
+
+
+WAIT_SAMPLING_SQL = {
+    10: (
+        "SELECT event_type || ':' || event, queryid::int8, sum(count)::int8,"
+        " current_setting('pg_wait_sampling.profile_period')::int8 * 1000000"
+        " FROM {schema}.pg_wait_sampling_profile"
+        " WHERE event IS NOT NULL AND event_type NOT IN ('Activity', 'Client')"
+        " GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 300"
+    )
+}
+
+
+class WaitSamplingCollector(ExtensionCollector):
+    """Samples the profile since it was last reset, which we never do."""
+
+    name = "wait_sampling"
+    meaning = "Waits by the extension pg_wait_sampling: event and statement"
+    interval_ns = 5 * SECOND_NS
+    extension = "pg_wait_sampling"
+    sql = WAIT_SAMPLING_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("wait_event", "type:event, such as Lock:transactionid"),
+        Column("query_id", "int64", "identifier", "of the statement; 0 = not known", "key"),
+        counter("samples", "samples", "in which a process waited for it"),
+        Column("period_ns", "int64", "ns", "between two samples of the extension"),
     )

@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from psycopg.pq.abc import PGresult
 
-from pgdyno.observe.collector import SECOND_NS, Row
-from pgdyno.observe.column import Column, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, Row, gauge, key
 from pgdyno.observe.session import REPORT_SQL, ServerSession, rows_of
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 

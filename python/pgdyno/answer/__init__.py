@@ -1,0 +1,1 @@
+"""From stored runs to numbers, findings, sentences and charts: the answer of an experiment."""

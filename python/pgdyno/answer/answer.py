@@ -1,0 +1,313 @@
+"""From a stored experiment to its answer: every run read, the curve fitted, the sentence said."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from pgdyno.analysis.compare_findings import CompareFindings
+from pgdyno.analysis.findings import (
+    CurveFindings,
+    ExperimentFindings,
+    Facts,
+    RunFindings,
+)
+from pgdyno.analysis.rounding import counted
+from pgdyno.analysis.verdicts import Doubt, is_valid
+from pgdyno.answer.compare_words import comparison_sentence
+from pgdyno.answer.comparison import Compared
+from pgdyno.answer.curves import curves_of
+from pgdyno.answer.judging import changes_of, doubts_of
+from pgdyno.answer.offered import backlog_of, late_of, phases_of
+from pgdyno.answer.sentences import bench_sentence, sweep_sentence
+from pgdyno.answer.served import connections_of
+from pgdyno.answer.telemetry import telemetry_findings
+from pgdyno.answer.time_split import split_or_why_not
+from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
+from pgdyno.errors import PgdynoError, StoreError
+from pgdyno.loop.history import measured
+from pgdyno.loop.journal import Visit, excluded, stopped_by, visits
+from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
+from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
+from pgdyno.spec.experiment import Experiment, SweepDesign
+from pgdyno.spec.units import duration_text
+from pgdyno.store.folder import ExperimentFolder
+
+# Doubts about the setting rather than about one run.
+_OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
+# What a run must have, and a single execution cannot.
+_OF_A_DURATION = ("too_short", "littles_law")
+# What spoils a trial of a load: that it was not held is what the trial was made to learn.
+_OF_A_TRIAL = ("engine_busy", "timer_lag", "steal", "throttled")
+# Settings that say where a server is, not how it works.
+_PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
+
+
+def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
+    """Return everything an experiment says, from its files alone.
+
+    Raises: StoreError when no run of the folder counts, with what it has.
+    """
+    experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
+    facts = folder.facts() or {}
+    experiment, done = _counted(experiment, visits(folder))
+    if not done:
+        incomplete = len(folder.incomplete_folders())
+        raise StoreError(
+            f"#{folder.number} ({folder.name}) has no run that counts: {len(folder.runs())} of a"
+            f" pilot or cut short, {incomplete} incomplete.",
+            hint=f"its raw records are in {folder.folder / 'runs'}",
+        )
+    numbers = {
+        visit.planned.number: load_numbers(
+            visit.stored, with_intervals=visit.planned.purpose == "detail"
+        )
+        for visit in done
+    }
+    server = facts.get("server", {})
+    details = [visit for visit in done if visit.planned.purpose == "detail"]
+    run = None
+    if details:
+        last = details[-1]
+        run = run_findings(experiment, last, numbers[last.planned.number], server)
+    rounds = [visit for visit in done if visit.planned.purpose == "round"]
+    curves = curves_of(experiment, done, numbers, frozenset(excluded(folder)))
+    doubts = {
+        visit.planned.number: _doubts_of_round(visit, numbers[visit.planned.number], facts)
+        for visit in rounds
+    }
+    doubts |= {
+        visit.planned.number: _doubts_of_trial(visit, numbers[visit.planned.number], facts)
+        for visit in done
+        if visit.planned.purpose == "capacity"
+    }
+    valid = {number: is_valid(found) for number, found in doubts.items()}
+    kind = experiment.design.kind
+    compare = None
+    if experiment.all_variants() and kind != "sweep":
+        compare = Compared(folder, experiment, rounds, numbers, valid).findings()
+    began_ns = min(one.began_ns for one in numbers.values())
+    ended_ns = max(one.ended_ns for one in numbers.values())
+    return ExperimentFindings(
+        kind=kind,
+        number=folder.number,
+        name=folder.name,
+        version=version("pgdyno"),
+        started_utc=f"{datetime.fromtimestamp(folder.began_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M} UTC",
+        seconds=max(0.0, (ended_ns - min(began_ns, folder.began_ns)) / 1e9),
+        sentence=_sentence(kind, run, curves, compare),
+        facts=_facts(facts),
+        run=run,
+        curves=curves,
+        compare=compare,
+        runs_total=len(doubts) + len(details),
+        runs_valid=sum(valid.values())
+        + sum(1 for _ in details if run is not None and run.is_valid),
+        doubts=_rounds_doubts(doubts.values(), of_variants=compare is not None),
+        notes=_notes(experiment, done),
+        is_complete=folder.is_sealed or bool(details) or bool(stopped_by(folder)),
+    )
+
+
+def answer_so_far(
+    folder: ExperimentFolder | None, error: PgdynoError | None
+) -> ExperimentFindings | None:
+    """Return the findings of an experiment that just ended; when it broke off, of what there is.
+
+    Args: error, what ended it early. Without an error an answer that cannot be made is raised.
+    """
+    if folder is None or (error is not None and not _has_something(folder)):
+        return None
+    try:
+        return answer_of(folder)
+    except PgdynoError:
+        if error is None:
+            raise
+        return None
+
+
+def _has_something(folder: ExperimentFolder) -> bool:
+    return any(visit.planned.purpose != "pilot" for visit in visits(folder))
+
+
+def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:
+    """Return the question as it was carried out, and the runs that count towards its answer."""
+    done = [visit for visit in seen if visit.planned.purpose != "pilot"]
+    if not experiment.all_variants() or isinstance(experiment.design, SweepDesign):
+        return experiment, done
+    first = [visit for visit in seen if visit.planned.round <= 1 and is_by_clock(visit.planned)]
+    history = tuple(measured(v.planned, v.stored, took_ns=v.took_ns) for v in first)
+    if not is_long(experiment, history):
+        return experiment, done
+    kept = [visit for visit in done if not is_by_clock(visit.planned)]
+    return by_duration(experiment), kept
+
+
+def _doubts_of_round(
+    visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
+) -> tuple[Doubt, ...]:
+    found = doubts_of(
+        visit.stored,
+        numbers,
+        visit.planned,
+        _server_of(facts, visit),
+        checkpoint_count=0,
+        change_seconds=(),
+    )
+    if is_by_clock(visit.planned):
+        return found
+    # An execution lasts as long as it lasts.
+    return tuple(doubt for doubt in found if doubt.kind not in _OF_A_DURATION)
+
+
+def _doubts_of_trial(
+    visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
+) -> tuple[Doubt, ...]:
+    """Return why a trial of the search for the capacity says nothing of the server."""
+    found = _doubts_of_round(visit, numbers, facts)
+    return tuple(
+        replace(doubt, message=f"While the capacity was searched: {doubt.message}")
+        for doubt in found
+        if doubt.kind in _OF_A_TRIAL
+    )
+
+
+def run_findings(
+    experiment: Experiment, visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]
+) -> RunFindings:
+    """Return one run whole: numbers, time split, doubts, time line."""
+    stored, planned = visit.stored, visit.planned
+    changes = changes_of(numbers)
+    marks = marks_of(stored, numbers, changes)
+    found = doubts_of(
+        stored,
+        numbers,
+        planned,
+        server,
+        checkpoint_count=checkpoint_count(marks),
+        change_seconds=changes,
+    )
+    summary = numbers.summary
+    storage = server.get("data_storage") or {}
+    split = split_or_why_not(stored, numbers)
+    return RunFindings(
+        label=stored.label,
+        loop="closed" if planned.cell.rate_tps is None else "open",
+        clients=planned.cell.clients,
+        offered_tps=planned.cell.rate_tps,
+        duration_s=numbers.seconds,
+        tps=numbers.tps,
+        transactions=summary.counts.completed,
+        transactions_committed_all_phases=summary.transactions_committed_all_phases,
+        failures=dict(summary.failures),
+        retried=summary.counts.retried,
+        latency=numbers.latency,
+        where=split.where,
+        where_not=split.why_not,
+        scripts=script_findings(stored, numbers),
+        client_cpu_s=(summary.cpu_user_ns + summary.cpu_system_ns) / 1e9,
+        is_valid=is_valid(found),
+        doubts=found,
+        panels=panels_of(stored, numbers, storage.get("device")),
+        telemetry=telemetry_findings(stored, numbers),
+        marks=marks,
+        phases=phases_of(stored, numbers, experiment.workload, planned),
+        late=late_of(stored, numbers, experiment.workload),
+        backlog_at_end_count=backlog_of(stored) if planned.cell.rate_tps is not None else None,
+        connections=connections_of(numbers, experiment.workload, planned.cell.clients),
+    )
+
+
+def _rounds_doubts(by_run: Iterable[tuple[Doubt, ...]], *, of_variants: bool) -> tuple[Doubt, ...]:
+    """Return what makes single runs not valid, each kind once; of variants what most runs share."""
+    found: dict[str, Doubt] = {}
+    counts: Counter[str] = Counter()
+    total = 0
+    for doubts in by_run:
+        total += of_variants
+        for doubt in doubts:
+            counts[doubt.kind] += 1
+            if doubt.verdict == "not_valid" or doubt.kind in _OF_EVERY_RUN:
+                found.setdefault(doubt.kind, doubt)
+    return tuple(
+        doubt
+        for kind, doubt in found.items()
+        if doubt.verdict == "not_valid" or 0 < total <= 2 * counts[kind]
+    )
+
+
+def _server_of(facts: Mapping[str, Any], visit: Visit) -> Mapping[str, Any]:
+    """Return the facts of the server that a run was on."""
+    own = facts.get("variants", {}).get(str(visit.planned.cell.variant), facts)
+    server: Mapping[str, Any] = own.get("server", {})
+    return server
+
+
+def _sentence(
+    kind: str,
+    run: RunFindings | None,
+    curves: tuple[CurveFindings, ...],
+    compare: CompareFindings | None,
+) -> str:
+    if compare is not None:
+        return comparison_sentence(compare)
+    return sweep_sentence(curves) if kind == "sweep" else bench_sentence(run)
+
+
+def _facts(facts: Mapping[str, Any]) -> Facts:
+    return Facts(
+        target=facts.get("target_line", "not known"),
+        durability=facts.get("durability_line", "not known"),
+        is_durable=bool(facts.get("is_durable", True)),
+        rows=tuple((str(label), str(value)) for label, value in facts.get("rows", ())),
+        settings=_settings(facts.get("server", {})),
+    )
+
+
+def _settings(server: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """Return the settings somebody chose: name, value, source; what only says where is left out."""
+    sources = server.get("setting_sources", {})
+    return tuple(
+        (name, value, sources[name])
+        for name, value in sorted(server.get("settings", {}).items())
+        if sources.get(name, "default") not in ("default", "override")
+        and not name.startswith("lc_")
+        and not name.endswith(("_file", "_directory", "_directories"))
+        and name not in _PLACES
+    )
+
+
+def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
+    """Return how it was measured, for whoever wants to do it again."""
+    last = done[-1]
+    work = last.stored.job.get("work", {})
+    warm = duration_text(last.planned.warm_ns)
+    found = "asked for" if experiment.workload.warmup_ns is not None else "found by a pilot run"
+    hello = last.stored.hello
+    notes = [
+        f"Warm-up {warm} ({found}) before every run; before it the tables are vacuumed and a "
+        "checkpoint is written.",
+        f"Load engine {hello.get('engine_version', '')} ({hello.get('build_profile', '')}, "
+        f"{hello.get('poller', '')}), {counted(work.get('threads', 1), 'thread')}, query mode "
+        f"{work.get('protocol', '')}, seed {experiment.workload.seed}.",
+    ]
+    if experiment.all_variants():
+        notes.append(
+            "Intervals are between runs: of a mean, had its runs been repeated; of a change, had "
+            "the rounds been. docs/method.md says how each is made."
+        )
+    elif any(visit.planned.purpose == "round" for visit in done):
+        notes.append(
+            "Intervals at the levels of a curve are between runs; those of the detailed run are "
+            "within it, and do not cover what differs from run to run."
+        )
+    else:
+        notes.append(
+            "Intervals are within the one run; they do not cover what differs from run to run."
+        )
+    return tuple(notes)

@@ -1,0 +1,281 @@
+"""Telemetry over time: a strip is drawn from what its collector left.
+
+Runs (of a watch: segments) are read one after another, and only what is drawn is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.arrays import distinct
+from pgdyno.analysis.findings import Panel, Series
+from pgdyno.answer.charts.chart import Strip
+from pgdyno.answer.charts.host import (
+    ELSEWHERE,
+    HOST_CPU,
+    HOST_DISK,
+    HOST_MEMORY,
+    HOST_NETWORK,
+    LOAD_HOST,
+)
+from pgdyno.answer.charts.server import ACTIVITY, COPIES, POOLER, PROCESSES, TABLES, WRITING
+from pgdyno.loop.counter_growth import growth_of
+from pgdyno.measure.statement_texts import StatementNames
+from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.observe.rates import Deltas
+from pgdyno.store.stored_run import StoredRun
+
+_LINES_MAX = 8
+_FOLDED_POINTS_MAX = 200
+_NO_TEXTS = StatementNames({})
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+_Known = dict[str, list[Deltas]]
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """Points of one strip gathered so far, by run; a gap is a point whose values are NaN."""
+
+    pieces: list[tuple[IntArray, Mapping[str, FloatArray]]] = field(default_factory=list)
+
+    def add(self, axis_ns: IntArray, lines: Mapping[str, FloatArray], longest_ns: int) -> None:
+        """Add the points of one run."""
+        if self.pieces and axis_ns[0] - (last_ns := self.pieces[-1][0][-1]) > 3 * longest_ns:
+            self.pieces.append((np.array([(axis_ns[0] + last_ns) // 2]), {}))
+        after = np.flatnonzero(np.diff(axis_ns) > 2 * longest_ns) + 1
+        middles = (axis_ns[after - 1] + axis_ns[after]) // 2
+        with_gaps = {name: np.insert(line, after, np.nan) for name, line in lines.items()}
+        self.pieces.append((np.insert(axis_ns, after, middles), with_gaps))
+
+    def joined(self) -> tuple[IntArray, dict[str, FloatArray]]:
+        """Return time and lines; one has NaN where it was not there yet, or not any more."""
+        if not self.pieces:
+            return np.zeros(0, dtype=np.int64), {}
+        names = dict.fromkeys(name for _, lines in self.pieces for name in lines)
+        axis_ns = np.concatenate([piece_ns for piece_ns, _ in self.pieces])
+        return axis_ns, {
+            name: np.concatenate(
+                [lines.get(name, np.full(times.size, np.nan)) for times, lines in self.pieces]
+            )
+            for name in names
+        }
+
+
+def panels_of_strips(
+    strips: Iterable[Strip],
+    runs: Sequence[StoredRun],
+    origin_ns: int,
+    statements: StatementNames,
+    *,
+    seconds: float | None = None,
+) -> tuple[Panel, ...]:
+    """Return the panels something ever happened in; times count from `origin_ns`.
+
+    Args: seconds, the length of what is shown, from `origin_ns`; None: all there is.
+    """
+    # Of one run what was computed is kept for the next strip; of many that would be too much.
+    known: _Known | None = {} if len(runs) == 1 else None
+    found = (
+        panel_of(strip, runs, origin_ns, statements, seconds=seconds, known=known)
+        for strip in strips
+    )
+    return tuple(panel for panel in found if panel is not None)
+
+
+def panel_of(
+    strip: Strip,
+    runs: Iterable[StoredRun],
+    origin_ns: int,
+    statements: StatementNames = _NO_TEXTS,
+    *,
+    seconds: float | None = None,
+    known: _Known | None = None,
+) -> Panel | None:
+    """Return one panel, or None if nothing was measured, or nothing ever happened there."""
+    drawn = _Drawn()
+    for run in runs:
+        arrays = run.telemetry(strip.collector)
+        if arrays is None or not len(arrays["time_ns"]):
+            continue
+        lines, axis_ns, longest_ns = (
+            _rates(strip, arrays, known) if strip.is_rate else _gauges(strip, arrays)
+        )
+        if axis_ns.size:
+            drawn.add(axis_ns, lines, longest_ns)
+    axis_ns, lines = drawn.joined()
+    axis_s = np.round((axis_ns - origin_ns) / 1e9, 3)
+    if seconds is not None:
+        inside = np.flatnonzero((axis_s >= 0) & (axis_s <= seconds))
+        if inside.size < 2 or not any(np.nansum(np.abs(one[inside])) for one in lines.values()):
+            return None
+        # The points next to it, too, so that lines reach its ends.
+        kept = slice(max(0, int(inside[0]) - 1), int(inside[-1]) + 2)
+        axis_s, lines = axis_s[kept], {name: line[kept] for name, line in lines.items()}
+    sums = {name: float(np.nansum(np.abs(line))) for name, line in lines.items()}
+    if not any(sums.values()) or axis_s.size < 2:
+        return None
+    names = [name for name in strip.columns() if name in sums]
+    if strip.by == "query_id":
+        sums = {name: total for name, total in sums.items() if not statements.is_own(name)}
+    if strip.by:
+        busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
+        names = [name for name in busiest if sums[name]]
+    # Charts that are folded away are many: they need not have every second of an hour.
+    points = _Points(axis_s.size, _FOLDED_POINTS_MAX if strip.section else axis_s.size)
+
+    def shown(name: str) -> str:
+        return statements.short(name) if strip.by == "query_id" else name or strip.title
+
+    return Panel(
+        strip.key,
+        strip.title,
+        strip.unit,
+        tuple(points.places(axis_s).tolist()),
+        tuple(series(shown(name), points.means(lines[name])) for name in names),
+        is_stacked=strip.is_stacked,
+        note=strip.note,
+        section=strip.section,
+    )
+
+
+class _Points:
+    """So many points of more: each the mean of a stretch; without the gaps in it."""
+
+    def __init__(self, count: int, at_most: int) -> None:
+        shown = min(count, at_most)
+        self._starts = np.arange(shown) * count // max(shown, 1)
+        self._ends = np.append(self._starts[1:], count) - 1
+        self._is_all = shown == count
+
+    def places(self, axis: FloatArray) -> FloatArray:
+        """Return the middle of each stretch."""
+        return axis if self._is_all else (axis[self._starts] + axis[self._ends]) / 2
+
+    def means(self, line: FloatArray) -> FloatArray:
+        """Return the mean of each stretch, NaN where there is nothing but gaps."""
+        if self._is_all:
+            return line
+        known = ~np.isnan(line)
+        count = np.add.reduceat(known, self._starts, dtype=np.int64)
+        total = np.add.reduceat(np.where(known, line, 0.0), self._starts)
+        means = np.full(count.size, np.nan)
+        np.divide(total, count, out=means, where=count > 0)
+        return means
+
+
+def _rates(
+    strip: Strip, arrays: Mapping[str, npt.NDArray[Any]], known: _Known | None
+) -> tuple[dict[str, FloatArray], IntArray, int]:
+    """Return the rates by line at the middle of each interval, those of several keys summed."""
+    of_collector = (known or {}).get(strip.collector)
+    if of_collector is None:
+        of_collector = growth_of(arrays, strip.collector)
+    if known is not None:
+        known[strip.collector] = of_collector
+    found = [
+        one for one in of_collector if strip.keys is None or set(strip.keys) & set(one.key.values())
+    ]
+    if not found:
+        return {}, np.zeros(0, dtype=np.int64), 0
+    # Keys are mostly sampled at the same instants: a stable sort only merges what is in order.
+    axis_ns = distinct(np.sort(np.concatenate([one.time_ns for one in found]), kind="stable"))
+    longest_ns = int(max(np.median(one.interval_ns) for one in found))
+    lines: dict[str, FloatArray] = {}
+    divisors: dict[str, FloatArray] = {}
+    for one in found:
+        place = np.searchsorted(axis_ns, one.time_ns)
+        for name, columns in strip.columns().items():
+            if not set(columns) <= one.by_column.keys():
+                continue  # Older results lack newer counters.
+            less = [column for column in strip.subtracted(name) if column in one.by_column]
+            label = " ".join(one.key[key] for key in strip.by_keys) if strip.by else name
+            grown = sum(one.per_second(column) for column in columns) * strip.factor
+            for column in less:
+                grown = np.maximum(grown - one.per_second(column) * strip.factor, 0.0)
+            _add_at(lines, label, place, grown, axis_ns.size)
+            if divisor := strip.divisor(name):
+                _add_at(divisors, label, place, one.per_second(divisor), axis_ns.size)
+    for label, times in divisors.items():
+        lines[label] = np.divide(
+            lines[label], times, out=np.full(times.size, np.nan), where=times > 0
+        )
+    return lines, axis_ns - longest_ns // 2, longest_ns
+
+
+def _gauges(
+    strip: Strip, arrays: Mapping[str, npt.NDArray[Any]]
+) -> tuple[dict[str, FloatArray], IntArray, int]:
+    """Return the values by line at each instant, those of several keys summed."""
+    keys = [c.name for c in COLUMNS[strip.collector] if c.nature == "key" and c.name in arrays]
+    time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
+    chosen = np.ones(time_ns.size, dtype=bool)
+    if strip.keys is not None:
+        texts_of_keys = np.stack([np.asarray(arrays[key]).astype(str) for key in keys])
+        chosen = np.asarray(np.isin(texts_of_keys, strip.keys).any(axis=0), dtype=np.bool_)
+    axis_ns = distinct(time_ns[chosen])
+    if not axis_ns.size:
+        return {}, axis_ns, 0
+    place = np.searchsorted(axis_ns, time_ns[chosen])
+    longest_ns = int(np.median(np.diff(axis_ns))) if axis_ns.size > 1 else 0
+    labels = np.full(int(chosen.sum()), "")
+    if strip.by:
+        texts = [np.asarray(arrays[key])[chosen].astype(str).tolist() for key in strip.by_keys]
+        labels = np.asarray([" ".join(words) for words in zip(*texts, strict=True)])
+    lines: dict[str, FloatArray] = {}
+    for name, columns in strip.columns().items():
+        if not set(columns) <= arrays.keys():
+            continue
+        added = [np.asarray(arrays[column], dtype=np.float64)[chosen] for column in columns]
+        total = np.sum(added, axis=0) * strip.factor
+        for label in np.unique(labels):
+            rows = labels == label
+            _add_at(lines, str(label) if strip.by else name, place[rows], total[rows], axis_ns.size)
+    return lines, axis_ns, longest_ns
+
+
+def _add_at(
+    lines: dict[str, FloatArray], name: str, place: IntArray, values: Any, size: int
+) -> None:
+    """Add values at places of a line; a place nobody adds to stays NaN."""
+    line = lines.setdefault(name, np.full(size, np.nan))
+    known = ~np.isnan(values)
+    line[place[known]] = np.where(np.isnan(line[place[known]]), 0.0, line[place[known]])
+    np.add.at(line, place[known], np.asarray(values)[known])
+
+
+def series(name: str, values: FloatArray) -> Series:
+    """Return a named line; NaN is a gap."""
+    numbers = values.tolist()
+    if np.isnan(values).any():
+        numbers = [None if value != value else value for value in numbers]
+    return Series(name, tuple(numbers))
+
+
+WATCHED = (
+    Strip("tps", "Transactions of the whole server, without our own", "tps", "database",
+          {"committed": "xact_commit - own_transactions", "rolled back": "xact_rollback"}),
+)  # fmt: skip
+FIRST = (
+    Strip("wal", "WAL", "MB/s", "wal", {"generated": "position_bytes"}),
+    Strip("buffers_written", "Who wrote dirty buffers", "blocks/s", "checkpointer",
+          {"checkpointer": "buffers_checkpoint", "background writer": "buffers_clean",
+          "backends": "buffers_backend"}, is_stacked=True),
+    Strip("cpu", "CPU of the host", "cores", "cpu", {"user": "user_ns + nice_ns",
+           "system": "system_ns", "interrupts": "irq_ns + softirq_ns",
+          "waiting for I/O": "iowait_ns", "stolen": "steal_ns"}, keys=("all",), is_stacked=True),
+    Strip("disk", "Disks", "MB/s", "disk", {"read": "read_bytes", "written": "write_bytes"}),
+    Strip("temperature", "Temperature", "\u00b0C", "temperature", "temperature_celsius",
+          by="place sensor"),
+    Strip("pooler_clients", "Clients of the pooler", "clients", "pooler",
+          {"active": "clients_active", "waiting for a server connection": "clients_waiting"}),
+)  # fmt: skip
+FURTHER = (
+    *(*ACTIVITY, *WRITING, *TABLES, *COPIES, *PROCESSES, *POOLER),
+    *(*HOST_CPU, *HOST_MEMORY, *HOST_DISK, *HOST_NETWORK, *LOAD_HOST, *ELSEWHERE),
+)

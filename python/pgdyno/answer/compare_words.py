@@ -1,0 +1,123 @@
+"""Comparisons in words: the verdict and its reason, the answer in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from pgdyno.analysis.compare import Comparison
+from pgdyno.analysis.compare_findings import CompareFindings, PlanChange
+from pgdyno.analysis.rounding import change_text, counted
+from pgdyno.analysis.where import Part
+from pgdyno.analysis.where_difference import Difference
+from pgdyno.loop.preview import METRIC_WORDS
+from pgdyno.spec.units import duration_text
+
+_PARTS_NAMED = 3
+_NAMED_RATIO_MIN = 0.1
+
+
+def verdict_sentence(
+    variant: str,
+    reference: str,
+    metric: str,
+    found: Comparison,
+    *,
+    others: Mapping[str, Comparison],
+    because: str,
+    effort: str,
+    left_ns: int | None,
+    can_hold: bool,
+) -> str:
+    """Return the verdict first, then the numbers, then why, then what it took.
+
+    Args: others, further metrics to name; effort, such as "12 rounds, 24 runs, 31 min".
+    """
+    word = METRIC_WORDS[metric]
+    numbers = f"{word} {change_text(found.ratio)}"
+    numbers += "".join(
+        f", {METRIC_WORDS[name]} {change_text(one.ratio)}" for name, one in others.items()
+    )
+    margin = f"{100 * found.margin_ratio:.2g} %"
+    verdicts = {
+        "faster": f"{variant} is faster than {reference}",
+        "slower": f"{variant} is slower than {reference}",
+        "lower": f"{variant}: {word} lower than {reference}",
+        "higher": f"{variant}: {word} higher than {reference}",
+        "no difference": f"{variant} and {reference} differ by no more than {margin}",
+        "cannot tell": f"cannot tell yet whether {variant} and {reference} differ",
+    }
+    parts = [f"{verdicts[found.verdict]}: {numbers}"]
+    if not can_hold:
+        parts.append(f"{variant} cannot hold the rate")
+    if because:
+        parts.append(because)
+    if found.verdict == "cannot tell" and left_ns:
+        parts.append(f"about {duration_text(left_ns)} more")
+    return "; ".join([*parts, effort]) + "."
+
+
+def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) -> str:
+    """Return why: changed plans first, then the parts whose change is sure, the largest first.
+
+    A part counts when its interval between runs excludes 0, it goes the way the latency goes, and
+    it is a tenth of it: what explains less is no reason.
+    """
+    if plans:
+        first = plans[0]
+        more = f", and {len(plans) - 1} more" if len(plans) > 1 else ""
+        return (
+            f"because {first.script}:{first.line} changed its plan: {first.was} -> {first.became}"
+            f"{more}"
+        )
+    if difference is None:
+        return ""
+    total = difference.latency_ms.value
+    sure = [part for part in difference.parts if _is_sure(part) and part.ms.value * total > 0]
+    named = [part for part in sure if part.ms.value / total >= _NAMED_RATIO_MIN][:_PARTS_NAMED]
+    if not named or math.isclose(total, 0, abs_tol=1e-9):
+        return ""
+    largest, *others = named
+    went, less = ("fell", "less") if total < 0 else ("rose", "more")
+    listed = "".join(f", {part.name} by {_ms(part.ms.value)}" for part in others)
+    return (
+        f"because {largest.name} {went} by {_ms(largest.ms.value)}{listed} ms a transaction"
+        f" ({_ms(total)} ms {less} in all)"
+    )
+
+
+def _is_sure(part: Part) -> bool:
+    low, high = part.ms.low, part.ms.high
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
+def _ms(value: float) -> str:
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
+    return f"{size:.{digits}f}"
+
+
+def comparison_sentence(found: CompareFindings) -> str:
+    """Return the answer in sentences: every contrast, what cannot start, sure effects."""
+    words = [one.sentence for one in found.contrasts]
+    if found.effects:
+        words.append(_effects_sentence(found))
+    words += [
+        f"Variant {one.name} cannot be measured: {one.cannot_start.rstrip('.')}."
+        for one in found.variants
+        if one.cannot_start
+    ]
+    return " ".join(words) or f"Nothing was compared: {found.stopped_by}."
+
+
+def _effects_sentence(found: CompareFindings) -> str:
+    sure = [effect for effect in found.effects if effect.p_adjusted_ratio < 0.05]
+    if not sure:
+        return (
+            f"No factor has a sure effect on {found.metric} after {counted(found.rounds, 'round')}."
+        )
+    listed = [
+        f"{effect.name} {change_text(effect.ratio)}"
+        for effect in sorted(sure, key=lambda one: one.p_adjusted_ratio)
+    ]
+    return f"Sure effects on {found.metric}: {', '.join(listed)}; {counted(found.rounds, 'round')}."

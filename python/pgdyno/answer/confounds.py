@@ -1,0 +1,125 @@
+"""What an experiment cannot tell apart, in words."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pgdyno.analysis.compare_findings import PlanChange
+from pgdyno.loop.journal import Visit
+from pgdyno.server.facts import format_bytes
+from pgdyno.spec.designs import PassesDesign
+from pgdyno.spec.experiment import Experiment
+
+# Changes that put the data elsewhere, or otherwise.
+_LAYOUT = (
+    *("scale", "fillfactor", "unlogged", "foreign_keys", "partitions", "partition_method"),
+    *("sql", "version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment", "dsn"),
+)
+
+
+def confounds(
+    experiment: Experiment, runs: Mapping[int, Sequence[Visit]], *, resumed_count: int
+) -> Iterator[str]:
+    """Yield what beside the change itself may be in a difference.
+
+    Args: runs, by variant; resumed_count, how often the experiment went on after an interruption.
+    """
+    variants = experiment.all_variants()
+    layouts = {tuple(one.changes().get(name) for name in _LAYOUT) for one in variants}
+    if len(layouts) > 1 and experiment.reload == "once":
+        yield "one layout of the data each: the interval excludes layout"
+    if resumed_count and experiment.server.scratch is not None:
+        times = "once" if resumed_count == 1 else f"{resumed_count} times"
+        yield f"interrupted {times}: the rounds after it are on data loaded anew"
+    if isinstance(experiment.design, PassesDesign):
+        for own in experiment.variants:
+            if len(own.changes()) > 1:
+                names = ", ".join(own.changes())
+                yield f"{own.name} changes {names} at once: which of them did it?"
+    for variant, visits in runs.items():
+        for change in between_rounds(visits, name=variants[variant].name):
+            place = f"{change.script}:{change.line}"
+            yield f"{place} changed its plan between rounds of {change.between}"
+
+
+Plans = dict[tuple[str, int], str]
+
+
+def between_variants(
+    reference: Sequence[Visit], variant: Sequence[Visit], *, names: tuple[str, str]
+) -> tuple[PlanChange, ...]:
+    """Return statements that the two variants run with different plans, as of their last runs."""
+    if not reference or not variant:
+        return ()
+    was, became = plans_of_run(reference[-1]), plans_of_run(variant[-1])
+    texts = _texts(variant[-1])
+    between = f"{names[0]} and {names[1]}"
+    return tuple(_changes(was, became, texts, between))
+
+
+def between_rounds(runs: Sequence[Visit], *, name: str) -> tuple[PlanChange, ...]:
+    """Return statements whose plan changed while one variant was measured, each once."""
+    found: dict[tuple[str, int], PlanChange] = {}
+    for before, after in itertools.pairwise(runs):
+        for change in _changes(plans_of_run(before), plans_of_run(after), _texts(after), name):
+            found.setdefault((change.script, change.line), change)
+    return tuple(found.values())
+
+
+def plans_of_run(visit: Visit) -> Plans:
+    """Return (script, line) -> plan, as they were before the run."""
+    stored = (visit.stored.document("server.json") or {}).get("plans") or {}
+    return {
+        (script, int(line)): str(plan)
+        for script, plans in stored.items()
+        for line, plan in plans.items()
+    }
+
+
+def _changes(
+    was: Plans, became: Plans, texts: dict[tuple[str, int], str], between: str
+) -> Iterator[PlanChange]:
+    for (script, line), plan in became.items():
+        before = was.get((script, line))
+        if before is not None and before != plan:
+            yield PlanChange(script, line, texts.get((script, line), ""), before, plan, between)
+
+
+def _texts(visit: Visit) -> dict[tuple[str, int], str]:
+    return {
+        (script["name"], int(statement["line"])): str(statement["text"])
+        for script in visit.stored.hello.get("scripts", ())
+        for statement in script["statements"]
+    }
+
+
+_GROWN_RATIO = 0.02
+
+
+def state_words(name: str, runs: Sequence[Visit]) -> str:
+    """Return growth and what was cleared before the runs of one variant, "" if not known."""
+    resets: list[dict[str, Any]] = [
+        found
+        for visit in runs
+        if (found := (visit.stored.document("server.json") or {}).get("reset")) is not None
+    ]
+    sizes = [one["database_bytes_before"] for one in resets if one.get("database_bytes_before")]
+    if len(sizes) < 2:
+        return ""
+    growth_ratio = sizes[-1] / sizes[0] - 1
+    words = (
+        f"{name}: {format_bytes(sizes[0])} of data before its first run, "
+        f"{format_bytes(sizes[-1])} before its last ({growth_ratio * 100:+.1f} %"
+        f"{': bloat is part of what was measured' if growth_ratio > _GROWN_RATIO else ''})"
+    )
+    dead = [one["dead_rows_before"] for one in resets if one.get("dead_rows_before") is not None]
+    history = [
+        one["history_rows_removed"] for one in resets if one.get("history_rows_removed") is not None
+    ]
+    if dead:
+        words += f"; {max(dead):,} dead rows at most"
+    if history:
+        words += f", {max(history):,} rows of history at most, cleared before each run"
+    return words

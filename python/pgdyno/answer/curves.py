@@ -1,0 +1,155 @@
+"""From the runs of a sweep to its curves: one for every script of every variant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pgdyno.analysis.capacity import Capacity, capacity
+from pgdyno.analysis.curve import LoadCurve, load_curve
+from pgdyno.analysis.findings import CurveFindings
+from pgdyno.analysis.speed_up import SpeedUp, speed_up
+from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
+from pgdyno.answer.hazel_windows import hazel_of_sweep
+from pgdyno.answer.judging import cpu_busy_ratio
+from pgdyno.answer.sentences import limit_sentence
+from pgdyno.answer.served import cost_of
+from pgdyno.answer.time_split import time_split
+from pgdyno.errors import AnalysisError
+from pgdyno.loop.history import measured
+from pgdyno.loop.journal import Visit
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.plan.history import History
+from pgdyno.plan.sweep import Line, lines_of, slo_of, trials_of
+from pgdyno.spec.experiment import Experiment, SweepDesign
+
+_SEED = 20_260_104
+_CURVE_LATENCIES = ("p50", "p95", "p99")
+Numbers = Mapping[int, LoadNumbers]
+
+
+def curves_of(
+    experiment: Experiment, done: Sequence[Visit], numbers: Numbers, excluded: frozenset[int]
+) -> tuple[CurveFindings, ...]:
+    """Return the curve of every line that was measured, variants of a script beside each other."""
+    if not isinstance(experiment.design, SweepDesign):
+        return ()
+    rounds = [visit for visit in done if visit.planned.purpose == "round"]
+    history = _trials(done, numbers)
+    found: list[CurveFindings] = []
+    references: dict[int, tuple[Line, CurveFindings]] = {}
+    for line in lines_of(experiment, excluded):
+        of_line = [visit for visit in rounds if line.is_of(visit.planned.cell)]
+        curve = _curve([(visit, numbers[visit.planned.number]) for visit in of_line])
+        if curve is None:
+            continue
+        held = _capacity(experiment.design, history, line)
+        one = CurveFindings(
+            script=_name(experiment, line),
+            curve=curve,
+            limit=_limit(of_line, numbers, curve),
+            capacity=held,
+            cost=None if held is None else cost_of(experiment.variant(line.variant), held.tps),
+            variant=experiment.variant(line.variant).name if line.variant is not None else "",
+            hazel=hazel_of_sweep([(v, numbers[v.planned.number]) for v in of_line]),
+        )
+        if line.script in references:
+            reference, its = references[line.script]
+            ratio = _speed_up(rounds, numbers, line, reference, its.curve.knee.clients)
+            one = replace(one, speed_up=ratio)
+        references.setdefault(line.script, (line, one))
+        found.append(one)
+    return tuple(found)
+
+
+def _name(experiment: Experiment, line: Line) -> str:
+    script = experiment.all_scripts()[line.script].name
+    if line.variant is None:
+        return script
+    variant = experiment.variant(line.variant).name
+    is_only = len({one.script for one in lines_of(experiment)}) == 1
+    return variant if is_only else f"{script}, {variant}"
+
+
+def _trials(done: Sequence[Visit], numbers: Numbers) -> History:
+    return tuple(
+        measured(
+            visit.planned,
+            visit.stored,
+            took_ns=visit.took_ns,
+            numbers=numbers[visit.planned.number],
+        )
+        for visit in done
+        if visit.planned.purpose == "capacity"
+    )
+
+
+def _capacity(design: SweepDesign, history: History, line: Line) -> Capacity | None:
+    target = slo_of(design)
+    found = trials_of(history, line, target) if target is not None else []
+    return capacity(found, target) if target is not None and found else None
+
+
+def _curve(of_line: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
+    """Return the curve of one line, of the rounds that visited every level; None without any."""
+    levels = {visit.planned.cell.clients for visit, _ in of_line}
+    by_level = {
+        level: [pair for pair in of_line if pair[0].planned.cell.clients == level]
+        for level in levels
+    }
+    least = min((len(runs) for runs in by_level.values()), default=0)
+    # An interrupted last round leaves some levels with a run more: a curve needs all or one each.
+    kept = [pair for runs in by_level.values() for pair in (runs if least > 1 else runs[:1])]
+    if not kept:
+        return None
+    try:
+        return load_curve(
+            [visit.planned.cell.clients for visit, _ in kept],
+            [one.tps.value for _, one in kept],
+            seed=_SEED,
+            latency_ns={
+                name: [one.latency.percentiles[name].value * 1e6 for _, one in kept]
+                for name in _CURVE_LATENCIES
+            },
+        )
+    except AnalysisError:
+        return None
+
+
+def _speed_up(
+    rounds: Sequence[Visit], numbers: Numbers, line: Line, reference: Line, knee_clients: int
+) -> SpeedUp | None:
+    """Return the variant's speed-up from the rounds that measured both at a level; None of none."""
+    runs: dict[tuple[int, int], dict[Line, float]] = {}
+    for visit in rounds:
+        for one in (line, reference):
+            if one.is_of(visit.planned.cell):
+                key = visit.planned.cell.clients, visit.planned.round
+                runs.setdefault(key, {})[one] = numbers[visit.planned.number].tps.value
+    ratios: dict[int, list[float]] = {}
+    for (clients, _), both in sorted(runs.items()):
+        if len(both) == 2:
+            ratios.setdefault(clients, []).append(math.log(both[line] / both[reference]))
+    least = min(map(len, ratios.values()), default=0)
+    kept = {clients: values[: None if least > 1 else 1] for clients, values in ratios.items()}
+    try:
+        return speed_up(kept, knee_clients=knee_clients)
+    except AnalysisError:
+        return None
+
+
+def _limit(of_line: list[Visit], numbers: Numbers, curve: LoadCurve) -> str:
+    """Return in words what most of a transaction's time at the knee goes to."""
+    at_knee = [v for v in of_line if v.planned.cell.clients == curve.knee.clients]
+    splits: list[WhereTheTimeGoes] = []
+    busy: list[float] = []
+    for visit in at_knee:
+        of_run = numbers[visit.planned.number]
+        split = time_split(visit.stored, of_run)
+        splits += [split] if split is not None else []
+        ratio = cpu_busy_ratio(visit.stored, of_run)
+        busy += [ratio] if ratio is not None else []
+    if not splits:
+        return ""
+    return limit_sentence(mean_over_runs(splits), sum(busy) / len(busy) if busy else None)

@@ -1,0 +1,149 @@
+"""From one stored run to what speaks against believing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pgdyno.analysis.change_points import change_points
+from pgdyno.analysis.verdicts import Doubt, RunFacts, doubts
+from pgdyno.analysis.within_run import warmup_cut
+from pgdyno.answer.telemetry import telemetry_doubts
+from pgdyno.answer.time_split import others_ratio_of
+from pgdyno.errors import AnalysisError
+from pgdyno.loop.counter_growth import deltas_of, grown
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
+from pgdyno.spec.planned import PlannedRun
+from pgdyno.store.stored_run import StoredRun
+
+_SEED = 20_260_103
+_WARMUP_COUNTS_MIN = 20
+_CPU_MODES = tuple(c.name for c in CpuCollector.columns if c.nature == "counter")
+_IDLE_MODES = ("idle_ns", "iowait_ns")
+
+
+def changes_of(numbers: LoadNumbers) -> tuple[float, ...]:
+    """Return the seconds at which throughput changed its level."""
+    each = round(1_000_000_000 / numbers.interval_ns)
+    whole = numbers.counts_100ms.size // each * each
+    seconds = numbers.counts_100ms[:whole].reshape(-1, each).sum(axis=1)
+    if not seconds.size:
+        return ()  # A run of -t 1 is over before a second is.
+    found = change_points(seconds, interval_ns=each * numbers.interval_ns, seed=_SEED)
+    return tuple(point.time_ns / 1e9 for point in found)
+
+
+def doubts_of(
+    stored: StoredRun,
+    numbers: LoadNumbers,
+    planned: PlannedRun,
+    server: Mapping[str, Any],
+    *,
+    checkpoint_count: int,
+    change_seconds: tuple[float, ...],
+) -> tuple[Doubt, ...]:
+    """Return every doubt about a run, the worst first.
+
+    Args: server, the facts of the server as stored.
+    """
+    summary = numbers.summary
+    p50 = numbers.latency.percentiles["p50"].value * 1e6
+    facts = RunFacts(
+        measured_seconds=numbers.seconds,
+        client_count=planned.cell.clients,
+        completed_count=numbers.counts.completed,
+        failed_count=numbers.counts.failed,
+        latency_mean_ns=numbers.latency.mean.value * 1e6,
+        latency_p50_ns=p50,
+        is_closed_loop=planned.cell.rate_tps is None,
+        between_transactions_ns=summary.between_transactions_ns,
+        is_in_sweep=planned.purpose == "round",
+        offered_tps=offered_tps(numbers) if planned.cell.rate_tps is not None else None,
+        engine_thread_busy_ratio=max((t.busy_ratio for t in summary.threads), default=None),
+        timer_lag_p99_ns=max((t.timer_lag_ns_p99 for t in summary.threads), default=None),
+        steal_ratio=_steal_ratio(stored, numbers),
+        throttled_ns=_throttled_ns(stored, numbers),
+        is_same_host=bool(server.get("is_local")),
+        writes=any(not script.reads_only for script in numbers.scripts),
+        # Within a sweep every run begins at the same checkpoint phase: that is the point of it.
+        checkpoint_count=checkpoint_count if planned.purpose == "detail" else None,
+        scale=(server.get("dataset") or {}).get("scale"),
+        updates_branches=any(script.name == "tpcb-like" for script in numbers.scripts),
+        is_steady=_is_steady(numbers),
+        change_point_seconds=change_seconds,
+        others_ratio=others_ratio_of(stored, numbers),
+    )
+    return (*_ended_early(stored, summary.ending), *doubts(facts), *telemetry_doubts(stored))
+
+
+def offered_tps(numbers: LoadNumbers) -> float:
+    """Return the load that was really offered: random arrivals are not their rate exactly.
+
+    200 a second for 5 s are 1000 +- 32 arrivals; the rate itself would call half of such runs
+    short of what was offered.
+    """
+    return numbers.counts.scheduled / numbers.seconds
+
+
+def cpu_busy_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return how busy all cores of this host were in the measured phase, 0..1."""
+    by_mode = _cpu(stored, numbers)
+    total = sum(by_mode.values())
+    if not total:
+        return None
+    return 1 - sum(by_mode[mode] for mode in _IDLE_MODES) / total
+
+
+def _ended_early(stored: StoredRun, ending: str) -> tuple[Doubt, ...]:
+    if ending == "completed":
+        return ()
+    why = stored.errors[0]["message"] if stored.errors else "it was told to stop"
+    return (
+        Doubt(
+            "ended_early",
+            "not_valid" if ending == "aborted" else "doubt",
+            f"The run ended before its time: {why}.",
+            "what is shown is what was measured until then",
+        ),
+    )
+
+
+def _is_steady(numbers: LoadNumbers) -> bool | None:
+    if numbers.counts_100ms.size < _WARMUP_COUNTS_MIN:
+        return None
+    try:
+        return warmup_cut(numbers.counts_100ms, numbers.interval_ns).is_steady
+    except AnalysisError:
+        return None
+
+
+def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return what was stolen of the host that lost most: the server's, or the load's."""
+    found = []
+    for table in ("cpu", "load_cpu"):
+        by_mode = _cpu(stored, numbers, table)
+        if total := sum(by_mode.values()):
+            found.append(by_mode["steal_ns"] / total)
+    return max(found, default=None)
+
+
+def _cpu(stored: StoredRun, numbers: LoadNumbers, table: str = "cpu") -> dict[str, float]:
+    """Return the time of all cores by mode in the measured phase; empty where not measured."""
+    whole = deltas_of(stored, table, CpuCollector.columns, "all")
+    found = {mode: grown(whole, mode, *numbers.span_ns) for mode in _CPU_MODES}
+    known = {mode: value for mode, value in found.items() if value is not None}
+    return known if len(known) == len(_CPU_MODES) else {}
+
+
+def _throttled_ns(stored: StoredRun, numbers: LoadNumbers) -> int | None:
+    totals = [
+        grown(
+            deltas_of(stored, "throttling", ThrottlingCollector.columns, program),
+            "throttled_ns",
+            *numbers.span_ns,
+        )
+        for program in ("lab", "server")
+    ]
+    known = [total for total in totals if total is not None]
+    return int(max(known)) if known else None

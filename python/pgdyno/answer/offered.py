@@ -1,0 +1,82 @@
+"""An open loop's phases, and what was late: what was offered against what came of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pgdyno.analysis.findings import LateFindings, PhaseFindings
+from pgdyno.analysis.histogram import Histogram, late_share
+from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, seconds_of
+from pgdyno.spec.planned import PlannedRun
+from pgdyno.spec.workload import Workload
+from pgdyno.store.stored_run import StoredRun
+
+_SEED = 20_261_120
+
+
+def late_of(stored: StoredRun, numbers: LoadNumbers, workload: Workload) -> LateFindings | None:
+    """Return what was above the latency limit; None where none was given."""
+    limit_ns = workload.latency_limit_ns
+    if limit_ns is None:
+        return None
+    # Of more than the engine keeps ages of, the ages are a sample; the number is exact.
+    never_count = numbers.counts.unfinished + numbers.counts.not_started
+    ages = np.zeros(never_count, dtype=np.int64)
+    share = late_share(seconds_of(stored, "latency"), limit_ns, seed=_SEED, unfinished_ages_ns=ages)
+    total = numbers.counts.completed + never_count
+    return LateFindings(limit_ns / 1e6, round(share.value * total), total, share)
+
+
+def backlog_of(stored: StoredRun) -> int:
+    """Return how many transactions were due and not begun when measuring ended."""
+    intervals = stored.intervals()
+    measured = np.flatnonzero(np.asarray(intervals["phase"]) == "measure")
+    return int(intervals["backlog"][measured[-1]]) if measured.size else 0
+
+
+def phases_of(
+    stored: StoredRun, numbers: LoadNumbers, workload: Workload, planned: PlannedRun
+) -> tuple[PhaseFindings, ...]:
+    """Return each phase of a rate that has several; of a constant rate there is nothing to tell.
+
+    Transactions count where they ended, arrivals where they were due; a phase begins and ends at
+    the nearest of the intervals in which the engine counts, its percentiles at the nearest second.
+    """
+    rate = workload.rate
+    if rate is None or rate.is_constant or planned.purpose == "pilot":
+        return ()
+    intervals = stored.intervals()
+    chosen = np.asarray(intervals["phase"]) == "measure"
+    middle_ns = intervals["time_ns"][chosen] - intervals["interval_ns"][chosen] // 2
+    rows = [one for one in stored.histograms("latency") if one.phase == "measure"]
+    found = []
+    begin_ns = numbers.began_ns
+    for phase in rate.within(planned.measure_ns):
+        end_ns = begin_ns + (phase.duration_ns or 0)
+        inside = np.flatnonzero(chosen)[(middle_ns >= begin_ns) & (middle_ns < end_ns)]
+        if not inside.size:
+            break  # The run ended before its time.
+        spent_s = intervals["interval_ns"][inside].sum() / 1e9
+        completed = int(intervals["completed"][inside].sum())
+        latency = Histogram.merged(
+            as_histogram(one)
+            for one in rows
+            if begin_ns <= one.time_ns - one.interval_ns // 2 < end_ns
+        )
+        has_any = latency.transaction_count > 0
+        found.append(
+            PhaseFindings(
+                from_tps=phase.from_tps,
+                to_tps=phase.to_tps,
+                begin_s=(begin_ns - numbers.began_ns) / 1e9,
+                duration_s=float(spent_s),
+                offered_tps=float(intervals["scheduled"][inside].sum() / spent_s),
+                tps=completed / float(spent_s),
+                failed=int(intervals["failed"][inside].sum()),
+                p50_ms=latency.percentile_ns(50) / 1e6 if has_any else None,
+                p99_ms=latency.percentile_ns(99) / 1e6 if has_any else None,
+                backlog_at_end_count=int(intervals["backlog"][inside[-1]]),
+            )
+        )
+        begin_ns = end_ns
+    return tuple(found)

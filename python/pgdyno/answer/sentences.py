@@ -1,0 +1,94 @@
+"""The answer in one sentence."""
+
+from __future__ import annotations
+
+from pgdyno.analysis.capacity import Capacity
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import CurveFindings, RunFindings
+from pgdyno.analysis.rounding import change_text, decimals_of, fixed, percent
+from pgdyno.analysis.speed_up import SpeedUp
+from pgdyno.analysis.where import WhereTheTimeGoes
+
+_BUSY_RATIO = 0.9
+
+
+def bench_sentence(run: RunFindings | None) -> str:
+    """Return throughput, p99 and the largest part of the time."""
+    if run is None:
+        return "No run was completed."
+    p99 = run.latency.percentiles["p99"]
+    words = f"{_number(run.tps)} tps{_range(run.tps)} with {_clients(run.clients)}"
+    words += f", p99 {'at least ' if p99.censored else ''}{_number(p99)} ms"
+    if run.where is not None and run.where.parts:
+        largest = max(run.where.parts, key=lambda part: part.ms.value)
+        share = largest.ms.value / run.where.latency_ms.value if run.where.latency_ms.value else 0
+        words += f"; {percent(share)} of the time is {largest.name}"
+    return words + "."
+
+
+def sweep_sentence(curves: tuple[CurveFindings, ...]) -> str:
+    """Return peak and knee of every curve."""
+    if not curves:
+        return "No load curve: no level was measured."
+    return " ".join(_of_curve(one) for one in curves)
+
+
+def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str:
+    """Return what the time at the knee goes to, and whether the cores were full."""
+    words = []
+    if cpu_busy_ratio is not None and cpu_busy_ratio >= _BUSY_RATIO:
+        words.append(f"all cores {percent(cpu_busy_ratio)} busy")
+    if where.parts:
+        largest = max(where.parts, key=lambda part: part.ms.value)
+        words.append(f"{largest.name} {largest.ms.value:.3g} of {where.latency_ms.value:.3g} ms")
+    return "; ".join(words)
+
+
+def _of_curve(one: CurveFindings) -> str:
+    peak, knee = one.curve.peak, one.curve.knee
+    words = f"{one.script} peaks at {_number(peak.tps)} tps{_range(peak.tps)} "
+    words += f"with {_clients(peak.clients)}"
+    if peak.is_at_edge:
+        words += ", the largest load tried"
+    if knee.clients != peak.clients:
+        words += f"; {knee.clients} are enough to be within {percent(knee.tolerance_ratio)} of it"
+    if one.capacity is not None:
+        words += f"; {capacity_words(one.capacity)}"
+    if one.speed_up is not None:
+        words += f"; {speed_up_words(one.speed_up)}"
+    return words + "."
+
+
+def capacity_words(found: Capacity) -> str:
+    """Return how much load can be held under the latency target, and the rule."""
+    number = f"{_number(found.tps)} tps"
+    held = {
+        "found": f"holds {number}{_range(found.tps)}",
+        "above": f"holds at least {number}, the most that was offered",
+        "below": f"does not hold even {number}, the least that was offered",
+    }[found.end]
+    return f"{held} under {found.rule}"
+
+
+def speed_up_words(found: SpeedUp) -> str:
+    """Return mean and maximum of a variant's speed-up up to the knee."""
+    return (
+        f"against the first variant {change_text(found.mean)} on average up to the knee of "
+        f"{_clients(found.knee_clients)}, at most {change_text(found.maximum)} "
+        f"at {_clients(found.maximum_clients)}"
+    )
+
+
+def _clients(count: int) -> str:
+    return f"{count} client{'s' if count != 1 else ''}"
+
+
+def _number(estimate: Estimate) -> str:
+    return fixed(estimate.value, decimals_of(estimate))
+
+
+def _range(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    decimals = decimals_of(estimate)
+    return f" ({fixed(estimate.low, decimals)} to {fixed(estimate.high, decimals)})"

@@ -1,0 +1,84 @@
+"""From the stored runs of a variant to how it was reached and how evenly it served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pgdyno.analysis.compare_findings import Served, ServedRun, served
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import ConnectionFindings
+from pgdyno.engine.records import Distribution
+from pgdyno.loop.journal import Visit
+from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
+from pgdyno.spec.experiment import Workload
+from pgdyno.spec.variant import Variant
+
+
+def served_by(runs: Sequence[Visit], numbers: Mapping[int, LoadNumbers]) -> Served | None:
+    """Return round trip, longest latency and fairness over the runs of one variant."""
+    return served([_of_run(visit, numbers[visit.planned.number]) for visit in runs])
+
+
+def _of_run(visit: Visit, numbers: LoadNumbers) -> ServedRun:
+    fairness = numbers.summary.fairness
+    trips = numbers.summary.distribution("round_trip")
+    return ServedRun(
+        clients=visit.planned.cell.clients,
+        max_ms=numbers.latency.max_ms,
+        round_trip_ms=of_distribution(trips).percentile_ns(50) / 1e6 if trips else None,
+        completed_min_count=fairness.completed_count_min if fairness else None,
+        completed_max_count=fairness.completed_count_max if fairness else None,
+        gini_ratio=fairness.gini_ratio if fairness else None,
+    )
+
+
+_PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
+_NS_PER_MS = 1e6
+
+
+def connections_of(numbers: LoadNumbers, workload: Workload, clients: int) -> ConnectionFindings:
+    """Return how the load of a run was connected.
+
+    Args: clients, of the run: those of a sweep have more or less than the workload says.
+    """
+    summary = numbers.summary
+    connect, wait = summary.distribution("connect"), summary.distribution("connection_wait")
+    shared = workload.active_connections
+    gap, idle = summary.longest_gap, summary.idle
+    return ConnectionFindings(
+        opened_count=connect.count if connect is not None else 0,
+        connect_ms=_percentiles(connect) if connect is not None else {},
+        is_per_transaction=workload.connect_each_transaction,
+        shared_count=None if shared is None else min(shared, clients),
+        wait_ms=None
+        if wait is None or wait.count == 0
+        else {"mean": wait.sum_ns / wait.count / _NS_PER_MS, **_percentiles(wait)},
+        idle_opened_count=None if idle is None else idle.opened_count,
+        idle_alive_count=None if idle is None else idle.alive_count,
+        lost_count=summary.connections_lost,
+        reconnected_count=summary.reconnects,
+        commits_in_doubt_count=summary.commits_in_doubt,
+        longest_gap_ms=None if gap is None else (gap.ended_ns - gap.began_ns) / _NS_PER_MS,
+        longest_gap_began_s=None if gap is None else (gap.began_ns - numbers.began_ns) / 1e9,
+    )
+
+
+def _percentiles(found: Distribution) -> dict[str, float]:
+    histogram = of_distribution(found)
+    of = {name: histogram.percentile_ns(percent) for name, percent in _PERCENTS.items()}
+    return {name: ns / _NS_PER_MS for name, ns in {**of, "max": found.max_ns}.items()}
+
+
+def cost_of(variant: Variant, tps: Estimate | None) -> Estimate | None:
+    """Return what 1,000 transactions a second of the variant cost, with the interval of `tps`.
+
+    None without a price, or where no load is known to be held.
+    """
+    if variant.cost is None or tps is None or tps.value <= 0:
+        return None
+    amount, unit = variant.cost
+    if tps.censored:
+        return None  # More may be held than was offered.
+    each, ends = amount * 1000 / tps.value, (tps.high, tps.low)
+    low, high = (amount * 1000 / end if end else None for end in ends)
+    return Estimate(each, low, high, tps.n, f"{unit} per 1,000 tps", tps.scope)

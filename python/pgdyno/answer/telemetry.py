@@ -1,0 +1,146 @@
+"""From one stored run to what its telemetry says: facts, tables, doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from pgdyno.analysis.findings import TelemetryFindings
+from pgdyno.analysis.rounding import milliseconds
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.answer.fact_tables import fact_tables
+from pgdyno.loop.counter_growth import counters_of
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.measure.clock_watch import CLOCK_SET
+from pgdyno.store.stored_run import StoredRun
+
+# What the observer said that the reader of any number must know.
+_DOUBTED = frozenset(
+    {
+        CLOCK_SET,
+        "observer_lost_server",
+        "observer_lost_host",
+        "observer_lost_pooler",
+        "observer_behind_pooler",
+        "observer_without_pg_monitor",
+        "host_not_observed",
+        "pooler_not_observed",
+        "host_file_not_read",
+    }
+)
+
+
+def telemetry_findings(stored: StoredRun, numbers: LoadNumbers) -> TelemetryFindings:
+    """Return facts and tables of a run, of its files alone."""
+    server = stored.document("server.json") or {}
+    doctor = stored.document("doctor.json") or {}
+    energy = energy_joules(stored, numbers)
+    completed = numbers.counts.completed
+    missing = [one for one in stored.warnings if one["kind"] == "not_measurable"]
+    return TelemetryFindings(
+        facts=tuple(_facts(server, energy, completed)),
+        tables=fact_tables(stored, numbers),
+        examined=tuple(doctor.get("findings", ())),
+        not_measured=tuple(dict.fromkeys(str(one["message"]) for one in missing)),
+        energy_joules_per_transaction=energy / completed if energy and completed else None,
+    )
+
+
+def telemetry_doubts(stored: StoredRun) -> Iterator[Doubt]:
+    """Yield what telemetry and the doctor say against a run."""
+    server = stored.document("server.json") or {}
+    for one in server.get("settings_changed") or ():
+        of = f" of {one['of']}" if one["of"] else ""
+        yield Doubt(
+            f"setting_changed_{one['name']}",
+            "doubt",
+            f"{one['name']}{of} was {_shown(one['before'])} before the run and"
+            f" {_shown(one['after'])} after it.",
+            "measure again, and let nobody change settings meanwhile",
+        )
+    for name, disk in (server.get("disks") or {}).items():
+        if disk.get("slowed_by_heat"):
+            yield Doubt(
+                "disk_too_warm",
+                "doubt",
+                f"{name} was too warm during the run, or slowed itself for heat.",
+                "cool it, or measure shorter runs with pauses between them",
+            )
+    said: set[str] = set()
+    for warning in stored.warnings:
+        kind = str(warning["kind"])
+        if kind in _DOUBTED and kind not in said:
+            said.add(kind)
+            yield Doubt(kind, "doubt", str(warning["message"]), str(warning["hint"]))
+    doctor = stored.document("doctor.json") or {}
+    for finding in doctor.get("findings", ()):
+        if finding["verdict"] == "bad":
+            name = str(finding["id"]).replace("_", " ")
+            yield Doubt(
+                f"doctor_{finding['id']}",
+                "doubt",
+                f"Doctor, {name}: {finding['seen']}.",
+                str(finding["mend"]),
+            )
+
+
+def energy_joules(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return the energy of whole processors in the measured phase; None where it is not known."""
+    packages = [one for one in counters_of(stored, "energy") if "/" not in one.key["domain"]]
+    total = [one.total("energy_uj", *numbers.span_ns) for one in packages]
+    known = [value for value in total if not np.isnan(value)]
+    return sum(known) / 1e6 if known else None
+
+
+def _facts(
+    server: Mapping[str, Any], energy: float | None, completed: int
+) -> Iterator[tuple[str, str]]:
+    trips = server.get("round_trips") or {}
+    for moment in ("before", "after"):
+        seen = trips.get(moment) or {}
+        parts = [
+            f"{words} {milliseconds(times['p50_ns'] / 1e6)}"
+            f" (p95 {milliseconds(times['p95_ns'] / 1e6)})"
+            for words, times in (
+                ("connect", seen.get("connect")),
+                ("SELECT 1:", seen.get("statement")),
+            )
+            if times
+        ]
+        if parts:
+            yield f"round trip {moment} the run", ", ".join(parts)
+    clock = server.get("host_clock")
+    if clock:
+        yield f"clock of host {clock['host']}", f"{_ahead(clock)}; samples are on our clock"
+    clock = (trips.get("before") or {}).get("clock")
+    if clock:
+        yield "clock of the server", _ahead(clock)
+    if energy is not None and completed:
+        yield "energy", f"{energy / completed:.3g} J a transaction ({energy:,.0f} J, processors)"
+    for name, disk in (server.get("disks") or {}).items():
+        if "unknown" in disk:
+            yield f"disk {name}", str(disk["unknown"])
+            continue
+        after = disk["after"]
+        parts = [
+            f"{label} {after[key]}{unit}"
+            for label, key, unit in (
+                ("used", "used_percent", " %"),
+                ("temperature", "temperature_celsius", " °C"),
+                ("media errors", "media_errors", ""),
+            )
+            if after.get(key) is not None
+        ]
+        yield f"disk {name}", ", ".join(parts)
+
+
+def _ahead(clock: Mapping[str, Any]) -> str:
+    ahead_ms, sure_ms = clock["ahead_ns"] / 1e6, clock["uncertainty_ns"] / 1e6
+    word = "ahead" if ahead_ms >= 0 else "behind"
+    return f"{milliseconds(abs(ahead_ms))} {word} (± {milliseconds(sure_ms)})"
+
+
+def _shown(value: str | None) -> str:
+    return "not set" if value is None else f"'{value}'"

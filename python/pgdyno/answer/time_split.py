@@ -1,0 +1,256 @@
+"""From one stored run to where its time goes: telemetry and engine brought to one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.arrays import distinct
+from pgdyno.analysis.resample import REPLICATES
+from pgdyno.analysis.rounding import percent
+from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
+from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts, WaitSamples
+from pgdyno.analysis.where_statements import Place, named_statements
+from pgdyno.answer.server_time import server_active_ms
+from pgdyno.engine.records import Distribution, Summary
+from pgdyno.loop.counter_growth import deltas_of, grown
+from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
+from pgdyno.observe.pooler.pools import PoolerTrafficCollector
+from pgdyno.observe.processes.backends import LOAD, BackendsCollector
+from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
+from pgdyno.store.parquet import Arrays
+from pgdyno.store.stored_run import StoredRun
+
+_SEED = 20_260_102
+# Sessions that work for somebody: what a server does for itself serves the load too.
+_FOR_SOMEBODY = ("client backend", "parallel worker")
+_OVERLAP_RATIO_MAX = 0.15
+_GAP_NS_MAX = 3_000_000_000
+# The server's count of its time, so many times off what was sampled, is not that of the load:
+# sessions report late, and some hardly before they end.
+_APART_RATIO_MAX = 1.5
+# Unless there are too few samples to know better.
+_SESSIONS_SEEN_MIN = 30
+# So many samples, where they alone say how long the server worked.
+_SAMPLES_MIN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where the time goes, or why that cannot be said, as the end of a sentence."""
+
+    where: WhereTheTimeGoes | None
+    why_not: str = ""
+
+
+def time_split(
+    stored: StoredRun, numbers: LoadNumbers, *, with_intervals: bool = True
+) -> WhereTheTimeGoes | None:
+    """Return where a transaction's time goes, None where that cannot be said."""
+    return split_or_why_not(stored, numbers, with_intervals=with_intervals).where
+
+
+def split_or_why_not(
+    stored: StoredRun, numbers: LoadNumbers, *, with_intervals: bool = True
+) -> Split:
+    """Return where a transaction's time goes.
+
+    Parts that were not measured (the CPU of another host) are in the residual. Nothing is returned
+    where the parts cannot be right: the server was not observed, or away for a while; too few
+    samples, where nothing else tells its time; or they exceed what they are parts of.
+    Args: with_intervals False spares their bootstrap, and single statements: a run that is one of
+    several counts as one.
+    """
+    if numbers.counts.completed == 0 or numbers.seconds <= 0:
+        return Split(None, "no transaction was completed")
+    samples = _samples(stored, numbers)
+    if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _GAP_NS_MAX:
+        return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
+    facts = _facts(stored, numbers, samples)
+    if samples is not None and _is_another_time(facts.server_active_ms, samples, numbers):
+        facts = replace(facts, server_active_ms=None)
+    if facts.server_active_ms is None and (why_not := _why_not_sampled(samples)):
+        return Split(None, why_not)
+    where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
+    if where.residual_ratio < -_OVERLAP_RATIO_MAX:
+        excess = percent(-where.residual_ratio)
+        return Split(None, f"what was measured of the parts is {excess} more than the latency")
+    if where.server_ms is None or samples is None or not with_intervals:
+        return Split(where)
+    statements = named_statements(facts, where.server_ms, _places(stored, numbers), seed=_SEED)
+    return Split(replace(where, statements=statements))
+
+
+def _is_another_time(active_ms: float | None, samples: WaitSamples, numbers: LoadNumbers) -> bool:
+    """Whether what the server counted cannot be the time of the sessions that were seen."""
+    is_active = np.asarray(samples.event, dtype=object) != ANSWERING
+    seen = int(samples.session_count[is_active].sum())
+    if active_ms is None or seen < _SESSIONS_SEEN_MIN:
+        return False
+    sampled_ms = seen / len(samples.sampled_at_ns) * numbers.seconds * 1e3
+    return max(active_ms, sampled_ms) > _APART_RATIO_MAX * min(active_ms, sampled_ms)
+
+
+def _why_not_sampled(samples: WaitSamples | None) -> str:
+    """Return why samples cannot stand for the server's time; "" if they can."""
+    if samples is None:
+        return "the server was not observed, so its part is not known"
+    if (few := len(samples.sampled_at_ns)) < _SAMPLES_MIN:
+        return f"{few} samples are too few to stand for the server's time ({_SAMPLES_MIN} do)"
+    return ""
+
+
+def _facts(
+    stored: StoredRun,
+    numbers: LoadNumbers,
+    samples: WaitSamples | None,
+) -> TransactionFacts:
+    ended = numbers.counts.completed + numbers.counts.failed
+    summary = numbers.summary
+    round_trip = summary.distribution("round_trip")
+    lag = summary.distribution("lag")
+    wait = summary.distribution("connection_wait")
+    backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
+    reply_wait_ns = _reply_wait_ns(summary)
+    return TransactionFacts(
+        latency=numbers.latency.mean.scaled(1e6, "ns"),
+        window_seconds=numbers.seconds,
+        server_transaction_count=ended,
+        server_active_ms=server_active_ms(stored, numbers, ended),
+        samples=samples,
+        round_trip_count=summary.round_trips / ended,
+        round_trip_ns=_exchange_ns(round_trip, summary.round_trip_runnable_ns),
+        round_trip_runnable_ns=summary.round_trip_runnable_ns,
+        client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) / ended,
+        reply_wait_ns=reply_wait_ns and reply_wait_ns * summary.round_trips / ended,
+        schedule_lag_ns=None if lag is None else _mean_ns(lag),
+        connection_wait_ns=None if wait is None else _mean_ns(wait),
+        backend_cpu_ns=grown(backends, "run_ns", *numbers.span_ns),
+        backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
+        backend_slice_count=grown(backends, "slices", *numbers.span_ns),
+        core_count=_core_count(stored),
+        pooler_wait_ns=_pooler_wait_ns(stored, numbers),
+        others_ratio=others_ratio_of(stored, numbers),
+    )
+
+
+def _pooler_wait_ns(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return how long clients of the load's database waited at the pooler, None without one."""
+    database = stored.job.get("target", {}).get("database", "")
+    traffic = deltas_of(stored, "pooler_traffic", PoolerTrafficCollector.columns, database)
+    return grown(traffic, "wait_time_ns", *numbers.span_ns)
+
+
+def _core_count(stored: StoredRun) -> int | None:
+    """Return how many cores the server's host has, None if it was not looked at."""
+    rows = stored.telemetry("cpu")
+    if rows is None:
+        return None
+    cores = set(rows["core"])
+    return len(cores - {"all"}) or None
+
+
+def _exchange_ns(round_trip: Distribution | None, runnable_ns: int | None) -> float | None:
+    """Return how long an exchange without work takes: the mean, where its parts are known as one.
+
+    Else the median: the few exchanges there are may hold one that somebody disturbed.
+    """
+    if round_trip is None:
+        return None
+    if runnable_ns is not None:
+        return _mean_ns(round_trip)
+    return of_distribution(round_trip).percentile_ns(50)
+
+
+def _reply_wait_ns(summary: Summary) -> float | None:
+    """Return how long a reply waited for the engine, mean over its threads by their clients."""
+    known = [t for t in summary.threads if t.reply_wait_ns_mean is not None]
+    clients = sum(thread.clients for thread in known)
+    if not clients:
+        return None
+    return sum((t.reply_wait_ns_mean or 0) * t.clients for t in known) / clients
+
+
+def _longest_gap_ns(samples: WaitSamples, numbers: LoadNumbers) -> int:
+    """Return the longest time within the measured phase without a sample of waits."""
+    at_ns = np.concatenate(([numbers.began_ns], samples.sampled_at_ns, [numbers.ended_ns]))
+    return int(np.diff(at_ns).max())
+
+
+def _places(stored: StoredRun, numbers: LoadNumbers) -> tuple[Place, ...]:
+    """Return every statement of the run's scripts with its query identifiers, if it has any."""
+    known: Mapping[str, Mapping[str, list[int]]] = (stored.document("server.json") or {}).get(
+        "query_ids"
+    ) or {}
+    return tuple(
+        Place(
+            script=shape.name,
+            line=statement.line,
+            text=statement.text,
+            calls=script.counts.completed,
+            query_ids=tuple(known.get(shape.name, {}).get(str(statement.line), ())),
+        )
+        for shape, script in zip(numbers.scripts, numbers.summary.scripts, strict=True)
+        for statement in shape.statements
+    )
+
+
+def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return the share of the server's active sessions that were not the load's; None = unknown.
+
+    Sessions that work for somebody count, in all databases: not autovacuum, which serves the load.
+    Where others' sessions may not be seen, nothing is known of them.
+    """
+    waits = stored.waits()
+    inside = _inside(waits, numbers)
+    is_unseen = np.asarray(waits["backend_type"]) == UNSEEN
+    return None if (inside & is_unseen).any() else _others_ratio(waits, inside)
+
+
+def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
+    """Return what our sessions waited for within the measured phase."""
+    waits = stored.waits()
+    inside = _inside(waits, numbers)
+    if not inside.any():
+        return None
+    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
+    events, state = events_seen(waits), np.asarray(waits["state"])
+    is_active = state == "active"
+    is_answering = ~is_active & (events == "") & (state != "")
+    counted = inside & (waits["ours"] == 1) & (is_active | is_answering)
+    return WaitSamples(
+        sampled_at_ns=distinct(time_ns[inside]),
+        time_ns=time_ns[counted],
+        event=np.where(is_active, events, ANSWERING)[counted].tolist(),
+        session_count=np.asarray(waits["count"], dtype=np.int64)[counted],
+        query_id=np.asarray(waits["query_id"], dtype=np.int64)[counted],
+    )
+
+
+def events_seen(waits: Arrays) -> npt.NDArray[np.str_]:
+    """Return what sessions waited for; "" of those at work that answered while looked at."""
+    events = np.asarray(waits["wait_event"])
+    has_answered = (np.asarray(waits["state"]) == "active") & (events == ANSWERED)
+    return np.where(has_answered, "", events)
+
+
+def _inside(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
+    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
+    return (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
+
+
+def _others_ratio(waits: Arrays, inside: npt.NDArray[np.bool_]) -> float | None:
+    is_active = inside & (np.asarray(waits["state"]) == "active")
+    count = np.asarray(waits["count"], dtype=np.int64)[is_active]
+    worker = np.asarray(waits["backend_type"])[is_active]
+    count = count * np.logical_or.reduce([worker == kind for kind in _FOR_SOMEBODY])
+    total = int(count.sum())
+    others = int(count[np.asarray(waits["ours"])[is_active] != 1].sum())
+    return others / total if total else None
+
+
+def _mean_ns(found: Distribution) -> float:
+    return found.sum_ns / found.count if found.count else 0.0

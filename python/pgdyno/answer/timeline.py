@@ -1,0 +1,300 @@
+"""A run over time: load, latency, waits, CPU, WAL and disk as panels on one axis of seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.arrays import coded, distinct
+from pgdyno.analysis.findings import Mark, Panel, Series
+from pgdyno.analysis.histogram import percentiles_of_each
+from pgdyno.answer.charts.drawing import FIRST, FURTHER, panels_of_strips, series
+from pgdyno.answer.marks import event_marks, nearest_merged
+from pgdyno.answer.time_split import events_seen
+from pgdyno.loop.counter_growth import counters_of
+from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
+from pgdyno.measure.statement_texts import StatementNames
+from pgdyno.observe.rates import Deltas
+from pgdyno.store.stored_run import StoredRun
+
+_WAITS_SHOWN = 7
+_PERCENTS = (50.0, 95.0, 99.0)
+FloatArray = npt.NDArray[np.float64]
+
+
+def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tuple[Panel, ...]:
+    """Return the panels there is data for, in the order they are read.
+
+    Args: device, the disk that the server's data lie on, where known.
+    """
+    makers: tuple[Callable[[StoredRun, LoadNumbers], Panel | None], ...] = (
+        _throughput,
+        _latency,
+        _waits,
+        _cpu,
+        _programs,
+        _wal,
+        lambda run, load: _disk_bytes(run, load, device),
+        lambda run, load: _disk_times(run, load, device),
+        _buffers,
+    )
+    found = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
+    known = {panel.key for panel in found}
+    strips = [strip for strip in (*FIRST, *FURTHER) if strip.key not in known]
+    texts = (stored.document("server.json") or {}).get("statement_texts") or {}
+    further = panels_of_strips(
+        strips, [stored], numbers.began_ns, StatementNames(texts), seconds=numbers.seconds
+    )
+    return (*found, *further)
+
+
+def marks_of(
+    stored: StoredRun, numbers: LoadNumbers, change_seconds: Sequence[float]
+) -> tuple[Mark, ...]:
+    """Return checkpoints begun, changes of speed, and gaps; of very many the nearest as one."""
+    marks = [Mark(second, "change", "throughput changed its level") for second in change_seconds]
+    for warning in stored.warnings:
+        if "gap" in warning["kind"] or "lost" in warning["kind"]:
+            marks.append(Mark(_seconds(warning["time_ns"], numbers), "gap", warning["message"]))
+    happened = event_marks(stored, numbers.began_ns)
+    marks += [mark for mark in happened if 0 <= mark.time_s <= numbers.seconds]
+    return nearest_merged(marks)
+
+
+def checkpoint_count(marks: Iterable[Mark]) -> int:
+    """Return how many checkpoints the measured phase covers."""
+    return sum(mark.count for mark in marks if mark.kind == "checkpoint")
+
+
+def _throughput(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    """Completed and failed transactions of each second, from the 100 ms counts."""
+    intervals = stored.intervals()
+    chosen = np.asarray(intervals["phase"]) == "measure"
+    ends_ns = intervals["time_ns"][chosen].astype(np.int64)
+    if ends_ns.size == 0:
+        return None
+    second = np.maximum((ends_ns - 1 - numbers.began_ns) // 1_000_000_000, 0)
+    spent_ns = np.bincount(second, intervals["interval_ns"][chosen])
+    whole = spent_ns > 500_000_000
+
+    def per_second(name: str) -> FloatArray:
+        counted = np.bincount(second, intervals[name][chosen].astype(np.float64))
+        return np.asarray(counted[whole] / spent_ns[whole] * 1e9, dtype=np.float64)
+
+    lines = [_line("completed", per_second("completed"))]
+    if intervals["failed"][chosen].any():
+        lines.append(_line("failed", per_second("failed")))
+    if is_open_loop(stored):
+        lines.insert(0, _line("offered", per_second("scheduled")))
+    axis = np.arange(spent_ns.size, dtype=np.float64)[whole] + 0.5
+    return Panel("tps", "Throughput", "tps", _axis(axis), tuple(lines))
+
+
+def is_open_loop(stored: StoredRun) -> bool:
+    """True where the clock, not the clients, said when transactions were due."""
+    arrivals = stored.job.get("work", {}).get("arrivals", {})
+    return bool(arrivals.get("loop") == "open")
+
+
+def _latency(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    rows = numbers.latency_by_second
+    if rows is None:
+        rows = tuple(measured_seconds(stored, "latency"))
+    if not rows:
+        return None
+    axis = [_seconds(one.time_ns - one.interval_ns // 2, numbers) for one in rows]
+    histograms = [as_histogram(one) for one in rows]
+
+    values = percentiles_of_each(histograms, _PERCENTS)
+    lines = [_line(f"p{p:g}", values[:, place] / 1e6) for place, p in enumerate(_PERCENTS)]
+    lines.append(_line("max", [one.max_ns / 1e6 for one in histograms]))
+    return Panel("latency", "Latency", "ms", _axis(axis), tuple(lines), is_logarithmic=True)
+
+
+def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    """Active sessions of the load by what they waited for, mean of each second's samples."""
+    waits = stored.waits()
+    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
+    inside = (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
+    if not inside.any():
+        return None
+    second = (time_ns - numbers.began_ns) // 1_000_000_000
+    length = int(second[inside].max()) + 1
+    instants = distinct(time_ns[inside])
+    taken = np.bincount((instants - numbers.began_ns) // 1_000_000_000, minlength=length)
+    counted = inside & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
+    if not counted.any():
+        return None
+    events, event = coded(events_seen(waits)[counted].tolist())
+    counts = np.asarray(waits["count"], dtype=np.float64)[counted]
+    totals = np.bincount(event, counts)
+    order = sorted(range(len(events)), key=lambda place: -totals[place])
+    lines = [
+        (events[place] or "CPU or not instrumented", event == place)
+        for place in order[:_WAITS_SHOWN]
+    ]
+    if len(order) > _WAITS_SHOWN:
+        lines.append(("other", np.isin(event, order[_WAITS_SHOWN:])))
+    with np.errstate(invalid="ignore"):
+        drawn = tuple(
+            _line(
+                name,
+                np.bincount(second[counted][rows], counts[rows], minlength=length) / taken,
+            )
+            for name, rows in lines
+        )
+    axis = np.arange(length, dtype=np.float64) + 0.5
+    return Panel(
+        "waits",
+        "Active sessions by what they wait for",
+        "sessions",
+        _axis(axis),
+        drawn,
+        is_stacked=True,
+    )
+
+
+def _cpu(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    modes = {
+        "user": ("user_ns", "nice_ns"),
+        "system": ("system_ns",),
+        "interrupts": ("irq_ns", "softirq_ns"),
+        "waiting for I/O": ("iowait_ns",),
+        "stolen": ("steal_ns",),
+    }
+    found = _one(stored, "cpu", "all")
+    if found is None:
+        return None
+    lines = tuple(
+        _line(name, sum(found.per_second(column) for column in columns) / 1e9)
+        for name, columns in modes.items()
+    )
+    return _panel("cpu", "CPU of the host", "cores", found, numbers, lines, is_stacked=True)
+
+
+def _programs(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    """CPU by program: the load's backends, the server's other processes, engine, lab."""
+    groups = {one.key["backend_type"]: one for one in counters_of(stored, "backends")}
+    programs = {one.key["program"]: one for one in counters_of(stored, "programs")}
+    if "load" not in groups:
+        return None
+    axis_ns = groups["load"].time_ns
+    lines = [_line("backends of the load", groups["load"].per_second("run_ns") / 1e9)]
+    others = [one for name, one in groups.items() if name not in ("load", "observer")]
+    if others:
+        total = sum(_on(axis_ns, one, "run_ns") for one in others)
+        lines.append(_line("server's other processes", total))
+    if "observer" in groups:
+        lines.append(_line("observer's backends", _on(axis_ns, groups["observer"], "run_ns")))
+    for name, words in (("engine", "load engine"), ("lab", "pgdyno itself")):
+        if name in programs:
+            cpu = sum(_on(axis_ns, programs[name], c) for c in ("cpu_user_ns", "cpu_system_ns"))
+            lines.append(_line(words, cpu))
+    return _panel(
+        "programs", "CPU by program", "cores", groups["load"], numbers, lines, is_stacked=True
+    )
+
+
+def _wal(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    found = next(iter(counters_of(stored, "wal")), None)
+    if found is None or not np.nansum(found.by_column["bytes"]):
+        return None
+    lines = [_line("WAL generated", found.per_second("bytes") / 1e6)]
+    return _panel("wal", "WAL", "MB/s", found, numbers, lines)
+
+
+def _disk_bytes(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
+    found = _disk(stored, device)
+    if found is None:
+        return None
+    lines = [
+        _line("read", found.per_second("read_bytes") / 1e6),
+        _line("written", found.per_second("write_bytes") / 1e6),
+    ]
+    title = f"Disk {found.key['device']}"
+    return _panel("disk", title, "MB/s", found, numbers, lines)
+
+
+def _disk_times(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
+    """Mean time of a request; a flush is what a commit waits for."""
+    found = _disk(stored, device)
+    if found is None:
+        return None
+    lines = []
+    for name, time, count in (
+        ("read", "read_time_ns", "reads"),
+        ("write", "write_time_ns", "writes"),
+        ("flush", "flush_time_ns", "flushes"),
+    ):
+        requests = found.by_column[count]
+        if np.nansum(requests) > 0:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                each = np.where(requests > 0, found.by_column[time] / requests / 1e6, np.nan)
+            lines.append(_line(name, each))
+    if not lines:
+        return None
+    title = f"Disk {found.key['device']}: time of a request"
+    return _panel("disk_time", title, "ms", found, numbers, lines)
+
+
+def _buffers(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
+    found = next((d for d in counters_of(stored, "database") if d.key["scope"] == "ours"), None)
+    if found is None:
+        return None
+    hit, read = found.by_column["blks_hit"], found.by_column["blks_read"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(hit + read > 0, 100 * hit / (hit + read), np.nan)
+    lines = [_line("found in shared_buffers", share)]
+    return _panel("buffers", "Blocks found in shared_buffers", "%", found, numbers, lines)
+
+
+def _disk(stored: StoredRun, device: str | None) -> Deltas | None:
+    """Return the server's disk, else the device that moved the most bytes."""
+    found = counters_of(stored, "disk")
+    moved = [one for one in found if one.key["device"] == device] or sorted(
+        found, key=lambda one: -float(np.nansum(one.by_column["write_bytes"]))
+    )
+    if not moved:
+        return None
+    busy = sum(float(np.nansum(moved[0].by_column[c])) for c in ("read_bytes", "write_bytes"))
+    return moved[0] if busy > 0 else None
+
+
+def _one(stored: StoredRun, name: str, key: str) -> Deltas | None:
+    return next((one for one in counters_of(stored, name) if key in one.key.values()), None)
+
+
+def _on(axis_ns: npt.NDArray[np.int64], found: Deltas, counter: str) -> FloatArray:
+    """Return a rate in cores at another group's instants: both are sampled on one grid."""
+    rates = found.per_second(counter) / 1e9
+    known_ns = found.time_ns.astype(np.float64)
+    return np.interp(axis_ns.astype(np.float64), known_ns, rates, left=0.0, right=0.0)
+
+
+def _panel(
+    key: str,
+    title: str,
+    unit: str,
+    found: Deltas,
+    numbers: LoadNumbers,
+    lines: Iterable[Series],
+    *,
+    is_stacked: bool = False,
+) -> Panel:
+    axis = (found.time_ns - found.interval_ns // 2 - numbers.began_ns) / 1e9
+    return Panel(key, title, unit, _axis(axis.tolist()), tuple(lines), is_stacked=is_stacked)
+
+
+def _seconds(time_ns: Any, numbers: LoadNumbers) -> float:
+    return float(int(time_ns) - numbers.began_ns) / 1e9
+
+
+def _axis(seconds: Iterable[float]) -> tuple[float, ...]:
+    return tuple(round(float(second), 3) for second in seconds)
+
+
+def _line(name: str, values: Any) -> Series:
+    return series(name, np.asarray(values, dtype=np.float64))

@@ -1,0 +1,312 @@
+"""From the words of a verb to the question: options in, spec objects out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from pgdyno.cli import output
+from pgdyno.errors import SpecError
+from pgdyno.measure.host_access import command_to_host, way_unused
+from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
+from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
+from pgdyno.spec.experiment import (
+    BUILTINS,
+    Dataset,
+    Design,
+    Experiment,
+    Permissions,
+    Scratch,
+    Script,
+    Server,
+    Variant,
+    Workload,
+)
+from pgdyno.spec.rate import rate_from
+from pgdyno.spec.setting_rules import object_to
+from pgdyno.spec.workload import read_text
+
+# Fields that the options call otherwise.
+_OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
+_SCRATCH_ONLY = ("pg_version", "pg_bin", "data_dir", "wal_dir", "allow_tmpfs", "keep", "settings")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An experiment, and what does not belong into its file: the resolved server, permissions."""
+
+    experiment: Experiment
+    resolved: Resolved | None
+    permissions: Permissions
+
+
+def experiment_of(
+    verb: str, options: dict[str, Any], design: Design, variants: tuple[Variant, ...] = ()
+) -> Asked:
+    """Return what a verb's options ask for.
+
+    Raises: SpecError naming the option, the value and the rule; nothing was started.
+    """
+    resolved = server_named(options)
+    scripts = _scripts(options, is_scratch=resolved is None)
+    dsn = resolved.target.place if resolved else None
+    try:
+        experiment = Experiment(
+            name=options.get("name") or _default_name(verb, scripts),
+            reset=options.get("reset") or "vacuum",
+            cache=options.get("cache") or "warm",
+            server=Server(
+                scratch=_scratch(options) if resolved is None else None,
+                dsn=dsn,
+                admin=options.get("admin"),
+                apply_command=options.get("apply_command"),
+                restart_command=options.get("restart_command"),
+                recover_command=options.get("recover_command"),
+                **_watched(options, is_scratch=resolved is None),
+                settings=_settings(options.get("settings", ())),
+            ),
+            dataset=_dataset(options, is_scratch=resolved is None),
+            workload=Workload(
+                scripts=scripts,
+                clients=options.get("clients") or 1,
+                rate=options.get("rate"),
+                threads=options.get("threads"),
+                protocol=options["protocol"],
+                latency_limit=_limit_of(options.get("latency_limit")),
+                duration=_duration_of(options, "5s" if verb == "compare" else "60s"),
+                transactions_per_client=options.get("transactions"),
+                warmup=None if options["warmup"] == "auto" else options["warmup"],
+                variables=_pairs(options["define"], "-D"),
+                seed=options["seed"],
+                allow_shell=options["allow_shell"],
+                idle=options.get("idle") or 0,
+                active=options.get("active"),
+                connect_rate=options.get("connect_rate"),
+                connect_each_transaction=bool(options.get("connect")),
+            ),
+            variant=variants,
+            design=design,
+        )
+    except ValidationError as error:
+        refuse(error)
+    _refuse_too_few_connections(experiment)
+    for variant in variants:
+        _refuse_settings(f"--variant {variant.name!r}:", variant.settings, variant.version)
+    return Asked(
+        experiment,
+        resolved,
+        permissions_of(options),
+    )
+
+
+def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
+    """Return how the server and its host are watched.
+
+    Raises: SpecError for a way to the host of a scratch server, which is this one.
+    """
+    given = {name: options.get(name) for name in ("observe", "pooler", "ssh", "host_shell")}
+    named = [name for name, value in given.items() if value]
+    if is_scratch and named:
+        raise SpecError(
+            f"--{named[0].replace('_', '-')} is for a server of your own, but none was named.",
+            hint="name it with -h, -d or a conninfo",
+        )
+    return {**given, "host_files": options.get("host_files", ())}
+
+
+def _duration_of(options: dict[str, Any], usual: str) -> str | None:
+    """Return how long to measure; None where the phases of the rate say it."""
+    if options.get("duration") or options.get("rate") is None:
+        return options.get("duration") or usual
+    return None if rate_from(options["rate"]).length_ns else usual
+
+
+def _limit_of(text: str | None) -> str | None:
+    """Return a latency limit with its unit: without one it is milliseconds, as pgbench's."""
+    is_bare = text is not None and text.strip().replace(".", "", 1).isdigit()
+    return f"{text}ms" if is_bare else text
+
+
+def host_command_of(options: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the command that --ssh or --host-shell means. Raises: SpecError for a bad one."""
+    return command_to_host(ssh=options["ssh"], host_shell=options["host_shell"])
+
+
+def say_unused_ways(
+    options: Mapping[str, Any], names: Sequence[str] = ("ssh", "host_shell")
+) -> None:
+    """Say which options lead to the host of a server that is found to be on this one."""
+    for name in names:
+        if options[name]:
+            output.note(f"warning: {way_unused('--' + name.replace('_', '-'))}")
+
+
+def permissions_of(options: dict[str, Any]) -> Permissions:
+    """Return what the options allow on a server of the user's own."""
+    return Permissions(
+        allow_write=options["allow_write"],
+        confirm=options["confirm"],
+        allow_durability_risk="durability" in options.get("allow_risk", ()),
+        abort_if=tuple(options.get("abort_if", ())),
+    )
+
+
+def server_named(options: dict[str, Any]) -> Resolved | None:
+    """Return the server of the user's own that the options name, or None for a scratch server."""
+    names = ("conninfo", "host", "port", "user", "database", "password_command")
+    is_given = any(options.get(name) for name in names)
+    refuse_silent_target(server_given=is_given, scratch_given=bool(options.get("scratch")))
+    if not is_given:
+        return None
+    foreign = [name for name in ("scratch", *_SCRATCH_ONLY) if options.get(name)]
+    if foreign:
+        option = {"settings": "--set"}.get(foreign[0], "--" + foreign[0].replace("_", "-"))
+        raise SpecError(
+            f"{option} is for a scratch server, but a server was named as well.",
+            hint="leave out one of the two",
+        )
+    return resolve(**{name: options.get(name) for name in names})
+
+
+def refuse(error: ValidationError) -> NoReturn:
+    """Raise a SpecError that lists everything pydantic found, in words of the options."""
+    found = [_mistake(item).rstrip(".") for item in error.errors()]
+    context = click.get_current_context(silent=True)
+    hint = f"{context.command_path} --help" if context else "see --help"
+    raise SpecError("; ".join(found) + ".", hint=hint) from None
+
+
+def _mistake(item: ErrorDetails) -> str:
+    """Return "--duration 0: must be greater than 0": the option, the value seen, the rule."""
+    rule = item["msg"].removeprefix("Value error, ").replace("Input should be ", "must be ")
+    if not item["loc"]:
+        return rule
+    name, seen = str(item["loc"][0]), item["input"]
+    option = "--" + _OPTION_OF.get(name, name).replace("_", "-")
+    if not isinstance(seen, str | int | float):
+        return f"{option}: {rule}"
+    rule = rule.removeprefix(f"{name} ").rstrip(".").removesuffix(f", got {seen!r}")
+    shown = seen if str(seen).isprintable() and seen != "" else repr(seen)
+    return f"{option} {shown}: {rule}"
+
+
+def _scripts(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:
+    scripts = [_builtin(text) for text in options["builtin"]]
+    scripts += [_builtin("select-only")] * bool(options["select_only"])
+    scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
+    scripts += [_file(text) for text in options["file"]]
+    default = "tpcb-like" if is_scratch else "select-only"
+    return tuple(scripts or [_builtin(default)])
+
+
+def _builtin(text: str) -> Script:
+    asked, weight = _weighted(text, "-b")
+    matching = [name for name in BUILTINS if name.startswith(asked)] if asked else []
+    if asked in BUILTINS:
+        matching = [asked]
+    if len(matching) != 1:
+        raise SpecError(
+            f"-b {asked}: {'no built-in script has' if not matching else 'several have'} "
+            f"that name{' or beginning' if not matching else ': ' + ', '.join(matching)}.",
+            hint=f"one of {', '.join(BUILTINS)}",
+        )
+    return Script(builtin=matching[0], weight=weight)
+
+
+def _file(text: str) -> Script:
+    name, weight = _weighted(text, "-f")
+    path = Path(name)
+    return Script(file=path, text=read_text(path), weight=weight)
+
+
+def _weighted(text: str, option: str) -> tuple[str, int]:
+    name, at, weight = text.rpartition("@")
+    if not at:
+        return text, 1
+    if not weight.isdigit():
+        raise SpecError(
+            f"{option} {text}: the weight after @ must be a whole number, got {weight!r}.",
+            hint=f"{option} {name}@3, or {option} {text}@1 if the name has an @",
+        )
+    return name, int(weight)
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise SpecError(f"{option} {text}: NAME=VALUE is needed.", hint=f"{option} name=value")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _settings(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings of --set. Raises: SpecError for one that no PostgreSQL would take."""
+    settings = _pairs(texts, "--set")
+    _refuse_settings("--set", settings, None)
+    return settings
+
+
+def _refuse_settings(place: str, settings: Mapping[str, str], version: str | None) -> None:
+    """Raise a SpecError for a setting that no PostgreSQL, or not that version, would take."""
+    major = int(version) if version and version.isdigit() else None
+    for name, value in settings.items():
+        objection = object_to(name, value, major)
+        if objection is not None and objection.verdict == "error":
+            end = "" if objection.rule.endswith("?") else "."
+            raise SpecError(
+                f"{place} {name}={value}: {objection.rule}{end}",
+                hint="see SELECT * FROM pg_settings",
+            )
+
+
+def _refuse_too_few_connections(experiment: Experiment) -> None:
+    asked = experiment.server.settings.get("max_connections", "")
+    needed = experiment.connections_max() + SPARE_CONNECTIONS
+    if asked.isdecimal() and int(asked) < needed:
+        raise SpecError(
+            f"--set max_connections={asked} is too small: {experiment.connections_in_words()} and "
+            f"pgdyno's own sessions need {needed}.",
+            hint=f"leave it out, or give at least {needed}",
+        )
+
+
+def _scratch(options: dict[str, Any]) -> Scratch:
+    return Scratch(
+        version=options["pg_version"],
+        bin_dir=options["pg_bin"],
+        data_dir=options["data_dir"],
+        wal_dir=options["wal_dir"],
+        allow_tmpfs=options["allow_tmpfs"],
+        keep=options["keep"],
+    )
+
+
+def _dataset(options: dict[str, Any], *, is_scratch: bool) -> Dataset:
+    if not is_scratch:
+        return Dataset(kind="existing")
+    return dataset_of(options, default_scale=10)
+
+
+def dataset_of(options: dict[str, Any], *, default_scale: int) -> Dataset:
+    """Return the pgbench tables the options describe."""
+    return Dataset(
+        scale=options["scale"] or default_scale,
+        fillfactor=options["fillfactor"],
+        unlogged=options["unlogged_tables"],
+        foreign_keys=options["foreign_keys"],
+        partitions=options["partitions"],
+        partition_method=options["partition_method"],
+    )
+
+
+def _default_name(verb: str, scripts: tuple[Script, ...]) -> str:
+    stems = [Path(script.name).name.removesuffix(".sql") for script in scripts]
+    return f"{verb} {' + '.join(stems)}"

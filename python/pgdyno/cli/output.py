@@ -1,0 +1,234 @@
+"""The two voices: data on standard output, talk on standard error. The only place that prints."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import textwrap
+from dataclasses import dataclass, replace
+from typing import TextIO
+
+from pgdyno.analysis.rounding import milliseconds
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import StoreError
+from pgdyno.measure.run_progress import Moment, Progress
+from pgdyno.report.text_page import WIDTH
+from pgdyno.spec.units import duration_text
+
+_is_quiet = False
+# Tables are not made for less: a narrower terminal breaks their lines itself.
+_WIDTH_MIN = 72
+# Of a terminal that does not tell its own.
+_WIDTH_USUAL = 80
+_LABEL = re.compile(r"\S+  +")
+_live_lines = 0
+
+
+def use_any_encoding() -> None:
+    """Let a terminal that lacks a character show `?` for it; JSON stays JSON."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def be_quiet() -> None:
+    """Say nothing more on standard error, except errors."""
+    global _is_quiet
+    _is_quiet = True
+
+
+def is_terminal() -> bool:
+    """Return whether standard error is a terminal that a live line can be drawn on.
+
+    TERM=dumb is one that cannot move its cursor (a shell within an editor, a log of a session).
+    """
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not _is_quiet
+
+
+def width() -> int:
+    """Return how wide text for standard output is set: as the terminal, within 72 and 100 signs.
+
+    Without a terminal it is 100: who reads the file later has no fewer, and scripts that look for
+    a line find it unbroken wherever they run.
+    """
+    if not sys.stdout.isatty():
+        return WIDTH
+    return max(_WIDTH_MIN, min(WIDTH, shutil.get_terminal_size().columns))
+
+
+def data(text: str) -> None:
+    """Write the result itself.
+
+    Raises: StoreError if standard output leads to a full disk.
+    """
+    clear_live()
+    _write(sys.stdout, text + "\n")
+
+
+def note(text: str) -> None:
+    """Write one line about what is going on; a terminal too narrow for it gets it in several."""
+    if _is_quiet:
+        return
+    clear_live()
+    if sys.stderr.isatty() and "\n" not in text:
+        label = _LABEL.match(text)
+        text = textwrap.fill(
+            text,
+            max(20, os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH_USUAL),
+            subsequent_indent=" " * len(label[0] if label else "  "),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    _write(sys.stderr, text + "\n")
+
+
+def live(*lines: str) -> None:
+    """Replace the live lines; only on a terminal."""
+    global _live_lines
+    if not is_terminal():
+        return
+    columns, rows = shutil.get_terminal_size()
+    shown = [line[: columns - 1] for line in lines[: rows - 1]]
+    _write(sys.stderr, _erasing() + "\n".join(shown))
+    _live_lines = len(shown)
+
+
+def clear_live() -> None:
+    """Take the live lines away, so that what follows begins at the margin."""
+    global _live_lines
+    if _live_lines:
+        _write(sys.stderr, _erasing())
+        _live_lines = 0
+
+
+def _erasing() -> str:
+    """Return what moves the cursor to the first live line and erases from there on."""
+    up = f"\x1b[{_live_lines - 1}A" if _live_lines > 1 else ""
+    return f"\r{up}\x1b[J"
+
+
+def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
+    """Write an error as one paragraph, and the next step on a line of its own."""
+    clear_live()
+    code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
+    text = f"pgdyno: {message}{code}"
+    room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
+    # A script error brings its own lines (the source and a caret), which must not be refilled.
+    lines = (
+        [text]
+        if "\n" in text
+        else textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    )
+    if hint:
+        lines.append(f"next: {hint}")
+    _write(sys.stderr, "\n".join(lines) + "\n")
+
+
+def still_cleaning() -> None:
+    """Answer a second Ctrl-C."""
+    clear_live()
+    _write(sys.stderr, "still cleaning up; a second signal skips nothing\n")
+
+
+def keep_trace(trace: str) -> str:
+    """Store the trace of a defect in a file and return its path."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="pgdyno-defect-", suffix=".txt", delete=False
+    ) as file:
+        file.write(trace)
+    return file.name
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write and flush. Who reads no more (`| head -1`) misses the rest: a run does not end by it.
+
+    Raises: StoreError if standard output cannot be written for another reason.
+    """
+    try:
+        print(text, end="", file=stream, flush=True)
+    except OSError as error:
+        # What is left in the buffer would be complained about once more at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            raise StoreError(
+                f"Standard output cannot be written: {error.strerror}.",
+                hint="make room where it leads; what was measured is kept: pgdyno show",
+            ) from None
+
+
+_LIVE_EVERY_NS = 250_000_000
+_PLAIN_EVERY_NS = 10_000_000_000
+
+
+@dataclass(slots=True)
+class Live(Progress):
+    """Shows phase, elapsed of total, tps, p99 and failures of the run under way.
+
+    Without a terminal: a line every ten seconds of a run, and one when it ended.
+    """
+
+    plain_every_ns: int = _PLAIN_EVERY_NS
+    _shown_ns: int = 0
+    _last: Moment | None = None
+    _said: Moment | None = None
+
+    def said(self, text: str) -> None:
+        """Write a step that was reached."""
+        note(text)
+
+    def moved(self, moment: Moment) -> None:
+        """Show where the run stands, at most four times a second."""
+        now_ns = monotonic_ns()
+        if self._last is None:
+            self._shown_ns = now_ns if not is_terminal() else 0
+        self._last = moment
+        every_ns = _LIVE_EVERY_NS if is_terminal() else self.plain_every_ns
+        if now_ns - self._shown_ns < every_ns:
+            return
+        self._shown_ns = now_ns
+        if is_terminal():
+            live(fitting(moment, shutil.get_terminal_size().columns - 1))
+        else:
+            self._said = moment
+            note(line(moment))
+
+    def ended(self) -> None:
+        """Take the live line away, or say plainly where the run stood at its end."""
+        clear_live()
+        if self._last is not None and self._last is not self._said and not is_terminal():
+            note(line(self._last))
+        self._last = self._said = None
+
+
+def fitting(moment: Moment, width: int) -> str:
+    """Return the state of a run in one line; where it is narrow the figures stay, names go."""
+    shown = line(moment)
+    if len(shown) > width and moment.position:
+        shown = line(replace(moment, label=""))
+    if len(shown) > width:
+        shown = line(replace(moment, label="", position=""))
+    return shown
+
+
+def line(moment: Moment) -> str:
+    """Return the state of a run in one line."""
+    parts = [part for part in (moment.position, moment.label, moment.phase) if part]
+    if moment.total_ns:
+        parts.append(f"{moment.elapsed_ns / 1e9:.0f} of {duration_text(moment.total_ns)}")
+    if moment.tps is not None:
+        parts.append(f"{moment.tps:,.0f} tps")
+    if moment.p99_ms is not None:
+        parts.append(f"p99 {milliseconds(moment.p99_ms)}")
+    if moment.rows_per_second is not None:
+        parts.append(f"{moment.rows_per_second:,.0f} rows/s")
+    if moment.mb_per_second is not None:
+        parts.append(f"{moment.mb_per_second:,.0f} MB/s")
+    if moment.failed_count:
+        parts.append(f"{moment.failed_count:,} failed")
+    if moment.eta_ns:
+        parts.append(f"{duration_text(moment.eta_ns)} left")
+    return "  ".join(parts)

@@ -1,0 +1,63 @@
+"""Growth of counters: between samples, and over a phase, whose ends they need not meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pgdyno.observe.catalogue import COLUMNS, ROWS_MAX
+from pgdyno.observe.collector import Column
+from pgdyno.observe.rates import Arrays, Deltas, deltas, since_zero
+from pgdyno.store.stored_run import StoredRun
+
+# Samples come once a second and the load's sessions end with the phase: up to a second of a
+# 5 s phase lies after the last one.
+_COVERED_RATIO_MIN = 0.6
+
+
+def counters_of(stored: StoredRun, collector: str) -> list[Deltas]:
+    """Return the differences of a collector's counters, for each key that was seen grow."""
+    rows = stored.telemetry(collector)
+    return [] if rows is None else growth_of(rows, collector)
+
+
+def growth_of(rows: Arrays, collector: str) -> list[Deltas]:
+    """Return the differences of the counters in rows of a collector, as `counters_of` does.
+
+    Where only the largest are listed, what is new among them began at 0 if all others were known.
+    """
+    rows_max = ROWS_MAX.get(collector, 0)
+    whole = since_zero(rows, COLUMNS[collector], rows_max) if rows_max else rows
+    return [one for one in deltas(whole, COLUMNS[collector]) if one.time_ns.size]
+
+
+def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str) -> Deltas | None:
+    """Return the differences of one collector's counters for one key, e.g. the load's backends."""
+    rows = stored.telemetry(name)
+    if rows is None:
+        return None
+    # Only this key's rows: a host may have a hundred cores, and an experiment hundreds of runs.
+    names = [column.name for column in columns if column.nature == "key" and column.name in rows]
+    wanted = np.zeros(len(rows["time_ns"]), dtype=bool)
+    for of_key in names:
+        wanted |= np.asarray(rows[of_key]) == key
+    found = deltas({of_row: values[wanted] for of_row, values in rows.items()}, columns)
+    return found[0] if found else None
+
+
+def grown(found: Deltas | None, counter: str, began_ns: int, ended_ns: int) -> float | None:
+    """Return by how much a counter grew between two instants.
+
+    Where the samples end before the span does, the rate between them stands for the rest.
+    Returns: None when less than 60 % of the span is covered, or a sample in it is missing.
+    """
+    if found is None or found.time_ns.size == 0 or counter not in found.by_column:
+        return None  # Older results lack newer counters.
+    first_ns = max(began_ns, int(found.time_ns[0] - found.interval_ns[0]))
+    last_ns = min(ended_ns, int(found.time_ns[-1]))
+    if last_ns - first_ns < _COVERED_RATIO_MIN * (ended_ns - began_ns):
+        return None
+    total = found.total(counter, first_ns, last_ns)
+    return None if math.isnan(total) else total * (ended_ns - began_ns) / (last_ns - first_ns)

@@ -1,0 +1,152 @@
+"""What is looked at before and after one run: settings, round trips, clocks, disks, the doctor."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.clock import ClockPair
+from pgdyno.doctor.checkup import Checkup
+from pgdyno.errors import PgdynoError
+from pgdyno.measure.clock_watch import ClockWatch
+from pgdyno.measure.under_test import UnderTest
+from pgdyno.observe.device.health import Health, HealthUnknown, read_health, slowed_by_heat
+from pgdyno.observe.observer import Observer
+from pgdyno.observe.remote.processes import read_health_afar
+from pgdyno.observe.round_trips import RoundTrips, ServerClock, measure
+from pgdyno.observe.settings_seen import SettingsSeen, changes, read_settings_seen
+from pgdyno.server.connect import connect
+
+
+class Around:
+    """Looks at a server before and after a run, for a moment each; nothing here ends a run."""
+
+    def __init__(self, under_test: UnderTest, clock: ClockPair, name: str) -> None:
+        self._under_test, self._clock, self._name = under_test, clock, name
+        self._disks = _disks(under_test)
+        self._health, self._health_unknown = _healths(self._disks, None)
+        self._settings, self._trips = self._look()
+        self._clock_watch = ClockWatch(clock)
+        self.notices: list[dict[str, Any]] = []
+
+    def look_at_clock(self) -> None:
+        """Note whether this host's wall clock was set; to be done often while the run lasts."""
+        self._clock_watch.look()
+
+    def doctor(self, checkup: Checkup, clients: int) -> dict[str, Any] | None:
+        """Return what the doctor says of the server as it is now."""
+        facts = self._under_test.facts
+        folder = facts.settings.get("data_directory")
+        target = self._under_test.direct or self._under_test.target
+        command = self._under_test.host_command
+        found = checkup.document(
+            target,
+            clients=clients,
+            postmaster_pid=facts.postmaster_pid if facts.is_local else None,
+            data_folder=Path(folder) if folder and facts.is_local else None,
+            host_command=command,
+        )
+        if command is not None:
+            disks = checkup.disks(target)
+            self._disks = tuple(name for name in disks if name.startswith("nvme"))
+            self._health, self._health_unknown = _healths(self._disks, command)
+        return found
+
+    def document(self, observer: Observer) -> dict[str, Any]:
+        """Look again, and return what is kept of both looks: keys of server.json.
+
+        What is to be said of the run besides is in `notices` then.
+        """
+        settings, trips = self._look()
+        notice = self._clock_watch.notice(_clock_of(self._trips), _clock_of(trips))
+        self.notices += [notice] if notice is not None else []
+        known = self._settings is not None and settings is not None
+        # What said nothing before the run is not asked again.
+        health, _ = _healths(tuple(self._health), self._under_test.host_command)
+        return {
+            "settings_changed": [
+                one.as_document() for one in changes(self._settings or {}, settings or {})
+            ]
+            if known
+            else None,
+            "round_trips": {
+                "before": self._trips.as_document() if self._trips else None,
+                "after": trips.as_document() if trips else None,
+            },
+            "host_clock": _host_clock(observer),
+            "disks": {name: self._disk(name, health) for name in self._disks},
+        }
+
+    @property
+    def ahead_ns(self) -> int:
+        """Return how far the server's clock is ahead of the axis; 0 where it is not known."""
+        clock = _clock_of(self._trips)
+        return clock.ahead_ns if clock is not None else 0
+
+    def _disk(self, name: str, after: dict[str, Health]) -> dict[str, Any]:
+        if name not in self._health or name not in after:
+            return {"unknown": self._health_unknown.get(name, "It did not answer any more.")}
+        return {
+            "before": asdict(self._health[name]),
+            "after": asdict(after[name]),
+            "slowed_by_heat": slowed_by_heat(self._health[name], after[name]),
+        }
+
+    def _look(self) -> tuple[SettingsSeen | None, RoundTrips | None]:
+        """Return settings and round trips, None when the server does not answer any more."""
+        here = self._under_test
+        # Not in the load's database, where that can be: it would count as the load's work.
+        path = here.target if here.direct is not None else here.observe
+        try:
+            with connect(here.observe, verb=here.verb, run=self._name, patient=True) as connection:
+                settings = read_settings_seen(connection)
+            with connect(path, verb=here.verb, run=self._name, patient=True) as connection:
+                return settings, measure(connection, self._clock)
+        except (psycopg.Error, PgdynoError, OSError):
+            return None, None
+
+
+def _clock_of(trips: RoundTrips | None) -> ServerClock | None:
+    return trips.clock if trips is not None else None
+
+
+def _host_clock(observer: Observer) -> dict[str, Any] | None:
+    host = observer.host
+    if host is None or not host.offset.answers:
+        return None
+    return {
+        "host": host.host,
+        "ahead_ns": host.offset.offset_ns,
+        "uncertainty_ns": host.offset.uncertainty_ns,
+    }
+
+
+def _disks(under_test: UnderTest) -> tuple[str, ...]:
+    """Return the disks below data and WAL, where the server is on this host."""
+    facts = under_test.facts
+    if not facts.is_local:
+        return ()
+    places = (facts.data_storage, facts.wal_storage)
+    names = (place.device.rpartition("/")[2] for place in places if place is not None)
+    return tuple(dict.fromkeys(name for name in names if name.startswith("nvme")))
+
+
+def _healths(
+    disks: tuple[str, ...], command: tuple[str, ...] | None
+) -> tuple[dict[str, Health], dict[str, str]]:
+    """Return the health of these disks, and why some say nothing; command leads to their host."""
+    found: dict[str, Health] = {}
+    unknown: dict[str, str] = {}
+    if command is not None:
+        told = read_health_afar(command, disks) if disks else {}
+        found = {name: one for name, one in told.items() if isinstance(one, Health)}
+        return found, {name: one for name, one in told.items() if isinstance(one, str)}
+    for name in disks:
+        try:
+            found[name] = read_health(name)
+        except HealthUnknown as error:
+            unknown[name] = str(error)
+    return found, unknown

@@ -1,0 +1,236 @@
+"""Servers of the user's own, changed at the narrowest level that works, and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pgdyno.errors import RefusedError, SpecError
+from pgdyno.measure.changes import SystemChanges
+from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.servers import Servers
+from pgdyno.measure.under_test import Conditions, UnderTest, reached
+from pgdyno.server import facts as server_facts
+from pgdyno.server import settings as server_settings
+from pgdyno.server.connect import connect
+from pgdyno.server.conninfo import resolve
+from pgdyno.server.system_settings import SystemSettings
+from pgdyno.server.target import Target
+from pgdyno.spec.experiment import Experiment, Server
+from pgdyno.spec.variant import COMMANDS, Variant
+
+# What a variant may change there besides settings: it is of the load, or where the load goes.
+_OF_THE_LOAD = frozenset({"script", "clients", "idle", "active", "protocol", "dsn"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """Who and what changes the server of a variant as a whole; its own, else the experiment's.
+
+    `are_shared`: the commands are the experiment's, which name no server.
+    """
+
+    admin: str | None
+    apply_command: str | None
+    restart_command: str | None
+    recover_command: str | None
+    are_shared: bool
+
+    @classmethod
+    def of(cls, variant: Variant, server: Server) -> _Means:
+        """Return those of a variant."""
+        own = [getattr(variant, name) for name in COMMANDS]
+        shared = [getattr(server, name) for name in COMMANDS]
+        apply, restart, recover = own if any(own) else shared
+        return cls(
+            admin=variant.admin or server.admin,
+            apply_command=apply,
+            restart_command=restart,
+            recover_command=recover,
+            are_shared=not any(own) and any(shared),
+        )
+
+    @property
+    def commands(self) -> tuple[str | None, str | None, str | None]:
+        """Return the three commands."""
+        return self.apply_command, self.restart_command, self.recover_command
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One server as one connection string reaches it, and what changes it as a whole."""
+
+    under_test: UnderTest
+    system_names: frozenset[str]
+    changes: SystemChanges | None
+
+
+class ForeignServers(Servers):
+    """Servers of the user's own, changed at the narrowest level that works.
+
+    What a session may change is given to the load's sessions alone. The rest is changed for the
+    whole server by the `admin` role or the user's commands, journaled first and undone. Variants
+    with a `dsn` of their own are on other servers, or reach the same one another way.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        conditions: Conditions,
+        under_test: UnderTest,
+        progress: Progress,
+    ) -> None:
+        super().__init__()
+        self._experiment = experiment
+        self._variants = experiment.all_variants()
+        self._wanted = {n.lower() for v in self._variants for n in self._settings_of(v)}
+        self._changed: dict[str, tuple[SystemChanges, _Means]] = {}
+        self._places: dict[tuple[str | None, _Means], _Place] = {}
+        self._refuse_what_cannot_be(conditions)
+        for variant in self._variants:
+            key = self._key(variant)
+            if key not in self._places:
+                own = under_test
+                if variant.dsn is not None:
+                    own_target = resolve(conninfo=variant.dsn).target
+                    own = reached(experiment, conditions, own_target, progress, dsn=variant.dsn)
+                self._places[key] = self._place(own, variant)
+
+    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:  # noqa: ARG002
+        """Return the server as the variant's sessions see it; read back in a new session."""
+        assert variant is not None, "every run of such an experiment is of a variant"
+        place = self._places[self._key(self._variants[variant])]
+        settings = self._settings_of(self._variants[variant])
+        system = {n: v for n, v in settings.items() if n.lower() in place.system_names}
+        own = {n: v for n, v in settings.items() if n not in system}
+        target = _with_settings(place.under_test.target, own)
+        if place.changes is not None:
+            place.changes.apply(system, target, self.journal)
+        with connect(target, verb=place.under_test.verb, patient=True) as connection:
+            server_settings.require(connection, settings)
+            facts = server_facts.collect(connection, target)
+        return replace(place.under_test, target=target, facts=facts)
+
+    def close(self) -> None:
+        """Put the servers' settings back as they were."""
+        for changes, _ in self._changed.values():
+            changes.undo(self.journal)
+
+    def _key(self, variant: Variant) -> tuple[str | None, _Means]:
+        return variant.dsn, _Means.of(variant, self._experiment.server)
+
+    def _settings_of(self, variant: Variant) -> dict[str, str]:
+        return {**self._experiment.server.settings, **variant.settings}
+
+    def _place(self, under_test: UnderTest, variant: Variant) -> _Place:
+        is_superuser = bool(under_test.facts.rights.get("superuser"))
+        own = {"user", "superuser"} if is_superuser else {"user"}
+        with under_test.control() as connection:
+            contexts = server_settings.contexts(connection, self._wanted)
+        for name in sorted(self._wanted):
+            if contexts.get(name, "internal") == "internal":
+                raise SpecError(
+                    f"{name} cannot be set on PostgreSQL {under_test.facts.version}.",
+                    hint="SHOW ALL lists the settings there are",
+                )
+        names = frozenset(n for n in self._wanted if contexts[n] not in own)
+        if not names:
+            return _Place(under_test, names, None)
+        restarts = any(contexts[name] == "postmaster" for name in names)
+        means = _Means.of(variant, self._experiment.server)
+        changes = self._changes_of(under_test, names, means, restarts=restarts)
+        return _Place(under_test, names, changes)
+
+    def _changes_of(
+        self, under_test: UnderTest, names: frozenset[str], means: _Means, *, restarts: bool
+    ) -> SystemChanges:
+        """Return what changes the server as a whole: one for all the ways that lead to it."""
+        _require_means(means, under_test, names, restarts=restarts)
+        with under_test.control() as connection:
+            started = str(connection.execute(_STARTED).fetchone())
+        if started in self._changed:
+            known, first = self._changed[started]
+            if first.commands != means.commands:
+                raise SpecError(
+                    f"Two variants name different commands for {under_test.target.place}.",
+                    hint=f"give all its variants the same {', '.join(COMMANDS)}",
+                )
+            return known
+        if means.are_shared and any(other.are_shared for _, other in self._changed.values()):
+            raise SpecError(
+                "apply_command, restart_command and recover_command are not told which server they"
+                " are for, and the variants change several.",
+                hint="give each server's variants, or the level of its factor, commands of its own",
+            )
+        target = under_test.target
+        if means.admin is not None:
+            target = resolve(conninfo=means.admin).target
+            _require_same_server(under_test, target, started)
+        system = SystemSettings(target, under_test.verb, *means.commands)
+        self._changed[started] = SystemChanges(system, names, restarts), means
+        return self._changed[started][0]
+
+    def _refuse_what_cannot_be(self, conditions: Conditions) -> None:
+        for variant in self._variants:
+            others = {*variant.changes()} - {*variant.settings} - _OF_THE_LOAD
+            if others:
+                raise SpecError(
+                    f"Variant {variant.name!r} changes {', '.join(sorted(others))}, which is not"
+                    " possible on a server that pgdyno did not start.",
+                    hint="compare on a scratch server (--scratch)",
+                )
+            risks = [f"{n} = off" for n in WEAKENING if _is_off(self._settings_of(variant).get(n))]
+            if risks and not conditions.permissions.allow_durability_risk:
+                raise RefusedError(
+                    f"{variant.name!r} sets {', '.join(risks)}: acknowledged commits can be lost"
+                    " at a crash.",
+                    hint="remove it, or add --allow-risk durability",
+                )
+
+
+def _with_settings(target: Target, settings: Mapping[str, str]) -> Target:
+    given = "".join(f" -c {name}={_escaped(value)}" for name, value in settings.items())
+    return replace(target, options=(target.options + given).strip())
+
+
+def _require_means(
+    means: _Means, under_test: UnderTest, names: frozenset[str], *, restarts: bool
+) -> None:
+    """Raise RefusedError unless it was said who may change the server as a whole, and how."""
+    listed, host = ", ".join(sorted(names)), under_test.facts.host
+    if restarts and means.restart_command is None and means.apply_command is None:
+        raise RefusedError(
+            f"{listed}: at least one of these needs a restart of {host}.",
+            hint="give --restart-command, or --apply-command if that restarts it",
+        )
+    if means.admin is None and means.apply_command is None:
+        raise RefusedError(
+            f"{listed} would be changed for all of {host}.",
+            hint="name the role that may do that with --admin CONNINFO, or --apply-command",
+        )
+
+
+def _require_same_server(under_test: UnderTest, admin: Target, started: str) -> None:
+    """Raise RefusedError unless `admin` leads to the server under test, not to another."""
+    with connect(admin, verb=under_test.verb) as connection:
+        theirs = str(connection.execute(_STARTED).fetchone())
+    if started != theirs:
+        raise RefusedError(
+            f"--admin leads to {admin.place}, which is another server than"
+            f" {under_test.target.place}: they were not started at the same time.",
+            hint="name the server under test in --admin",
+        )
+
+
+# To the microsecond: no two servers share it, and every role may ask.
+_STARTED = "SELECT extract(epoch FROM pg_postmaster_start_time())"
+WEAKENING = ("fsync", "full_page_writes", "synchronous_commit")
+
+
+def _is_off(value: str | None) -> bool:
+    return value is not None and value.lower() in ("off", "false", "no", "0", "f", "n")
+
+
+def _escaped(value: str) -> str:
+    """Return a value as it stands in start-up options: blanks and backslashes escaped."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")

@@ -1,0 +1,259 @@
+"""Clusters of our own for the variants of an experiment, each made ready in the cheapest way.
+
+Variants that differ in settings share a cluster; those that differ in their data have a database
+each; disks, versions and options of initdb need clusters of their own. Nothing is loaded before
+every variant has been started once on its empty cluster.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pgdyno.errors import ServerError, SpecError
+from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.servers import Servers
+from pgdyno.measure.under_test import (
+    LOAD_DATABASE,
+    Conditions,
+    UnderTest,
+    load_into,
+    scratch_places,
+)
+from pgdyno.server import facts as server_facts
+from pgdyno.server.connect import connect
+from pgdyno.server.find import Binaries, find
+from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
+from pgdyno.server.placement import needed_bytes
+from pgdyno.server.reset import drop_database
+from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.sql_script import run_script
+from pgdyno.server.target import Target
+from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Variant
+from pgdyno.spec.variant import Pooler
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What needs a cluster of its own."""
+
+    binaries: Binaries
+    data_dir: Path | None
+    wal_dir: Path | None
+    checksums: bool | None
+    wal_segment: str | None
+
+    def __str__(self) -> str:
+        where = f" in {self.data_dir}" if self.data_dir else ""
+        return f"PostgreSQL {self.binaries.version}{where}"
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """A running cluster and the databases loaded in it, by what is in them."""
+
+    cluster: ScratchCluster
+    variants: list[int]
+    databases: dict[tuple[Dataset, str | None], str] = field(default_factory=dict)
+
+
+class ScratchServers(Servers):
+    """Clusters of our own."""
+
+    def __init__(
+        self, experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
+    ) -> None:
+        super().__init__()
+        self._experiment = experiment
+        self._variants = experiment.all_variants()
+        self._asked = asked
+        self._conditions = conditions
+        self._progress = progress
+        self._clusters: dict[_Place, _Cluster] = {}
+        self._restarts_each_run = False
+        self._loaded_in: dict[str, int] = {}
+        self._program: PoolerProgram | None = None
+        self._pooler: PgBouncer | None = None
+
+    def open(self, stack: ExitStack) -> None:
+        """Make every cluster, start every variant once, load what the others need."""
+        if self._asked.keep:
+            raise SpecError(
+                "--keep keeps one loaded cluster, but variants may need several.",
+                hint="leave it out",
+            )
+        self._find_pooler()
+        for leftover in sweep_leftovers(scratch_places(self._asked, self._conditions.store_dir)):
+            self._progress.said(f"removed what a killed command left: {leftover.path}")
+        places = [self._place_of(variant) for variant in self._variants]
+        for place in dict.fromkeys(places):
+            members = [i for i, own in enumerate(places) if own == place]
+            cluster = stack.enter_context(self._created(place, members))
+            for note in cluster.notes:
+                self._progress.said(note)
+            self._clusters[place] = _Cluster(cluster, members)
+        stack.callback(self._end_pooler)
+        for one in self._clusters.values():
+            self._try_every_variant(one)
+        for one in self._clusters.values():
+            self._load(one)
+
+    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:
+        """Return the variant's server with its settings, restarted if any variant needs that."""
+        assert variant is not None, "every run of such an experiment is of a variant"
+        self._end_pooler()  # Each run begins with one of its own, whose pool is empty.
+        one = self._cluster_of(variant)
+        if one.cluster.pid is None:
+            self._progress.said(f"{self._variants[variant].name}: the server is started again")
+            one.cluster.restart()
+        was_restarted = one.cluster.apply(self._settings_of(variant))
+        if self._restarts_each_run and not was_restarted:
+            # Every run starts from the same state: a cache that only some find warm is no contrast.
+            one.cluster.restart()
+        if self._experiment.reload == "round":
+            self._reload(one, variant, round_number)
+        target = self._target_of(variant, one)
+        with connect(target, verb=self._conditions.verb) as connection:
+            facts = server_facts.collect(connection, target)
+        ready = UnderTest(target, one.cluster.target, one.cluster, facts, self._conditions.verb)
+        asked = self._variants[variant].pooler
+        return ready if asked is None else self._pooled(ready, asked, one.cluster)
+
+    def _pooled(self, ready: UnderTest, asked: Pooler, cluster: ScratchCluster) -> UnderTest:
+        """Return the server as it is reached through a pooler, started now."""
+        assert self._program is not None, "it was looked for before anything was made"
+        clients = self._experiment.clients_max()
+        self._pooler = PgBouncer(
+            *(cluster, self._program),
+            mode=asked.mode,
+            pool_size=asked.session_count,
+            clients=clients,
+        )
+        target = self._pooler.target.with_database(ready.target.database)
+        return replace(ready, target=target, direct=ready.target, pooler=self._pooler.admin)
+
+    def _end_pooler(self) -> None:
+        if self._pooler is not None:
+            self._pooler.close()
+            self._pooler = None
+
+    def _find_pooler(self) -> None:
+        """Find PgBouncer where a variant needs it. Raises: SpecError for what it cannot do."""
+        for variant in self._variants:
+            if variant.pooler is None:
+                continue
+            self._program = self._program or find_pgbouncer()
+            protocol = variant.protocol or self._experiment.workload.protocol
+            knows = self._program.knows_prepared_statements
+            if protocol == "prepared" and variant.pooler.mode != "session" and not knows:
+                raise SpecError(
+                    f"Variant {variant.name!r}: PgBouncer {self._program.version} does not know "
+                    f"prepared statements in {variant.pooler.mode} mode; 1.21 and newer do.",
+                    hint='protocol = "extended", pooler mode "session", or a newer PgBouncer',
+                )
+
+    def _place_of(self, variant: Variant) -> _Place:
+        asked = self._asked
+        is_other = variant.version is not None or variant.bin_dir is not None
+        return _Place(
+            binaries=find(
+                bin_dir=variant.bin_dir if is_other else asked.bin_dir,
+                version=variant.version if is_other else asked.version,
+            ),
+            data_dir=variant.data_dir or asked.data_dir,
+            wal_dir=variant.wal_dir or asked.wal_dir,
+            checksums=variant.checksums,
+            wal_segment=variant.wal_segment,
+        )
+
+    def _created(self, place: _Place, members: list[int]) -> ScratchCluster:
+        experiment = self._experiment
+        datasets = {experiment.dataset_of(variant) for variant in members}
+        needed = {"data": 0, "wal": 0}
+        for dataset in datasets:
+            for what, size in needed_bytes(
+                dataset.scale, fillfactor=dataset.fillfactor or 100
+            ).items():
+                needed[what] = max(needed[what], size) if what == "wal" else needed[what] + size
+        return ScratchCluster.create(
+            ScratchRequest(
+                binaries=place.binaries,
+                clients=experiment.connections_max(),
+                settings=experiment.server.settings,
+                data_dir=place.data_dir,
+                wal_dir=place.wal_dir,
+                store_dir=self._conditions.store_dir,
+                allow_tmpfs=self._asked.allow_tmpfs,
+                listens_tcp=any(self._variants[i].path == "tcp" for i in members),
+                checksums=place.checksums,
+                wal_segment=place.wal_segment,
+                needed=needed,
+            )
+        )
+
+    def _settings_of(self, variant: int) -> dict[str, str]:
+        return {**self._experiment.server.settings, **self._variants[variant].settings}
+
+    def _try_every_variant(self, one: _Cluster) -> None:
+        """Start each variant once on the empty cluster; note what does not start."""
+        base = self._experiment.server.settings
+        for variant in one.variants:
+            name = self._variants[variant].name
+            try:
+                was_restarted = one.cluster.apply(self._settings_of(variant))
+            except (ServerError, SpecError) as error:
+                self.excluded[variant] = error.message
+                self._progress.said(f"variant {name} cannot start: {error.message}")
+                continue
+            self._restarts_each_run |= was_restarted and len(one.variants) > 1
+        one.cluster.apply(base)
+
+    def _load(self, one: _Cluster) -> None:
+        """Load each different dataset once, into a database of its own."""
+        for variant in one.variants:
+            if variant in self.excluded:
+                continue
+            key = self._experiment.dataset_of(variant), self._variants[variant].sql
+            if key in one.databases:
+                continue
+            number = len(one.databases) + 1
+            name = LOAD_DATABASE if number == 1 else f"{LOAD_DATABASE}_{number}"
+            one.databases[key] = name
+            try:
+                self._fill(one.cluster, name, *key)
+            except ServerError as error:
+                self.excluded[variant] = error.message
+                self._progress.said(
+                    f"variant {self._variants[variant].name} cannot be made: {error.message}"
+                )
+
+    def _fill(
+        self, cluster: ScratchCluster, database: str, dataset: Dataset, sql: str | None
+    ) -> None:
+        target = load_into(cluster, database, dataset, self._conditions, self._progress)
+        if sql is not None:
+            with connect(target, verb=self._conditions.verb) as connection:
+                run_script(connection, sql)
+
+    def _reload(self, one: _Cluster, variant: int, round_number: int) -> None:
+        """Load the variant's data anew, once a round: another layout, as another machine has it."""
+        key = self._experiment.dataset_of(variant), self._variants[variant].sql
+        database = one.databases[key]
+        before = self._loaded_in.setdefault(database, 0)
+        if round_number <= max(before, 1):  # What was loaded first is round 1's.
+            self._loaded_in[database] = max(before, round_number)
+            return
+        self._loaded_in[database] = round_number
+        drop_database(one.cluster, database)
+        self._fill(one.cluster, database, *key)
+
+    def _cluster_of(self, variant: int) -> _Cluster:
+        return next(one for one in self._clusters.values() if variant in one.variants)
+
+    def _target_of(self, variant: int, one: _Cluster) -> Target:
+        own = self._variants[variant]
+        key = self._experiment.dataset_of(variant), own.sql
+        target = one.cluster.tcp_target if own.path == "tcp" else one.cluster.target
+        return target.with_database(one.databases[key])

@@ -1,0 +1,163 @@
+"""Comparisons from the command line to the verdict, on a real server; interrupted, and killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import QUICK
+from tests.fixtures.command import Command, Said, eventually
+
+from pgdyno.answer.answer import answer_of
+from pgdyno.loop.history import history_of
+from pgdyno.loop.journal import excluded
+from pgdyno.store.experiment import Store
+
+NOT_VALID = 3  # Runs of a second are too short to be believed, and pgdyno says so.
+CHECK_FAILED = 4
+pytestmark = pytest.mark.pg
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Path:
+    (tmp_path / "fast.sql").write_text("SELECT pg_sleep(0.002);\n")
+    (tmp_path / "slow.sql").write_text("SELECT pg_sleep(0.008);\n")
+    return tmp_path
+
+
+def options(folder: Path, *more: str) -> list[str | Path]:
+    settings = [part for n, v in QUICK.items() for part in ("--set", f"{n}={v}")]
+    return [
+        *("-s", "1", "-c", "2", "-T", "1s", "--warmup", "0s", "--pg-version", "15", *settings),
+        *("--variant", f"slow: script={folder / 'slow.sql'}"),
+        *("--variant", f"fast: script={folder / 'fast.sql'}"),
+        *more,
+    ]
+
+
+def runs_done(store: Path) -> int:
+    return len(list(store.glob("*/runs/[0-9][0-9][0-9][0-9]")))
+
+
+@pytest.fixture
+def compared(pgdyno: Command, scripts: Path) -> Said:
+    return pgdyno("compare", *options(scripts, "--json", "--check", "tps_ratio>3000"))
+
+
+def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
+    compared: Said, pgdyno: Command
+) -> None:
+    assert compared.code == CHECK_FAILED, compared.err
+    assert "CHECK FAILED by fast tps_ratio>3000" in compared.err
+    document = compared.document
+    assert document["format"] == "pgdyno.compare/1"
+    assert (document["reference"], document["metric"]) == ("slow", "tps")
+    rounds = document["rounds"]
+    assert rounds >= 5
+    assert document["runs"] == 2 * rounds
+    assert document["stopped_by"] == f"decided after {rounds} rounds"
+    fast = document["variants"][1]
+    assert (fast["name"], fast["verdict"]) == ("fast", "faster")
+    # It stops as soon as it is sure of a direction: how far beyond it is, the noise decides.
+    assert 1 < fast["tps_ratio"]["low"] < fast["tps_ratio"]["value"]
+    assert fast["latency_p99_ratio"]["value"] < 1
+    assert fast["ratios"]["p50"]["high"] < 1
+    assert "Timeout:PgSleep" in fast["because"]
+    parts = fast["where_the_difference_lies"]
+    total = sum(part["ms"] for part in parts["parts"]) + parts["residual_ms"]
+    assert total == pytest.approx(parts["latency_ms"])
+    assert f"round {rounds}: fast tps" in compared.err
+    shown = pgdyno("show", "last")
+    assert "fast is faster than slow: tps +" in " ".join(shown.out.split())
+    assert "fast against slow" in Store(pgdyno.store).find("last").report_path.read_text()
+
+
+def test_a_killed_comparison_goes_on_and_loses_at_most_the_run_in_flight(
+    pgdyno: Command, scripts: Path
+) -> None:
+    running = pgdyno.start("compare", *options(scripts))
+    eventually(lambda: runs_done(pgdyno.store) >= 4 or None)
+    running.process.kill()
+    running.wait()
+    folder = Store(pgdyno.store).find("last")
+    said = pgdyno("run", "--resume", "last", "--json")
+    assert said.code == NOT_VALID, said.err
+    document = said.document
+    rounds = document["rounds"]
+    assert (rounds >= 5, document["variants"][1]["verdict"]) == (True, "faster")
+    runs = [decision for decision in folder.decisions() if decision["decision"] == "run"]
+    assert len(runs) <= 2 * rounds + 1
+    experiment = folder.spec()
+    assert experiment.count("[[variant]]") == 2
+    assert len(history_of(folder)) == 2 * rounds
+    again = answer_of(folder)
+    assert again.compare is not None
+    assert again.compare.contrasts[0].deciding.pair_count == rounds
+    assert any("data loaded anew" in confound for confound in again.compare.confounds)
+
+
+def test_a_script_slower_than_a_tenth_of_a_run_is_measured_by_the_execution(
+    pgdyno: Command, scripts: Path
+) -> None:
+    (scripts / "slow.sql").write_text("SELECT pg_sleep(1.2);\n")
+    (scripts / "fast.sql").write_text("SELECT pg_sleep(0.2);\n")
+    said = pgdyno("compare", *options(scripts, "-c", "1", "--budget", "1s", "--json"))
+    document = said.document
+    assert document["metric"] == "duration", said.err
+    slow, fast = document["variants"]
+    assert (slow["runs"], fast["runs"]) == (1, 1)
+    assert slow["metrics"]["duration"]["value"] >= 1.2
+    assert fast["metrics"]["duration"]["value"] >= 0.2
+    assert fast["ratios"]["duration"]["value"] < 1
+    assert not any(one["kind"] == "too_short" for one in document["warnings"])
+
+
+def test_an_interrupted_comparison_keeps_its_whole_rounds(pgdyno: Command, scripts: Path) -> None:
+    # So narrow an interval is never reached: it goes on until it is interrupted.
+    running = pgdyno.start("compare", *options(scripts, "--precision", "0.001%", "--json"))
+    eventually(
+        lambda: runs_done(pgdyno.store) >= 3, unless=lambda: running.process.poll() is not None
+    )
+    running.signal(signal.SIGINT)
+    said = running.wait()
+    assert said.code == 130, said.err
+    document = json.loads(said.out)
+    assert document["stopped_by"] == "interrupted"
+    slow, fast = document["variants"]
+    pairs = min(slow["runs"], fast["runs"])
+    assert len(fast["pairs"]) == pairs >= 1
+    assert fast["verdict"] == ("cannot tell" if pairs < 5 else "faster")
+
+
+def test_a_variant_that_fails_while_it_is_measured_is_left_out(
+    pgdyno: Command, scripts: Path
+) -> None:
+    (scripts / "broken.sql").write_text("SELECT * FROM nowhere;\n")
+    broken = f"broken: script={scripts / 'broken.sql'}"
+    said = pgdyno("compare", *options(scripts, "--variant", broken, "--budget", "1s", "--json"))
+    by_name = {variant["name"]: variant for variant in said.document["variants"]}
+    assert "nowhere" in by_name["broken"]["cannot_start"]
+    assert by_name["fast"]["runs"] == 1
+    assert said.document["stopped_by"].startswith("the budget")
+    folder = Store(pgdyno.store).find("last")
+    assert set(excluded(folder)) == {2}
+
+
+def test_a_spec_file_is_shown_as_a_plan_before_it_is_run(pgdyno: Command, scripts: Path) -> None:
+    printed = pgdyno("compare", *options(scripts, "--print-spec"))
+    spec = scripts / "spec.toml"
+    spec.write_text(printed.out)
+    plan = pgdyno("run", spec, "--dry-run")
+    assert plan.code == 0
+    assert "order       slow; fast; fast; slow; fast; slow" in plan.out
+    assert not pgdyno.store.exists()
+
+
+def test_a_spec_file_with_mistakes_starts_nothing(pgdyno: Command, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text("[experiment]\nnme = 1\n")
+    said = pgdyno("run", tmp_path / "x.toml")
+    assert said.code == 1
+    assert "did you mean name?" in said.err
+    assert not pgdyno.store.exists()

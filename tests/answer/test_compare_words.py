@@ -1,0 +1,107 @@
+"""Verdicts and reasons in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.plan.simulated_server import carry_out, noisy
+from tests.plan.simulated_server import comparison as asked
+from tests.report.compare_examples import CHANGE, DIFFERENCE, comparison, ratio
+
+from pgdyno.analysis.compare import Verdict
+from pgdyno.analysis.estimate import without_interval
+from pgdyno.analysis.rounding import change_text
+from pgdyno.answer.compare_words import (
+    because_words,
+    verdict_sentence,
+)
+from pgdyno.loop.preview import outlook_words
+
+
+def sentence(verdict: Verdict, **changes: object) -> str:
+    options: dict[str, object] = {
+        "others": {},
+        "because": "",
+        "effort": "12 rounds, 24 runs, 31 min",
+        "left_ns": None,
+        "can_hold": True,
+        **changes,
+    }
+    found = comparison(verdict, ratio(1.371, 1.35, 1.394))
+    return verdict_sentence("4GB", "128MB", "tps", found, **options)  # type: ignore[arg-type]
+
+
+def test_a_verdict_says_numbers_reason_and_effort() -> None:
+    others = {"p99": comparison("lower", ratio(0.72, 0.67, 0.78))}
+    assert sentence("faster", others=others, because="because of rain") == (
+        "4GB is faster than 128MB: tps +37.1 % (35.0 to 39.4), p99 -28.0 % (-33.0 to -22.0); "
+        "because of rain; 12 rounds, 24 runs, 31 min."
+    )
+
+
+def test_no_difference_says_how_large_one_could_be() -> None:
+    assert sentence("no difference").startswith("4GB and 128MB differ by no more than 2 %: tps")
+
+
+def test_what_is_not_decided_says_how_long_it_would_take() -> None:
+    said = sentence("cannot tell", left_ns=840_000_000_000)
+    assert said.startswith("cannot tell yet whether 4GB and 128MB differ")
+    assert "about 14 min more" in said
+
+
+def test_a_rate_that_was_not_held_is_said() -> None:
+    assert "4GB cannot hold the rate" in sentence("faster", can_hold=False)
+
+
+def test_the_reason_names_only_parts_that_are_sure_and_go_the_same_way() -> None:
+    assert because_words(DIFFERENCE, ()) == (
+        "because IO:WALSync fell by 0.90 ms a transaction (1.00 ms less in all)"
+    )
+
+
+def test_a_changed_plan_is_the_first_reason() -> None:
+    assert because_words(DIFFERENCE, (CHANGE, replace(CHANGE, line=9))) == (
+        "because tx4.sql:2 changed its plan: Index Scan i -> Seq Scan t, and 1 more"
+    )
+
+
+def test_without_a_sure_part_there_is_no_reason() -> None:
+    unsure = tuple(part for part in DIFFERENCE.parts if part.name == "CPU")
+    assert because_words(replace(DIFFERENCE, parts=unsure), ()) == ""
+    assert because_words(None, ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (ratio(1.371, 1.35, 1.394), "+37.1 % (35.0 to 39.4)"),
+        (ratio(0.5, 0.2, 4.0), "-50 % (-80 to +300)"),
+        (ratio(1.0001, 0.9990, 1.0012), "0.01 % (-0.10 to +0.12)"),
+        (without_interval(1.03, "1"), "+3.0 % (no interval yet)"),
+    ],
+)
+def test_a_ratio_is_said_as_a_change(found: object, text: str) -> None:
+    assert change_text(found).lstrip("+") == text.lstrip("+")  # type: ignore[arg-type]
+
+
+def test_the_outlook_is_said_after_whole_rounds_only() -> None:
+    history = carry_out(asked(), noisy(11, truth=(1000, 1050))).history
+    excluded: frozenset[int] = frozenset()
+    assert outlook_words(asked(), history[:3], excluded) == ""
+    after = outlook_words(asked(), history[:12], excluded)
+    assert after.startswith("round 6: B tps +")
+    assert "decided in about" in after
+    assert outlook_words(asked(), history, excluded).endswith(", decided")
+
+
+def test_more_time_than_the_budget_leaves_is_said() -> None:
+    history = carry_out(asked(), noisy(11, truth=(1000, 1050))).history[:12]
+    short = outlook_words(asked(budget="100s"), history, frozenset())
+    assert "more than the budget leaves" in short
+
+
+def test_what_explains_less_than_a_tenth_is_no_reason() -> None:
+    small = tuple(part for part in DIFFERENCE.parts if part.name == "IO:WALSync")
+    whole = replace(DIFFERENCE, latency_ms=DIFFERENCE.latency_ms.scaled(20, "ms"), parts=small)
+    assert because_words(whole, ()) == ""

@@ -1,0 +1,79 @@
+"""What 1,000 transactions a second cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.generated import generate
+from pydantic import ValidationError
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.answer.answer import answer_of
+from pgdyno.answer.served import cost_of
+from pgdyno.cli.compare_documents import compare_document
+from pgdyno.report.compare_page import compare_page
+from pgdyno.report.compare_text import compare_text
+from pgdyno.report.markdown_tables import variant_table
+from pgdyno.spec.variant import Variant, merged
+from pgdyno.spec.variant_text import variant_from
+from pgdyno.store import Store
+
+
+def test_a_price_becomes_the_cost_of_1000_tps_with_an_interval(tmp_path: Path) -> None:
+    prices = ("100 EUR/month", "150 EUR/month")
+    folder = generate(Store(tmp_path), rounds=5, effect_ratio=0.2, noise_ratio=0.01, prices=prices)
+    findings = answer_of(folder)
+    assert findings.compare is not None
+    before, after = findings.compare.variants
+    assert before.cost is not None
+    assert after.cost is not None
+    assert before.cost.unit == "EUR/month per 1,000 tps"
+    assert before.cost.value == pytest.approx(100_000 / before.metrics["tps"].value)
+    assert before.cost.low == pytest.approx(100_000 / (before.metrics["tps"].high or 0))
+    assert after.cost.value > before.cost.value  # a fifth faster, half as dear again
+    assert "EUR/month per 1,000 tps" in " ".join(compare_text(findings).split())
+    assert '<th class="l">EUR/month per 1,000 tps</th>' in compare_page(findings)
+    document = compare_document(findings.compare)
+    assert document["variants"][1]["cost"]["unit"] == "EUR/month per 1,000 tps"
+    head, rows = variant_table(findings.compare)
+    assert head[-1] == "cost"
+    assert {len(row) for row in rows} == {len(head)}
+
+
+def test_without_a_price_there_is_no_column_of_costs(tmp_path: Path) -> None:
+    findings = answer_of(generate(Store(tmp_path), rounds=2, effect_ratio=0.2, noise_ratio=0.01))
+    assert findings.compare is not None
+    assert [one.cost for one in findings.compare.variants] == [None, None]
+    assert "per 1,000 tps" not in compare_text(findings)
+
+
+def test_a_price_is_no_change_of_the_server() -> None:
+    variant = Variant(name="big", price="0.52 USD/h")
+    assert variant.cost == (0.52, "USD/h")
+    assert variant.changes() == {}
+    assert merged("pass", [variant, Variant(name="x")]).price == "0.52 USD/h"
+    assert variant_from("big: price=312 EUR/month").cost == (312.0, "EUR/month")
+
+
+@pytest.mark.parametrize("text", ["", "312", "EUR 312", "-1 EUR", "0 EUR/month", "much"])
+def test_what_is_no_price_is_refused_with_the_form(text: str) -> None:
+    with pytest.raises(ValidationError, match="an amount and a unit are needed"):
+        Variant(name="x", price=text)
+
+
+def held(value: float, *, censored: bool = False) -> Estimate:
+    high = None if censored else value * 1.25
+    return Estimate(value, value * 0.8, high, 9, "tps", "between_runs", censored)
+
+
+def test_the_cost_of_a_load_turns_its_interval_round() -> None:
+    found = cost_of(Variant(name="x", price="50 EUR/month"), held(500))
+    assert found is not None
+    assert (found.low, found.value, found.high) == pytest.approx((80, 100, 125))
+
+
+def test_where_more_may_be_held_than_was_offered_there_is_no_cost() -> None:
+    assert cost_of(Variant(name="x", price="50 EUR/month"), held(500, censored=True)) is None
+    assert cost_of(Variant(name="x", price="50 EUR/month"), None) is None
+    assert cost_of(Variant(name="x"), held(500)) is None

@@ -1,0 +1,36 @@
+"""What brings the server's counters to one transaction of a script."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.answer.server_time import server_transactions_each
+
+
+def each(*, seen: float, ended: int, reported: int | None, committed: int) -> float:
+    return server_transactions_each(
+        seen=seen, ended=ended, reported=reported, committed=committed, own_max=80
+    )
+
+
+def test_what_the_server_reports_after_a_short_window_is_not_lost() -> None:
+    # Of 2 s the second half is reported when the sessions end: 330 of 665 were seen.
+    assert each(seen=330, ended=665, reported=668, committed=667) == 1
+
+
+def test_our_own_sessions_in_the_loads_database_are_in_both_counts() -> None:
+    assert each(seen=352, ended=665, reported=725, committed=667) == pytest.approx(1.087, abs=1e-3)
+
+
+def test_others_at_work_there_do_not_multiply_what_the_load_did() -> None:
+    assert each(seen=2_300, ended=2_218, reported=25_460, committed=2_220) == pytest.approx(
+        1.037, abs=1e-3
+    )
+
+
+def test_autocommitted_statements_are_a_whole_number_of_transactions() -> None:
+    assert each(seen=2_950, ended=1_000, reported=None, committed=1_000) == 3
+
+
+def test_a_mix_of_scripts_may_have_a_broken_number_of_transactions() -> None:
+    assert each(seen=1_500, ended=1_000, reported=3_000, committed=2_000) == pytest.approx(1.5)

@@ -1,0 +1,180 @@
+"""Why it is not said where the time goes: each reason by itself, on runs made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pgdyno.analysis.estimate import without_interval
+from pgdyno.analysis.findings import Latency
+from pgdyno.answer.time_split import Split, split_or_why_not
+from pgdyno.answer.timeline import panels_of
+from pgdyno.engine.records import Counts, Summary
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.observe.sql.database import COUNTER_NAMES
+from pgdyno.store.experiment import Store
+from pgdyno.store.run_writer import RunWriter
+
+SECOND_NS = 1_000_000_000
+LENGTH_S = 10
+# Ten clients at work all the time, 100 transactions a second: 100 ms each.
+CLIENTS, TRANSACTIONS = 10, 1000
+
+
+def numbers(*, completed: int = TRANSACTIONS, latency_ms: float = 100) -> LoadNumbers:
+    summary = Summary.model_construct(
+        counts=Counts(started=completed, completed=completed),
+        scripts=(),
+        distributions=(),
+        threads=(),
+        round_trips=completed,
+        cpu_user_ns=0,
+        cpu_system_ns=0,
+        transactions_committed_all_phases=completed,
+    )
+    return LoadNumbers(
+        summary=summary,
+        scripts=(),
+        began_ns=0,
+        ended_ns=LENGTH_S * SECOND_NS,
+        counts_100ms=np.zeros(0, dtype=np.int64),
+        interval_ns=SECOND_NS // 10,
+        tps=without_interval(completed / LENGTH_S, "tps"),
+        latency=Latency(without_interval(latency_ms, "ms"), {}, 1.0),
+    )
+
+
+def add_waits(writer: RunWriter, *, seconds: list[float], unseen: int, event: str) -> None:
+    """Add samples in which every client waits for one thing, beside sessions not to be seen."""
+    row: dict[str, Any] = {"backend_type": "client backend", "state": "active", "ours": 1}
+    row |= {"wait_event": event, "query_id": 0, "count": CLIENTS}
+    for second in seconds:
+        stamp = {"time_ns": int(second * SECOND_NS), "interval_ns": SECOND_NS // 10}
+        hidden = row | {"backend_type": "unknown", "state": "", "ours": 0, "count": unseen}
+        writer.add_samples("waits", [stamp | row] + [stamp | hidden] * (unseen > 0))
+
+
+def add_database(writer: RunWriter, *, reported_ratio: float) -> None:
+    """Add what the server adds up: each second 100 transactions, and every client at work.
+
+    Args: reported_ratio, how much of that work it says.
+    """
+    for second in range(LENGTH_S + 1):
+        stamp = {"time_ns": second * SECOND_NS, "interval_ns": SECOND_NS if second else 0}
+        row: dict[str, Any] = {**dict.fromkeys(COUNTER_NAMES, 0), "scope": "ours"}
+        row |= {"connections": CLIENTS, "stats_reset_ns": 0, "own_transactions": 0}
+        row["xact_commit"] = second * TRANSACTIONS // LENGTH_S
+        row["active_time_ns"] = int(reported_ratio * second * CLIENTS * SECOND_NS)
+        writer.add_samples("database", [stamp | row])
+
+
+def split(
+    tmp_path: Path,
+    load: LoadNumbers,
+    *,
+    waits: list[float] | None = None,
+    unseen: int = 0,
+    event: str = "Lock:tuple",
+    adds_up: bool = True,
+    reported_ratio: float = 1.0,
+) -> Split:
+    folder = Store(tmp_path).create("split", "bench")
+    with folder.begin_run(1, "run", {}) as writer:
+        if waits is not None:
+            add_waits(writer, seconds=waits, unseen=unseen, event=event)
+        if adds_up:
+            add_database(writer, reported_ratio=reported_ratio)
+        writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
+        writer.finish()
+    return split_or_why_not(folder.runs()[0], load)
+
+
+def every(gap_s: float) -> list[float]:
+    return np.arange(0.05, LENGTH_S, gap_s).tolist()
+
+
+def test_with_nothing_against_it_the_parts_are_computed(tmp_path: Path) -> None:
+    found = split(tmp_path, numbers(), waits=every(0.1))
+    assert found.why_not == ""
+    assert found.where is not None
+    assert round(found.where.server_ms or 0) == 100
+    assert [part.name for part in found.where.parts] == ["Lock:tuple"]
+
+
+def test_a_session_that_answered_while_it_was_looked_at_did_not_wait(tmp_path: Path) -> None:
+    where = split(tmp_path, numbers(), waits=every(0.1), event="Client:ClientRead").where
+    assert where is not None
+    assert [part.name for part in where.parts] == ["CPU or not instrumented"]
+
+
+def test_a_time_line_draws_it_at_work_too(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create("line", "bench")
+    with folder.begin_run(1, "run", {}) as writer:
+        add_waits(writer, seconds=every(0.2), unseen=0, event="Client:ClientRead")
+        add_waits(writer, seconds=every(0.2), unseen=0, event="")
+        writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
+        writer.finish()
+    panels = {panel.key: panel for panel in panels_of(folder.runs()[0], numbers(), None)}
+    [line] = panels["waits"].series
+    assert line.name == "CPU or not instrumented"
+    assert set(line.values) == {2 * CLIENTS}
+
+
+@pytest.mark.parametrize(("unseen", "others"), [(0, 0.0), (3, None)])
+def test_the_share_of_others_is_not_known_where_they_may_not_be_seen(
+    tmp_path: Path, unseen: int, others: float | None
+) -> None:
+    where = split(tmp_path, numbers(), waits=every(0.1), unseen=unseen).where
+    assert where is not None
+    assert where.others_ratio == others
+
+
+def test_a_run_without_a_transaction_has_no_time_to_split(tmp_path: Path) -> None:
+    found = split(tmp_path, numbers(completed=0), waits=every(0.1))
+    assert (found.where, found.why_not) == (None, "no transaction was completed")
+
+
+def test_a_server_that_was_away_is_not_split(tmp_path: Path) -> None:
+    seen = [second for second in every(0.1) if not 3 < second < 8]
+    found = split(tmp_path, numbers(), waits=seen)
+    assert found.where is None
+    assert found.why_not == "the server could not be observed for 5 s of the run"
+
+
+def test_a_server_that_was_not_observed_at_all_is_not_split(tmp_path: Path) -> None:
+    found = split(tmp_path, numbers(), adds_up=False)
+    assert found.where is None
+    assert found.why_not == "the server was not observed, so its part is not known"
+
+
+def test_few_samples_are_no_server_time(tmp_path: Path) -> None:
+    found = split(tmp_path, numbers(), waits=every(1.2), adds_up=False)
+    assert found.where is None
+    assert found.why_not == "9 samples are too few to stand for the server's time (10 do)"
+
+
+def test_few_samples_are_enough_to_split_what_the_server_adds_up(tmp_path: Path) -> None:
+    assert split(tmp_path, numbers(), waits=every(1.2)).where is not None
+
+
+def test_many_samples_stand_for_what_the_server_does_not_add_up(tmp_path: Path) -> None:
+    found = split(tmp_path, numbers(), waits=every(0.1), adds_up=False)
+    assert found.where is not None
+    assert round(found.where.server_ms or 0) == 100
+
+
+def test_parts_that_exceed_the_latency_are_not_shown(tmp_path: Path) -> None:
+    found = split(tmp_path, numbers(latency_ms=50), waits=every(0.1))
+    assert found.where is None
+    assert found.why_not == "what was measured of the parts is 100 % more than the latency"
+
+
+def test_work_that_the_server_does_not_report_is_taken_from_the_samples(tmp_path: Path) -> None:
+    waits = [second / 10 for second in range(10 * LENGTH_S)]
+    where = split(tmp_path, numbers(), waits=waits, reported_ratio=0.2).where
+    assert where is not None
+    assert where.server_ms == pytest.approx(100)
+    assert [part.name for part in where.parts] == ["Lock:tuple"]

@@ -1,0 +1,22 @@
+"""What spoils a trial of a load is said; that it was not held is what it was made to learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgdyno.analysis.verdicts import Doubt, is_valid
+from pgdyno.answer import answer
+
+
+def test_a_busy_engine_spoils_a_trial_and_a_load_that_was_not_held_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy = Doubt("engine_busy", "not_valid", "A thread of the load engine was 97 % busy.", "more")
+    late = Doubt("rate_not_held", "not_valid", "Half of what was offered was done.", "less")
+    monkeypatch.setattr(answer, "_doubts_of_round", lambda *_: (late, busy))
+    nothing: Any = None
+    [found] = answer._doubts_of_trial(nothing, nothing, {})
+    assert found.message == "While the capacity was searched: " + busy.message
+    assert not is_valid((found,))

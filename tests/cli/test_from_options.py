@@ -1,0 +1,141 @@
+"""From options to the question: what is wrong is said with option, value and rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.cli.from_options import experiment_of
+from pgdyno.errors import SpecError
+from pgdyno.spec.designs import CompareDesign
+from pgdyno.spec.experiment import BenchDesign
+from pgdyno.spec.variant_text import variant_from
+
+DEFAULTS: dict[str, Any] = {
+    "builtin": (),
+    "file": (),
+    "select_only": False,
+    "skip_some_updates": False,
+    "protocol": "simple",
+    "define": (),
+    "warmup": "auto",
+    "seed": 1,
+    "allow_write": False,
+    "allow_shell": False,
+    "confirm": None,
+    "pg_version": None,
+    "pg_bin": None,
+    "data_dir": None,
+    "wal_dir": None,
+    "allow_tmpfs": False,
+    "keep": False,
+    "settings": (),
+    "scale": None,
+    "fillfactor": None,
+    "unlogged_tables": False,
+    "foreign_keys": False,
+    "partitions": 0,
+    "partition_method": "range",
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_server_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def asked(**given: Any) -> Any:
+    return experiment_of("bench", {**DEFAULTS, **given}, BenchDesign())
+
+
+def test_without_a_server_a_scratch_server_runs_tpcb_like() -> None:
+    question = asked()
+    assert question.resolved is None
+    assert question.experiment.server.scratch is not None
+    assert [s.name for s in question.experiment.workload.scripts] == ["tpcb-like"]
+
+
+def test_a_server_of_the_users_own_is_only_read_by_default() -> None:
+    question = asked(host="127.0.0.1", database="app")
+    assert question.experiment.dataset.kind == "existing"
+    assert [s.name for s in question.experiment.workload.scripts] == ["select-only"]
+
+
+def test_a_beginning_that_only_one_built_in_has_is_enough() -> None:
+    scripts = asked(builtin=("se@3", "t")).experiment.workload.scripts
+    assert [(s.name, s.weight) for s in scripts] == [("select-only", 3), ("tpcb-like", 1)]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"builtin": ("nope",)}, "no built-in script has that name or beginning"),
+        ({"builtin": ("s",)}, "several have that name: simple-update, select-only"),
+        ({"builtin": ("tpcb-like@x",)}, "the weight after @ must be a whole number, got 'x'"),
+        ({"file": ("/nonexistent/x.sql",)}, "cannot be read: No such file or directory"),
+        ({"settings": ("work_mem",)}, "--set work_mem: NAME=VALUE is needed"),
+        ({"settings": ("nosuch_setting=1",)}, "--set nosuch_setting=1: "),
+        ({"settings": ("shared_buffers=banana",)}, "--set shared_buffers=banana: "),
+        ({"settings": ("max_connections=5",), "clients": 10}, "10 clients and .* need 30"),
+        ({"define": ("=3",)}, "-D =3: NAME=VALUE is needed"),
+        ({"host": "127.0.0.1", "keep": True}, "--keep is for a scratch server"),
+        ({"host": "127.0.0.1", "settings": ("a=b",)}, "--set is for a scratch server"),
+        ({"builtin": ("tpcb-like@0",)}, "nothing would run"),
+        ({"warmup": "soon"}, "warmup must be a number|duration must be a number"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_value_seen(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said) as refused:
+        asked(**given)
+    assert refused.value.hint
+
+
+def test_a_named_server_in_the_environment_needs_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "db1")
+    with pytest.raises(SpecError, match="PGHOST=db1 is set"):
+        asked()
+    assert asked(scratch=True).resolved is None
+
+
+def test_a_script_file_is_read_once_and_keeps_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "orders.sql"
+    path.write_text("SELECT 1;\n")
+    (script,) = asked(file=(f"{path}@2",)).experiment.workload.scripts
+    assert (script.text, script.weight, script.name) == ("SELECT 1;\n", 2, str(path))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "a\nb"}, r"--name 'a\\nb': one line of 1 to 200 printable characters\.$"),
+        ({"name": "\x1b[31mred"}, r"--name '\\x1b\[31mred': one line"),
+        ({"name": "x" * 3000}, "--name x+: one line"),
+        ({"duration": "0"}, r"--duration 0: must be greater than 0\.$"),
+        ({"duration": "99999999999d"}, "--duration 99999999999d: a duration of at most 366 d"),
+        ({"duration": "-5"}, r"--duration -5: must be a number .* h, d\.$"),
+        ({"rate": 1e9}, "rate: '1000000000' is more than 10,000,000 a second"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_starts(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        asked(**given)
+
+
+def test_what_is_refused_is_said_with_the_option_the_value_and_the_rule() -> None:
+    for given, said in (
+        ({"duration": "abc"}, "--duration abc: must be a number with one of the units ns, us,"),
+        ({"settings": ("shared_bufers=1GB",)}, "--set shared_bufers=1GB: PostgreSQL 18 has no"),
+    ):
+        with pytest.raises(SpecError) as refused:
+            asked(**given)
+        assert refused.value.message.startswith(said)
+        assert "?." not in refused.value.message
+
+
+def test_a_setting_of_a_variant_that_no_postgresql_has_is_refused_before_anything() -> None:
+    variants = (variant_from("a: work_mem=4MB"), variant_from("b: synchronous_comit=off"))
+    with pytest.raises(SpecError, match=r"--variant 'b': synchronous_comit=off: .* mean sync"):
+        experiment_of("compare", DEFAULTS, CompareDesign(), variants)

@@ -1,0 +1,82 @@
+"""What the records of a load say while it lasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from pgdyno.engine.records import Phase, Warning_
+from pgdyno.engine.records import Progress as LoadProgress
+from pgdyno.measure.run_progress import LoadWatch, Moment, Progress
+
+SECOND_NS = 10**9
+
+
+@dataclass
+class Heard(Progress):
+    """Keeps what it is told."""
+
+    moments: list[Moment] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+
+    def said(self, text: str) -> None:
+        self.words.append(text)
+
+    def moved(self, moment: Moment) -> None:
+        self.moments.append(moment)
+
+
+def _rows(second: int, done: int) -> LoadProgress:
+    return LoadProgress(
+        time_ns=second * SECOND_NS,
+        table="pgbench_accounts",
+        rows_done=done,
+        rows_total=1_000_000,
+    )
+
+
+def test_rate_and_time_left_count_from_where_an_interrupted_load_goes_on() -> None:
+    heard = Heard()
+    watch = LoadWatch("scale 10", heard)
+    watch.see(_rows(10, 600_000))  # Before its load begins: what was there already.
+    watch.see(Phase(time_ns=10 * SECOND_NS, phase="load", event="begin"))
+    for second in (11, 12):
+        watch.see(_rows(second, 600_000 + (second - 10) * 100_000))
+    last = heard.moments[-1]
+    assert last.phase == "loading 80%"
+    assert last.rows_per_second == 100_000
+    # 61 rows a page of 8 kB.
+    assert last.mb_per_second == pytest.approx(100_000 * 8192 / 61 / 1e6)
+    assert last.eta_ns == 2 * SECOND_NS
+
+
+def test_once_keys_are_built_no_rate_of_rows_is_told() -> None:
+    heard = Heard()
+    watch = LoadWatch("scale 10", heard)
+    watch.see(Phase(time_ns=0, phase="load", event="begin"))
+    watch.see(_rows(1, 500_000))
+    watch.see(Phase(time_ns=SECOND_NS, phase="index", event="begin"))
+    watch.see(_rows(2, 1_000_000))
+    assert heard.moments[-1] == Moment("scale 10", "building keys")
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    heard = Heard()
+    watch = LoadWatch("scale 10", heard)
+    watch.see(Phase(time_ns=0, phase="load", event="begin"))
+    for second in range(1, 21):
+        watch.see(_rows(second, second * 10_000))
+    for second in range(21, 32):
+        watch.see(_rows(second, 200_000 + (second - 20) * 1_000))
+    assert heard.moments[-1].rows_per_second == pytest.approx(1_000, rel=0.01)
+
+
+def test_warnings_of_the_loader_are_said_with_their_next_step() -> None:
+    heard = Heard()
+    watch = LoadWatch("scale 10", heard)
+    watch.see(Warning_(time_ns=1, kind="fewer_sessions", message="1 of 2", hint="raise it"))
+    assert heard.words == ["1 of 2; raise it"]
+    assert not watch.is_unfinished
+    watch.see(Warning_(time_ns=2, kind="dataset_unfinished", message="kept", hint=""))
+    assert watch.is_unfinished

@@ -1,0 +1,230 @@
+"""Variants made ready on real scratch servers: settings, databases, clusters, and what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import run_sql, scalar
+
+from pgdyno.clock import read_pair
+from pgdyno.engine.records import ScriptShape
+from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.measure.opening import opened_servers
+from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.servers import Servers
+from pgdyno.measure.under_test import Conditions, UnderTest
+from pgdyno.server.connect import connect
+from pgdyno.server.conninfo import resolve
+from pgdyno.server.pgbouncer import PoolerProgram
+from pgdyno.server.target import Target
+from pgdyno.spec.experiment import (
+    CompareDesign,
+    Dataset,
+    Experiment,
+    Permissions,
+    Scratch,
+    Script,
+    Server,
+    Variant,
+    Workload,
+)
+from pgdyno.spec.variant_text import variant_from
+
+Open = Callable[..., Servers]
+
+
+def asked(*variants: str | Variant, server: Server | None = None) -> Experiment:
+    return Experiment(
+        name="servers",
+        server=server or Server(scratch=Scratch(version="15")),
+        dataset=Dataset(scale=1) if server is None else Dataset(kind="existing"),
+        workload=Workload(scripts=(Script(builtin="select-only"),), clients=2),
+        variant=tuple(variant_from(v) if isinstance(v, str) else v for v in variants),
+        design=CompareDesign(),
+    )
+
+
+@pytest.fixture
+def open_servers(house: Path, tmp_path: Path) -> Iterator[Open]:
+    """Open servers that are closed when the test is over."""
+    with ExitStack() as stack:
+
+        def opened(experiment: Experiment, target: Target | None = None) -> Servers:
+            conditions = Conditions(
+                verb="test",
+                target=target,
+                permissions=Permissions(),
+                scripts=(ScriptShape(name="x.sql", weight=1, reads_only=True, statements=()),),
+                clock=read_pair(),
+                store_dir=tmp_path,
+            )
+            return stack.enter_context(opened_servers(experiment, conditions, Progress()))
+
+        yield opened
+
+
+def show(server: UnderTest, name: str) -> object:
+    return scalar(server.target, f"SELECT current_setting('{name}')")
+
+
+def test_settings_are_reloaded_where_that_is_enough(open_servers: Open) -> None:
+    servers = open_servers(asked("on: synchronous_commit=on", "off: synchronous_commit=off"))
+    first = servers.ready(0)
+    assert show(first, "synchronous_commit") == "on"
+    second = servers.ready(1)
+    assert show(second, "synchronous_commit") == "off"
+    assert second.facts.settings["synchronous_commit"] == "off"
+    assert second.facts.postmaster_pid == first.facts.postmaster_pid
+    assert show(servers.ready(0), "synchronous_commit") == "on"
+
+
+def test_when_one_variant_needs_a_restart_every_run_has_one(open_servers: Open) -> None:
+    servers = open_servers(asked("a: shared_buffers=16MB", "b: shared_buffers=32MB; work_mem=1MB"))
+    assert show(servers.ready(0), "shared_buffers") == "16MB"
+    first, again = servers.ready(1), servers.ready(1)
+    assert (show(again, "shared_buffers"), show(again, "work_mem")) == ("32MB", "1MB")
+    assert again.facts.postmaster_pid != first.facts.postmaster_pid
+
+
+def test_what_only_one_variant_sets_is_taken_away_for_the_others(open_servers: Open) -> None:
+    own = "b: wal_level=minimal; max_wal_senders=0; archive_mode=off; work_mem=1MB"
+    servers = open_servers(asked("a", own))
+    assert servers.excluded == {}
+    assert show(servers.ready(1), "wal_level") == "minimal"
+    back = servers.ready(0)
+    assert (show(back, "wal_level"), show(back, "max_wal_senders")) == ("replica", "10")
+    assert show(back, "work_mem") == "4MB"
+
+
+def test_a_variant_that_cannot_start_is_named_with_the_servers_words(open_servers: Open) -> None:
+    servers = open_servers(
+        asked(
+            "good: work_mem=8MB",
+            "archive: wal_level=minimal; archive_mode=on",
+            "unknown: io_method=worker",
+        )
+    )
+    assert set(servers.excluded) == {1, 2}
+    assert "WAL archival cannot be enabled" in servers.excluded[1]
+    assert "io_method" in servers.excluded[2]
+    assert show(servers.ready(0), "work_mem") == "8MB"
+
+
+def test_other_data_get_a_database_each_and_sql_is_run_before(open_servers: Open) -> None:
+    servers = open_servers(
+        asked(
+            "plain",
+            "half: fillfactor=50",
+            "indexed: sql='CREATE INDEX i ON pgbench_accounts (bid); VACUUM pgbench_accounts'",
+            "broken: sql='CREATE INDEX ON nowhere (a)'",
+        )
+    )
+    options = "SELECT coalesce(reloptions::text, '') FROM pg_class WHERE relname LIKE %s"
+    index = "SELECT count(*) FROM pg_class WHERE relname = 'i'"
+    plain, half, indexed = (servers.ready(i) for i in (0, 1, 2))
+    assert "fillfactor=50" in str(scalar(half.target, options, "pgbench_accounts"))
+    assert "fillfactor=50" not in str(scalar(plain.target, options, "pgbench_accounts"))
+    assert (scalar(indexed.target, index), scalar(plain.target, index)) == (1, 0)
+    assert len({server.target.database for server in (plain, half, indexed)}) == 3
+    assert "does not exist" in servers.excluded[3]
+
+
+def test_versions_checksums_and_wal_segments_get_clusters_of_their_own(open_servers: Open) -> None:
+    servers = open_servers(asked("15", "18: version=18", "sum: checksums=true; wal-segment=4MB"))
+    old, new, sums = (servers.ready(i) for i in (0, 1, 2))
+    assert (old.facts.major, new.facts.major, sums.facts.major) == (15, 18, 15)
+    assert (show(old, "data_checksums"), show(sums, "data_checksums")) == ("off", "on")
+    assert (show(old, "wal_segment_size"), show(sums, "wal_segment_size")) == ("16MB", "4MB")
+
+
+def test_disks_get_clusters_of_their_own(open_servers: Open, house: Path) -> None:
+    one, two = house / "disk1", house / "disk2"
+    for folder in (one, two):
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
+    servers = open_servers(asked(f"one: data-dir={one}", f"two: data-dir={two}; wal-dir={one}"))
+    paths = [Path(str(show(servers.ready(i), "data_directory"))) for i in (0, 1)]
+    assert paths[0].is_relative_to(one)
+    assert paths[1].is_relative_to(two)
+    wal = servers.ready(1).facts.wal_storage
+    assert wal is not None
+
+
+def test_the_load_may_connect_by_tcp(open_servers: Open) -> None:
+    servers = open_servers(asked("unix: path=unix", "tcp: path=tcp"))
+    assert servers.ready(0).target.is_socket
+    assert servers.ready(1).target.host == "127.0.0.1"
+    assert scalar(servers.ready(1).target, "SELECT inet_client_addr()::text") == "127.0.0.1/32"
+
+
+def test_a_pooler_stands_between_the_load_and_the_server(open_servers: Open) -> None:
+    servers = open_servers(asked("direct", "pooled: pooler=transaction:3"))
+    direct, pooled = servers.ready(0), servers.ready(1)
+    assert pooled.pooler is not None
+    assert pooled.target.ports != direct.target.ports
+    assert pooled.direct == direct.target
+    one = "SELECT setting FROM pg_settings WHERE name = 'port'"
+    assert scalar(pooled.target, one) == scalar(direct.target, one)
+    with connect(pooled.pooler, verb="test") as console:
+        [mode] = [row for row in console.execute(b"SHOW CONFIG") if row[0] == "pool_mode"]
+    assert mode[1] == "transaction"
+    servers.ready(0)
+    with pytest.raises(ServerError):
+        connect(pooled.target, verb="test")
+
+
+def test_prepared_statements_through_an_old_pooler_are_refused_by_name(
+    open_servers: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = PoolerProgram(Path("/usr/sbin/pgbouncer"), "1.20.1")
+    monkeypatch.setattr("pgdyno.measure.scratch_servers.find_pgbouncer", lambda: old)
+    with pytest.raises(SpecError, match=r"'pooled'.*1\.20\.1.*prepared statements"):
+        open_servers(asked("direct", "pooled: pooler=transaction:3; protocol=prepared"))
+
+
+def test_a_server_that_died_between_runs_is_started_again(open_servers: Open) -> None:
+    servers = open_servers(asked("a: work_mem=1MB", "b: work_mem=2MB"))
+    cluster = servers.ready(0).cluster
+    assert cluster is not None
+    cluster.stop(is_immediate=True)
+    assert show(servers.ready(1), "work_mem") == "2MB"
+
+
+def test_on_a_foreign_server_session_settings_are_given_to_the_loads_sessions(
+    open_servers: Open, database15: Target
+) -> None:
+    target = resolve(
+        host=database15.host, port=database15.ports, user=database15.user,
+        database=database15.database,
+    ).target  # fmt: skip
+    server = Server(dsn=database15.place)
+    servers = open_servers(
+        asked("a: work_mem=1MB", "b: work_mem=2MB; search_path='x, public'", server=server), target
+    )
+    second = servers.ready(1)
+    assert show(second, "work_mem") == "2MB"
+    assert show(second, "search_path") == "x, public"
+    assert show(servers.ready(0), "work_mem") == "1MB"
+    [[elsewhere]] = run_sql(database15, "SHOW work_mem")
+    assert elsewhere == "4MB"
+
+
+@pytest.mark.parametrize(
+    ("variant", "rule"),
+    [
+        ("b: checkpoint_timeout=7min", "checkpoint_timeout would be changed for all of"),
+        ("b: shared_buffers=64MB", "needs a restart"),
+        ("b: synchronous_commit=off", "acknowledged commits can be lost"),
+        ("b: no_such_setting=1", "cannot be set on PostgreSQL 15"),
+        ("b: fillfactor=50", "changes fillfactor"),
+    ],
+)
+def test_what_is_not_safe_on_a_foreign_server_is_refused(
+    open_servers: Open, database15: Target, variant: str, rule: str
+) -> None:
+    server = Server(dsn=database15.place)
+    with pytest.raises((SpecError, RefusedError), match=rule):
+        open_servers(asked("a", variant, server=server), database15)
