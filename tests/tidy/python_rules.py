@@ -163,7 +163,7 @@ def _uses(
 
 def import_circles(sources: Iterable[Source]) -> Iterator[str]:
     """No module imports itself by way of others; imports inside functions do not count."""
-    modules = {source.module: source for source in sources if source.package}
+    modules = {source.module: source for source in sources if source.package and source.is_python}
     graph = {
         name: {target for target in _imported(source, modules) if target != name}
         for name, source in modules.items()
