@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -26,12 +27,13 @@ def sweep(truth: FloatArray, *, seed: int = 1, noise: float = 0.01, runs: int = 
     return load_curve(clients[order], tps[order], seed=seed)
 
 
-def test_a_level_is_the_t_interval_over_its_runs() -> None:
+def test_a_level_alone_is_the_t_interval_of_its_logarithms() -> None:
     curve = load_curve([4, 4, 4], [98, 100, 102], seed=1, latency_ns={"p99": [7, 8, 9]})
     (level,) = curve.levels
-    half = 4.302653 * 2 / math.sqrt(3)
+    logs = [math.log(98), math.log(100), math.log(102)]
+    factor = math.exp(4.302653 * statistics.stdev(logs) / math.sqrt(3))
     assert (level.clients, level.tps.value) == (4, 100)
-    assert level.tps.high == pytest.approx(100 + half, rel=1e-6)
+    assert level.tps.high == pytest.approx(100 * factor, rel=1e-6)
     assert level.latency["p99"].value == 8
     assert sorted(level.runs_tps) == [98, 100, 102]
 

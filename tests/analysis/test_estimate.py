@@ -62,11 +62,15 @@ def test_a_gap_among_runs_is_refused() -> None:
 
 
 def test_the_interval_of_rates_that_scatter_does_not_reach_below_zero() -> None:
-    # Two runs know little: t = 12.7 would reach from -84,000 to 180,000.
+    # Two runs know little: t = 12.7 would reach from -84,000 to 180,000 on the plain scale.
     found = mean_between_runs([37_000.0, 58_000.0], "tps")
-    assert found.low == 0.0
-    assert found.high is not None
-    assert found.high > 150_000
+    factor = math.exp(12.706205 * math.log(58 / 37) / 2)
+    assert found.low == pytest.approx(47_500 / factor, rel=1e-5)
+    assert found.high == pytest.approx(47_500 * factor, rel=1e-5)
+
+
+def test_a_rate_that_was_zero_once_has_an_interval_down_to_zero() -> None:
+    assert mean_between_runs([0.0, 5.0, 6.0], "tps").low == 0.0
 
 
 def test_the_interval_of_differences_may_lie_on_both_sides_of_zero() -> None:

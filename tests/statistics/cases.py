@@ -97,6 +97,10 @@ def curve_cases() -> Iterator[Case]:
             knee = partial(sim.knee_held, curve=curve, noise=noise)
             yield Case(f"peak: {where}", PEAK_COUNT, BOOTSTRAP, peak)
             yield Case(f"knee: {where}", BOOTSTRAP_COUNT, AT_LEAST_95, knee)
+    for noise, what in (((0.02, 0.02), "tps"), ((0.1, 0.1), "p95"), ((0.05, 0.2), "p95")):
+        run = partial(sim.levels_held, noise=noise, what=what)
+        label = f"levels: {what}, noise {noise[0]:.0%} to {noise[1]:.0%}"
+        yield Case(label, BOOTSTRAP_COUNT, BOOTSTRAP, run)
     for curve in ("one sharp peak", "two near the top"):
         run = partial(sim.loss_held, curve=curve, noise=0.03)
         yield Case(f"loss past the peak: {curve}", BOOTSTRAP_COUNT, BOOTSTRAP, run)

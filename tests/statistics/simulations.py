@@ -197,6 +197,23 @@ def sweeps(
         yield load_curve(clients, tps, seed=int(rng.integers(1 << 30)))
 
 
+def levels_held(
+    count: int, rng: np.random.Generator, *, noise: tuple[float, float], what: str
+) -> float:
+    """The intervals of all levels of a sweep of 3 runs, whose noise grows from one to the other."""
+    truth = np.array(CURVES["one sharp peak"], dtype=np.float64)
+    deviations = np.geomspace(*noise, truth.size)
+    held = []
+    for _ in range(count):
+        runs = truth * np.exp(rng.normal(0, deviations, (3, truth.size)))
+        clients = np.tile(CLIENTS, 3)
+        found = load_curve(clients, runs.ravel(), seed=1, latency_ns={"p95": runs.ravel() * 1e6})
+        of = [level.tps if what == "tps" else level.latency["p95"] for level in found.levels]
+        unit = 1 if what == "tps" else 1e6
+        held += [holds(one, value * unit) for one, value in zip(of, truth, strict=True)]
+    return float(np.mean(held))
+
+
 def peak_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
     """The interval of the peak."""
     found = sweeps(count, rng, curve=curve, noise=noise)

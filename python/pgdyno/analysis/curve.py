@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray, finite
-from pgdyno.analysis.estimate import Estimate, mean_between_runs, t_quantile, without_interval
+from pgdyno.analysis.estimate import (
+    Estimate,
+    mean_between_runs,
+    on_log_scale,
+    t_quantile,
+    without_interval,
+)
 from pgdyno.analysis.resample import Scatter, scatter_of
 from pgdyno.analysis.usl import Usl, fit_usl
 from pgdyno.errors import AnalysisError
@@ -21,7 +27,11 @@ _REPLICATES = 4000
 
 @dataclass(frozen=True, slots=True)
 class CurveLevel:
-    """One load: mean over its runs, with Student's t interval between runs; latencies in "ns"."""
+    """One load: mean over its runs with an interval between runs; latencies in "ns".
+
+    The scatter of all levels steadies that of each (`resample.scatter_of`), on the logarithmic
+    scale: 3 runs alone know their scatter badly, and no interval reaches 0.
+    """
 
     clients: int
     tps: Estimate
@@ -93,7 +103,8 @@ def load_curve(
     per run in the same order. At least 3 runs a level give useful intervals; one gives none.
     Raises: AnalysisError if the arrays differ in length, throughput is not above 0, or levels
     differ in having one run or several.
-    Source: intervals of levels: Student's t over runs. Peak: bias-corrected ("basic") bootstrap
+    Source: intervals of levels: Student's t on the logarithmic scale, with the variance of a level
+    moderated by that of all levels (Smyth 2004). Peak: bias-corrected ("basic") bootstrap
     of the maximum (Efron and Tibshirani 1993), moved towards the ends that hold for any rivals.
     Knee: probabilities by the same bootstrap, the set by inverting t tests.
     Limits: coverage was established by simulation (docs/method.md) for 3 to 5 runs a level.
@@ -107,8 +118,18 @@ def load_curve(
     for name, of in latency.items():
         if of.size != load.size:
             raise AnalysisError(f"{load.size} runs but {of.size} values of {name} were given")
-    levels = tuple(_level(int(level), load, speed, latency) for level in np.unique(load))
-    scatter = scatter_of([np.log(level.runs_tps) for level in levels])
+    loads = np.unique(load)
+    speeds, scatter = _estimates(loads, load, speed, "tps")
+    latencies = {name: _estimates(loads, load, of, "ns")[0] for name, of in latency.items()}
+    levels = tuple(
+        CurveLevel(
+            int(level),
+            speeds[place],
+            {name: of[place] for name, of in latencies.items()},
+            tuple(float(value) for value in speed[load == level]),
+        )
+        for place, level in enumerate(loads)
+    )
     means = np.array([level.tps.value for level in levels])
     draws = _draws(means, scatter, np.random.default_rng(seed))
     counts = np.array([level.clients for level in levels], dtype=np.float64)
@@ -121,16 +142,26 @@ def load_curve(
     )
 
 
-def _level(
-    clients: int, load: FloatArray, speed: FloatArray, latency: Mapping[str, FloatArray]
-) -> CurveLevel:
-    here = load == clients
-    return CurveLevel(
-        clients,
-        mean_between_runs(speed[here], "tps"),
-        {name: mean_between_runs(of[here], "ns") for name, of in latency.items()},
-        tuple(float(value) for value in speed[here]),
-    )
+def _estimates(
+    loads: FloatArray, load: FloatArray, values: FloatArray, unit: str
+) -> tuple[list[Estimate], Scatter]:
+    """Return the mean of each level with its interval, and the scatter that the intervals rest on.
+
+    A latency of 0 ns has no logarithm: such a metric gets intervals from each level's runs alone.
+    """
+    by_level = [values[load == level] for level in loads]
+    if (values <= 0).any():
+        alone = [mean_between_runs(runs, unit) for runs in by_level]
+        return alone, Scatter(np.zeros(loads.size), 0)
+    scatter = scatter_of([np.log(runs) for runs in by_level])
+    means = [float(runs.mean()) for runs in by_level]
+    if not scatter.is_known:
+        return [without_interval(mean, unit) for mean in means], scatter
+    halves = t_quantile(0.975, scatter.degrees) * scatter.error_values
+    return [
+        on_log_scale(mean, float(half), runs.size, unit)
+        for mean, half, runs in zip(means, halves, by_level, strict=True)
+    ], scatter
 
 
 def _draws(means: FloatArray, scatter: Scatter, rng: np.random.Generator) -> FloatArray:

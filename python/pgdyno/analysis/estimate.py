@@ -12,6 +12,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import finite
@@ -147,6 +148,9 @@ def mean_between_runs(values: npt.ArrayLike, unit: str, *, level: float = 0.95) 
     """Return the mean over runs with Student's t interval.
 
     Args: values, one per run, any unit; level, 0..1.
+    If all values are above 0, the interval is made on the logarithmic scale, so that the interval
+    of a rate or a duration stays above 0. Otherwise it is made on the plain scale, and ends at 0
+    if no value is below 0.
     Source: Student 1908; the run is the unit of replication (Kalibera and Jones 2013).
     Limits: assumes runs independent and about normal; with 3 runs the t factor is 4.3, so the
     interval is wide on purpose. One value gives no interval.
@@ -155,9 +159,17 @@ def mean_between_runs(values: npt.ArrayLike, unit: str, *, level: float = 0.95) 
     mean = float(array.mean())
     if array.size == 1:
         return without_interval(mean, unit)
-    half = t_quantile((1 + level) / 2, array.size - 1) * float(array.std(ddof=1))
-    half /= math.sqrt(array.size)
-    low = mean - half
-    if (array >= 0).all():
-        low = max(low, 0.0)  # Rates and durations are not below zero; the truth is not cut off.
+    t = t_quantile((1 + level) / 2, array.size - 1)
+    if (array > 0).all():
+        half_log = t * float(np.log(array).std(ddof=1)) / math.sqrt(array.size)
+        return on_log_scale(mean, half_log, int(array.size), unit)
+    half = t * float(array.std(ddof=1)) / math.sqrt(array.size)
+    low = max(mean - half, 0.0) if (array >= 0).all() else mean - half
     return Estimate(mean, low, mean + half, int(array.size), unit, "between_runs")
+
+
+def on_log_scale(value: float, half_log: float, n: float, unit: str) -> Estimate:
+    """Return an estimate between runs whose logarithm has an interval of +- `half_log`."""
+    # With two runs the t factor is 12.7: e^30 is past any interval that says something.
+    factor = math.exp(min(half_log, 30.0))
+    return Estimate(value, value / factor, value * factor, n, unit, "between_runs")

@@ -119,7 +119,11 @@ def throughput(counts: npt.ArrayLike, interval_ns: int) -> Estimate:
     deviation = math.sqrt(batch_mean_variance(series, batch_count) / batch_count)
     half = t_quantile(0.975, batch_count - 1) * deviation * per_second
     size = effective_sample_size(series, batch_count)
-    return Estimate(mean, max(mean - half, 0.0), mean + half, size, "tps", "within_run")
+    if half < mean:
+        return Estimate(mean, mean - half, mean + half, size, "tps", "within_run")
+    # The batches differ as much as their mean: on the logarithmic scale a rate stays above 0.
+    low = mean * math.exp(-half / mean) if mean > 0 else 0.0
+    return Estimate(mean, low, mean + half, size, "tps", "within_run")
 
 
 @dataclass(frozen=True, slots=True)
