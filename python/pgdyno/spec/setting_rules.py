@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Literal
 
-MAJORS = (15, 18)
+MAJORS = (14, 15, 16, 17, 18)
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
 _UNIT = re.compile(r"(\d*)([A-Za-z]+)")
 _BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -32,7 +32,10 @@ _TRUE, _FALSE = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 
 @dataclass(frozen=True, slots=True)
 class SettingRule:
-    """One row of pg_settings: what its value may be, and what it takes to change it."""
+    """One row of pg_settings: what its value may be, and what it takes to change it.
+
+    `built_in`: the value without any configuration, in units of `unit`; "" for texts.
+    """
 
     name: str
     vartype: str
@@ -41,6 +44,7 @@ class SettingRule:
     low: str
     high: str
     values: tuple[str, ...]
+    built_in: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,8 @@ def snapshot(major: int) -> dict[str, SettingRule]:
     """Return the settings of one major by lower-case name."""
     text = files("pgdyno.spec").joinpath(f"settings/{major}.json").read_text(encoding="utf-8")
     rules = (
-        SettingRule(name, vartype, context, unit, low, high, tuple(values))
-        for name, vartype, context, unit, low, high, values in json.loads(text)["settings"]
+        SettingRule(name, vartype, context, unit, low, high, tuple(values), built_in)
+        for name, vartype, context, unit, low, high, values, built_in in json.loads(text)["settings"]
     )
     return {rule.name.lower(): rule for rule in rules}
 
