@@ -28,6 +28,7 @@ VERBS: dict[str, str] = {
     "sweep": "The load curve: peak and knee.",
     "compare": "Is B better than A?",
     "run": "Any experiment from a file.",
+    "settings": "A server's settings, explained and checked.",
     "doctor": "Fit to be measured, sane, and which rights are there?",
     "watch": "A server without our load.",
     "init": "Load a dataset.",

@@ -73,6 +73,27 @@ def object_to(name: str, value: str, major: int | None) -> Objection | None:
     return Objection("doubt", f"{rule} (as of PostgreSQL {wanted[0]})")
 
 
+def in_units(text: str, rule: SettingRule) -> Decimal | None:
+    """Return the number that a text such as "1.5GB" means, in units of the rule; None for others.
+
+    Limits: not rounded, not checked against the limits of the rule.
+    """
+    table, size = _units(rule.unit)
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None or (found[2] and found[2] not in table):
+        return None
+    number = Decimal(found[1])
+    return number * table[found[2]] / size if found[2] else number
+
+
+def unit_amount(rule: SettingRule) -> tuple[float, Literal["bytes", "ms", ""]]:
+    """Return how many bytes or ms one unit of the setting is; (1, "") for one without a unit."""
+    table, size = _units(rule.unit)
+    if table is _BYTES:
+        return size, "bytes"
+    return (size / 1000, "ms") if table else (1, "")
+
+
 def nearest(name: str, names: list[str]) -> str:
     """Return the name most like `name`, or "" when none is."""
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.6)), "")
@@ -84,7 +105,9 @@ def snapshot(major: int) -> dict[str, SettingRule]:
     text = files("pgdyno.spec").joinpath(f"settings/{major}.json").read_text(encoding="utf-8")
     rules = (
         SettingRule(name, vartype, context, unit, low, high, tuple(values), built_in)
-        for name, vartype, context, unit, low, high, values, built_in in json.loads(text)["settings"]
+        for name, vartype, context, unit, low, high, values, built_in in json.loads(text)[
+            "settings"
+        ]
     )
     return {rule.name.lower(): rule for rule in rules}
 

@@ -1,0 +1,142 @@
+"""`pgdyno settings`: a server's settings explained and checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, speak
+from pgdyno.cli.asked import host_command_of, server_named
+from pgdyno.cli.doctor import sql_text
+from pgdyno.cli.headings import ANSWER, Verb, under
+from pgdyno.doctor.examine import Asked
+from pgdyno.doctor.facts import Facts
+from pgdyno.errors import SpecError
+from pgdyno.measure.watch_stored import peak_seen
+from pgdyno.server.placement import LAST_PLACE
+from pgdyno.spec.setting_rules import MAJORS, nearest
+from pgdyno.spec.units import size_bytes
+from pgdyno.store.experiment import Store
+from pgdyno.tune.machine import DISKS, LOADS, Machine, machine_of
+from pgdyno.tune.review import Review, review
+from pgdyno.tune.seen import SETTINGS_SQL, Reviewed, read_file, read_live
+from pgdyno.tune.text import document_of, entry_text, rules_text, text_of
+
+EXIT_CHECK_FAILED = 4
+_FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
+_answer, _machine = under(ANSWER), under("Machine")
+
+
+@click.command("settings", cls=Verb, short_help="A server's settings, explained and checked.")
+@options.connection
+@under("Server")(
+    "--file",
+    "conf_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="CONF",
+    help="Check this postgresql.conf instead of a server.",
+)
+@under("Server")(
+    "--pg-version",
+    "file_version",
+    type=click.Choice([str(major) for major in MAJORS]),
+    default=str(MAJORS[-1]),
+    help=f"PostgreSQL version that --file is for (default {MAJORS[-1]}).",
+)
+@_machine("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
+@_machine("--cores", type=click.IntRange(min=1), help="CPU cores of the server's host.")
+@_machine("--disk", type=click.Choice(DISKS), help="Kind of disk under the data.")
+@_machine("--size", metavar="SIZE", help="Size of the database, such as 400GB.")
+@_machine("--load", type=click.Choice(LOADS), default="oltp", help="Kind of load (default oltp).")
+@options.host
+@_answer("--all", "show_all", is_flag=True, help="Explain every setting that differs.")
+@_answer("--rules", is_flag=True, help="Print the values of published rules and their formulas.")
+@_answer("--explain", metavar="NAME", help="Print everything about one setting.")
+@_answer("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
+@_answer("--print-sql", is_flag=True, help="Print every statement it may send, and exit.")
+@options.store_option
+@options.json_option
+def command(**given: Any) -> int:
+    """Explain and check the settings of a server, or of a postgresql.conf.
+
+    Prints the settings that differ from the defaults, those that contradict each other, weaken
+    durability or do not fit the machine, and how much memory they allow. Reads only.
+    """
+    if given["print_sql"]:
+        speak.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")
+        return 0
+    reviewed = _reviewed(given)
+    machine = _machine_of(reviewed, given)
+    found = review(reviewed, machine, is_file=given["conf_file"] is not None)
+    if given["explain"]:
+        speak.data(_explained(found, given["explain"]))
+        return 0
+    width = speak.width()
+    text = rules_text(found, width) if given["rules"] else ""
+    text = text or text_of(found, show_all=given["show_all"], width=width)
+    document = json.dumps(document_of(found), indent=2, ensure_ascii=False)
+    options.write(text, document, given["json_to"])
+    worse = {
+        one.setting
+        for one in found.attention
+        if one.verdict in _FAILING.get(given["check"] or "", ())
+    }
+    if not worse:
+        return 0
+    speak.note(f"CHECK FAILED {given['check']}: {', '.join(sorted(worse))}")
+    return EXIT_CHECK_FAILED
+
+
+def _reviewed(given: dict[str, Any]) -> Reviewed:
+    """Return what the settings are, of the server or the file that was named."""
+    ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
+    if given["conf_file"] is not None:
+        if server_named(given) is not None:
+            raise SpecError(
+                "--file is for a postgresql.conf, but a server was named as well.",
+                hint="leave out one of the two",
+            )
+        return read_file(given["conf_file"], int(given["file_version"]), Facts(ram_bytes=ram_bytes))
+    resolved = server_named(given)
+    if resolved is None:
+        raise SpecError(
+            "No server was named.",
+            hint="name it with -h, -d or a conninfo, or check a file with --file postgresql.conf",
+        )
+    for warning in resolved.notes:
+        speak.note(f"warning: {warning.message} {warning.hint}")
+    return read_live(
+        Asked(
+            target=resolved.target,
+            folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
+            ram_bytes=ram_bytes,
+            peak=peak_seen(Store.default(given["store"]), resolved.target),
+            verb="settings",
+            host_command=host_command_of(given),
+        )
+    )
+
+
+def _machine_of(reviewed: Reviewed, given: dict[str, Any]) -> Machine:
+    size = given["size"]
+    known = {
+        "ram_bytes": size_bytes(given["ram"], what="--ram") if given["ram"] else None,
+        "cores": given["cores"],
+        "disk": given["disk"],
+        "load": given["load"],
+        "database_bytes": size_bytes(size, what="--size") if size else None,
+    }
+    return machine_of(reviewed.facts, known)
+
+
+def _explained(found: Review, name: str) -> str:
+    known = {**{one.name: one for one in found.changed}, **found.known}
+    if name.lower() not in known:
+        like = nearest(name.lower(), list(known))
+        meant = f"did you mean {like}?" if like else "settings of the catalogue can be explained"
+        raise SpecError(f"--explain {name}: no such setting is known here.", hint=meant)
+    return entry_text(known[name.lower()], found.machine, speak.width())

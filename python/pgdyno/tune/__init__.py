@@ -1,0 +1,1 @@
+"""Settings: the catalogue, published rules, the review of a server, the search for better ones."""

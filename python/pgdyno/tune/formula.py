@@ -1,0 +1,124 @@
+"""Formulas of the catalogue and of published rules: a small part of Python's expressions.
+
+Sizes are bytes and times milliseconds, so that "ram / 4" and "5 * minute" mean what they say.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pgdyno.errors import SpecError
+
+Value = float | int | str | None
+"""A size in bytes, a time in ms, a plain number, a word, or None: leave the setting as it is."""
+
+UNITS: Mapping[str, int] = {
+    "kB": 1 << 10,
+    "MB": 1 << 20,
+    "GB": 1 << 30,
+    "second": 1000,
+    "minute": 60_000,
+}
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+}
+
+
+class FactMissing(Exception):
+    """A formula needs a fact of the machine that nobody gave; `name` is its option, too."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is not known")
+        self.name = name
+
+
+def evaluate(text: str, names: Mapping[str, Value]) -> Value:
+    """Return the value of a formula.
+
+    Args: names, what the formula may use; a name whose value is None is a fact that is missing.
+    Raises: FactMissing; SpecError for a text that is no formula.
+    """
+    try:
+        tree = ast.parse(text, mode="eval")
+        found: Value = _value(tree.body, names)
+        return found
+    except (SyntaxError, TypeError, ZeroDivisionError, ValueError) as error:
+        raise SpecError(
+            f"{text!r} is not a formula: {error}.", hint="see docs/settings.md"
+        ) from None
+
+
+def number(text: str, names: Mapping[str, Value]) -> float:
+    """Return the value of a formula that must be a number. Raises: as `evaluate`."""
+    found = evaluate(text, names)
+    if isinstance(found, str) or found is None:
+        raise SpecError(f"{text!r} is {found!r}, but must be a number.", hint="mend the formula")
+    return float(found)
+
+
+def _value(node: ast.expr, names: Mapping[str, Value]) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return _named(node.id, names)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, names)
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        left, right = _value(node.left, names), _value(node.right, names)
+        return _BINARY[type(node.op)](left, right)
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARE and len(node.ops) == 1:
+        left, right = _value(node.left, names), _value(node.comparators[0], names)
+        return _COMPARE[type(node.ops[0])](left, right)
+    if isinstance(node, ast.BoolOp):
+        found = (_value(one, names) for one in node.values)
+        return all(found) if isinstance(node.op, ast.And) else any(found)
+    if isinstance(node, ast.IfExp):
+        return _value(node.body if _value(node.test, names) else node.orelse, names)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return _called(node.func.id, node, names)
+    raise ValueError(f"{ast.unparse(node)} is not allowed here")
+
+
+def _named(name: str, names: Mapping[str, Value]) -> Value:
+    if name in UNITS:
+        return UNITS[name]
+    if name not in names:
+        raise ValueError(f"there is no {name}")
+    if names[name] is None:
+        raise FactMissing(name)
+    return names[name]
+
+
+def _called(name: str, node: ast.Call, names: Mapping[str, Value]) -> Any:
+    """Return min, max, ceil or round of numbers; by(word, a=..., other=...) chooses by a word."""
+    arguments = [_value(one, names) for one in node.args]
+    if name == "by":
+        choices = {one.arg: one.value for one in node.keywords}
+        [word] = arguments
+        chosen = choices.get(word, choices.get("other"))
+        if chosen is None:
+            raise ValueError(f"nothing for {word!r}")
+        return _value(chosen, names)
+    functions: Mapping[str, Callable[..., Any]] = {
+        "min": min,
+        "max": max,
+        "ceil": math.ceil,
+        "round": round,
+    }
+    if name not in functions:
+        raise ValueError(f"there is no function {name}")
+    return functions[name](*arguments)

@@ -1,0 +1,96 @@
+"""How much memory the settings allow: what is certain, and what would be if all worked at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.server_seen import ServerSeen
+from pgdyno.doctor.unknown import Unknown
+
+# A statement of the peak is thought to sort or hash once; the worst case once in each process.
+_SORTS_AT_PEAK = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPart:
+    """One part of the sum: from what is used in any case to what the settings allow."""
+
+    name: str
+    low_bytes: int
+    high_bytes: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySum:
+    """The whole sum against the memory of the server; `ram_bytes` None: not known here."""
+
+    parts: tuple[MemoryPart, ...]
+    ram_bytes: int | None
+
+    @property
+    def low_bytes(self) -> int:
+        """Return what is used in any case, and by the sessions that were seen at work."""
+        return sum(part.low_bytes for part in self.parts)
+
+    @property
+    def high_bytes(self) -> int:
+        """Return what the settings allow."""
+        return sum(part.high_bytes for part in self.parts)
+
+
+def memory_sum(facts: Facts) -> MemorySum:
+    """Return the sum of what the settings allow.
+
+    Limits: memory of backends for catalogues and plans (some 5 to 20 MB each) is not in it.
+    """
+    server = facts.on_server()
+    connections = int(server.number("max_connections"))
+    peak = facts.peak.sessions if facts.peak is not None else 0
+    try:
+        ram_bytes: int | None = facts.memory_bytes()
+    except Unknown:
+        ram_bytes = None
+    shared = server.size_bytes("shared_buffers") + _wal_buffers_bytes(server)
+    work = server.size_bytes("work_mem")
+    hashes = max(1.0, _number(server, "hash_mem_multiplier", 1.0))
+    workers = int(_number(server, "max_parallel_workers", 0.0))
+    each = server.size_bytes("temp_buffers")
+    parts = (
+        MemoryPart("shared_buffers and wal_buffers", shared, shared, "one time"),
+        MemoryPart(
+            "work_mem",
+            peak * _SORTS_AT_PEAK * work,
+            int((connections + workers) * hashes * work),
+            f"{peak} sessions at work x {_SORTS_AT_PEAK}, up to {connections} connections and"
+            f" {workers} parallel workers x {hashes:g} (hash_mem_multiplier)",
+        ),
+        MemoryPart("temp_buffers", 0, connections * each, f"up to {connections} connections"),
+        _maintenance(server),
+    )
+    return MemorySum(parts, ram_bytes)
+
+
+def _maintenance(server: ServerSeen) -> MemoryPart:
+    maintenance = server.size_bytes("maintenance_work_mem")
+    own = server.settings.get("autovacuum_work_mem")
+    own_bytes = int(own.text) * 1024 if own is not None and int(own.text) >= 0 else maintenance
+    count = int(_number(server, "autovacuum_max_workers", 3.0))
+    return MemoryPart(
+        "maintenance",
+        0,
+        maintenance + count * own_bytes,
+        f"up to one command by hand and {count} autovacuum workers",
+    )
+
+
+def _wal_buffers_bytes(server: ServerSeen) -> int:
+    known = server.settings.get("wal_buffers")
+    if known is None or int(known.text) < 0:  # -1: 1/32 of shared_buffers, at most a WAL file.
+        return min(server.size_bytes("shared_buffers") // 32, 16 << 20)
+    return server.size_bytes("wal_buffers")
+
+
+def _number(server: ServerSeen, name: str, otherwise: float) -> float:
+    return server.number(name) if name in server.settings else otherwise

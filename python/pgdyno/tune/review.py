@@ -1,0 +1,161 @@
+"""The settings of a server judged: what needs attention and why, what differs from the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pgdyno.doctor.finding import VERDICTS, Verdict
+from pgdyno.tune.catalogue import Entry, Needs, catalogue, needs_of
+from pgdyno.tune.contradictions import contradictions
+from pgdyno.tune.machine import Machine
+from pgdyno.tune.memory import MemorySum, memory_sum
+from pgdyno.tune.rules import RULES, Recommended, recommend, rule_set
+from pgdyno.tune.seen import Reviewed, Seen
+from pgdyno.tune.values import amount
+
+# Which setting a check of the doctor is about.
+SETTING_OF_CHECK: Mapping[str, str] = {
+    "archiving": "archive_mode",
+    "autovacuum": "autovacuum",
+    "checkpoint_pace": "checkpoint_completion_target",
+    "damage_ignored": "zero_damaged_pages",
+    "data_checksums": "data_checksums",
+    "data_sync_retry": "data_sync_retry",
+    "debug_assertions": "debug_assertions",
+    "effective_cache_size": "effective_cache_size",
+    "fsync": "fsync",
+    "full_page_writes": "full_page_writes",
+    "huge_pages": "huge_pages",
+    "log_checkpoints": "log_checkpoints",
+    "max_wal_size": "max_wal_size",
+    "memory_at_the_peak": "work_mem",
+    "memory_rule": "work_mem",
+    "parallel_workers": "max_parallel_workers_per_gather",
+    "prepared_transactions": "max_prepared_transactions",
+    "random_page_cost": "random_page_cost",
+    "shared_buffers": "shared_buffers",
+    "statement_logging": "log_statement",
+    "statements": "shared_preload_libraries",
+    "synchronous_commit": "synchronous_commit",
+    "synchronous_standbys": "synchronous_standby_names",
+    "temp_buffers": "temp_buffers",
+    "track_io_timing": "track_io_timing",
+    "track_wal_io_timing": "track_wal_io_timing",
+    "tracking": "track_counts",
+    "wal_level": "wal_level",
+}
+# Where two numbers differ by more, a rule of thumb has something to say.
+_FAR_RATIO = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """One reason to look at a setting; `mend` is the next step."""
+
+    setting: str
+    verdict: Verdict
+    seen: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One setting with everything that is known of it; `entry` None: not in the catalogue."""
+
+    name: str
+    seen: Seen
+    entry: Entry | None
+    needs: Needs
+    rules: Mapping[str, Recommended]
+
+    @property
+    def meaning(self) -> str:
+        """Return what it does, in one sentence."""
+        if self.entry is not None:
+            return self.entry.meaning
+        return f"{self.seen.description or 'A setting of an extension'}."
+
+    def differs_from(self, rules: str) -> bool:
+        """Return whether a rule says something else, for numbers by more than twice."""
+        found = self.rules.get(rules)
+        # What a rule says of max_connections is what its author assumes.
+        if found is None or found.text is None or self.name == "max_connections":
+            return False
+        ours, theirs = (amount(self.seen.rule, text) for text in (self.seen.value, found.text))
+        if ours is None or theirs is None or min(ours, theirs) <= 0:
+            return self.seen.value != found.text
+        return max(ours, theirs) / min(ours, theirs) > _FAR_RATIO
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The answer of `pgdyno settings`."""
+
+    target: str
+    machine: Machine
+    attention: tuple[Attention, ...]
+    changed: tuple[Explained, ...]
+    known: Mapping[str, Explained]
+    memory: MemorySum
+    pending: tuple[str, ...]
+    total_count: int
+    is_file: bool = False
+
+    @property
+    def fine(self) -> tuple[Explained, ...]:
+        """Return the settings that differ from the default and need no attention."""
+        named = {one.setting for one in self.attention}
+        return tuple(one for one in self.changed if one.name not in named)
+
+    @property
+    def worst(self) -> Verdict:
+        """Return the worst verdict."""
+        return self.attention[0].verdict if self.attention else "good"
+
+    def against(self, rules: str) -> list[Explained]:
+        """Return the settings on which a published rule says something else."""
+        return [one for one in self.known.values() if one.differs_from(rules)]
+
+
+def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Review:
+    """Judge every setting; pure."""
+    rules = {rule_id: recommend(rule_set(rule_id), machine) for rule_id in RULES}
+    entries = catalogue()
+    explained = {
+        name: Explained(
+            name,
+            seen,
+            entries.get(name),
+            needs_of(seen.rule),
+            {rule: found[name] for rule, found in rules.items() if name in found},
+        )
+        for name, seen in given.seen.items()
+    }
+    wanted = {name for rule in rules.values() for name in rule}
+    attention = sorted(_attention(given), key=lambda one: VERDICTS.index(one.verdict))
+    return Review(
+        target=given.target,
+        machine=machine,
+        attention=tuple(attention),
+        changed=tuple(one for _, one in sorted(explained.items()) if one.seen.is_changed),
+        known={name: one for name, one in explained.items() if name in entries or name in wanted},
+        memory=memory_sum(given.facts),
+        pending=tuple(sorted(name for name, one in given.seen.items() if one.is_pending)),
+        total_count=len(given.seen),
+        is_file=is_file,
+    )
+
+
+def _attention(given: Reviewed) -> Iterator[Attention]:
+    """Yield what is refused, what contradicts, and what the doctor objects to."""
+    for name, seen in given.seen.items():
+        if seen.objection:
+            said = f"the server does not start: {seen.objection}"
+            yield Attention(name, "bad", said, "remove it")
+    for found in contradictions(given.facts.on_server()):
+        yield Attention(found.setting, found.verdict, found.seen, found.mend)
+    for finding in given.findings:
+        setting = SETTING_OF_CHECK.get(finding.id)
+        if setting is not None and finding.verdict in ("bad", "warn"):
+            yield Attention(setting, finding.verdict, finding.seen, finding.mend)

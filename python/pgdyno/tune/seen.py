@@ -1,0 +1,146 @@
+"""All settings of a server, or of a postgresql.conf, with their built-in values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgdyno.doctor.examine import Asked, examine, judged
+from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Finding
+from pgdyno.doctor.server_seen import ServerSeen, Setting
+from pgdyno.doctor.session import read_only
+from pgdyno.spec.conf_file import read_conf
+from pgdyno.spec.setting_rules import SettingRule, in_units, object_to, snapshot
+from pgdyno.tune.values import shown
+
+# reset_val: what other sessions of this role and database get; this session has limits of its own.
+SETTINGS_SQL = (
+    "SELECT name, reset_val, coalesce(unit, ''), source, coalesce(boot_val, ''), pending_restart,"
+    " context, vartype, coalesce(min_val, ''), coalesce(max_val, ''), coalesce(enumvals, '{}'),"
+    " short_desc FROM pg_catalog.pg_settings"
+)
+_NOT_SET = ("default", "override", "client")
+# Where the server lies and which language it speaks: different everywhere, and no question here.
+_PLACE = re.compile(
+    r"lc_\w+|timezone|log_timezone|datestyle|default_text_search_config|.*_file|.*_director(y|ies)"
+    r"|.*_directory|port|listen_addresses|cluster_name|unix_socket_\w+|ssl.*|application_name"
+    r"|client_encoding|server_\w+|in_hot_standby|transaction_\w+|krb_\w+|dynamic_library_path"
+)
+_SECRET = re.compile(r"conninfo|password|passphrase|command")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One setting as it is. `value` and `built_in` are as postgresql.conf has them.
+
+    `objection`: why the server refuses the value, "" if it does not. `description`: the server's
+    own, for settings that the catalogue does not explain.
+    """
+
+    rule: SettingRule
+    raw: str
+    value: str
+    built_in: str
+    source: str
+    is_pending: bool = False
+    objection: str = ""
+    description: str = ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether somebody gave it another value than PostgreSQL's own."""
+        is_place = _PLACE.fullmatch(self.rule.name.lower()) is not None
+        is_set = self.source not in _NOT_SET and self.rule.context != "internal"
+        return is_set and self.value != self.built_in and not is_place
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """A server, or a file, ready to be judged; `findings` are the doctor's."""
+
+    target: str
+    facts: Facts
+    seen: Mapping[str, Seen]
+    findings: tuple[Finding, ...]
+
+
+def read_live(asked: Asked) -> Reviewed:
+    """Look at a server for about a second; reads only, one connection at a time.
+
+    Raises: ServerError when it cannot be reached.
+    """
+    assert asked.target is not None, "settings are a server's"
+    examined = examine(asked)
+    with read_only(asked.target, asked.verb) as (session, _):
+        rows = session.fetch(SETTINGS_SQL)
+        seen = {}
+        for name, raw, unit, source, built_in, is_pending, context, kind, *rest in rows:
+            low, high, values, description = rest
+            rule = SettingRule(
+                str(name), kind, context, unit, low, high, tuple(values), str(built_in)
+            )
+            seen[str(name).lower()] = _seen(
+                rule, str(raw or ""), str(source), bool(is_pending), str(description)
+            )
+    return _reviewed(examined.target, examined.facts, seen)
+
+
+def read_file(path: Path, major: int, facts: Facts) -> Reviewed:
+    """Return a postgresql.conf as a server of this version would take it.
+
+    Raises: SpecError with file and line for what the server could not read.
+    """
+    given = read_conf(path)
+    seen = {name: _seen(rule, rule.built_in, "default") for name, rule in snapshot(major).items()}
+    for name, text in given.items():
+        objection = object_to(name, text, major)
+        rule = snapshot(major).get(name) or SettingRule(name, "string", "user", "", "", "", (), "")
+        raw = rule.built_in if objection is not None else _raw(rule, text)
+        one = _seen(rule, raw, "configuration file")
+        if objection is not None:
+            one = replace(one, value=text, objection=objection.rule)
+        seen[name] = one
+    host = f"{path.name}, as PostgreSQL {major} would take it"
+    return _reviewed(host, facts, seen, major=major)
+
+
+def _reviewed(
+    target: str, facts: Facts, seen: Mapping[str, Seen], *, major: int | None = None
+) -> Reviewed:
+    """Return the doctor's findings on all these settings."""
+    settings = {name: Setting(one.raw, one.rule.unit, one.is_pending) for name, one in seen.items()}
+    server = facts.server
+    if server is None:
+        assert major is not None, "a file has a version"
+        # How a server was built and what it runs on is not in its file.
+        of_file = {n: s for n, s in settings.items() if seen[n].rule.context != "internal"}
+        server = ServerSeen(major, of_file)
+    else:
+        server = replace(server, settings={**server.settings, **settings})
+    known = replace(facts, server=server)
+    return Reviewed(target, known, seen, judged(target, known).findings)
+
+
+def _seen(
+    rule: SettingRule, raw: str, source: str, is_pending: bool = False, description: str = ""
+) -> Seen:
+    is_hidden = "." in rule.name or _SECRET.search(rule.name) is not None
+    value = "(not shown)" if is_hidden and raw else shown(rule, raw)
+    built_in = shown(rule, rule.built_in)
+    return Seen(rule, raw, value, built_in, source, is_pending, "", description)
+
+
+def _raw(rule: SettingRule, text: str) -> str:
+    """Return a value of postgresql.conf as pg_settings shows it, which must be one it takes."""
+    word = text.strip().lower()
+    if rule.vartype == "bool":
+        return "on" if word in ("1", "on", "t", "tr", "tru", "true", "y", "ye", "yes") else "off"
+    if rule.vartype == "enum":
+        return word
+    number = in_units(text, rule)
+    if rule.vartype == "integer" and number is not None:
+        return str(round(number))
+    return text if number is None else f"{float(number):g}"

@@ -1,0 +1,251 @@
+"""A review of settings as text, and published rules as a table."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from pgdyno.doctor.finding import Verdict
+from pgdyno.server.facts import format_bytes
+from pgdyno.tune.catalogue import Entry
+from pgdyno.tune.machine import Machine
+from pgdyno.tune.memory import MemorySum
+from pgdyno.tune.review import Attention, Explained, Review
+from pgdyno.tune.rules import RULES, Recommended, rule_set
+
+WIDTH = 100
+_LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "ok", "unknown": "?"}
+_LABEL_WIDTH = 8
+_RULES_WIDTH = 46
+_NAME_WIDTH = 38
+_RULE = "pgtune"
+# So many differences from the rules are named; the others are in the table.
+_NAMED = 5
+
+
+def text_of(found: Review, *, show_all: bool, width: int = WIDTH) -> str:
+    """Return the whole text in lines of at most `width` signs."""
+    rows = list(_rows(found))
+    if show_all:
+        rows += [("", ""), *_explained(found)]
+    return "\n".join(line.rstrip() for label, said in rows for line in _row(label, said, width))
+
+
+def rules_text(found: Review, width: int = WIDTH) -> str:
+    """Return what each published rule says for this machine, with its formulas."""
+    lines = [*_row("machine", machine_text(found.machine), width)]
+    for rule_id in RULES:
+        rules = rule_set(rule_id)
+        lines += ["", f"{rules.name}: {rules.source}"]
+        named = [one for one in found.known.values() if rule_id in one.rules]
+        for one in named:
+            said = one.rules[rule_id]
+            head = f"  {one.name:32} {one.seen.value:>9}  "
+            kept = "as it is: " if said.text == one.seen.value else ""
+            lines += _wrapped(head, f"{kept}{_by_rule(said)}", width, indent=_RULES_WIDTH)
+    lines.append("")
+    lines += _row(
+        "note",
+        "Rules of thumb know the machine and not the load. A comparison measures the effect:"
+        " pgdyno compare --variant 'new: NAME=VALUE'.",
+        width,
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def entry_text(one: Explained, machine: Machine, width: int = WIDTH) -> str:
+    """Return everything that is known of one setting."""
+    rule, entry = one.seen.rule, one.entry
+    unit = f" in units of {rule.unit}" if rule.unit else ""
+    limits = f"{rule.low} to {rule.high}{unit}" if rule.low else ", ".join(rule.values)
+    rows = [
+        (one.name, one.meaning),
+        ("value", f"{one.seen.value} (default {one.seen.built_in}, from: {one.seen.source})"),
+        ("change", f"needs a {one.needs}" if one.needs != "session" else "in any session"),
+        ("limits", limits or rule.vartype),
+    ]
+    if entry is not None:
+        rows += [("class", entry.risk), ("price", entry.price), ("search", _span(entry, machine))]
+        rows += [("manual", entry.source)]
+    for rule_id, said in one.rules.items():
+        rows.append((rule_set(rule_id).name, _by_rule(said)))
+    lines = [line for label, text in rows if text for line in _row(label, text, width)]
+    return "\n".join(lines)
+
+
+def machine_text(machine: Machine) -> str:
+    """Return the facts that the rules use, and the options that give the missing ones."""
+    known = {
+        "RAM": format_bytes(machine.ram_bytes) if machine.ram_bytes else "not known (--ram)",
+        "cores": str(machine.cores) if machine.cores else "not known (--cores)",
+        "disk": machine.disk or "not known (--disk)",
+        "max_connections": str(machine.connections),
+        "load": machine.load,
+        "database": format_bytes(machine.database_bytes) if machine.database_bytes else "large",
+    }
+    return ", ".join(f"{name} {value}" for name, value in known.items())
+
+
+def document_of(found: Review) -> dict[str, Any]:
+    """Return `pgdyno.settings/1`."""
+    return {
+        "format": "pgdyno.settings/1",
+        "target": found.target,
+        "verdict": found.worst,
+        "machine": asdict(found.machine),
+        "setting_count": found.total_count,
+        "changed_count": len(found.changed),
+        "attention": [asdict(one) for one in found.attention],
+        "pending_restart": list(found.pending),
+        "memory": {
+            "low_bytes": found.memory.low_bytes,
+            "high_bytes": found.memory.high_bytes,
+            "ram_bytes": found.memory.ram_bytes,
+            "parts": [asdict(part) for part in found.memory.parts],
+        },
+        "settings": [_setting_document(one) for one in _listed(found)],
+        "warnings": [],
+    }
+
+
+def _setting_document(one: Explained) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "value": one.seen.value,
+        "default": one.seen.built_in,
+        "is_changed": one.seen.is_changed,
+        "source": one.seen.source,
+        "needs": one.needs,
+        "class": one.entry.risk if one.entry else None,
+        "meaning": one.meaning,
+        "price": one.entry.price if one.entry else "",
+        "rules": {
+            rule: {"value": said.text, "formula": said.formula} for rule, said in one.rules.items()
+        },
+    }
+
+
+def _listed(found: Review) -> list[Explained]:
+    """Return the settings of the catalogue and all that differ from the default, each once."""
+    names = {**found.known, **{one.name: one for one in found.changed}}
+    return [names[name] for name in sorted(names)]
+
+
+def _rows(found: Review) -> Iterator[tuple[str, str]]:
+    """Yield the label and the words of every row; a label with a name has a column for it."""
+    count, changed = len({one.setting for one in found.attention}), len(found.changed)
+    yield "target", found.target
+    yield "machine", machine_text(found.machine)
+    yield (
+        "",
+        f"{_counted(changed, 'setting differs', 'settings differ')} from the defaults;"
+        + (
+            f" {_counted(count, 'setting needs', 'settings need')} attention"
+            if count
+            else " none needs attention"
+        ),
+    )
+    for one in found.attention:
+        yield from _attention(one, found)
+    yield "memory", _memory(found.memory)
+    if found.pending:
+        yield "restart", f"waits for a restart: {', '.join(found.pending)}"
+    if far := found.against(_RULE):
+        yield "rules", _far(far)
+    yield "ok", f"{_counted(len(found.fine), 'other', 'others')} (--all explains each)"
+
+
+def _attention(one: Attention, found: Review) -> Iterator[tuple[str, str]]:
+    explained = found.known.get(one.setting)
+    seen = next((c.seen for c in found.changed if c.name == one.setting), None)
+    seen = explained.seen if explained is not None else seen
+    value = f" = {seen.value}" if seen is not None and seen.value != "''" else ""
+    label = f"{_LABELS[one.verdict]:{_LABEL_WIDTH}}{one.setting}{value}"
+    yield label, re.sub(rf"^{one.setting} = \S+: ", "", one.seen)
+    steps = [f"mend: {one.mend}"] if one.mend else []
+    rule = explained.rules.get(_RULE) if explained is not None else None
+    if rule is not None and rule.text is not None and explained is not None:
+        steps.append(f"PGTune: {_by_rule(rule)}")
+        if explained.needs == "restart":
+            steps.append("needs a restart")
+    yield " " * _LABEL_WIDTH, "; ".join(steps)
+
+
+def _by_rule(rule: Recommended) -> str:
+    """Return "7GB = ram / 4"; a value without a formula stands alone."""
+    if rule.text is None:
+        return f"? = {rule.formula} (give --{rule.lacks})"
+    return rule.text if rule.text == rule.formula else f"{rule.text} = {rule.formula}"
+
+
+def _explained(found: Review) -> Iterator[tuple[str, str]]:
+    """Yield every setting that differs from its default, or is in force by a rule of the file."""
+    for one in found.changed:
+        risk = f"{one.entry.risk}, " if one.entry is not None else ""
+        said = f"{one.meaning} (default {one.seen.built_in}; {risk}{one.needs})"
+        price = f" {one.entry.price}" if one.entry is not None and one.entry.price else ""
+        yield f"{'ok':{_LABEL_WIDTH}}{one.name} = {one.seen.value}", said + price
+
+
+def _memory(memory: MemorySum) -> str:
+    of = (
+        f", {format_bytes(memory.ram_bytes)} RAM" if memory.ram_bytes else ", RAM not known (--ram)"
+    )
+    parts = ", ".join(
+        f"{part.name} {_range(part.low_bytes, part.high_bytes)}" for part in memory.parts
+    )
+    return f"{_range(memory.low_bytes, memory.high_bytes)}{of}: {parts}"
+
+
+def _range(low_bytes: int, high_bytes: int) -> str:
+    low, high = format_bytes(low_bytes), format_bytes(high_bytes)
+    if low_bytes == high_bytes:
+        return high
+    return f"up to {high}" if low_bytes == 0 else f"{low} to {high}"
+
+
+def _far(far: list[Explained]) -> str:
+    named = [f"{one.name} {one.seen.value} (PGTune {one.rules[_RULE].text})" for one in far]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"far from the rules of thumb: {', '.join(named[:_NAMED])}{more}; see --rules"
+
+
+def _span(entry: Entry, machine: Machine) -> str:
+    choices = entry.choices(machine)
+    if choices:
+        return f"one of {', '.join(choices)}"
+    return f"{entry.low} to {entry.high}, {entry.scale}" if entry.low else ""
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
+
+
+def _row(label: str, said: str, width: int) -> list[str]:
+    """Return one row; what a named setting says begins in one column."""
+    if not said:
+        return [""] if not label.strip() else []
+    is_named = label.startswith(tuple(_LABELS.values())) and len(label) > _LABEL_WIDTH
+    if label == " " * _LABEL_WIDTH:
+        return _wrapped(" " * _NAME_WIDTH, said, width, indent=_NAME_WIDTH)
+    if not label:
+        return _wrapped("", said, width, indent=0)
+    if is_named:
+        if len(label) >= _NAME_WIDTH:
+            return [label, *_wrapped(" " * _NAME_WIDTH, said, width, indent=_NAME_WIDTH)]
+        return _wrapped(f"{label:{_NAME_WIDTH}}", said, width, indent=_NAME_WIDTH)
+    return _wrapped(f"{label:{_LABEL_WIDTH}}", said, width, indent=_LABEL_WIDTH)
+
+
+def _wrapped(start: str, said: str, width: int, *, indent: int) -> list[str]:
+    return textwrap.wrap(
+        said,
+        max(width, indent + 24),
+        initial_indent=start if start.endswith(" ") or not start else start + " ",
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
