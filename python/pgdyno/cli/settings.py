@@ -9,14 +9,13 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, speak
-from pgdyno.cli.asked import host_command_of, server_named
+from pgdyno.cli import options, output
 from pgdyno.cli.doctor import sql_text
+from pgdyno.cli.from_options import host_command_of, server_named
 from pgdyno.cli.headings import ANSWER, Verb, under
 from pgdyno.doctor.examine import Asked
 from pgdyno.doctor.facts import Facts
 from pgdyno.errors import SpecError
-from pgdyno.measure.watch_stored import peak_seen
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.spec.setting_rules import MAJORS, nearest
 from pgdyno.spec.units import size_bytes
@@ -25,6 +24,7 @@ from pgdyno.tune.machine import DISKS, LOADS, Machine, machine_of
 from pgdyno.tune.review import Review, review
 from pgdyno.tune.seen import SETTINGS_SQL, Reviewed, read_file, read_live
 from pgdyno.tune.text import document_of, entry_text, rules_text, text_of
+from pgdyno.watch.segments import peak_seen
 
 EXIT_CHECK_FAILED = 4
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
@@ -67,15 +67,15 @@ def command(**given: Any) -> int:
     durability or do not fit the machine, and how much memory they allow. Reads only.
     """
     if given["print_sql"]:
-        speak.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")
+        output.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")
         return 0
     reviewed = _reviewed(given)
     machine = _machine_of(reviewed, given)
     found = review(reviewed, machine, is_file=given["conf_file"] is not None)
     if given["explain"]:
-        speak.data(_explained(found, given["explain"]))
+        output.data(_explained(found, given["explain"]))
         return 0
-    width = speak.width()
+    width = output.width()
     text = rules_text(found, width) if given["rules"] else ""
     text = text or text_of(found, show_all=given["show_all"], width=width)
     document = json.dumps(document_of(found), indent=2, ensure_ascii=False)
@@ -87,7 +87,7 @@ def command(**given: Any) -> int:
     }
     if not worse:
         return 0
-    speak.note(f"CHECK FAILED {given['check']}: {', '.join(sorted(worse))}")
+    output.note(f"CHECK FAILED {given['check']}: {', '.join(sorted(worse))}")
     return EXIT_CHECK_FAILED
 
 
@@ -108,7 +108,7 @@ def _reviewed(given: dict[str, Any]) -> Reviewed:
             hint="name it with -h, -d or a conninfo, or check a file with --file postgresql.conf",
         )
     for warning in resolved.notes:
-        speak.note(f"warning: {warning.message} {warning.hint}")
+        output.note(f"warning: {warning.message} {warning.hint}")
     return read_live(
         Asked(
             target=resolved.target,
@@ -139,4 +139,4 @@ def _explained(found: Review, name: str) -> str:
         like = nearest(name.lower(), list(known))
         meant = f"did you mean {like}?" if like else "settings of the catalogue can be explained"
         raise SpecError(f"--explain {name}: no such setting is known here.", hint=meant)
-    return entry_text(known[name.lower()], found.machine, speak.width())
+    return entry_text(known[name.lower()], found.machine, output.width())

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pgdyno.doctor.finding import Verdict
+from pgdyno.doctor.finding import Unknown, Verdict
 from pgdyno.doctor.server_seen import ServerSeen
-from pgdyno.doctor.unknown import Unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.doctor.facts import Facts
-from pgdyno.doctor.unknown import Unknown
+from pgdyno.doctor.finding import Unknown
 from pgdyno.tune.formula import Value
 
 Disk = Literal["hdd", "ssd", "san", "nvme"]

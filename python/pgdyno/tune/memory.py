@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.server_seen import ServerSeen
-from pgdyno.doctor.unknown import Unknown
 
 # A statement of the peak is thought to sort or hash once; the worst case once in each process.
 _SORTS_AT_PEAK = 1

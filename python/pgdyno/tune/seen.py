@@ -12,8 +12,8 @@ from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Finding
 from pgdyno.doctor.server_seen import ServerSeen, Setting
 from pgdyno.doctor.session import read_only
-from pgdyno.spec.conf_file import read_conf
 from pgdyno.spec.setting_rules import SettingRule, in_units, object_to, snapshot
+from pgdyno.spec.variant_text import read_conf
 from pgdyno.tune.values import shown
 
 # reset_val: what other sessions of this role and database get; this session has limits of its own.
@@ -94,10 +94,11 @@ def read_file(path: Path, major: int, facts: Facts) -> Reviewed:
     Raises: SpecError with file and line for what the server could not read.
     """
     given = read_conf(path)
-    seen = {name: _seen(rule, rule.built_in, "default") for name, rule in snapshot(major).items()}
+    rules = {name: _as_initdb_leaves(rule) for name, rule in snapshot(major).items()}
+    seen = {name: _seen(rule, rule.built_in, "default") for name, rule in rules.items()}
     for name, text in given.items():
         objection = object_to(name, text, major)
-        rule = snapshot(major).get(name) or SettingRule(name, "string", "user", "", "", "", (), "")
+        rule = rules.get(name) or SettingRule(name, "string", "user", "", "", "", (), "")
         raw = rule.built_in if objection is not None else _raw(rule, text)
         one = _seen(rule, raw, "configuration file")
         if objection is not None:
@@ -105,6 +106,11 @@ def read_file(path: Path, major: int, facts: Facts) -> Reviewed:
         seen[name] = one
     host = f"{path.name}, as PostgreSQL {major} would take it"
     return _reviewed(host, facts, seen, major=major)
+
+
+def _as_initdb_leaves(rule: SettingRule) -> SettingRule:
+    """Return the rule with 128 MB of shared_buffers, which initdb writes where 8 MB is built in."""
+    return replace(rule, built_in="16384") if rule.name == "shared_buffers" else rule
 
 
 def _reviewed(
