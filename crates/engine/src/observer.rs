@@ -85,6 +85,9 @@ pub trait Observer: Send + Debug {
     /// A command of a script was carried out; told only where each is timed.
     fn command(&mut self, script: usize, command: usize, duration_ns: u64);
 
+    /// What a client is about to do; told only where the mode traces.
+    fn debug(&mut self, client: u32, what: &str);
+
     /// The server said something that is no error.
     fn notice(&mut self, notice: &ServerError);
 
@@ -110,6 +113,7 @@ pub trait Observer: Send + Debug {
 pub struct PgbenchMode {
     is_on: bool,
     reconnects: bool,
+    traces: bool,
     /// One for each thread, taken when it starts.
     observers: Mutex<Vec<Option<Box<dyn Observer>>>>,
 }
@@ -117,7 +121,12 @@ pub struct PgbenchMode {
 impl PgbenchMode {
     /// Args: `reconnects`, a new connection for each transaction (`-C`).
     pub fn new(reconnects: bool, observers: Vec<Option<Box<dyn Observer>>>) -> PgbenchMode {
-        PgbenchMode { is_on: true, reconnects, observers: Mutex::new(observers) }
+        PgbenchMode { is_on: true, reconnects, traces: false, observers: Mutex::new(observers) }
+    }
+
+    /// Args: `traces`, everything that a client does is told (`--debug`).
+    pub fn tracing(self, traces: bool) -> PgbenchMode {
+        PgbenchMode { traces, ..self }
     }
 
     pub fn take_observer(&self, thread: u32) -> Option<Box<dyn Observer>> {
@@ -132,6 +141,12 @@ impl PgbenchMode {
     /// A client whose connection was lost is done.
     pub fn connects_once(&self) -> bool {
         self.is_on
+    }
+
+    /// Everything that a client does is told to the observer.
+    #[inline]
+    pub fn traces(&self) -> bool {
+        self.traces
     }
 
     /// Statements are not parsed before the load, and no round trip is measured.

@@ -23,9 +23,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where pgbench 18 and this crate differ on purpose: a name that no variable may have, and more
-//! than 16 arguments, are found when the script is read, not when it runs; zero bytes, and a
-//! `\sleep` without a digit, are refused; `\setrandom` of pgbench before 9.6 is accepted with a
+//! Where pgbench 18 and this crate differ on purpose: [`parse`] finds a name that no variable may
+//! have, and more than 16 arguments, when the script is read ([`parse_as_pgbench`] leaves both for
+//! the run, as pgbench does); zero bytes, and a `\sleep` without a digit, are refused; `\setrandom` of pgbench before 9.6 is accepted with a
 //! notice; a long `\sleep` does not overflow; `abs` of a boolean is an error; expressions have at
 //! most 200 levels. Scripts are UTF-8, which pgbench does not ask for.
 
@@ -55,7 +55,7 @@ pub use expression::Expression;
 pub use hash::{hash_fnv1a, hash_murmur2, permute};
 pub use meta::{MetaAction, MetaCommand};
 pub use prng::{GAUSSIAN_PARAMETER_MIN, Prng, ZIPFIAN_PARAMETER_MAX, ZIPFIAN_PARAMETER_MIN};
-pub use read::parse;
+pub use read::{parse, parse_as_pgbench};
 pub use script::{Command, Script};
 pub use shell::ShellCommand;
 pub use sleep::SleepTime;

@@ -1,6 +1,6 @@
 //! Meta commands: what each does, and how its words are read.
 
-use crate::cursor::{Cursor, Fault, Word};
+use crate::cursor::{Cursor, Fault, Reading, Word};
 use crate::expression::{Argument, Expression, Function, nearest_name, parse_expression};
 use crate::shell::ShellCommand;
 use crate::sleep::{SleepTime, leading_integer};
@@ -43,6 +43,35 @@ pub enum MetaAction {
     SyncPipeline,
     /// `\endpipeline`
     EndPipeline,
+    /// `\set`, or `\setshell`, of a name that no variable may have: pgbench fails when it runs.
+    InvalidName {
+        /// What it sets.
+        name: String,
+        /// It is `\setshell`.
+        is_shell: bool,
+    },
+}
+
+impl MetaCommand {
+    /// Returns the command with its words as `pgbench --debug` shows them, without the backslash:
+    /// of an expression nothing, and of `10us` the unit again.
+    pub fn debug_words(&self) -> String {
+        let mut cursor = Cursor { text: &self.text, at: 1 };
+        let mut words: Vec<&str> =
+            std::iter::from_fn(|| cursor.word()).map(|word| word.text).collect();
+        match self.action {
+            MetaAction::Set(..) | MetaAction::InvalidName { is_shell: false, .. } => {
+                words.truncate(2);
+            }
+            MetaAction::If { .. } | MetaAction::Elif { .. } => words.truncate(1),
+            MetaAction::Sleep(_) if words.len() == 2 => {
+                let time = Word { text: words[1], offset: 0 };
+                words.extend(split_unit(time).1.map(|unit| unit.text));
+            }
+            _ => {}
+        }
+        words.join(" ")
+    }
 }
 
 /// What a backslash turned out to begin.
@@ -56,6 +85,9 @@ pub(crate) enum Parsed {
     /// The old form of a random variable, now a `\set`.
     SetRandom(MetaAction),
 }
+
+/// Most words of a command, its name included: MAX_ARGS of pgbench.
+const WORDS_MAX: usize = 256;
 
 const COMMANDS: &[&str] = &[
     "set",
@@ -79,10 +111,11 @@ const COMMANDS: &[&str] = &[
 pub(crate) fn parse_meta(
     cursor: &mut Cursor<'_>,
     variables: &mut VariableTable,
+    reading: Reading,
 ) -> Result<Option<Parsed>, Fault> {
     let Some(name) = cursor.word() else { return Ok(None) };
     let command = name.text.to_ascii_lowercase();
-    let mut reader = Reader { cursor, variables, name };
+    let mut reader = Reader { cursor, variables, reading, name };
     let parsed = match command.as_str() {
         "set" => Parsed::Action(reader.set()?),
         "if" => Parsed::Action(MetaAction::If { condition: reader.expression()?, otherwise: 0 }),
@@ -91,7 +124,7 @@ pub(crate) fn parse_meta(
             Parsed::Action(MetaAction::Elif { condition, otherwise: 0, endif: 0 })
         }
         _ => {
-            let words = reader.words();
+            let words = reader.words()?;
             match command.as_str() {
                 "sleep" => Parsed::Action(reader.sleep(&words)?),
                 "shell" => Parsed::Action(reader.shell(&words)?),
@@ -115,12 +148,19 @@ pub(crate) fn parse_meta(
 struct Reader<'c, 'a> {
     cursor: &'c mut Cursor<'a>,
     variables: &'c mut VariableTable,
+    reading: Reading,
     name: Word<'a>,
 }
 
 impl<'a> Reader<'_, 'a> {
-    fn words(&mut self) -> Vec<Word<'a>> {
-        std::iter::from_fn(|| self.cursor.word()).collect()
+    fn words(&mut self) -> Result<Vec<Word<'a>>, Fault> {
+        let words: Vec<_> = std::iter::from_fn(|| self.cursor.word()).collect();
+        match words.get(WORDS_MAX - 1) {
+            None => Ok(words),
+            Some(extra) => Err(self
+                .fault(extra.offset, "too many arguments")
+                .hint(format!("a command has at most {WORDS_MAX} words, its name included"))),
+        }
     }
 
     /// Returns a fault of this command: `message`, then the command, as pgbench words it.
@@ -137,17 +177,24 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn expression(&mut self) -> Result<Expression, Fault> {
-        let (expression, end) = parse_expression(self.cursor.text, self.cursor.at, self.variables)
-            .map_err(|fault| {
-                let mut message = format!("{} in command \"{}\"", fault.message, self.name.text);
-                if let Some(detail) = fault.detail {
-                    message = format!("{message}: {detail}");
-                }
-                Fault { offset: fault.offset, message, hint: fault.hint }
-            })?;
+        let (expression, end) =
+            parse_expression(self.cursor.text, self.cursor.at, self.variables, self.reading)
+                .map_err(|fault| {
+                    let mut message =
+                        format!("{} in command \"{}\"", fault.message, self.name.text);
+                    if let Some(detail) = fault.detail {
+                        message = format!("{message}: {detail}");
+                    }
+                    Fault { offset: fault.offset, message, hint: fault.hint }
+                })?;
         self.cursor.at = end;
         self.cursor.end_line();
         Ok(expression)
+    }
+
+    /// Returns whether a fault of this name is left for the run.
+    fn is_left(&self, name: Word<'_>) -> bool {
+        self.reading == Reading::AsPgbench && !is_valid_name(name.text)
     }
 
     /// Returns the slot of a variable this command sets.
@@ -173,6 +220,10 @@ impl<'a> Reader<'_, 'a> {
         let Some(name) = self.cursor.word() else {
             return Err(self.missing("missing argument", "\\set NAME EXPRESSION"));
         };
+        if self.is_left(name) {
+            self.expression()?;
+            return Ok(MetaAction::InvalidName { name: name.text.to_owned(), is_shell: false });
+        }
         let slot = self.target(name)?;
         Ok(MetaAction::Set(slot, self.expression()?))
     }
@@ -253,6 +304,9 @@ impl<'a> Reader<'_, 'a> {
         };
         if words.is_empty() {
             return Err(self.missing_setshell());
+        }
+        if self.is_left(*name) {
+            return Ok(MetaAction::InvalidName { name: name.text.to_owned(), is_shell: true });
         }
         let slot = self.target(*name)?;
         Ok(MetaAction::Shell(self.shell_command(words, Some(slot))?))

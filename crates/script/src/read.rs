@@ -1,6 +1,6 @@
 //! Reading scripts from text.
 
-use crate::cursor::{Cursor, Fault};
+use crate::cursor::{Cursor, Fault, Reading};
 use crate::error::{Notice, ScriptError};
 use crate::lexer::{TokenKind, next_token};
 use crate::meta::{MetaAction, MetaCommand, Parsed, parse_meta};
@@ -14,16 +14,33 @@ use crate::variables::{Gset, VariableTable};
 /// Errors: the first fault, with its place.
 /// Source: pgbench's `ParseScript` of version 18.
 pub fn parse(name: &str, text: &str, variables: &mut VariableTable) -> Result<Script, ScriptError> {
-    read(name, text, variables)
+    read(name, text, variables, Reading::Ahead)
         .map_err(|fault| ScriptError::at(name, text, fault.offset, fault.message, fault.hint))
 }
 
-fn read(name: &str, text: &str, variables: &mut VariableTable) -> Result<Script, Fault> {
+/// Reads a script as [`parse`] does, but leaves to its run what pgbench finds only then: a name
+/// that no variable may have, and too many arguments of a function.
+pub fn parse_as_pgbench(
+    name: &str,
+    text: &str,
+    variables: &mut VariableTable,
+) -> Result<Script, ScriptError> {
+    read(name, text, variables, Reading::AsPgbench)
+        .map_err(|fault| ScriptError::at(name, text, fault.offset, fault.message, fault.hint))
+}
+
+fn read(
+    name: &str,
+    text: &str,
+    variables: &mut VariableTable,
+    reading: Reading,
+) -> Result<Script, Fault> {
     if let Some(offset) = text.find('\0') {
         return Err(Fault::new(offset, "a script must not contain zero bytes"));
     }
     let mut reader = ScriptReader {
         name,
+        reading,
         cursor: Cursor { text, at: 0 },
         lines: LineCounter { text, at: 0, line: 1 },
         variables,
@@ -54,6 +71,7 @@ enum StatementEnd {
 
 struct ScriptReader<'a> {
     name: &'a str,
+    reading: Reading,
     cursor: Cursor<'a>,
     lines: LineCounter<'a>,
     variables: &'a mut VariableTable,
@@ -120,7 +138,8 @@ impl ScriptReader<'_> {
     /// Reads a meta command; the cursor stands behind its backslash.
     fn meta(&mut self) -> Result<(), Fault> {
         let begin = self.cursor.at - 1;
-        let Some(parsed) = parse_meta(&mut self.cursor, self.variables)? else { return Ok(()) };
+        let parsed = parse_meta(&mut self.cursor, self.variables, self.reading)?;
+        let Some(parsed) = parsed else { return Ok(()) };
         let text = self.cursor.text[begin..self.cursor.at].trim_end_matches(['\n', '\r']);
         let line = self.lines.line_of(begin);
         let action = match parsed {

@@ -45,12 +45,13 @@ impl Command {
     pub fn name(&self) -> &'static str {
         let Command::Meta(command) = self else { return "SQL" };
         match &command.action {
-            MetaAction::Set(..) => "set",
+            MetaAction::Set(..) | MetaAction::InvalidName { is_shell: false, .. } => "set",
             MetaAction::Sleep(_) => "sleep",
             MetaAction::If { .. } => "if",
             MetaAction::Elif { .. } => "elif",
             MetaAction::Else { .. } => "else",
             MetaAction::Endif => "endif",
+            MetaAction::InvalidName { is_shell: true, .. } => "setshell",
             MetaAction::Shell(shell) if shell.assigns.is_some() => "setshell",
             MetaAction::Shell(_) => "shell",
             MetaAction::StartPipeline => "startpipeline",
@@ -66,6 +67,9 @@ impl Command {
             Command::Meta(command) => match &command.action {
                 MetaAction::Set(..) | MetaAction::If { .. } | MetaAction::Elif { .. } => {
                     "evaluation of meta-command failed"
+                }
+                MetaAction::InvalidName { is_shell: false, .. } => {
+                    "assignment of meta-command failed"
                 }
                 _ => "execution of meta-command failed",
             },

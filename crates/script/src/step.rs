@@ -1,6 +1,6 @@
 //! Running a script: everything that needs no input or output happens here.
 
-use crate::error::EvalError;
+use crate::error::{EvalError, EvalErrorKind};
 use crate::meta::MetaAction;
 use crate::prng::Prng;
 use crate::script::{Command, Script};
@@ -90,6 +90,13 @@ impl Script {
                 MetaAction::StartPipeline => Step::StartPipeline,
                 MetaAction::SyncPipeline => Step::SyncPipeline,
                 MetaAction::EndPipeline => Step::EndPipeline,
+                MetaAction::InvalidName { name, is_shell } => {
+                    let command = if *is_shell { "setshell" } else { "set" };
+                    return Err(EvalError::new(
+                        EvalErrorKind::InvalidVariableName,
+                        format!("{command}: invalid variable name: \"{name}\""),
+                    ));
+                }
             },
         };
         *position = index + 1;

@@ -1,6 +1,8 @@
 //! Every fault of a script has its place, its message and, where there is one, its next step.
 
-use pgdyno_script::{VariableTable, parse};
+use std::sync::Arc;
+
+use pgdyno_script::{ClientVariables, Command, Prng, VariableTable, parse, parse_as_pgbench};
 
 struct Fault {
     text: &'static str,
@@ -117,6 +119,60 @@ fn every_fault_has_its_place_message_and_next_step() {
             assert_eq!((error.line, error.column), (row.line, row.column), "{:?}", row.text);
             assert_eq!(error.hint.as_deref(), row.hint, "{:?}", row.text);
         }
+    }
+}
+
+#[test]
+fn pgbench_finds_two_faults_only_when_the_command_runs() {
+    let many = (0..17).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    for (text, message) in [
+        ("\\set x- 1 + 1".to_owned(), "set: invalid variable name: \"x-\""),
+        ("\\setshell 1x echo 5".to_owned(), "setshell: invalid variable name: \"1x\""),
+        (format!("\\set x least({many})"), "too many function arguments, maximum is 16"),
+        (
+            format!("\\if greatest({many}) > 1\n\\endif"),
+            "too many function arguments, maximum is 16",
+        ),
+    ] {
+        assert!(parse("s", &text, &mut VariableTable::new()).is_err(), "{text}");
+        let mut table = VariableTable::new();
+        let script = parse_as_pgbench("s", &text, &mut table).expect("read without a fault");
+        let mut variables = ClientVariables::new(&Arc::new(table));
+        let mut prng = Prng::from_seed(1);
+        let error = script.step(&mut 0, &mut variables, &mut prng).unwrap_err();
+        assert_eq!(error.message(), message, "{text}");
+    }
+    // What is wrong with the text itself is found at once by both.
+    for text in ["\\set x- 1 +", "\\setshell 1x", "\\set x random(1, 2, 3)"] {
+        assert!(parse_as_pgbench("s", text, &mut VariableTable::new()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_command_has_at_most_256_words() {
+    for (words, is_read) in [(256, true), (257, false)] {
+        let text = format!("\\shell true{}", " a".repeat(words - 2));
+        let found = parse("s", &text, &mut VariableTable::new());
+        assert_eq!(found.is_ok(), is_read, "{words} words");
+        if let Err(error) = found {
+            assert_eq!(error.message, "too many arguments in command \"shell\"");
+        }
+    }
+}
+
+#[test]
+fn debug_shows_the_words_of_a_command_as_pgbench_does() {
+    for (text, shown) in [
+        ("\\set x 1 + 2", "set x"),
+        ("\\if :x > 1\n\\endif", "if"),
+        ("\\sleep 1us", "sleep 1us us"),
+        ("\\sleep 1", "sleep 1"),
+        ("\\sleep :d  ms", "sleep :d ms"),
+        ("\\shell  echo   \"a  b\"  \\\n :d", "shell echo \"a b\" :d"),
+    ] {
+        let script = parse("s", text, &mut VariableTable::new()).expect("a script");
+        let Command::Meta(meta) = &script.commands[0] else { panic!("{text} is a meta command") };
+        assert_eq!(meta.debug_words(), shown);
     }
 }
 

@@ -11,6 +11,7 @@ mod prepare;
 mod round_trips;
 mod script;
 mod state;
+mod trace;
 mod transaction;
 
 use std::cell::{RefCell, RefMut};

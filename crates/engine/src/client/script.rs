@@ -5,7 +5,7 @@ use pgdyno_wire::encode;
 
 use super::meta::{assign, not_assigned, not_evaluated, shell};
 use super::state::ClientState;
-use super::{Client, Stopped};
+use super::{Client, Stopped, trace};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::observer::Misplaced;
@@ -36,6 +36,7 @@ pub(super) async fn run(
     let planned = &client.plan.scripts[script_index];
     let pgbench = &client.plan.pgbench;
     let times_commands = pgbench.observes_commands() && client.plan.work.statement_latency;
+    let traces = pgbench.traces();
     let mut position = 0;
     let mut pipeline: Option<Pipeline> = None;
     let mut ended_ns = started_ns;
@@ -43,7 +44,13 @@ pub(super) async fn run(
     let mut fresh_ns = Some(started_ns);
     loop {
         let begins = times_commands.then(|| (position, now_ns()));
-        let step = next_step(client, planned, &mut position, times_commands)?;
+        let from = position;
+        let step = next_step(client, planned, &mut position, times_commands || traces);
+        if traces {
+            trace::executing(client, planned, from, position + usize::from(step.is_err()));
+            print_debug_lines(client, planned);
+        }
+        let step = step?;
         // The command of this step, for messages about it.
         let place = position.saturating_sub(1);
         match step {
@@ -69,7 +76,12 @@ pub(super) async fn run(
             Step::StartPipeline if client.plan.work.protocol == Protocol::Simple => {
                 return Err(misplaced(client, Misplaced::SimplePipeline));
             }
-            Step::StartPipeline => pipeline = Some(Pipeline::default()),
+            Step::StartPipeline => {
+                if traces {
+                    trace::pipeline_begins(client, script_index, position);
+                }
+                pipeline = Some(Pipeline::default());
+            }
             Step::SyncPipeline if pipeline.is_some() => {
                 let pipeline = pipeline.as_mut().expect("just seen");
                 encode::sync(&mut pipeline.messages);
@@ -138,6 +150,9 @@ async fn statement(
     let number = plan.layout.statement_index(script_index, command.statement);
     let protocol = plan.work.protocol;
     let is_timed = plan.work.statement_latency;
+    if plan.pgbench.traces() {
+        trace::sending(client, script_index, command, true);
+    }
     let sent_ns = if is_timed { fresh_ns.unwrap_or_else(now_ns) } else { 0 };
     let ended_ns = client
         .exchange(statement.captures, |c, out, scratch| {
@@ -151,6 +166,9 @@ async fn statement(
             1
         })
         .await?;
+    if plan.pgbench.traces() {
+        trace::receiving(client);
+    }
     let shard = &mut *client.shard();
     let state = &mut shard.clients.states[client.index as usize];
     if state.reply.parse_count > 0 && protocol == Protocol::Prepared {
@@ -215,6 +233,9 @@ fn queue(
     if let Some(gset) = &command.gset {
         return Err(misplaced(client, Misplaced::GsetInPipeline { is_aset: gset.all }));
     }
+    if plan.pgbench.traces() {
+        trace::sending(client, script_index, command, false);
+    }
     let number = plan.layout.statement_index(script_index, command.statement);
     let protocol = plan.work.protocol;
     pipeline.statements.push(command.statement);
@@ -259,6 +280,9 @@ async fn flush(
             pipeline.sync_count + 1
         })
         .await?;
+    if client.plan.pgbench.traces() {
+        trace::pipeline_ends(client, pipeline.sync_count + 1);
+    }
     let shard = &mut *client.shard();
     let state = &mut shard.clients.states[client.index as usize];
     let results_ns = state.results_ns.take().unwrap_or_default();

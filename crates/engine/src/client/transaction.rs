@@ -3,7 +3,7 @@
 use pgdyno_wire::{SqlState, encode};
 
 use super::judge::judge;
-use super::{Client, ClientState, Lost, Stopped, script};
+use super::{Client, ClientState, Lost, Stopped, script, trace};
 use crate::clock::now_ns;
 use crate::observer::Verdict;
 use crate::tally::{FailureCode, Outcome, Owner};
@@ -40,6 +40,9 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
     let max_tries = client.plan.work.max_tries;
     if max_tries > 1 {
         client.state(ClientState::save);
+    }
+    if client.plan.pgbench.traces() {
+        trace::script_begins(client, script_index);
     }
     let mut tried_ns = started_ns;
     let mut tries = 1;
@@ -111,6 +114,9 @@ async fn roll_back(client: Client<'_>) -> Result<(), Lost> {
             1
         })
         .await?;
+    if client.plan.pgbench.traces() {
+        trace::receiving(client);
+    }
     // What the block did to sequences or prepared statements is the script's affair.
     Ok(())
 }

@@ -17,6 +17,8 @@ pub(super) struct Form {
     pub has_latency_limit: bool,
     pub shows_retries: bool,
     pub failures_detailed: bool,
+    /// An interval has pgbench 19's column of other failures.
+    pub shows_other_failures: bool,
     /// 0 = one line a transaction.
     pub aggregate_s: u64,
     /// 0 = every transaction.
@@ -30,6 +32,7 @@ impl Form {
             has_latency_limit: options.latency_limit_ms > 0.0,
             shows_retries: options.max_tries != 1,
             failures_detailed: options.failures_detailed,
+            shows_other_failures: options.continues_on_error,
             aggregate_s: u64::from(options.aggregate_s),
             sampling_rate: options.sampling_rate,
         }
@@ -134,6 +137,7 @@ impl<W: Write> Log<W> {
                 self.out.write_all(b"serialization")?
             }
             Conclusion::Failed(FailureKind::Deadlock) => self.out.write_all(b"deadlock")?,
+            Conclusion::Failed(FailureKind::Other) => self.out.write_all(b"other")?,
         }
         write!(self.out, " {script} {seconds} {micros}")?;
         if self.form.is_throttled {
@@ -173,7 +177,11 @@ impl<W: Write> Log<W> {
         let detailed = self.form.failures_detailed;
         let serialization = only_if(detailed, self.interval.serialization_failures);
         let deadlock = only_if(detailed, self.interval.deadlock_failures);
-        writeln!(self.out, " {retried} {retries} {serialization} {deadlock}")
+        write!(self.out, " {retried} {retries} {serialization} {deadlock}")?;
+        if self.form.shows_other_failures {
+            write!(self.out, " {}", only_if(detailed, self.interval.other_failures))?;
+        }
+        self.out.write_all(b"\n")
     }
 }
 
@@ -191,6 +199,7 @@ mod tests {
         has_latency_limit: false,
         shows_retries: false,
         failures_detailed: false,
+        shows_other_failures: false,
         aggregate_s: 0,
         sampling_rate: 0.0,
     };
@@ -217,6 +226,8 @@ mod tests {
         assert_eq!(written(PLAIN, &[failed], 0), "3 7 failed 1 0 0\n");
         let detailed = Form { failures_detailed: true, ..PLAIN };
         assert_eq!(written(detailed, &[failed], 0), "3 7 deadlock 1 0 0\n");
+        let other = entry(Conclusion::Failed(FailureKind::Other), 0);
+        assert_eq!(written(detailed, &[other], 0), "3 7 other 1 0 0\n");
         assert_eq!(written(full, &[entry(Conclusion::Skipped, 0)], 0), "3 7 skipped 1 0 0 0 2\n");
     }
 
@@ -226,6 +237,9 @@ mod tests {
         let done = |at_us| entry(Conclusion::Completed { latency_us: 10.0, lag_us: 0.0 }, at_us);
         let text = written(form, &[done(1), done(2), done(2_500_000)], 2_900_000);
         assert_eq!(text, "0 2 20 200 10 10 0 0 0 0 0 0 0 0 0\n1 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+        let form = Form { shows_other_failures: true, failures_detailed: true, ..form };
+        let text = written(form, &[entry(Conclusion::Failed(FailureKind::Other), 1)], 1_000_000);
+        assert_eq!(text, "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1\n");
     }
 
     #[test]

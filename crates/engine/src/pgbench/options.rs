@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::getopt::{self, Code, LongOption};
 use super::say::{Fault, fault};
-use super::scripts::{Chosen, add_builtin, add_file};
+use super::scripts::{Chosen, add_builtin, add_file, check_parameters};
 use super::values::{
     bounded, init_steps, integer, leading_integer, partition_method, positive, protocol,
 };
@@ -59,6 +59,7 @@ const LONG: &[LongOption] = &[
     long("exit-on-abort", false),
     long("debug", false),
     long("percentiles", false),
+    long("continue-on-error", false),
 ];
 
 const fn short(name: &'static str, takes_value: bool, letter: char) -> LongOption {
@@ -110,6 +111,7 @@ pub(super) struct Options {
     pub failures_detailed: bool,
     pub verbose_errors: bool,
     pub exit_on_abort: bool,
+    pub continues_on_error: bool,
     pub log: bool,
     pub log_prefix: Option<PathBuf>,
     pub sampling_rate: f64,
@@ -161,6 +163,7 @@ impl Default for Options {
             failures_detailed: false,
             verbose_errors: false,
             exit_on_abort: false,
+            continues_on_error: false,
             log: false,
             log_prefix: None,
             sampling_rate: 0.0,
@@ -191,6 +194,9 @@ pub(super) fn read(arguments: &[String]) -> Result<Options, Fault> {
         add_builtin(&mut options.scripts, "tpcb-like")?;
     }
     let total_weight: u64 = options.scripts.iter().map(|s| u64::from(s.weight)).sum();
+    if options.protocol != Protocol::Simple {
+        options.scripts.iter().try_for_each(check_parameters)?;
+    }
     if total_weight == 0 && !options.is_init {
         return Err(fault("total script weight must not be zero"));
     }
@@ -233,7 +239,7 @@ impl Options {
             'D' => match value.split_once('=') {
                 Some((name, text)) if !name.is_empty() && !text.is_empty() => {
                     if !pgdyno_script::is_valid_name(name) {
-                        return Err(fault(format!("(global): invalid variable name: \"{name}\"")));
+                        return Err(fault(format!("option: invalid variable name: \"{name}\"")));
                     }
                     self.variables.insert(name.into(), text.into());
                 }
@@ -308,6 +314,7 @@ impl Options {
             }
             "verbose-errors" => self.verbose_errors = true,
             "exit-on-abort" => self.exit_on_abort = true,
+            "continue-on-error" => self.continues_on_error = true,
             "debug" => self.debug = true,
             "percentiles" => self.percentiles = true,
             other => unreachable!("getopt knows no --{other}"),

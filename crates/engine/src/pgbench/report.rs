@@ -124,6 +124,9 @@ fn failures(options: &Options, stats: &Stats, bullet: &str, out: &mut String) ->
     if options.failures_detailed {
         line("serialization failures", stats.serialization_failures)?;
         line("deadlock failures", stats.deadlock_failures)?;
+        if options.continues_on_error {
+            line("other failures", stats.other_failures)?;
+        }
     }
     if options.max_tries != 1 {
         line("transactions retried", stats.retried)?;

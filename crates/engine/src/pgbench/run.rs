@@ -51,11 +51,32 @@ pub(super) fn run(options: &Options, target: &mut Target) -> Result<u8, Fault> {
             .map_err(|fault| fault.and("could not create connection for setup"))?;
     let server = session.parameter("server_version").unwrap_or("?").to_owned();
     let _ = print(&format!("pgbench ({}, server {server})\n", version()));
+    if options.debug {
+        say::info(setup_facts(options, target));
+    }
     let (scale, partitioning) = table_facts(&mut session, options, &target.database)?;
-    vacuum(&mut session, options);
+    if !options.no_vacuum {
+        vacuum(&mut session, options);
+    }
     drop(session);
     let loading = Loading::new(options, target, seed, scale)?;
     loading.run(options, scale, partitioning)
+}
+
+/// What `--debug` says before anything else: where it is connected to, and for how long.
+fn setup_facts(options: &Options, target: &Target) -> String {
+    let host = target.hosts.first();
+    let (name, number) = match options.duration_s {
+        0 => ("nxacts", options.transactions),
+        seconds => ("duration", seconds),
+    };
+    format!(
+        "pghost: {} pgport: {} nclients: {} {name}: {number} dbName: {}",
+        host.map_or("", |host| &host.host),
+        host.map_or(0, |host| host.port),
+        options.clients,
+        target.database
+    )
 }
 
 /// Scale and partitions of the tables, which the built-in scripts need to know.
@@ -83,7 +104,7 @@ fn table_facts(
     let scale: u64 = text
         .parse()
         .map_err(|_| fault(format!("invalid count(*) from pgbench_branches: \"{text}\"")))?;
-    if options.is_scale_given && scale != u64::from(options.scale) {
+    if options.is_scale_given {
         say::warning(format!(
             "scale option ignored, using count from pgbench_branches table ({scale})"
         ));
@@ -119,11 +140,8 @@ fn vacuum(session: &mut Session, options: &Options) {
         }
         eprintln!("end.");
     };
-    if !options.no_vacuum {
-        let tables =
-            ["vacuum pgbench_branches", "vacuum pgbench_tellers", "truncate pgbench_history"];
-        round("starting vacuum...", &tables);
-    }
+    let tables = ["vacuum pgbench_branches", "vacuum pgbench_tellers", "truncate pgbench_history"];
+    round("starting vacuum...", &tables);
     if options.vacuum_all {
         round("starting vacuum pgbench_accounts...", &["vacuum analyze pgbench_accounts"]);
     }
@@ -178,7 +196,7 @@ impl Loading {
                 numbers: vec![0; clients.len()],
             })));
         }
-        plan.pgbench = PgbenchMode::new(options.connects_anew, observers);
+        plan.pgbench = PgbenchMode::new(options.connects_anew, observers).tracing(options.debug);
         Ok(Loading { plan, clock, counts, scripts })
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 
-use pgdyno_script::{BUILTINS, Builtin, VariableTable, parse};
+use pgdyno_script::{BUILTINS, Builtin, PARAMETERS_MAX, VariableTable, parse_as_pgbench};
 
 use super::say::{Fault, fault};
 
@@ -51,7 +51,7 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
         Err(error) => error.as_bytes().iter().copied().map(char::from).collect(),
     };
     // Read for its faults, which pgbench finds here; it is read again with the others.
-    parse(name, &text, &mut VariableTable::new()).map_err(|error| {
+    parse_as_pgbench(name, &text, &mut VariableTable::new()).map_err(|error| {
         let said = error.to_string();
         let said = said.split("\nhint: ").next().unwrap_or_default();
         match &error.hint {
@@ -60,6 +60,20 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
         }
     })?;
     add(scripts, Chosen { name: name.into(), weight, text, is_builtin: false, are_bytes })
+}
+
+/// Refuse a statement with more variables than the extended protocols take from pgbench.
+pub(super) fn check_parameters(script: &Chosen) -> Result<(), Fault> {
+    let Ok(parsed) = parse_as_pgbench(&script.name, &script.text, &mut VariableTable::new()) else {
+        return Ok(());
+    };
+    match parsed.sql_commands().find(|command| command.parameters.len() > PARAMETERS_MAX) {
+        None => Ok(()),
+        Some(command) => Err(fault(format!(
+            "statement has too many arguments (maximum is {PARAMETERS_MAX}): {}",
+            command.text
+        ))),
+    }
 }
 
 fn add(scripts: &mut Vec<Chosen>, script: Chosen) -> Result<(), Fault> {

@@ -54,6 +54,8 @@ impl SimpleStats {
 pub(super) enum FailureKind {
     Serialization,
     Deadlock,
+    /// Any other error of a statement, with `--continue-on-error`.
+    Other,
 }
 
 /// How a transaction ended, as statistics and log have it.
@@ -73,6 +75,7 @@ pub(super) struct Stats {
     pub retries: u64,
     pub serialization_failures: u64,
     pub deadlock_failures: u64,
+    pub other_failures: u64,
     pub latency: SimpleStats,
     pub lag: SimpleStats,
 }
@@ -89,6 +92,7 @@ impl Stats {
             }
             Conclusion::Failed(FailureKind::Serialization) => self.serialization_failures += 1,
             Conclusion::Failed(FailureKind::Deadlock) => self.deadlock_failures += 1,
+            Conclusion::Failed(FailureKind::Other) => self.other_failures += 1,
             Conclusion::Skipped => self.skipped += 1,
         }
     }
@@ -100,12 +104,13 @@ impl Stats {
         self.retries += other.retries;
         self.serialization_failures += other.serialization_failures;
         self.deadlock_failures += other.deadlock_failures;
+        self.other_failures += other.other_failures;
         self.latency.merge(&other.latency);
         self.lag.merge(&other.lag);
     }
 
     pub(super) fn failures(&self) -> u64 {
-        self.serialization_failures + self.deadlock_failures
+        self.serialization_failures + self.deadlock_failures + self.other_failures
     }
 
     pub(super) fn total(&self) -> u64 {

@@ -33,6 +33,7 @@ pub(super) struct Facts {
     pub max_tries: u32,
     pub verbose_errors: bool,
     pub exit_on_abort: bool,
+    pub continues_on_error: bool,
     /// By script and command.
     pub commands: Arc<Vec<Vec<Command>>>,
 }
@@ -55,6 +56,7 @@ impl Facts {
             max_tries: options.max_tries,
             verbose_errors: options.verbose_errors,
             exit_on_abort: options.exit_on_abort,
+            continues_on_error: options.continues_on_error,
             commands: Arc::new(commands),
         }
     }
@@ -176,14 +178,15 @@ impl Witness {
         }
     }
 
-    /// A serialization failure or a deadlock: again, as long as tries and time allow.
-    fn judge_retryable(&mut self, failed: &FailedTry<'_>, error: &ServerError) -> Verdict {
+    /// A serialization failure or a deadlock: again, as long as tries and time allow. Any other
+    /// error comes here with `--continue-on-error` only, and is not tried again.
+    fn judge_failure(&mut self, failed: &FailedTry<'_>, error: &ServerError) -> Verdict {
         let FailedTry { script, command, tries, .. } = *failed;
         let age_us = (now_ns().saturating_sub(failed.scheduled_ns)) as f64 / 1e3;
         let Facts { max_tries, latency_limit_us, .. } = self.facts;
         let has_tries = max_tries == 0 || tries < max_tries;
         let has_time = latency_limit_us == 0.0 || age_us <= latency_limit_us;
-        let retries = has_tries && has_time && !failed.is_draining;
+        let retries = is_retryable(error) && has_tries && has_time && !failed.is_draining;
         if self.facts.verbose_errors {
             self.tell_retry(failed, error, retries, age_us);
         }
@@ -222,12 +225,21 @@ impl Witness {
     }
 }
 
+/// Another try may cure it.
+fn is_retryable(error: &ServerError) -> bool {
+    [SqlState::SERIALIZATION_FAILURE, SqlState::DEADLOCK_DETECTED].contains(&error.sqlstate)
+}
+
 impl Observer for Witness {
     fn began(&mut self, at_ns: u64) {
         let unix_us = self.facts.clock.unix_ns(at_ns) / 1_000;
         if let Some(log) = &mut self.log {
             log.begin(unix_us);
         }
+    }
+
+    fn debug(&mut self, client: u32, what: &str) {
+        say::info(format!("client {} {what}", self.client_id(client)));
     }
 
     fn notice(&mut self, notice: &ServerError) {
@@ -252,7 +264,10 @@ impl Observer for Witness {
             Outcome::Failed(FailureCode::Sql(SqlState::DEADLOCK_DETECTED)) => {
                 Conclusion::Failed(FailureKind::Deadlock)
             }
-            Outcome::Failed(_) => Conclusion::Failed(FailureKind::Serialization),
+            Outcome::Failed(FailureCode::Sql(SqlState::SERIALIZATION_FAILURE)) => {
+                Conclusion::Failed(FailureKind::Serialization)
+            }
+            Outcome::Failed(_) => Conclusion::Failed(FailureKind::Other),
         };
         self.note(client, script, conclusion, u64::from(ended.retries), ended.ended_ns);
     }
@@ -276,11 +291,8 @@ impl Observer for Witness {
 
     fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict {
         match failed.cause {
-            Cause::Server(error)
-                if [SqlState::SERIALIZATION_FAILURE, SqlState::DEADLOCK_DETECTED]
-                    .contains(&error.sqlstate) =>
-            {
-                self.judge_retryable(failed, error)
+            Cause::Server(error) if is_retryable(error) || self.facts.continues_on_error => {
+                self.judge_failure(failed, error)
             }
             _ => self.abort(failed),
         }

@@ -13,6 +13,7 @@ use pgdyno_wire::{Login, RequireAuth};
 
 pub use self::check::init as check_init;
 pub use self::refusal::Refusal;
+use self::script::Naming;
 pub use self::script::PlannedScript;
 pub use self::statement::{Statement, StatementKind};
 use crate::contract::job::{Arrivals, ChannelBinding, Job, LoadWork, ScriptText, Target};
@@ -68,10 +69,20 @@ impl Plan {
         for name in ["scale", "client_id", "random_seed", "default_seed"] {
             variables.intern(name);
         }
-        let mut scripts = Vec::new();
+        let mut scripts: Vec<PlannedScript> = Vec::new();
+        let mut statement_count = 0;
         for (number, source) in work.scripts.iter().enumerate() {
-            match script::read(source, number, (work, by_pgbench), &mut variables) {
-                Ok(script) => scripts.push(script),
+            let names = match by_pgbench {
+                Some(are_bytes) => {
+                    Naming::AsPgbench { first: statement_count, are_bytes: are_bytes[number] }
+                }
+                None => Naming::ByScript(number),
+            };
+            match script::read(source, work, names, &mut variables) {
+                Ok(script) => {
+                    statement_count += script.statements.len();
+                    scripts.push(script);
+                }
                 Err(refusal) => refusals.push(refusal),
             }
         }

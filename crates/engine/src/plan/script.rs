@@ -1,6 +1,8 @@
 //! One script of a job: read, held against what the job allows, its statements ready to be sent.
 
-use pgdyno_script::{BUILTINS, Script, SqlCommand, VariableTable, find_builtin, parse};
+use pgdyno_script::{
+    BUILTINS, Script, SqlCommand, VariableTable, find_builtin, parse, parse_as_pgbench,
+};
 
 use super::refusal::Refusal;
 use super::statement::{Statement, StatementKind};
@@ -18,22 +20,50 @@ pub struct PlannedScript {
     pub makes_objects: bool,
 }
 
-/// Read the job's script of this number.
+/// By whose rules a script is read, and what its prepared statements are called.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Naming {
+    /// The lab's: `P1_0` is the first statement of script 1.
+    ByScript(usize),
+    /// pgbench's: `P_0` and so on over all scripts.
+    AsPgbench {
+        first: usize,
+        /// Characters of the script stand for bytes.
+        are_bytes: bool,
+    },
+}
+
+impl Naming {
+    fn statement(self, index: usize) -> String {
+        match self {
+            Naming::ByScript(number) => format!("P{number}_{index}"),
+            Naming::AsPgbench { first, .. } => format!("P_{}", first + index),
+        }
+    }
+
+    fn is_of_pgbench(self) -> bool {
+        matches!(self, Naming::AsPgbench { .. })
+    }
+}
+
+/// Read a script of the job.
 ///
-/// Args: by the drop-in, of each script whether its characters stand for bytes.
 /// Errors: the script's first fault, or what of it the job does not allow.
 pub(super) fn read(
     source: &ScriptSource,
-    number: usize,
-    (work, by_pgbench): (&LoadWork, Option<&[bool]>),
+    work: &LoadWork,
+    naming: Naming,
     variables: &mut VariableTable,
 ) -> Result<PlannedScript, Refusal> {
     let text = match &source.source {
         ScriptText::Text(text) => text.as_str(),
         ScriptText::Builtin(name) => find_builtin(name).map_err(|_| unknown_builtin(name))?.text,
     };
-    let mut script = parse(&source.name, text, variables)?;
-    if by_pgbench.is_some_and(|are_bytes| are_bytes[number]) {
+    let mut script = match naming {
+        Naming::ByScript(_) => parse(&source.name, text, variables)?,
+        Naming::AsPgbench { .. } => parse_as_pgbench(&source.name, text, variables)?,
+    };
+    if matches!(naming, Naming::AsPgbench { are_bytes: true, .. }) {
         script.send_characters_as_bytes();
     }
     let refuse = |message: &str, hint: &str| {
@@ -50,7 +80,7 @@ pub(super) fn read(
         );
     }
     if work.protocol == Protocol::Simple {
-        if script.uses_pipeline() && by_pgbench.is_none() {
+        if script.uses_pipeline() && !naming.is_of_pgbench() {
             return refuse(
                 "uses a pipeline, which the simple protocol does not have",
                 "choose the extended or prepared protocol (-M)",
@@ -63,7 +93,7 @@ pub(super) fn read(
         return refuse("has a statement with more than 65,535 variables", "split the statement");
     }
     let statement = |(index, (command, is_conditional)): (usize, (&SqlCommand, bool))| {
-        Statement::new(command, &format!("P{number}_{index}"), is_conditional)
+        Statement::new(command, &naming.statement(index), is_conditional)
     };
     let commands = script.sql_commands().zip(script.conditional());
     let statements: Vec<_> = commands.enumerate().map(statement).collect();

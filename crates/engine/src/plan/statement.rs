@@ -17,6 +17,8 @@ pub enum StatementKind {
 #[derive(Debug)]
 pub struct Statement {
     pub line: u32,
+    /// What it is called when it is prepared.
+    pub name: String,
     pub text: String,
     pub kind: StatementKind,
     pub reads_only: bool,
@@ -47,6 +49,7 @@ impl Statement {
         };
         Statement {
             line: command.line as u32,
+            name: name.to_owned(),
             text: command.text.clone(),
             kind: kind_of(&command.text),
             reads_only: command.reads_only,

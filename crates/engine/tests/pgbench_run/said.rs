@@ -26,6 +26,28 @@ fn write_scripts(stand: &Stand) {
     stand.script("no_pipeline.sql", "\\endpipeline\n");
     stand.script("gset.sql", "\\startpipeline\nselect 1 as a \\gset\n\\endpipeline\n");
     stand.script("two_rows.sql", "select generate_series(1, 2) as x \\gset\n");
+    stand.script("bad_name.sql", "\\set x- 5\nselect 1;\n");
+    stand.script("bad_shell.sql", "\\setshell 1x echo 5\nselect 1;\n");
+    let many = (0..17).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    stand.script("least.sql", &format!("\\if least({many}) > 1\nselect 1;\n\\endif\n"));
+    stand.script("words.sql", &format!("\\shell true{}\n", " a".repeat(255)));
+    let names: String = (0..256).map(|number| format!(", :v{number}")).collect();
+    let sets: String = (0..256).map(|number| format!("\\set v{number} 1\n")).collect();
+    stand.script("many_variables.sql", &format!("{sets}select 1{names};\n"));
+    stand.script(
+        "debug.sql",
+        "\\set x debug(1 + 1)\n\\if :x = 1\nselect 5;\n\\elif :x = 3\n\\elif :x = 2\n\
+         select :x;\n\\elif 1\n\\else\n\\endif\n\\if 0\n\\else\n\\sleep 1us\n\\endif\n\
+         select 1 as a \\gset\n\\shell  true  \"a  b\"\nselect :a, 'x';\n",
+    );
+    stand.script(
+        "debug_pipeline.sql",
+        "\\startpipeline\nselect 1;\nselect 2;\n\\syncpipeline\nselect 3;\n\\endpipeline\n",
+    );
+    stand.script(
+        "deadlock.sql",
+        "begin;\ndo $$ begin raise exception using errcode = '40P01'; end $$;\nend;\n",
+    );
     let long = ["1, "; 60].concat();
     stand.script("long.sql", &format!("select {long}nope, {long}1;\n"));
     stand.script(
@@ -58,6 +80,19 @@ fn every_line_of_the_report_is_one_of_pgbench() {
             &["-n", "-f", "two_rows.sql"],
             &["-n", "-f", "long.sql"],
             &["-n", "-f", "meta.sql", "-M", "prepared", "-r", "-t", "5"],
+            &["-n", "-f", "bad_name.sql", "-t", "1"],
+            &["-n", "-f", "bad_shell.sql", "-t", "1"],
+            &["-n", "-f", "least.sql", "-t", "1"],
+            &["-n", "-f", "many_variables.sql", "-t", "1"],
+            &["-n", "-f", "debug.sql", "-t", "2", "--debug"],
+            &["-n", "-f", "debug.sql", "-t", "2", "--debug", "-M", "extended"],
+            &["-n", "-f", "debug.sql", "-t", "2", "--debug", "-M", "prepared"],
+            &["-n", "-f", "error.sql", "-T", "1", "--debug"],
+            &["-n", "-f", "debug_pipeline.sql", "-t", "2", "--debug", "-M", "extended"],
+            &["-n", "-f", "meta.sql", "-f", "debug_pipeline.sql@0", "-M", "prepared", "-t", "1"],
+            &["-n", "-f", "debug_pipeline.sql", "-t", "2", "--debug", "-M", "prepared"],
+            &["-n", "-f", "deadlock.sql", "-t", "1", "--debug", "--max-tries=2"],
+            &["-n", "-f", "error.sql", "-t", "1", "--debug", "-C"],
             &["-n", "-S", "-t", "2", "-h", "127.0.0.1", "-p", "1"],
             &["-n", "-S", "-t", "2", "-p", "99999"],
             &["-n", "-S", "-t", "2", "service=no_such_service"],
@@ -68,6 +103,8 @@ fn every_line_of_the_report_is_one_of_pgbench() {
             &["-N", "-n", "-t", "3", "-r", "-M", "prepared"],
             &["-S", "-t", "3", "-L", "1000", "-r", "-M", "extended"],
             &["-S", "-t", "3", "-s", "7"],
+            &["-S", "-t", "3", "-s", "1"],
+            &["-n", "-v", "-S", "-t", "1"],
             &["-f", "set.sql", "-s", "3", "-t", "2"],
             &["-f", "set.sql@3", "-b", "select-only@1", "-r", "-t", "30", "--max-tries=2"],
             &["-n", "-S", "-C", "-t", "3", "--failures-detailed", "--max-tries", "2"],
@@ -93,6 +130,68 @@ fn every_line_of_the_report_is_one_of_pgbench() {
             assert_eq!(ours.status.code(), theirs.status.code(), "{about}");
         }
     }
+}
+
+#[test]
+fn a_script_that_cannot_be_read_leaves_standard_output_empty() {
+    let Some(server) = servers().pop() else { return };
+    let stand = Stand::new(server, "unread");
+    write_scripts(&stand);
+    for (arguments, words) in [
+        (&["-f", "words.sql"] as &[&str], "too many arguments in command \"shell\""),
+        (&["-f", "many_variables.sql", "-M", "extended"], "statement has too many arguments"),
+        (&["-f", "many_variables.sql", "-M", "prepared", "-c", "2"], "statement has too many"),
+    ] {
+        for output in [stand.theirs(arguments), stand.ours(arguments)] {
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?}");
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains(words), "{arguments:?}: {said}");
+        }
+    }
+}
+
+/// No pgbench that can be installed has this option yet: its documented behaviour.
+#[test]
+fn with_continue_on_error_the_next_transaction_follows_a_failed_one() {
+    let Some(server) = servers().pop() else { return };
+    let stand = Stand::new(server, "continues");
+    stand.execute("create table once (n int primary key)");
+    stand.script("once.sql", "\\set n random(1, 1)\ninsert into once values (:n);\n");
+    let arguments = ["-n", "-f", "once.sql", "-t", "5", "--continue-on-error"];
+    let output = stand.ours(&[&arguments[..], &["--failures-detailed", "-r", "-l"]].concat());
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    for line in [
+        "number of transactions actually processed: 1/5\n",
+        "number of failed transactions: 4 (80.000%)\n",
+        "number of serialization failures: 0 (0.000%)\n",
+        "number of deadlock failures: 0 (0.000%)\n",
+        "number of other failures: 4 (80.000%)\n",
+        "           4 insert into once values (:n);\n",
+    ] {
+        assert!(report.contains(line), "{line}{report}");
+    }
+    let log = stand.logged("pgbench_log").concat();
+    assert_eq!(log.matches(" other ").count(), 4, "{log}");
+    // An error in a block is rolled back, one in a pipeline ends with it; words only when asked.
+    stand.script("block.sql", "begin;\ninsert into once values (1);\nend;\n");
+    stand.script("pipe.sql", "\\startpipeline\ninsert into once values (1);\n\\endpipeline\n");
+    for (script, protocol) in [("block.sql", "simple"), ("pipe.sql", "prepared")] {
+        let arguments = ["-n", "-f", script, "-M", protocol, "-t", "2", "--continue-on-error"];
+        let output = stand.ours(&arguments);
+        let report = String::from_utf8_lossy(&output.stdout);
+        assert!(report.contains("number of failed transactions: 2 (100.000%)"), "{report}");
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{script}");
+        let told = stand.ours(&[&arguments[..], &["--verbose-errors", "-t", "1"]].concat());
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(told.contains("got an error in command") && told.contains("duplicate key"));
+        assert!(told.ends_with("client 0 ends the failed transaction (try 1/1)\n"), "{told}");
+    }
+    // A client is still aborted by anything but an error of the server.
+    stand.script("rows.sql", "select 1 where false \\gset\n");
+    let output = stand.ours(&["-n", "-f", "rows.sql", "-t", "2", "--continue-on-error"]);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub(crate) fn shape(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let lines = text.lines().filter(|line| !line.starts_with("pgbench ("));
     let mut shapes: Vec<String> = lines.map(|line| shape_of_line(line).trim_end().into()).collect();
+    // How often pgbench looks for a result depends on when its bytes come.
+    shapes.dedup_by(|line, before| line == before && line.ends_with(" receiving"));
     // Clients fail in any order.
     if shapes.iter().any(|line| line.contains("aborted in command")) {
         shapes.sort();

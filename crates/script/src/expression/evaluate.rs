@@ -1,6 +1,6 @@
 //! Evaluation of expressions: pgbench's rules for types, nulls, overflow and laziness.
 
-use super::function::{ARGUMENTS_MAX, Function};
+use super::function::{ARGUMENTS_MAX, Function, too_many_arguments};
 use super::{Case, Evaluation, Node};
 use crate::error::{EvalError, EvalErrorKind};
 use crate::hash::{hash_fnv1a, hash_murmur2, permute};
@@ -20,7 +20,8 @@ impl Node {
                 _ => None,
             })
             .collect();
-        if let Some(values) = constants.filter(|_| function.is_pure()) {
+        let is_foldable = function.is_pure() && arguments.len() <= ARGUMENTS_MAX;
+        if let Some(values) = constants.filter(|_| is_foldable) {
             // A fault, such as a division by zero, is kept for the moment it is reached.
             if let Ok(value) = strict(function, &values) {
                 return Node::Constant(value);
@@ -60,6 +61,9 @@ impl Evaluation<'_> {
         let mut values = [Value::Null; ARGUMENTS_MAX];
         for (value, argument) in values.iter_mut().zip(arguments) {
             *value = self.value(argument)?;
+        }
+        if arguments.len() > ARGUMENTS_MAX {
+            return Err(EvalError::new(EvalErrorKind::InvalidArgument, too_many_arguments()));
         }
         let values = &values[..arguments.len()];
         match (function, values) {

@@ -54,6 +54,11 @@ pub(crate) enum Arity {
 /// Most arguments a function may have.
 pub(crate) const ARGUMENTS_MAX: usize = 16;
 
+/// What pgbench says of a call with more of them.
+pub(crate) fn too_many_arguments() -> String {
+    format!("too many function arguments, maximum is {ARGUMENTS_MAX}")
+}
+
 /// Every function a script may call by name.
 pub(crate) const FUNCTIONS: &[(&str, Function, Arity)] = &[
     ("abs", Function::Abs, Arity::Exactly(1)),

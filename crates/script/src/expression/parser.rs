@@ -1,9 +1,12 @@
 //! Parsing of expressions: operator precedence as in pgbench's grammar.
 
-use super::function::{ARGUMENTS_MAX, Arity, FUNCTIONS, Function, find_function, nearest_name};
+use super::function::{
+    ARGUMENTS_MAX, Arity, FUNCTIONS, Function, find_function, nearest_name, too_many_arguments,
+};
 use super::operator::{binding_of, function_of, level};
 use super::token::{ExpressionToken as Token, Keyword, next_expression_token};
 use super::{Case, Expression, Node};
+use crate::cursor::Reading;
 use crate::value::Value;
 use crate::variables::VariableTable;
 
@@ -32,9 +35,10 @@ pub(crate) fn parse_expression(
     text: &str,
     start: usize,
     variables: &mut VariableTable,
+    reading: Reading,
 ) -> Parsed<(Expression, usize)> {
-    let mut parser =
-        Parser { text, token: Token::End, begin: start, end: start, depth: 0, variables };
+    let (token, depth) = (Token::End, 0);
+    let mut parser = Parser { text, token, begin: start, end: start, depth, variables, reading };
     parser.advance()?;
     let operand = parser.operators(level::OR)?;
     if parser.token != Token::End {
@@ -51,6 +55,7 @@ struct Parser<'a> {
     end: usize,
     depth: usize,
     variables: &'a mut VariableTable,
+    reading: Reading,
 }
 
 /// A part of an expression and how deep it is.
@@ -300,7 +305,7 @@ impl<'a> Parser<'a> {
         if self.token != Token::Symbol(")") {
             return Err(self.unexpected("\",\" or \")\""));
         }
-        if let Some(fault) = arity.fault(name, arguments.len()) {
+        if let Some(fault) = arity.fault(name, arguments.len(), self.reading) {
             return Err(ExpressionFault { offset: begin, ..fault });
         }
         if matches!(arity, Arity::WithSeed(least) if arguments.len() == least) {
@@ -340,7 +345,7 @@ impl<'a> Parser<'a> {
 
 impl Arity {
     /// Returns what is wrong with a call of `name` with so many arguments, its place left open.
-    fn fault(self, name: &str, count: usize) -> Option<ExpressionFault> {
+    fn fault(self, name: &str, count: usize, reading: Reading) -> Option<ExpressionFault> {
         let (is_right, usage) = match self {
             Arity::Exactly(wanted) => (count == wanted, format!("{name} takes {wanted}")),
             Arity::WithSeed(least) => (
@@ -350,10 +355,10 @@ impl Arity {
             Arity::AtLeastOne => (count >= 1, format!("{name} takes one or more")),
         };
         let message = match self {
-            _ if count > ARGUMENTS_MAX => {
-                format!("too many function arguments, maximum is {ARGUMENTS_MAX}")
+            _ if is_right && (count <= ARGUMENTS_MAX || reading == Reading::AsPgbench) => {
+                return None;
             }
-            _ if is_right => return None,
+            Arity::AtLeastOne if is_right => too_many_arguments(),
             Arity::AtLeastOne => format!("at least one argument expected ({name})"),
             _ => format!("unexpected number of arguments ({name})"),
         };

@@ -1,0 +1,98 @@
+//! `--debug` of the drop-in: what each client is about to do, in pgbench's words.
+
+use pgdyno_script::{Command, MetaAction, SqlCommand};
+
+use super::Client;
+use crate::contract::job::Protocol;
+use crate::plan::PlannedScript;
+
+#[cold]
+fn say(client: Client<'_>, what: &str) {
+    if let Some(observer) = &mut client.shard().observer {
+        observer.debug(client.index, what);
+    }
+}
+
+#[cold]
+pub(super) fn script_begins(client: Client<'_>, script: usize) {
+    say(client, &format!("executing script \"{}\"", client.plan.scripts[script].name));
+}
+
+/// Tell the meta command at `from`, and the conditions looked at on the way to the branch whose
+/// turn it is; commands before `to` were reached.
+#[cold]
+pub(super) fn executing(client: Client<'_>, script: &PlannedScript, from: usize, to: usize) {
+    let commands = &script.script.commands;
+    let Some(Command::Meta(meta)) = commands.get(from) else { return };
+    say(client, &format!("executing \\{}", meta.debug_words()));
+    let MetaAction::If { otherwise, .. } = meta.action else { return };
+    let mut branch = otherwise;
+    while branch < to {
+        let Some(Command::Meta(meta)) = commands.get(branch) else { return };
+        let MetaAction::Elif { otherwise, .. } = meta.action else { return };
+        say(client, &format!("executing \\{}", meta.debug_words()));
+        branch = otherwise;
+    }
+}
+
+/// Tell a statement that is about to be sent, or to be put into a pipeline.
+#[cold]
+pub(super) fn sending(client: Client<'_>, script: usize, command: &SqlCommand, is_alone: bool) {
+    let plan = client.plan;
+    let what = match plan.work.protocol {
+        Protocol::Simple => {
+            let mut sql = Vec::new();
+            client.state(|c| command.render_simple(&c.variables, &mut sql));
+            String::from_utf8_lossy(&sql).into_owned()
+        }
+        Protocol::Extended => command.parameterized.to_string(),
+        Protocol::Prepared => {
+            if is_alone {
+                preparing(client, script, command);
+            }
+            plan.scripts[script].statements[command.statement].name.clone()
+        }
+    };
+    say(client, &format!("sending {what}"));
+    if is_alone {
+        receiving(client);
+    }
+}
+
+/// A pipeline begins behind `from`: its statements are prepared before any is sent.
+#[cold]
+pub(super) fn pipeline_begins(client: Client<'_>, script: usize, from: usize) {
+    if client.plan.work.protocol != Protocol::Prepared {
+        return;
+    }
+    for command in &client.plan.scripts[script].script.commands[from..] {
+        match command {
+            Command::Sql(command) => preparing(client, script, command),
+            Command::Meta(meta) if matches!(meta.action, MetaAction::EndPipeline) => return,
+            Command::Meta(_) => {}
+        }
+    }
+}
+
+fn preparing(client: Client<'_>, script: usize, command: &SqlCommand) {
+    let plan = client.plan;
+    let number = plan.layout.statement_index(script, command.statement);
+    if !client.state(|c| c.is_prepared(number)) {
+        let name = &plan.scripts[script].statements[command.statement].name;
+        say(client, &format!("preparing {name}"));
+    }
+}
+
+#[cold]
+pub(super) fn receiving(client: Client<'_>) {
+    say(client, "receiving");
+}
+
+/// Tell a pipeline that was waited for.
+#[cold]
+pub(super) fn pipeline_ends(client: Client<'_>, sync_count: u32) {
+    for ongoing in (1..=sync_count).rev() {
+        receiving(client);
+        say(client, &format!("pipeline ending, ongoing syncs: {ongoing}"));
+    }
+}
