@@ -252,7 +252,11 @@ impl Options {
             'I' => self.init_steps = init_steps(value)?,
             'j' => self.threads = integer(value, "-j/--jobs", 1)?,
             'l' => self.log = true,
-            'L' => self.latency_limit_ms = positive(value, "invalid latency limit")?,
+            // pgbench keeps whole microseconds: a limit of less is none.
+            'L' => {
+                let limit_ms = positive(value, "invalid latency limit")?;
+                self.latency_limit_ms = (limit_ms * 1e3).trunc() / 1e3;
+            }
             'M' => self.protocol = protocol(value)?,
             'n' => self.no_vacuum = true,
             'N' => add_builtin(&mut self.scripts, "simple-update")?,
