@@ -44,13 +44,10 @@ pub(super) async fn run(
     let mut fresh_ns = Some(started_ns);
     loop {
         let begins = times_commands.then(|| (position, now_ns()));
-        let from = position;
-        let step = next_step(client, planned, &mut position, times_commands || traces);
-        if traces {
-            trace::executing(client, planned, from, position + usize::from(step.is_err()));
-            print_debug_lines(client, planned);
-        }
-        let step = step?;
+        let step = match traces {
+            false => next_step(client, planned, &mut position, times_commands)?,
+            true => traced_step(client, planned, &mut position)?,
+        };
         // The command of this step, for messages about it.
         let place = position.saturating_sub(1);
         match step {
@@ -70,17 +67,9 @@ pub(super) async fn run(
                 done.map_err(|error| not_assigned(client, planned, place, error))?;
                 ended_ns = now_ns();
             }
-            Step::StartPipeline if pipeline.is_some() => {
-                return Err(misplaced(client, Misplaced::PipelineInPipeline));
-            }
-            Step::StartPipeline if client.plan.work.protocol == Protocol::Simple => {
-                return Err(misplaced(client, Misplaced::SimplePipeline));
-            }
             Step::StartPipeline => {
-                if traces {
-                    trace::pipeline_begins(client, script_index, position);
-                }
-                pipeline = Some(Pipeline::default());
+                pipeline =
+                    Some(start_pipeline(client, script_index, position, pipeline.is_some())?);
             }
             Step::SyncPipeline if pipeline.is_some() => {
                 let pipeline = pipeline.as_mut().expect("just seen");
@@ -132,6 +121,38 @@ fn next_step<'p>(
         step
     });
     step.map_err(|error| not_evaluated(client, planned, *position, &error))
+}
+
+/// Carry out one command, and tell it.
+#[cold]
+fn traced_step<'p>(
+    client: Client<'p>,
+    planned: &'p PlannedScript,
+    position: &mut usize,
+) -> Result<Step<'p>, Stopped> {
+    let from = *position;
+    let step = next_step(client, planned, position, true);
+    trace::executing(client, planned, from, *position + usize::from(step.is_err()));
+    print_debug_lines(client, planned);
+    step
+}
+
+fn start_pipeline(
+    client: Client<'_>,
+    script_index: usize,
+    position: usize,
+    is_in_pipeline: bool,
+) -> Result<Pipeline, Stopped> {
+    if is_in_pipeline {
+        return Err(misplaced(client, Misplaced::PipelineInPipeline));
+    }
+    if client.plan.work.protocol == Protocol::Simple {
+        return Err(misplaced(client, Misplaced::SimplePipeline));
+    }
+    if client.plan.pgbench.traces() {
+        trace::pipeline_begins(client, script_index, position);
+    }
+    Ok(Pipeline::default())
 }
 
 /// Send one statement and wait for its result.

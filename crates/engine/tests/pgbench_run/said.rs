@@ -84,15 +84,7 @@ fn every_line_of_the_report_is_one_of_pgbench() {
             &["-n", "-f", "bad_shell.sql", "-t", "1"],
             &["-n", "-f", "least.sql", "-t", "1"],
             &["-n", "-f", "many_variables.sql", "-t", "1"],
-            &["-n", "-f", "debug.sql", "-t", "2", "--debug"],
-            &["-n", "-f", "debug.sql", "-t", "2", "--debug", "-M", "extended"],
-            &["-n", "-f", "debug.sql", "-t", "2", "--debug", "-M", "prepared"],
-            &["-n", "-f", "error.sql", "-T", "1", "--debug"],
-            &["-n", "-f", "debug_pipeline.sql", "-t", "2", "--debug", "-M", "extended"],
             &["-n", "-f", "meta.sql", "-f", "debug_pipeline.sql@0", "-M", "prepared", "-t", "1"],
-            &["-n", "-f", "debug_pipeline.sql", "-t", "2", "--debug", "-M", "prepared"],
-            &["-n", "-f", "deadlock.sql", "-t", "1", "--debug", "--max-tries=2"],
-            &["-n", "-f", "error.sql", "-t", "1", "--debug", "-C"],
             &["-n", "-S", "-t", "2", "-h", "127.0.0.1", "-p", "1"],
             &["-n", "-S", "-t", "2", "-p", "99999"],
             &["-n", "-S", "-t", "2", "service=no_such_service"],
@@ -124,12 +116,35 @@ fn every_line_of_the_report_is_one_of_pgbench() {
         // What is wrong with a script does not depend on the server.
         let others = if Some(stand.server.major) == newest { of_scripts } else { &[] };
         for arguments in cases.iter().chain(others) {
-            let (theirs, ours) = (stand.theirs(arguments), stand.ours(arguments));
-            let about = format!("{arguments:?} on {}", stand.server.major);
-            assert_eq!(shape(&ours.stdout), shape(&theirs.stdout), "{about}");
-            assert_eq!(shape(&ours.stderr), shape(&theirs.stderr), "{about}");
-            assert_eq!(ours.status.code(), theirs.status.code(), "{about}");
+            both_say_the_same(&stand, arguments);
         }
+    }
+}
+
+fn both_say_the_same(stand: &Stand, arguments: &[&str]) {
+    let (theirs, ours) = (stand.theirs(arguments), stand.ours(arguments));
+    let about = format!("{arguments:?} on {}", stand.server.major);
+    assert_eq!(shape(&ours.stdout), shape(&theirs.stdout), "{about}");
+    assert_eq!(shape(&ours.stderr), shape(&theirs.stderr), "{about}");
+    assert_eq!(ours.status.code(), theirs.status.code(), "{about}");
+}
+
+#[test]
+fn debug_tells_what_each_client_does() {
+    let Some(server) = servers().pop() else { return };
+    let stand = Stand::new(server, "debug");
+    write_scripts(&stand);
+    for arguments in [
+        &["-n", "-f", "debug.sql", "-t", "2", "--debug"] as &[&str],
+        &["-n", "-f", "debug.sql", "-t", "2", "--debug", "-M", "extended"],
+        &["-n", "-f", "debug.sql", "-t", "2", "--debug", "-M", "prepared"],
+        &["-n", "-f", "error.sql", "-T", "1", "--debug"],
+        &["-n", "-f", "debug_pipeline.sql", "-t", "2", "--debug", "-M", "extended"],
+        &["-n", "-f", "debug_pipeline.sql", "-t", "2", "--debug", "-M", "prepared"],
+        &["-n", "-f", "deadlock.sql", "-t", "1", "--debug", "--max-tries=2"],
+        &["-n", "-f", "error.sql", "-t", "1", "--debug", "-C"],
+    ] {
+        both_say_the_same(&stand, arguments);
     }
 }
 
