@@ -25,9 +25,10 @@
 //!
 //! Where pgbench 18 and this crate differ on purpose: [`parse`] finds a name that no variable may
 //! have, and more than 16 arguments, when the script is read ([`parse_as_pgbench`] leaves both for
-//! the run, as pgbench does); zero bytes, and a `\sleep` without a digit, are refused; `\setrandom` of pgbench before 9.6 is accepted with a
-//! notice; a long `\sleep` does not overflow; `abs` of a boolean is an error; expressions have at
-//! most 200 levels. Scripts are UTF-8, which pgbench does not ask for.
+//! the run, as pgbench does); zero bytes, and a `\sleep` without a digit, are refused; `\setrandom`
+//! of pgbench before 9.6 is accepted with a notice; a long `\sleep` does not overflow; `abs` of a
+//! boolean is an error; expressions have at most 200 levels. Scripts are UTF-8, which pgbench does
+//! not ask for.
 
 mod builtin;
 mod cursor;
