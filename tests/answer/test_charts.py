@@ -1,4 +1,4 @@
-"""Strips of telemetry: rates and gauges, one line a key, gaps, and nothing where nothing was."""
+"""Charts of telemetry: rates and gauges, one line a key, gaps, and nothing where nothing was."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 import pytest
 from tests.watch.samples import SECOND_NS
 
-from pgdyno.answer.charts.chart import Strip
-from pgdyno.answer.charts.drawing import FIRST, FURTHER, WATCHED, panel_of
+from pgdyno.answer.charts.catalogue import FIRST, FURTHER, WATCHED
+from pgdyno.answer.charts.chart import TelemetryChart, chart, line, only
+from pgdyno.answer.charts.drawing import panel_of
 from pgdyno.observe.catalogue import COLUMNS
 from pgdyno.store.experiment import Store
 from pgdyno.store.stored_run import StoredRun
 
 ALL = (*WATCHED, *FIRST, *FURTHER)
-SPACE = Strip("space", "Free", "GB", "space", "available_bytes")
-SWAP = Strip("swap", "Swapped", "MB/s", "paging", {"in": "swapped_in_bytes"})
+SPACE = chart("space", "Free", "GB", "space", only("available_bytes"))
+SWAP = chart("swap", "Swapped", "MB/s", "paging", line("in", "swapped_in_bytes"))
 
 
 def kept(tmp_path: Path, collector: str, rows: list[dict[str, Any]]) -> list[StoredRun]:
     """Return a stored segment with these rows, other columns 0."""
-    folder = Store(tmp_path).create("strips", "watch")
+    folder = Store(tmp_path).create("charts", "watch")
     with folder.begin_run(1, "segment 1", {}) as writer:
         empty: dict[str, Any] = {
             column.name: "" if column.dtype == "text" else 0 for column in COLUMNS[collector]
@@ -49,8 +50,8 @@ def test_a_line_a_key_begins_when_its_key_does_and_the_largest_come_first(tmp_pa
         for place, size in (("wal", 1_000_000_000), ("data", 2_000_000_000))
         if s > 1 or place == "wal"
     ]
-    strip = replace(SPACE, by="place")
-    panel = panel_of(strip, kept(tmp_path, "space", rows), 0)
+    by_place = replace(SPACE, by=("place",))
+    panel = panel_of(by_place, kept(tmp_path, "space", rows), 0)
     assert panel is not None
     assert {one.name: one.values for one in panel.series} == {
         "data": (None, 2.0, 2.0),
@@ -70,7 +71,7 @@ def test_a_missing_stretch_is_a_gap_in_every_line(tmp_path: Path) -> None:
     assert panel.series[0].values == (1.0, 1.0, 1.0, None, 1.0, 1.0)
 
 
-def test_a_strip_that_is_folded_away_has_means_of_an_hour_and_not_every_second(
+def test_a_chart_that_is_folded_away_has_means_of_an_hour_and_not_every_second(
     tmp_path: Path,
 ) -> None:
     rows = [
@@ -102,10 +103,16 @@ def test_a_quotient_is_of_sums_and_a_difference_never_below_nothing(tmp_path: Pa
         for s in range(1, 5)
     ]  # fmt: skip
     runs = kept(tmp_path, "disk", rows)
-    each = panel_of(Strip("e", "Each", "ms", "disk", "read_time_ns / reads", by="device"), runs, 0)
+    each = panel_of(
+        chart("e", "Each", "ms", "disk", only("read_time_ns", over="reads"), by=("device",)),
+        runs,
+        0,
+    )
     assert each is not None
     assert each.series[0].values == (3.0, 3.0, None)
-    less = panel_of(Strip("d", "Less", "a second", "disk", "reads - writes"), runs, 0)
+    less = panel_of(
+        chart("d", "Less", "a second", "disk", only("reads", minus=("writes",))), runs, 0
+    )
     assert less is not None
     assert less.series[0].values == (3.0, 3.0, 0.0)
 
@@ -132,20 +139,22 @@ def test_there_is_no_chart_of_what_never_happened(tmp_path: Path) -> None:
 def test_the_unit_says_what_values_are_multiplied_by(
     unit: str, collector: str, column: str, value: int, drawn: float
 ) -> None:
-    assert value * Strip("any", "Any", unit, collector, column).factor == pytest.approx(drawn)
+    assert value * chart("any", "Any", unit, collector, only(column)).factor == pytest.approx(drawn)
 
 
-@pytest.mark.parametrize("strip", ALL, ids=lambda strip: strip.key)
-def test_every_strip_draws_columns_that_its_collector_has(strip: Strip) -> None:
-    columns = {column.name: column for column in COLUMNS[strip.collector]}
-    wanted = "counter" if strip.is_rate else "gauge"
-    drawn = [columns[name] for names in strip.columns().values() for name in names]
+@pytest.mark.parametrize("drawn_chart", ALL, ids=lambda drawn_chart: drawn_chart.key)
+def test_every_chart_draws_columns_that_its_collector_has(drawn_chart: TelemetryChart) -> None:
+    columns = {column.name: column for column in COLUMNS[drawn_chart.collector]}
+    wanted = "counter" if drawn_chart.is_rate else "gauge"
+    drawn = [columns[name] for line in drawn_chart.lines for name in line.columns]
     assert {column.nature for column in drawn} == {wanted}
+    others = {name for line in drawn_chart.lines for name in (*line.minus, line.over) if name}
+    assert others <= columns.keys()
     # One factor for all of them: where the unit is another than theirs, it is known how.
-    assert len({column.unit for column in drawn}) == 1 or strip.factor == 1
+    assert len({column.unit for column in drawn}) == 1 or drawn_chart.factor == 1
     words = {"bytes": "B", "ns": "", "Hz": "GHz", "uJ": "W"}
     if (unit := drawn[0].unit) in words:
-        assert strip.factor < 1
-        assert words[unit] in strip.unit
-    assert {columns[name].nature for name in strip.by_keys} <= {"key"}
-    assert [one.key for one in ALL].count(strip.key) == 1
+        assert drawn_chart.factor < 1
+        assert words[unit] in drawn_chart.unit
+    assert {columns[name].nature for name in drawn_chart.by} <= {"key"}
+    assert [one.key for one in ALL].count(drawn_chart.key) == 1

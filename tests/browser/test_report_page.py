@@ -77,12 +77,12 @@ def test_a_script_that_slips_in_is_not_run(open_report: OpenReport) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_screen_holds_what_decides(open_report: OpenReport, name: str) -> None:
     page = open_report(name).page
-    expected = [".verdict", ".tiles", "#strip"]
+    expected = [".verdict", ".tiles", "#facts-line"]
     expected += ["#main"] if page.locator("#main").count() else []
     expected += ["#where-bar .timebar"] if page.locator("#where-bar").count() else []
     for selector in expected:
         assert bottom(page, selector) <= 720, selector
-    assert page.locator("#strip dd").count() == 3
+    assert page.locator("#facts-line dd").count() == 3
 
 
 @pytest.mark.parametrize("name", ["bench", "invalid", "quartet"])
@@ -102,7 +102,7 @@ def test_the_page_of_a_verdict_is_drawn_quiet_and_as_wide_as_the_screen(
         assert ink["share"] > 0.002, key
     assert report.page.evaluate(OVERFLOW) <= 0
     if size[0] > 1000:
-        for selector in (".verdict", "#forest", "#difference", "#strip"):
+        for selector in (".verdict", "#forest", "#difference", "#facts-line"):
             assert bottom(report.page, selector) <= 720, selector
     assert report.complaints == []
 
@@ -113,7 +113,7 @@ def test_without_javascript_the_verdict_tables_and_charts_are_there(
 ) -> None:
     page = open_report(name, javascript=False).page
     expect(page.locator(".verdict")).to_be_visible()
-    assert bottom(page, "#strip") <= 720
+    assert bottom(page, "#facts-line") <= 720
     expect(page.locator("#latency table")).to_be_visible()
     expect(page.locator("#facts table").first).to_be_visible()
     for figure in page.locator("figure[data-chart]").all():

@@ -19,14 +19,14 @@ def test_a_folded_chart_is_drawn_when_it_is_unfolded_and_follows_the_zoom(
     open_report: OpenReport,
 ) -> None:
     page = open_report("watch").page
-    expect(page.locator("#time .strips > figure canvas").first).to_be_visible()
+    expect(page.locator("#time .charts > figure canvas").first).to_be_visible()
     folded = page.locator("details.more").first
     expect(folded.locator("canvas")).to_have_count(0)
     folded.locator("summary").click()
     expect(folded.locator("canvas")).to_have_count(2)
     ink = folded.locator("figure[data-chart]").first.evaluate(INK)
     assert ink["share"] > 0.001
-    chart = page.locator("#time .strips > figure .live").first
+    chart = page.locator("#time .charts > figure .live").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     assert box is not None
@@ -49,7 +49,7 @@ def test_nothing_runs_over_the_edge_of_a_phone(open_report: OpenReport, scheme: 
 
 def test_without_a_script_every_chart_is_there(open_report: OpenReport) -> None:
     page = open_report("watch", javascript=False).page
-    expect(page.locator("#time .strips > figure svg").first).to_be_visible()
+    expect(page.locator("#time .charts > figure svg").first).to_be_visible()
     folded = page.locator("details.more").first
     folded.locator("summary").click()
     expect(folded.locator("figure svg").first).to_be_visible()

@@ -143,7 +143,7 @@ def test_weakened_durability_is_red_and_named() -> None:
 
 def test_the_first_screen_names_the_number_of_doubts_and_the_worst_in_words() -> None:
     page = render(examples.invalid())
-    strip = page[page.index('id="strip"') :]
+    strip = page[page.index('id="facts-line"') :]
     assert "2 doubts</a>, the worst: A thread of the load engine was 97% busy" in strip
 
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from pgdyno.analysis.arrays import coded, distinct
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.analysis.histogram import percentiles_of_each
-from pgdyno.answer.charts.drawing import FIRST, FURTHER, panels_of_strips, series
+from pgdyno.answer.charts.catalogue import FIRST, FURTHER
+from pgdyno.answer.charts.drawing import panels_of_charts, series
 from pgdyno.answer.marks import event_marks, nearest_merged
 from pgdyno.answer.time_split import events_seen
 from pgdyno.loop.counter_growth import counters_of
@@ -43,10 +44,10 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
     )
     found = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
     known = {panel.key for panel in found}
-    strips = [strip for strip in (*FIRST, *FURTHER) if strip.key not in known]
+    charts = [chart for chart in (*FIRST, *FURTHER) if chart.key not in known]
     texts = (stored.document("server.json") or {}).get("statement_texts") or {}
-    further = panels_of_strips(
-        strips, [stored], numbers.began_ns, StatementNames(texts), seconds=numbers.seconds
+    further = panels_of_charts(
+        charts, [stored], numbers.began_ns, StatementNames(texts), seconds=numbers.seconds
     )
     return (*found, *further)
 

@@ -21,7 +21,7 @@ _HERO_HEIGHT_PX = 300
 _HEAD_PX = 36
 _LINE_PX = 24
 _SENTENCE_COLUMNS = 120
-_STRIP_HEIGHT_PX = 150
+_TIME_HEIGHT_PX = 150
 _HERO_PANELS = ("tps", "latency")
 _CURVE_PERCENTILES = ("p50", "p95", "p99")
 
@@ -74,7 +74,7 @@ def curve_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
 
 
 def time_charts(run: Timed) -> tuple[Chart, ...]:
-    """Return every panel of the run as a strip on one shared time axis."""
+    """Return every panel of the run as a chart on one shared time axis."""
     return tuple(over_time(panel, run) for panel in drawable(run))
 
 
@@ -177,9 +177,9 @@ def percentiles(one: CurveFindings, *, several: bool) -> Chart | None:
 
 
 def over_time(
-    panel: Panel, run: Timed, *, key: str = "", height_px: int = _STRIP_HEIGHT_PX
+    panel: Panel, run: Timed, *, key: str = "", height_px: int = _TIME_HEIGHT_PX
 ) -> Chart:
-    """Return one panel as a strip; all strips carry the marks of the run."""
+    """Return one panel as a chart; all carry the marks of the run."""
     names = tuple(series.name for series in panel.series)
     lines = tuple(
         Line(series.name, role, panel.time_s, series.values)

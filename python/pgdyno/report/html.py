@@ -51,7 +51,7 @@ def render(findings: ExperimentFindings) -> str:
     assets = page_assets()
     main = figures.main_charts(findings)
     latency = figures.curve_charts(findings)
-    strips = figures.time_charts(findings.run) if findings.run else ()
+    over_time = figures.time_charts(findings.run) if findings.run else ()
     where = findings.run.where if findings.run else None
     parts = parts_of(where) if where else ()
     return (
@@ -65,14 +65,14 @@ def render(findings: ExperimentFindings) -> str:
             script=Markup(assets.script),
             echarts=Markup(assets.echarts),
             echarts_version=ECHARTS_VERSION,
-            charts_json=Markup(embed.charts_json(findings, (*main, *latency, *strips))),
+            charts_json=Markup(embed.charts_json(findings, (*main, *latency, *over_time))),
             hatches=palette.definitions(),
-            sections=_sections(findings, has_parts=bool(parts), has_strips=bool(strips)),
+            sections=_sections(findings, has_parts=bool(parts), has_charts=bool(over_time)),
             tiles=tiles.tiles_of(findings),
             doubts=tiles.doubts_of(findings),
             main=main,
             latency_charts=latency,
-            strips=strips,
+            time_charts=over_time,
             where=where,
             parts=parts,
             where_decimals=shown_decimals(where) if where else 0,
@@ -89,14 +89,14 @@ def render(findings: ExperimentFindings) -> str:
 
 
 def _sections(
-    findings: ExperimentFindings, *, has_parts: bool, has_strips: bool
+    findings: ExperimentFindings, *, has_parts: bool, has_charts: bool
 ) -> tuple[tuple[str, str], ...]:
     run = findings.run
     known = (
         ("levels", "Load levels", bool(findings.curves)),
         ("where", "Where the time goes", has_parts),
         ("latency", "Latency", run is not None),
-        ("time", "Over time", has_strips),
+        ("time", "Over time", has_charts),
         ("scripts", "Statements", bool(run and run.scripts)),
         ("telemetry", "Telemetry", bool(run and run.telemetry.facts)),
         ("doctor", "Doctor", bool(run and run.telemetry.examined)),

@@ -75,7 +75,7 @@ def _first(sheet: Sheet, findings: ExperimentFindings) -> None:
         sheet.space(plot.legend_inches(chart))
     _time_bars(sheet, findings)
     sheet.rule()
-    _strip(sheet, findings)
+    _facts_line(sheet, findings)
     _more_charts(sheet, findings)
 
 
@@ -162,7 +162,7 @@ def _time_bars(sheet: Sheet, findings: ExperimentFindings) -> None:
         sheet.space(0.08)
 
 
-def _strip(sheet: Sheet, findings: ExperimentFindings) -> None:
+def _facts_line(sheet: Sheet, findings: ExperimentFindings) -> None:
     doubts = tiles.doubts_of(findings)
     worst = f"{numbers.counted(len(doubts), 'doubt')}: {doubts[0].message}" if doubts else "none"
     rows = [("measured", words.fact_line(findings))]

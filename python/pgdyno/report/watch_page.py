@@ -31,10 +31,10 @@ def watch_page(findings: WatchFindings) -> str:
     """Return the report of a watch as one self-contained HTML document."""
     document = findings.document
     assets = page_assets()
-    strips = tuple(_since_watching(chart) for chart in figures.time_charts(findings))
+    over_time = tuple(_since_watching(chart) for chart in figures.time_charts(findings))
     main = _main(findings)
     caption = f"pgdyno watch #{document['number']} · {document['target']}"
-    charts = embed.captioned_json(f"pgdyno-{document['number']}", caption, (*main, *strips))
+    charts = embed.captioned_json(f"pgdyno-{document['number']}", caption, (*main, *over_time))
     return (
         page_environment()
         .get_template("watch.html.j2")
@@ -50,7 +50,7 @@ def watch_page(findings: WatchFindings) -> str:
             charts_json=Markup(charts),
             hatches=palette.definitions(),
             main=main,
-            strips=strips,
+            time_charts=over_time,
             tiles=_tiles(document),
             seen=_seen_words(document),
             cost=_cost_words(document),

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from pgdyno.analysis.findings import FactTable, Mark, Panel
 from pgdyno.analysis.hazel import Hazel
-from pgdyno.answer.charts.drawing import FIRST, FURTHER, WATCHED, panels_of_strips, series
+from pgdyno.answer.charts.catalogue import FIRST, FURTHER, WATCHED
+from pgdyno.answer.charts.drawing import panels_of_charts, series
 from pgdyno.answer.fact_tables import state_tables
 from pgdyno.answer.hazel_windows import hazel_of_watch
 from pgdyno.answer.marks import event_marks, nearest_merged
@@ -41,8 +42,8 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
     origin_ns = _origin(segments)
     waits = _waits(segments, origin_ns, seconds)
     names = StatementNames(document.get("statement_texts") or {})
-    strips = panels_of_strips((*WATCHED, *FIRST, *FURTHER), segments, origin_ns, names)
-    drawn = [*strips[:1], waits, *strips[1:]]
+    charts = panels_of_charts((*WATCHED, *FIRST, *FURTHER), segments, origin_ns, names)
+    drawn = [*charts[:1], waits, *charts[1:]]
     return WatchFindings(
         document=document,
         duration_s=seconds,

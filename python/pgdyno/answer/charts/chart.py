@@ -1,9 +1,8 @@
-"""What one strip is: columns of one collector, drawn over time in one unit."""
+"""What one chart of telemetry is: columns of one collector, drawn over time in one unit."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,49 +13,37 @@ Section = Literal["", "Server", "Processes", "Pooler", "Host", "Load host", "Els
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
-    """One panel. Counters are drawn as rates, gauges as they are, all in `unit`.
+class ChartLine:
+    """One line: the sum of columns, less those of `minus`, divided by the column `over`.
 
-    `lines`: by name the columns of a line, such as "user_ns + nice_ns", "all - own", whose
-    difference is never drawn below 0, or "time_ns / times", which is not drawn where the divisor
-    did not grow; a text alone is one line without a name. A line is the sum over all rows of an
-    instant; `keys` chooses rows by any of their keys; `by`, names of keys: instead of the lines
-    named, one for each value of these.
+    A difference is never drawn below 0. A quotient is not drawn where `over` did not grow. Older
+    results may lack the columns of `minus`.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    minus: tuple[str, ...] = ()
+    over: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryChart:
+    """One chart. Counters are drawn as rates, gauges as they are, all in `unit`.
+
+    A line is the sum over all rows of an instant. `keys` chooses rows by any of their keys. `by`
+    names keys: each value of them has a line, instead of the lines named.
     """
 
     key: str
     title: str
     unit: str
     collector: str
-    lines: Mapping[str, str] | str
-    by: str = ""
+    lines: tuple[ChartLine, ...]
+    by: tuple[str, ...] = ()
     keys: tuple[str, ...] | None = None
     is_stacked: bool = False
     note: str = ""
     section: Section = ""
-
-    def columns(self) -> dict[str, tuple[str, ...]]:
-        """Return the columns of every line by its name."""
-        lines = {"": self.lines} if isinstance(self.lines, str) else self.lines
-        return {
-            name: tuple(re.split(" [-/] ", text)[0].split(" + ")) for name, text in lines.items()
-        }
-
-    def subtracted(self, name: str) -> tuple[str, ...]:
-        """Return the columns that a line is without; older results may lack them."""
-        return tuple(self._text(name).split(" - ")[1:])
-
-    def divisor(self, name: str) -> str:
-        """Return the column that a line is divided by; "" = none."""
-        return "".join(self._text(name).split(" / ")[1:])
-
-    def _text(self, name: str) -> str:
-        return self.lines if isinstance(self.lines, str) else self.lines[name]
-
-    @property
-    def by_keys(self) -> tuple[str, ...]:
-        """Return the keys of which each value has a line of its own."""
-        return tuple(self.by.split())
 
     @property
     def is_rate(self) -> bool:
@@ -64,8 +51,13 @@ class Strip:
         return self._first_column().nature == "counter"
 
     @property
+    def is_by_statement(self) -> bool:
+        """True where each statement has a line."""
+        return self.by == ("query_id",)
+
+    @property
     def factor(self) -> float:
-        """Return what the columns' values are multiplied by to be in `unit`."""
+        """Return the factor from the unit of the columns to `unit`."""
         match self._first_column().unit, self.unit:
             case "bytes", unit if unit.startswith("MB"):
                 return 1e-6
@@ -80,10 +72,36 @@ class Strip:
         return 1.0
 
     def _first_column(self) -> Column:
-        name = next(iter(self.columns().values()))[0]
-        return next(one for one in COLUMNS[self.collector] if one.name == name)
+        name = self.lines[0].columns[0]
+        return next(column for column in COLUMNS[self.collector] if column.name == name)
 
 
-def within(section: Section, *strips: Strip) -> tuple[Strip, ...]:
-    """Return strips of one section."""
-    return tuple(replace(strip, section=section) for strip in strips)
+def chart(
+    key: str,
+    title: str,
+    unit: str,
+    collector: str,
+    /,
+    *lines: ChartLine,
+    by: tuple[str, ...] = (),
+    keys: tuple[str, ...] | None = None,
+    is_stacked: bool = False,
+    note: str = "",
+) -> TelemetryChart:
+    """Return a chart; written so that its lines read as a list."""
+    return TelemetryChart(key, title, unit, collector, lines, by, keys, is_stacked, note)
+
+
+def line(name: str, /, *columns: str, minus: tuple[str, ...] = (), over: str = "") -> ChartLine:
+    """Return a line with a name."""
+    return ChartLine(name, columns, minus, over)
+
+
+def only(*columns: str, minus: tuple[str, ...] = (), over: str = "") -> ChartLine:
+    """Return the only line of a chart: it needs no name."""
+    return ChartLine("", columns, minus, over)
+
+
+def within(section: Section, *charts: TelemetryChart) -> Sequence[TelemetryChart]:
+    """Return charts of one section."""
+    return tuple(replace(chart, section=section) for chart in charts)

@@ -1,4 +1,4 @@
-"""Telemetry over time: a strip is drawn from what its collector left.
+"""Telemetry over time: a chart is drawn from what its collector stored.
 
 Runs (of a watch: segments) are read one after another, and only what is drawn is kept.
 """
@@ -14,16 +14,7 @@ import numpy.typing as npt
 
 from pgdyno.analysis.arrays import distinct
 from pgdyno.analysis.findings import Panel, Series
-from pgdyno.answer.charts.chart import Strip
-from pgdyno.answer.charts.host import (
-    ELSEWHERE,
-    HOST_CPU,
-    HOST_DISK,
-    HOST_MEMORY,
-    HOST_NETWORK,
-    LOAD_HOST,
-)
-from pgdyno.answer.charts.server import ACTIVITY, COPIES, POOLER, PROCESSES, TABLES, WRITING
+from pgdyno.answer.charts.chart import ChartLine, TelemetryChart
 from pgdyno.loop.counter_growth import growth_of
 from pgdyno.measure.statement_texts import StatementNames
 from pgdyno.observe.catalogue import COLUMNS
@@ -40,7 +31,7 @@ _Known = dict[str, list[Deltas]]
 
 @dataclass(slots=True)
 class _Drawn:
-    """Points of one strip gathered so far, by run; a gap is a point whose values are NaN."""
+    """Points of one chart gathered so far, by run; a gap is a point whose values are NaN."""
 
     pieces: list[tuple[IntArray, Mapping[str, FloatArray]]] = field(default_factory=list)
 
@@ -67,8 +58,8 @@ class _Drawn:
         }
 
 
-def panels_of_strips(
-    strips: Iterable[Strip],
+def panels_of_charts(
+    charts: Iterable[TelemetryChart],
     runs: Sequence[StoredRun],
     origin_ns: int,
     statements: StatementNames,
@@ -79,17 +70,17 @@ def panels_of_strips(
 
     Args: seconds, the length of what is shown, from `origin_ns`; None: all there is.
     """
-    # Of one run what was computed is kept for the next strip; of many that would be too much.
+    # Of one run what was computed is kept for the next chart; of many that would be too much.
     known: _Known | None = {} if len(runs) == 1 else None
     found = (
-        panel_of(strip, runs, origin_ns, statements, seconds=seconds, known=known)
-        for strip in strips
+        panel_of(chart, runs, origin_ns, statements, seconds=seconds, known=known)
+        for chart in charts
     )
     return tuple(panel for panel in found if panel is not None)
 
 
 def panel_of(
-    strip: Strip,
+    chart: TelemetryChart,
     runs: Iterable[StoredRun],
     origin_ns: int,
     statements: StatementNames = _NO_TEXTS,
@@ -100,11 +91,11 @@ def panel_of(
     """Return one panel, or None if nothing was measured, or nothing ever happened there."""
     drawn = _Drawn()
     for run in runs:
-        arrays = run.telemetry(strip.collector)
+        arrays = run.telemetry(chart.collector)
         if arrays is None or not len(arrays["time_ns"]):
             continue
         lines, axis_ns, longest_ns = (
-            _rates(strip, arrays, known) if strip.is_rate else _gauges(strip, arrays)
+            _rates(chart, arrays, known) if chart.is_rate else _gauges(chart, arrays)
         )
         if axis_ns.size:
             drawn.add(axis_ns, lines, longest_ns)
@@ -120,27 +111,27 @@ def panel_of(
     sums = {name: float(np.nansum(np.abs(line))) for name, line in lines.items()}
     if not any(sums.values()) or axis_s.size < 2:
         return None
-    names = [name for name in strip.columns() if name in sums]
-    if strip.by == "query_id":
+    names = [line.name for line in chart.lines if line.name in sums]
+    if chart.is_by_statement:
         sums = {name: total for name, total in sums.items() if not statements.is_own(name)}
-    if strip.by:
+    if chart.by:
         busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
         names = [name for name in busiest if sums[name]]
     # Charts that are folded away are many: they need not have every second of an hour.
-    points = _Points(axis_s.size, _FOLDED_POINTS_MAX if strip.section else axis_s.size)
+    points = _Points(axis_s.size, _FOLDED_POINTS_MAX if chart.section else axis_s.size)
 
     def shown(name: str) -> str:
-        return statements.short(name) if strip.by == "query_id" else name or strip.title
+        return statements.short(name) if chart.is_by_statement else name or chart.title
 
     return Panel(
-        strip.key,
-        strip.title,
-        strip.unit,
+        chart.key,
+        chart.title,
+        chart.unit,
         tuple(points.places(axis_s).tolist()),
         tuple(series(shown(name), points.means(lines[name])) for name in names),
-        is_stacked=strip.is_stacked,
-        note=strip.note,
-        section=strip.section,
+        is_stacked=chart.is_stacked,
+        note=chart.note,
+        section=chart.section,
     )
 
 
@@ -170,16 +161,16 @@ class _Points:
 
 
 def _rates(
-    strip: Strip, arrays: Mapping[str, npt.NDArray[Any]], known: _Known | None
+    chart: TelemetryChart, arrays: Mapping[str, npt.NDArray[Any]], known: _Known | None
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
     """Return the rates by line at the middle of each interval, those of several keys summed."""
-    of_collector = (known or {}).get(strip.collector)
+    of_collector = (known or {}).get(chart.collector)
     if of_collector is None:
-        of_collector = growth_of(arrays, strip.collector)
+        of_collector = growth_of(arrays, chart.collector)
     if known is not None:
-        known[strip.collector] = of_collector
+        known[chart.collector] = of_collector
     found = [
-        one for one in of_collector if strip.keys is None or set(strip.keys) & set(one.key.values())
+        one for one in of_collector if chart.keys is None or set(chart.keys) & set(one.key.values())
     ]
     if not found:
         return {}, np.zeros(0, dtype=np.int64), 0
@@ -190,17 +181,17 @@ def _rates(
     divisors: dict[str, FloatArray] = {}
     for one in found:
         place = np.searchsorted(axis_ns, one.time_ns)
-        for name, columns in strip.columns().items():
-            if not set(columns) <= one.by_column.keys():
+        for line in chart.lines:
+            if not set(line.columns) <= one.by_column.keys():
                 continue  # Older results lack newer counters.
-            less = [column for column in strip.subtracted(name) if column in one.by_column]
-            label = " ".join(one.key[key] for key in strip.by_keys) if strip.by else name
-            grown = sum(one.per_second(column) for column in columns) * strip.factor
+            less = [column for column in line.minus if column in one.by_column]
+            label = _label(chart, line, one.key)
+            grown = sum(one.per_second(column) for column in line.columns) * chart.factor
             for column in less:
-                grown = np.maximum(grown - one.per_second(column) * strip.factor, 0.0)
+                grown = np.maximum(grown - one.per_second(column) * chart.factor, 0.0)
             _add_at(lines, label, place, grown, axis_ns.size)
-            if divisor := strip.divisor(name):
-                _add_at(divisors, label, place, one.per_second(divisor), axis_ns.size)
+            if line.over:
+                _add_at(divisors, label, place, one.per_second(line.over), axis_ns.size)
     for label, times in divisors.items():
         lines[label] = np.divide(
             lines[label], times, out=np.full(times.size, np.nan), where=times > 0
@@ -209,34 +200,40 @@ def _rates(
 
 
 def _gauges(
-    strip: Strip, arrays: Mapping[str, npt.NDArray[Any]]
+    chart: TelemetryChart, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
     """Return the values by line at each instant, those of several keys summed."""
-    keys = [c.name for c in COLUMNS[strip.collector] if c.nature == "key" and c.name in arrays]
+    keys = [c.name for c in COLUMNS[chart.collector] if c.nature == "key" and c.name in arrays]
     time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
     chosen = np.ones(time_ns.size, dtype=bool)
-    if strip.keys is not None:
+    if chart.keys is not None:
         texts_of_keys = np.stack([np.asarray(arrays[key]).astype(str) for key in keys])
-        chosen = np.asarray(np.isin(texts_of_keys, strip.keys).any(axis=0), dtype=np.bool_)
+        chosen = np.asarray(np.isin(texts_of_keys, chart.keys).any(axis=0), dtype=np.bool_)
     axis_ns = distinct(time_ns[chosen])
     if not axis_ns.size:
         return {}, axis_ns, 0
     place = np.searchsorted(axis_ns, time_ns[chosen])
     longest_ns = int(np.median(np.diff(axis_ns))) if axis_ns.size > 1 else 0
     labels = np.full(int(chosen.sum()), "")
-    if strip.by:
-        texts = [np.asarray(arrays[key])[chosen].astype(str).tolist() for key in strip.by_keys]
+    if chart.by:
+        texts = [np.asarray(arrays[key])[chosen].astype(str).tolist() for key in chart.by]
         labels = np.asarray([" ".join(words) for words in zip(*texts, strict=True)])
     lines: dict[str, FloatArray] = {}
-    for name, columns in strip.columns().items():
-        if not set(columns) <= arrays.keys():
+    for line in chart.lines:
+        if not set(line.columns) <= arrays.keys():
             continue
-        added = [np.asarray(arrays[column], dtype=np.float64)[chosen] for column in columns]
-        total = np.sum(added, axis=0) * strip.factor
+        added = [np.asarray(arrays[column], dtype=np.float64)[chosen] for column in line.columns]
+        total = np.sum(added, axis=0) * chart.factor
         for label in np.unique(labels):
             rows = labels == label
-            _add_at(lines, str(label) if strip.by else name, place[rows], total[rows], axis_ns.size)
+            name = str(label) if chart.by else line.name
+            _add_at(lines, name, place[rows], total[rows], axis_ns.size)
     return lines, axis_ns, longest_ns
+
+
+def _label(chart: TelemetryChart, line: ChartLine, key: Mapping[str, str]) -> str:
+    """Return the name of the line that a row of these keys is part of."""
+    return " ".join(key[name] for name in chart.by) if chart.by else line.name
 
 
 def _add_at(
@@ -255,27 +252,3 @@ def series(name: str, values: FloatArray) -> Series:
     if np.isnan(values).any():
         numbers = [None if value != value else value for value in numbers]
     return Series(name, tuple(numbers))
-
-
-WATCHED = (
-    Strip("tps", "Transactions of the whole server, without our own", "tps", "database",
-          {"committed": "xact_commit - own_transactions", "rolled back": "xact_rollback"}),
-)  # fmt: skip
-FIRST = (
-    Strip("wal", "WAL", "MB/s", "wal", {"generated": "position_bytes"}),
-    Strip("buffers_written", "Who wrote dirty buffers", "blocks/s", "checkpointer",
-          {"checkpointer": "buffers_checkpoint", "background writer": "buffers_clean",
-          "backends": "buffers_backend"}, is_stacked=True),
-    Strip("cpu", "CPU of the host", "cores", "cpu", {"user": "user_ns + nice_ns",
-           "system": "system_ns", "interrupts": "irq_ns + softirq_ns",
-          "waiting for I/O": "iowait_ns", "stolen": "steal_ns"}, keys=("all",), is_stacked=True),
-    Strip("disk", "Disks", "MB/s", "disk", {"read": "read_bytes", "written": "write_bytes"}),
-    Strip("temperature", "Temperature", "\u00b0C", "temperature", "temperature_celsius",
-          by="place sensor"),
-    Strip("pooler_clients", "Clients of the pooler", "clients", "pooler",
-          {"active": "clients_active", "waiting for a server connection": "clients_waiting"}),
-)  # fmt: skip
-FURTHER = (
-    *(*ACTIVITY, *WRITING, *TABLES, *COPIES, *PROCESSES, *POOLER),
-    *(*HOST_CPU, *HOST_MEMORY, *HOST_DISK, *HOST_NETWORK, *LOAD_HOST, *ELSEWHERE),
-)
