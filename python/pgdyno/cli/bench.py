@@ -16,17 +16,28 @@ from pgdyno.spec.experiment import BenchDesign
 _option = under(LOAD)
 
 
-@click.command("bench", cls=Verb, short_help="One measured run.")
+@click.command("bench", cls=Verb, short_help="Measure one run.")
 @options.connection
-@_option("-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients (1).")
-@_option("-T", "--duration", "--time", metavar="TIME", help="Length, such as 3min (60s).")
-@_option("-t", "--transactions", type=click.IntRange(min=1), help="Of each client, instead of -T.")
+@_option(
+    "-c",
+    "--clients",
+    "--client",
+    type=click.IntRange(1, 100_000),
+    help="Number of clients (default 1).",
+)
+@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of the run (default 60s).")
+@_option(
+    "-t",
+    "--transactions",
+    type=click.IntRange(min=1),
+    help="Number of transactions of each client, instead of -T.",
+)
 @load_options.rate
 @_option(
     "-L",
     "--latency-limit",
     metavar="TIME",
-    help="Transactions slower than this are counted as late: 50 (ms), 2s.",
+    help="Count slower transactions as late: 50 (in ms), 2s.",
 )
 @load_options.workload
 @load_options.connections
@@ -39,11 +50,12 @@ _option = under(LOAD)
 def command(**given: Any) -> int:
     """Measure one run: throughput, latency percentiles, where the time goes.
 
-    Without a server it makes one of its own, loads the pgbench tables, and removes it afterwards.
+    If you name no server, bench creates a scratch server, loads the pgbench tables, and removes the
+    server afterwards.
     """
     if given["duration"] and given["transactions"]:
         raise SpecError(
-            f"-T {given['duration']} and -t {given['transactions']} both say when to end.",
-            hint="give one of the two",
+            f"-T {given['duration']} and -t {given['transactions']} both set the end of the run.",
+            hint="use one of the two",
         )
     return measure("bench", experiment_of("bench", given, BenchDesign()), given)

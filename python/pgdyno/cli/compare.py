@@ -17,24 +17,46 @@ from pgdyno.spec.variant_text import variant_from
 _compared, _option = under(COMPARED), under(LOAD)
 
 
-@click.command("compare", cls=Verb, short_help="Is B better than A?")
+@click.command("compare", cls=Verb, short_help="Compare variants: is B better than A?")
 @options.connection
 @_compared(
     "--variant",
     "variants",
     multiple=True,
     required=True,
-    metavar="TEXT",
-    help='"NAME: KEY=VALUE; ..."; the first is the reference.',
+    metavar="VARIANT",
+    help='Variant as "NAME: KEY=VALUE; ...". The first variant is the reference.',
 )
 @_compared(
-    "--metric", type=click.Choice(METRICS), help="Decides (tps, or p99 where a rate is offered)."
+    "--metric",
+    type=click.Choice(METRICS),
+    help="Metric that decides (default tps; p99 with --rate).",
 )
-@_compared("--precision", metavar="SHARE", help="Until the interval is +- this, such as 3%.")
-@_compared("--margin", default="2%", metavar="SHARE", help="A difference so small is none (2%).")
-@_compared("--budget", default="30min", metavar="TIME", help="At most this long (30min).")
-@_option("-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients (1).")
-@_option("-T", "--duration", "--time", metavar="TIME", help="Of each run (5s).")
+@_compared(
+    "--precision",
+    metavar="SHARE",
+    help="Stop when the interval is at most +- this share, such as 3%.",
+)
+@_compared(
+    "--margin",
+    default="2%",
+    metavar="SHARE",
+    help=('Differences smaller than this count as "no difference" (default 2%).'),
+)
+@_compared(
+    "--budget",
+    default="30min",
+    metavar="TIME",
+    help="Longest duration of the comparison (default 30min).",
+)
+@_option(
+    "-c",
+    "--clients",
+    "--client",
+    type=click.IntRange(1, 100_000),
+    help="Number of clients (default 1).",
+)
+@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
 @load_options.rate
 @load_options.workload
 @load_options.connections
@@ -46,12 +68,12 @@ _compared, _option = under(COMPARED), under(LOAD)
 @options.progress
 @options.results
 def command(**given: Any) -> int:
-    """Compare variants in interleaved pairs of runs until the answer is sure, and say why.
+    """Compare variants in interleaved pairs of runs until the answer is certain, and explain it.
 
     KEY is a server setting, @FILE (a postgresql.conf), or one of bin, version, data-dir, wal-dir,
     wal-segment, checksums, path, scale, fillfactor, unlogged, partitions, sql, script, clients,
-    idle, active, protocol, pooler, dsn, admin. Settings that only a restart changes are restarted
-    for, before every run. price=312 EUR/month has the cost of 1,000 tps shown.
+    idle, active, protocol, pooler, dsn, admin, price. If a setting needs a restart, the server is
+    restarted before every run. With price=312 EUR/month the result has the cost of 1,000 tps.
     """
     variants = tuple(variant_from(text) for text in given["variants"])
     asked = experiment_of("compare", given, _design(given), variants)

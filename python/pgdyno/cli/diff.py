@@ -26,7 +26,7 @@ from pgdyno.store.folder import ExperimentFolder
 _MANY_SETTINGS = 12
 
 
-@click.command("diff", short_help="Two results side by side.")
+@click.command("diff", short_help="Compare two results, side by side.")
 @click.argument("first")
 @click.argument("second")
 @options.store_option
@@ -34,9 +34,9 @@ _MANY_SETTINGS = 12
 def command(first: str, second: str, store: Path | None, json_to: str | None) -> int:
     """Show the detailed runs of two results side by side, and what differs between their servers.
 
-    They were measured at different times, so this is no verdict: `pgdyno compare` gives one. Of a
-    result with variants name one as RESULT:VARIANT, or its reference is meant. Where the first
-    one's load was measured again until the second, its drift is said.
+    The results were measured at different times, so diff gives no verdict: use `pgdyno compare` for
+    that. RESULT:VARIANT selects a variant; the default is the reference. If the load of the first
+    result was measured again before the second, diff prints its drift.
     """
     kept = Store.default(store)
     (one, a), (other, b) = (_found(kept, handle) for handle in (first, second))
@@ -87,15 +87,15 @@ def _numbers_of(found: ExperimentFindings, named: str) -> dict[str, Estimate]:
         name = named[1:] or found.compare.reference
         if name not in variants:
             raise SpecError(
-                f"#{found.number} has no variant {name!r} that was measured.",
-                hint=f"there are: {', '.join(variants) or 'none'}",
+                f"#{found.number} has no measured variant {name!r}.",
+                hint=f"its variants are: {', '.join(variants) or 'none'}",
             )
         return variants[name].metrics
     if named:
-        raise SpecError(f"#{found.number} has no variants.", hint=f"leave out {named}")
+        raise SpecError(f"#{found.number} has no variants.", hint=f"remove {named}")
     if found.run is None:
         raise SpecError(
-            f"#{found.number} is a {found.kind} without a run in detail.",
+            f"#{found.number} is a {found.kind} without a detailed run.",
             hint=f"pgdyno show {found.number} prints it",
         )
     return {"tps": found.run.tps, "mean": found.run.latency.mean, **found.run.latency.percentiles}
@@ -124,15 +124,15 @@ def _drift(store: Store, a: ExperimentFolder, b: ExperimentFolder) -> dict[str, 
     numbers = ", ".join(f"#{one.number}" for one in seen)
     document: dict[str, Any] = {"numbers": [one.number for one in seen], "tps_ratio": None}
     if len(seen) < 2:
-        text = "not known: the load of the first was not measured again until the second"
+        text = "not known: the load of the first result was not measured again before the second"
     else:
         ratio = seen[-1].tps / seen[0].tps
         least, most = min(one.tps for one in seen), max(one.tps for one in seen)
         document["tps_ratio"] = ratio
         text = (
             f"the same load was measured {len(seen)} times ({numbers}): tps "
-            f"{(ratio - 1) * 100:+.1f} % from first to last, {percent(most / least - 1)} between "
-            "least and most"
+            f"{(ratio - 1) * 100:+.1f} % from first to last, {percent(most / least - 1)} "
+            "between lowest and highest"
         )
     return {**document, "text": text}
 
@@ -155,8 +155,8 @@ def _facts(found: ExperimentFindings) -> dict[str, Any]:
 def _caveat(a: ExperimentFolder, b: ExperimentFolder) -> str:
     apart = duration_text(abs(b.began_ns - a.began_ns))
     return (
-        f"measured {apart} apart: whatever else changed in between is in the difference, and no"
-        " interval covers that. For a verdict: pgdyno compare"
+        f"measured {apart} apart: the difference includes everything else that changed in "
+        "between, and no interval covers that. For a verdict, use pgdyno compare"
     )
 
 

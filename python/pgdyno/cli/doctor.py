@@ -40,32 +40,55 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 
 
 @click.command(
-    "doctor", cls=Verb, short_help="Fit to be measured, sane, and which rights are there?"
+    "doctor", cls=Verb, short_help="Check host, settings and privileges before you measure."
 )
 @options.connection
-@click.option("--scratch", is_flag=True, help="This host alone, as a scratch server would use it.")
+@click.option(
+    "--scratch", is_flag=True, help="Check this host only, as the host of a scratch server."
+)
 @click.option("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
 @click.option(
-    "--flush", type=click.Path(path_type=Path), help="Measure flushes in that folder: writes."
+    "--flush",
+    type=click.Path(path_type=Path),
+    help="Measure flushes to disk in this folder (writes a file of 2 MB).",
 )
 @options.host
-@under(WATCHED)("--host-file", type=click.Path(path_type=Path), help="Printed there by hand.")
-@_answer("--all", "show_all", is_flag=True, help="Good and unknown checks as well.")
-@_answer("--grants", is_flag=True, help="Statements that give the role what it lacks.")
-@_answer("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
-@_answer("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
-@_noise("--aa", is_flag=True, help="A against A: how small a difference is seen here?")
-@_noise("--budget", default="5min", metavar="TIME", help="At most this long (5min).")
-@_noise("--run", default="5s", metavar="TIME", help="Length of each run (5s).")
-@_noise("--confirm", metavar="DB@HOST", help="Load it, although other sessions work there.")
+@under(WATCHED)(
+    "--host-file",
+    type=click.Path(path_type=Path),
+    help="Output of the collector script, recorded on the server's host.",
+)
+@_answer("--all", "show_all", is_flag=True, help="Also list good and unknown checks.")
+@_answer("--grants", is_flag=True, help="Print the GRANT statements for missing privileges.")
+@_answer(
+    "--check",
+    type=click.Choice(["good", "warn"]),
+    help="Exit with code 4 if a check is worse than this.",
+)
+@_answer(
+    "--print-sql", is_flag=True, help="Print every statement that the doctor may send, and exit."
+)
+@_noise(
+    "--aa",
+    is_flag=True,
+    help="Measure the smallest difference that this host can show (A against A).",
+)
+@_noise(
+    "--budget",
+    default="5min",
+    metavar="TIME",
+    help="Longest duration of the measurement (default 5min).",
+)
+@_noise("--run", default="5s", metavar="TIME", help="Duration of each run (default 5s).")
+@_noise("--confirm", metavar="DB@HOST", help="Confirm a load on a server that other sessions use.")
 @options.store_option
 @options.json_option
 def command(**given: Any) -> int:
-    """Examine a server, its settings and its host; without a server this host alone.
+    """Check a server, its settings and its host; without a server, check this host.
 
-    Reads only: one connection, read-only, statement_timeout 2 s. --flush alone writes, a file of
-    2 MB that is gone afterwards; --aa alone is load, on a server of yours of reading only. What
-    cannot be judged from here never fails a --check.
+    The doctor only reads: one read-only connection, statement_timeout 2 s. Only --flush writes: a
+    file of 2 MB, which is deleted afterwards. Only --aa creates load; on your own server that load
+    only reads. A check with an unknown answer never fails --check.
     """
     if given["aa"]:
         return measure_noise(given)
@@ -75,8 +98,9 @@ def command(**given: Any) -> int:
     resolved = server_named(given)
     if resolved is None and (far := next((n for n in _FAR if given[n]), None)):
         raise SpecError(
-            f"--{far.replace('_', '-')} is for the host of a server, but no server was named.",
-            hint="name it with -h, -d or a conninfo, or run pgdyno doctor on that host",
+            f"--{far.replace('_', '-')} needs a server on another host, but the command names "
+            "no server.",
+            hint="name the server with -h, -d or a conninfo, or run pgdyno doctor on that host",
         )
     for warning in resolved.notes if resolved else ():
         output.note(f"warning: {warning.message} {warning.hint}")
@@ -186,23 +210,26 @@ def lines_of(noise: HostNoise, asked: Experiment, target: str) -> Iterator[str]:
     yield from page.row(
         "A against A",
         f"{counted(floor.pair_count, 'pair')} of runs of {script} with {_CLIENTS} clients, "
-        f"{seconds(noise.pair_seconds)} a pair",
+        f"{seconds(noise.pair_seconds)} per pair",
     )
-    yield from page.row("scatter", f"one pair is off by {percent(floor.deviation_ratio)} (1 sd)")
+    yield from page.row(
+        "scatter",
+        f"the ratio of one pair has a standard deviation of {percent(floor.deviation_ratio)}",
+    )
     for place, (minutes, ratio) in enumerate(noise.detectable_ratio):
         yield from page.row(
             "noise floor" if place == 0 else "",
-            f"in {minutes} min a difference of {percent(ratio)} is seen in 4 of 5 experiments",
+            f"in {minutes} min, 4 of 5 experiments find a difference of {percent(ratio)}",
         )
     said = change_text(noise.contrast.deciding.ratio)
     if noise.is_false_verdict:
         yield from page.row(
             "verdict",
-            f"FALSE: A differs from itself by {said}. Something drifts, or comes and goes: fewer "
-            "than 1 in 20 quiet hosts show this. Let nothing else run here, and repeat.",
+            f"FALSE: A differs from itself by {said}. Something on this host changes during the "
+            "test. Fewer than 1 in 20 quiet hosts show this. Stop other programs and repeat.",
         )
     else:
-        yield from page.row("verdict", f"none, as it must be: A against itself {said}")
+        yield from page.row("verdict", f"none, as expected: A against itself {said}")
 
 
 def document_of_noise(noise: HostNoise) -> dict[str, Any]:
@@ -224,5 +251,5 @@ def document_of_noise(noise: HostNoise) -> dict[str, Any]:
 def _warnings(noise: HostNoise) -> list[dict[str, str]]:
     if not noise.is_false_verdict:
         return []
-    message = "A differs from itself: something on this host drifts, or comes and goes."
-    return [{"kind": "false_verdict", "message": message, "hint": "let nothing else run, repeat"}]
+    message = "A differs from itself: something on this host changes during the test."
+    return [{"kind": "false_verdict", "message": message, "hint": "stop other programs and repeat"}]

@@ -20,12 +20,12 @@ from pgdyno.server.facts import format_bytes
 @options.connection
 @options.json_option
 def command(**given: Any) -> int:
-    """Drop the pgbench tables that carry pgdyno's mark; tables of somebody else stay."""
+    """Drop the pgbench tables with pgdyno's mark; other tables stay."""
     resolved = server_named(given)
     if resolved is None:
         raise SpecError(
-            "drop needs the server whose dataset shall go, and none was named.",
-            hint="name it with -h, -d or a conninfo",
+            "drop needs a server, but the command names none.",
+            hint="name the server with -h, -d or a conninfo",
         )
     for warning in resolved.notes:
         output.note(f"warning: {warning.message} {warning.hint}")

@@ -22,30 +22,44 @@ from pgdyno.store.schema import tables
 _RUNS = "runs"
 
 
-@click.command("export", short_help="The runs of a result as CSV, JSON or Parquet.")
+@click.command("export", short_help="Write the runs of a result as CSV, JSON or Parquet.")
 @click.argument("result", default="last")
-@click.option("--format", "form", type=click.Choice(FORMS), default="csv", help="Form (csv).")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="csv",
+    help="Format of the output (default csv).",
+)
 @click.option(
     "--table",
     "name",
     default=_RUNS,
     metavar="NAME",
-    help="One of the runs' tables, such as intervals or waits (runs).",
+    help="Table to write: runs (default), or a table of each run such as intervals or waits.",
 )
-@click.option("-o", "--output", "file", type=click.Path(path_type=Path), help="File to write.")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(path_type=Path),
+    help="File to write (default: in the result's folder).",
+)
 @options.store_option
 def command(result: str, form: Form, name: str, file: Path | None, store: Path | None) -> int:
-    """Write one row a run: variant, load, every metric; or all rows of one table of the runs.
+    """Write one row per run (variant, load, every metric), or all rows of a table of the runs.
 
-    Units stand in the names; JSON and Parquet carry unit and meaning of each column besides
-    (Parquet: the key pgdyno_columns of its metadata).
+    The names of the columns contain their units. JSON and Parquet also have the unit and meaning of
+    each column (Parquet: key pgdyno_columns of the metadata).
     """
     if form == "parquet" and file is None:
-        raise SpecError("Parquet is no text to print.", hint="give a file: -o runs.parquet")
+        raise SpecError(
+            "Parquet is binary and cannot be printed.", hint="name a file: -o runs.parquet"
+        )
     if name != _RUNS and name not in tables():
         raise SpecError(
             f"--table {name}: there is no such table.",
-            hint=f"one of {', '.join(sorted([_RUNS, *tables()]))}",
+            hint=f"use one of {', '.join(sorted([_RUNS, *tables()]))}",
         )
     folder = Store.default(store).find(result)
     with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:

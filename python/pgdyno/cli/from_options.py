@@ -114,8 +114,9 @@ def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
     named = [name for name, value in given.items() if value]
     if is_scratch and named:
         raise SpecError(
-            f"--{named[0].replace('_', '-')} is for a server of your own, but none was named.",
-            hint="name it with -h, -d or a conninfo",
+            f"--{named[0].replace('_', '-')} needs a server of your own, but the command names "
+            "no server.",
+            hint="name the server with -h, -d or a conninfo",
         )
     return {**given, "host_files": options.get("host_files", ())}
 
@@ -168,8 +169,8 @@ def server_named(options: dict[str, Any]) -> Resolved | None:
     if foreign:
         option = {"settings": "--set"}.get(foreign[0], "--" + foreign[0].replace("_", "-"))
         raise SpecError(
-            f"{option} is for a scratch server, but a server was named as well.",
-            hint="leave out one of the two",
+            f"{option} needs a scratch server, but the command names a server.",
+            hint="remove one of the two",
         )
     return resolve(**{name: options.get(name) for name in names})
 
@@ -212,9 +213,10 @@ def _builtin(text: str) -> Script:
         matching = [asked]
     if len(matching) != 1:
         raise SpecError(
-            f"-b {asked}: {'no built-in script has' if not matching else 'several have'} "
+            f"-b {asked}: "
+            f"{'no built-in script has' if not matching else 'several built-in scripts have'} "
             f"that name{' or beginning' if not matching else ': ' + ', '.join(matching)}.",
-            hint=f"one of {', '.join(BUILTINS)}",
+            hint=f"use one of {', '.join(BUILTINS)}",
         )
     return Script(builtin=matching[0], weight=weight)
 
@@ -232,7 +234,7 @@ def _weighted(text: str, option: str) -> tuple[str, int]:
     if not weight.isdigit():
         raise SpecError(
             f"{option} {text}: the weight after @ must be a whole number, got {weight!r}.",
-            hint=f"{option} {name}@3, or {option} {text}@1 if the name has an @",
+            hint=f"write {option} {name}@3, or {option} {text}@1 if the name contains an @",
         )
     return name, int(weight)
 
@@ -242,7 +244,9 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise SpecError(f"{option} {text}: NAME=VALUE is needed.", hint=f"{option} name=value")
+            raise SpecError(
+                f"{option} {text} must have the form NAME=VALUE.", hint=f"{option} name=value"
+            )
         pairs[name.strip()] = value.strip()
     return pairs
 
@@ -263,7 +267,7 @@ def _refuse_settings(place: str, settings: Mapping[str, str], version: str | Non
             end = "" if objection.rule.endswith("?") else "."
             raise SpecError(
                 f"{place} {name}={value}: {objection.rule}{end}",
-                hint="see SELECT * FROM pg_settings",
+                hint="SELECT * FROM pg_settings lists the names",
             )
 
 
@@ -272,9 +276,9 @@ def _refuse_too_few_connections(experiment: Experiment) -> None:
     needed = experiment.connections_max() + SPARE_CONNECTIONS
     if asked.isdecimal() and int(asked) < needed:
         raise SpecError(
-            f"--set max_connections={asked} is too small: {experiment.connections_in_words()} and "
-            f"pgdyno's own sessions need {needed}.",
-            hint=f"leave it out, or give at least {needed}",
+            f"--set max_connections={asked} is too small: {experiment.connections_in_words()} "
+            f"and pgdyno's own sessions need {needed}.",
+            hint=f"remove the option, or set at least {needed}",
         )
 
 

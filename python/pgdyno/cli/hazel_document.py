@@ -7,12 +7,12 @@ from typing import Any
 from pgdyno.analysis.hazel import Hazel
 
 AS_PUBLISHED = (
-    "operational speed: statements and rows a minute, medians of up to 60 windows; correlations"
-    " over all windows, whatever the load"
+    "operational speed: statements and rows per minute, medians of up to 60 windows; "
+    "correlations over all windows, at any load"
 )
 CORRECTED = (
-    "speed and the wait's share of the server's time, windows that do not overlap, at fixed load;"
-    " with 95 % intervals"
+    "speed and share of the wait in server time, windows without overlap, at fixed load; with "
+    "95 % intervals"
 )
 
 

@@ -1,4 +1,4 @@
-"""`--help` under headings: sixty options in one list are read by nobody."""
+"""Sections of `--help`: nobody reads a list of sixty options."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ SERVER = "Server"
 COMPARED = "Comparison"
 LOAD = "Load"
 BEFORE = "Before each run"
-FOREIGN = "On a server of yours"
+FOREIGN = "On your own server"
 TABLES = "Tables"
 LOADING = "Loading"
-NOISE = "Noise: A against A"
+NOISE = "Noise (A against A)"
 SCRATCH = "Scratch server"
-WATCHED = "What is watched"
+WATCHED = "Observation"
 ANSWER = "Answer"
-_REST = "Options"
+REST = "Options"
 
 
 class Headed(click.Option):
-    """An option that knows under which heading it is explained."""
+    """An option with the heading of its section in --help."""
 
     def __init__(self, *names: Any, heading: str, **rest: Any) -> None:
         if isinstance(rest.get("type"), click.IntRange | click.FloatRange):
@@ -33,12 +33,12 @@ class Headed(click.Option):
 
 
 def under(heading: str) -> Callable[..., Callable[[Any], Any]]:
-    """Return `click.option`, for options that --help shows under `heading`."""
+    """Return `click.option` for options of the section `heading`."""
     return partial(click.option, cls=Headed, heading=heading)
 
 
 class Operand(click.Argument):
-    """An argument that is explained under a heading, as the options are."""
+    """An argument with a heading and a help text, as options have."""
 
     def __init__(self, names: Any, *, heading: str, help: str, **rest: Any) -> None:
         super().__init__(names, **rest)
@@ -46,25 +46,25 @@ class Operand(click.Argument):
         self._explained = help
 
     def get_help_record(self, context: click.Context) -> tuple[str, str]:
-        """Return its name as in the usage line, and what it is."""
+        """Return its name as in the usage line, and its help text."""
         return self.make_metavar(context), self._explained
 
 
 class Verb(click.Command):
-    """Explains its options under their headings, in the order in which the headings first come."""
+    """A verb whose --help has sections, in the order of their first options."""
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections; what has no heading comes first, --help last of all."""
+        """Write the sections: options without heading first, --help last."""
         sections: dict[str, list[tuple[str, str]]] = {}
         help_option = self.get_help_option(context)
         for one in self.get_params(context):
             record = one.get_help_record(context)
-            heading = getattr(one, "heading", _REST)
+            heading = getattr(one, "heading", REST)
             is_explained = isinstance(one, click.Option | Operand) and one is not help_option
             if record is not None and is_explained:
                 sections.setdefault(heading, []).append(record)
         if help_option is not None and (record := help_option.get_help_record(context)):
-            last = next(reversed(sections), _REST)
+            last = next(reversed(sections), REST)
             sections.setdefault(last, []).append(record)
         for heading, records in sections.items():
             with formatter.section(heading):

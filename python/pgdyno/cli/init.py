@@ -38,7 +38,9 @@ _STEPS = "dtgGvpf"
 def _init_steps(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
     steps = None if given is None else given.replace(" ", "")
     if steps is not None and (not steps or set(steps) - set(_STEPS)):
-        raise click.BadParameter(f"{given!r} must be letters of {_STEPS!r}, such as dtgvp.")
+        raise click.BadParameter(
+            f"{given!r} must consist of the letters {_STEPS!r}, such as dtgvp."
+        )
     return steps
 
 
@@ -49,7 +51,9 @@ def _distribute(
         return None
     server, _, column = given.partition(":")
     if server not in ("citus", "greenplum") or column not in ("", "aid", "bid"):
-        raise click.BadParameter(f"{given!r} must be citus or greenplum, with :aid or :bid.")
+        raise click.BadParameter(
+            f"{given!r} must be citus or greenplum, optionally with :aid or :bid."
+        )
     return Distribute.model_validate({"server": server, "column": column or "aid"})
 
 
@@ -63,35 +67,41 @@ _loading = under(LOADING)
     "-j",
     "--load-jobs",
     type=click.IntRange(1, 64),
-    help="Connections. From 2 on they load ranges of accounts side by side, which VACUUM must"
-    " freeze afterwards: more work for the server, so only when asked for. Partitions are loaded"
-    " side by side anyway, and frozen.",
+    help=(
+        "Number of connections that load (default 1; 2 for partitions). From 2 on, ranges of "
+        "accounts are loaded in parallel and VACUUM freezes them afterwards, which is more work "
+        "for the server."
+    ),
 )
 @_loading(
     "-I",
     "--init-steps",
     metavar="STEPS",
     callback=_init_steps,
-    help="Only these, in this order: d(rop) t(ables) g(enerate) G(enerate on the server) v(acuum)"
-    " p(rimary keys) f(oreign keys), as in pgbench.",
+    help=(
+        "Run only these steps, in this order: d(rop) t(ables) g(enerate) G(enerate on the "
+        "server) v(acuum) p(rimary keys) f(oreign keys), as in pgbench."
+    ),
 )
 @_loading(
     "--distribute",
     metavar="SERVER[:COLUMN]",
     callback=_distribute,
-    help="For a server of many nodes: citus or greenplum, by account (:aid) or branch (:bid).",
+    help="Distribute the tables: citus or greenplum, by account (:aid, default) or branch (:bid).",
 )
-@_loading("--restart", is_flag=True, help="Begin an interrupted load anew.")
-@_loading("--skip-space-check", is_flag=True, help="Load even where it seems not to fit.")
-@under(ANSWER)("--print-sql", is_flag=True, help="Print what loading may send, and exit.")
+@_loading("--restart", is_flag=True, help="Discard an interrupted load and start again.")
+@_loading("--skip-space-check", is_flag=True, help="Load even if the disk seems too small.")
+@under(ANSWER)(
+    "--print-sql", is_flag=True, help="Print every statement that init may send, and exit."
+)
 @options.confirm
 @options.json_option
 @options.quiet
 def command(**given: Any) -> int:
-    """Load the pgbench tables into a server of your own; they carry pgdyno's mark.
+    """Load the pgbench tables into your own server; the tables get pgdyno's mark.
 
-    Tables that pgdyno made before are replaced; tables of somebody else are not touched. What an
-    interrupted load had done is kept: the same command goes on where it stopped.
+    Tables with the mark are replaced, other tables are never touched. After an interruption, the
+    same command continues where the load stopped.
     """
     if given["quiet"]:
         output.be_quiet()
@@ -103,9 +113,11 @@ def command(**given: Any) -> int:
     resolved = server_named(given)
     if resolved is None:
         raise SpecError(
-            "init loads into a server of your own, and none was named.",
-            hint="name it with -h, -d or a conninfo; bench and sweep load scratch servers by"
-            " themselves",
+            "init needs a server, but the command names none.",
+            hint=(
+                "name the server with -h, -d or a conninfo; bench and sweep load scratch "
+                "servers themselves"
+            ),
         )
     target, facts = _examined(resolved, given, dataset)
     how = _continued(how, facts.dataset, dataset, is_restart=given["restart"])
@@ -190,7 +202,7 @@ def _nowhere() -> Target:
 
 def _say(loaded: datasets.Dataset, spent_ns: int, json_to: str | None, *, is_resumed: bool) -> None:
     size = server_facts.format_bytes(loaded.size_bytes)
-    how = ", gone on with" if is_resumed else ""
+    how = ", continued with" if is_resumed else ""
     text = f"loaded {loaded}: {size} in {duration_text(spent_ns)}{how}"
     document = {
         "format": "pgdyno.init/1",

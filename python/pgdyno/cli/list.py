@@ -14,11 +14,11 @@ from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
 
 
-@click.command("list", short_help="All results.")
+@click.command("list", short_help="List all results.")
 @options.store_option
 @options.json_option
 def command(store: Path | None, json_to: str | None) -> int:
-    """Print one line a result: number, when, verb, runs, and what was found."""
+    """Print each result: number, time, verb, runs, and its answer."""
     rows = Store.default(store).list()
     document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}
     text = "\n".join(_line(row) for row in rows) or "no results yet; pgdyno bench makes one"

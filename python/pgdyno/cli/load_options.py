@@ -16,20 +16,20 @@ def connections(command: Command) -> Command:
         option(
             "--idle",
             type=click.IntRange(0, 1_000_000),
-            help="Idle connections beside the clients'.",
+            help="Number of idle connections, in addition to those of the clients (default 0).",
         ),
         option(
             "--active",
             type=click.IntRange(min=1),
-            help="So many connections, which the clients share.",
+            help="Number of connections that the clients share (default: one per client).",
         ),
         option(
             "--connect-rate",
             type=float,
             metavar="N",
-            help="At most so many new connections a second.",
+            help="Highest number of new connections per second.",
         ),
-        option("-C", "--connect", is_flag=True, help="A new connection for each transaction."),
+        option("-C", "--connect", is_flag=True, help="Open a new connection for each transaction."),
     )
 
 
@@ -43,42 +43,58 @@ def workload(command: Command) -> Command:
             "--builtin",
             multiple=True,
             metavar="NAME[@W]",
-            help="Built-in script, and its weight: tpcb-like, simple-update, select-only.",
+            help="Built-in script and its weight: tpcb-like, simple-update, select-only.",
         ),
         option(
-            "-f", "--file", multiple=True, metavar="FILE[@W]", help="Script file, and its weight."
+            "-f", "--file", multiple=True, metavar="FILE[@W]", help="Script file and its weight."
         ),
-        option("-S", "--select-only", is_flag=True, help="As -b select-only."),
-        option("-N", "--skip-some-updates", is_flag=True, help="As -b simple-update."),
+        option("-S", "--select-only", is_flag=True, help="Same as -b select-only."),
+        option("-N", "--skip-some-updates", is_flag=True, help="Same as -b simple-update."),
         option(
             "-M",
             "--protocol",
             type=click.Choice(["simple", "extended", "prepared"]),
             default="simple",
-            help="Query protocol (simple).",
+            help="Query protocol (default simple).",
         ),
-        option("-j", "--threads", "--jobs", type=click.IntRange(1, 1024), help="Threads."),
-        option("-D", "--define", multiple=True, metavar="VAR=VALUE", help="Script variable."),
+        option(
+            "-j",
+            "--threads",
+            "--jobs",
+            type=click.IntRange(1, 1024),
+            help="Number of threads (default: half the cores, at most 8).",
+        ),
+        option(
+            "-D", "--define", multiple=True, metavar="VAR=VALUE", help="Variable of the scripts."
+        ),
         before(
             "--warmup",
             default="auto",
             metavar="TIME",
-            help="Load before measuring: a time, or auto (default).",
+            help="Duration of the warm-up, or auto (default).",
         ),
         before(
             "--reset",
             type=click.Choice(["none", "vacuum", "restore"]),
             default="vacuum",
-            help="What is done to the data: vacuum (default), or restore: copied anew.",
+            help="Before each run: vacuum the data (default), restore a copy, or none.",
         ),
         before(
             "--cache",
             type=click.Choice(["warm", "prewarm", "cold"]),
             default="warm",
-            help="After the reset; cold: a scratch server starts with nothing in memory.",
+            help=(
+                "After the reset: warm (default), prewarm tables and indexes, or cold (scratch "
+                "server only)."
+            ),
         ),
-        option("--seed", type=click.IntRange(min=0), default=1, help="Of all randomness (1)."),
-        option("--allow-shell", is_flag=True, help="The scripts may run \\shell commands."),
+        option(
+            "--seed",
+            type=click.IntRange(min=0),
+            default=1,
+            help="Seed of the random number generator (default 1).",
+        ),
+        option("--allow-shell", is_flag=True, help="Allow \\shell commands in the scripts."),
         allow_write,
         confirm,
     )
@@ -92,6 +108,6 @@ def rate(command: Command) -> Command:
             "-R",
             "--rate",
             metavar="RATE",
-            help="Offer so many a second (open loop), or phases: 500:30s,500-4000:60s,200.",
+            help="Target rate per second (open loop), or phases: 500:30s,500-4000:60s,200.",
         ),
     )

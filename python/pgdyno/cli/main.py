@@ -1,7 +1,7 @@
 """The command line: finds the verb, turns every error into one paragraph and an exit code.
 
-Exit codes, highest wins: 0 done; 1 usage or refused; 2 ran with failures; 3 ran, not valid;
-4 a --check failed; 130 and 143 interrupted, results kept.
+Exit codes, the highest applies: 0 done; 1 usage error or refused; 2 ran with failures; 3 ran, but
+is not valid; 4 a --check failed; 130 and 143 interrupted, results kept.
 """
 
 from __future__ import annotations
@@ -24,31 +24,23 @@ EXIT_NOT_VALID = 3
 EXIT_INTERNAL = 2
 
 VERBS: dict[str, str] = {
-    "bench": "One measured run.",
-    "sweep": "The load curve: peak and knee.",
-    "compare": "Is B better than A?",
-    "run": "Any experiment from a file.",
-    "settings": "A server's settings, explained and checked.",
-    "doctor": "Fit to be measured, sane, and which rights are there?",
-    "watch": "A server without our load.",
+    "bench": "Measure one run.",
+    "sweep": "Measure the load curve: peak and knee.",
+    "compare": "Compare variants: is B better than A?",
+    "run": "Run an experiment from a file.",
+    "settings": "Explain and check the settings of a server.",
+    "doctor": "Check host, settings and privileges before you measure.",
+    "watch": "Observe a server without our load.",
     "init": "Load a dataset.",
     "drop": "Remove a dataset that pgdyno made.",
-    "show": "A result again, as text.",
-    "report": "A result again: a page, Markdown or PDF.",
-    "list": "All results.",
-    "pgbench": "The drop-in for pgbench.",
-    "diff": "Two results side by side.",
-    "export": "The runs of a result as CSV, JSON or Parquet.",
-    "note": "Words of your own, kept with a result.",
-    "undo": "Put back what a killed experiment left changed.",
-}
-
-
-_CLICKS_WORDS = {
-    "is not a valid integer range": "is no whole number",
-    "is not a valid float range": "is no number",
-    "is not a valid float": "is no number",
-    "(Did you mean one of: ": "(Did you mean one of ",
+    "show": "Print a result as text.",
+    "report": "Write a result as HTML page, Markdown or PDF.",
+    "list": "List all results.",
+    "pgbench": "Do what pgbench does (drop-in).",
+    "diff": "Compare two results, side by side.",
+    "export": "Write the runs of a result as CSV, JSON or Parquet.",
+    "note": "Keep a remark with a result.",
+    "undo": "Restore settings that a killed experiment left changed.",
 }
 
 
@@ -60,7 +52,7 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """Return the verb's command, or None when there is none of that name."""
+        """Return the command of the verb, or None if there is no such verb."""
         if name not in VERBS:
             return None
         command = importlib.import_module(f"pgdyno.cli.{name}").command
@@ -75,9 +67,9 @@ class Verbs(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Say which verbs there are when the one asked for is none."""
+        """List the verbs if the given word is not a verb."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"{args[0]} is no verb; there are {', '.join(VERBS)}.")
+            raise click.UsageError(f"{args[0]} is not a verb; the verbs are {', '.join(VERBS)}.")
         return super().resolve_command(context, args)
 
 
@@ -89,13 +81,13 @@ class Verbs(click.Group):
 @click.version_option(package_name="pgdyno", prog_name="pgdyno")
 @click.pass_context
 def pgdyno(context: click.Context) -> None:
-    """Put a PostgreSQL server on the dyno: how fast, why, and with what certainty."""
+    """Measure a PostgreSQL server: how fast it is, why, and whether a change makes it faster."""
     if context.invoked_subcommand is None:
         output.data(context.get_help())
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command line and return its exit code; nothing it started is left behind."""
+    """Run one command line and return its exit code; stop everything that it started."""
     arguments = sys.argv[1:] if arguments is None else arguments
     _be_modest()
     output.use_any_encoding()
@@ -106,16 +98,16 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             with signals.shielded():
                 for problem in cleanup.run_all():
-                    output.problem(f"Not cleaned up: {problem}", hint="")
+                    output.problem(f"Clean-up failed: {problem}", hint="")
     sys.exit(code)
 
 
 def _be_modest() -> None:
-    """Take no more of the processor than the work needs: the server may be on the same host."""
-    # Matrices are small here; more threads would mostly wait for each other, and not asleep.
+    """Keep CPU use low: the server may be on the same host."""
+    # Matrices are small here. More threads would mostly wait for each other in a busy loop.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Modules and results are many objects in few cycles: looked through after every 700 new ones
-    # they take a twentieth of a report's time.
+    # Modules and results have many objects and few cycles. With the default threshold of 700, the
+    # garbage collector takes a twentieth of a report's time.
     gc.set_threshold(50_000, 20, 20)
 
 
@@ -125,7 +117,7 @@ def _run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "pgdyno"
-        message = _in_our_words(error.format_message())
+        message = _sentence(error.format_message())
         output.problem(message, f"{place} --help")
         return EXIT_USAGE
     except click.Abort:
@@ -133,18 +125,17 @@ def _run(arguments: list[str]) -> int:
     except PgdynoError as error:
         output.problem(error.message, error.hint, sqlstate=error.sqlstate)
         return error.exit_code
-    except Exception as error:  # A defect of ours: one paragraph, and the trace where it helps.
+    except Exception as error:  # A defect of pgdyno: one paragraph, and the trace in a file.
         trace = output.keep_trace(traceback.format_exc())
         output.problem(
-            f"pgdyno has a defect: {type(error).__name__}: {error}.", f"please report {trace}"
+            f"Internal error (a defect of pgdyno): {type(error).__name__}: {error}.",
+            f"please report {trace}",
         )
         return EXIT_INTERNAL
 
 
-def _in_our_words(message: str) -> str:
-    """Return what click says of a wrong option, as this program says it, as one sentence."""
-    for theirs, ours in _CLICKS_WORDS.items():
-        message = message.replace(theirs, ours)
+def _sentence(message: str) -> str:
+    """Return click's message with a full stop."""
     return message if message.endswith((".", "?", "?)")) else f"{message}."
 
 

@@ -84,10 +84,10 @@ def _next_step(outcome: Outcome, findings: ExperimentFindings | None) -> str:
         return outcome.error.hint
     folder = outcome.folder
     if folder is None or not (folder.run_folders() or folder.incomplete_folders()):
-        return "nothing had been measured yet"
+        return "no run was finished"
     if findings is None:
-        return f"what was measured until then is kept in {folder.folder}"
-    return f"what was measured until then is kept; pgdyno run --resume {folder.number} goes on"
+        return f"the finished runs are kept in {folder.folder}"
+    return f"the finished runs are kept; pgdyno run --resume {folder.number} continues"
 
 
 def _warn_of_changes_left(store: Store) -> None:
@@ -96,7 +96,7 @@ def _warn_of_changes_left(store: Store) -> None:
         if outstanding(ExperimentFolder(listed.folder)):
             output.note(
                 f"warning: #{listed.number} was killed and left settings changed on its server; "
-                f"pgdyno undo {listed.number} puts them back"
+                f"pgdyno undo {listed.number} restores them"
             )
 
 
@@ -124,11 +124,14 @@ def _unfavourable(
     """Return the interval that a gate was judged on in words, and the next step."""
     # Of few pairs there is no interval, although there are more than one.
     if not seen.has_interval and findings is not None and findings.compare is not None:
-        return "no interval yet", "a comparison has one from 5 rounds on: give a longer --budget"
+        return (
+            "no interval yet",
+            "a comparison has an interval from 5 rounds on: set a longer --budget",
+        )
     hint = ""
     if gate.is_met(seen.value):
         hint = (
-            "the value alone would do, but a check is judged on the unfavourable end of the "
+            "the value itself passes, but a check is judged on the unfavourable end of the "
             "interval; measure longer, or more rounds"
         )
     return interval_text(seen), hint

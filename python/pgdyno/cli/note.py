@@ -12,12 +12,12 @@ from pgdyno.clock import read_pair
 from pgdyno.store.experiment import Store
 
 
-@click.command("note", short_help="Words of your own, kept with a result.")
+@click.command("note", short_help="Keep a remark with a result.")
 @click.argument("result")
 @click.argument("text", required=False)
 @options.store_option
 def command(result: str, text: str | None, store: Path | None) -> int:
-    """Keep TEXT with a result, such as the number of a change; without TEXT, print its notes."""
+    """Keep TEXT with a result, such as the number of a change; without TEXT, print its remarks."""
     folder = Store.default(store).find(result)
     if text:
         folder.add_note(read_pair().unix_ns, text)

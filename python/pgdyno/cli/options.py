@@ -37,15 +37,17 @@ def connection(command: Command) -> Command:
             required=False,
             cls=Operand,
             heading=SERVER,
-            help="All of it in one: a URI, key=value pairs, service=NAME.",
+            help="Connection string: a URI, key=value pairs, or service=NAME.",
         ),
-        option(
-            "-h", "--host", metavar="HOST", help="Host or socket folder of the server under test."
-        ),
-        option("-p", "--port", metavar="PORT", help="Port."),
+        option("-h", "--host", metavar="HOST", help="Host or socket folder of the server."),
+        option("-p", "--port", metavar="PORT", help="Port of the server."),
         option("-U", "--user", "--username", metavar="USER", help="User to connect as."),
         option(
-            "-d", "--database", "--dbname", metavar="NAME", help="Database, or a whole conninfo."
+            "-d",
+            "--database",
+            "--dbname",
+            metavar="NAME",
+            help="Database name, or a whole conninfo.",
         ),
         password_command,
     )
@@ -56,7 +58,9 @@ def password_command(command: Command) -> Command:
     return apply(
         command,
         under(SERVER)(
-            "--password-command", metavar="CMD", help="Prints the password, when one is needed."
+            "--password-command",
+            metavar="CMD",
+            help="Command that prints the password when a connection needs one.",
         ),
     )
 
@@ -69,15 +73,23 @@ def scratch(command: Command) -> Command:
         option(
             "--scratch",
             is_flag=True,
-            help="Make a server of its own (the default where none is named).",
+            help="Create a scratch server (default if no server is named).",
         ),
-        option("--pg-version", metavar="MAJOR", help="Its major version, 14 to 18."),
-        option("--pg-bin", type=_FOLDER, help="Folder of its binaries."),
-        option("--data-dir", type=_PATH, help="Folder (disk) for its data."),
-        option("--wal-dir", type=_PATH, help="Folder (disk) for its WAL."),
-        option("--allow-tmpfs", is_flag=True, help="Memory (tmpfs) may stand in for the disk."),
+        option(
+            "--pg-version", metavar="MAJOR", help="Major version of the scratch server, 14 to 18."
+        ),
+        option("--pg-bin", type=_FOLDER, help="Folder of PostgreSQL's programs."),
+        option("--data-dir", type=_PATH, help="Folder for the data directory; selects the disk."),
+        option("--wal-dir", type=_PATH, help="Folder for the WAL; selects the disk."),
+        option("--allow-tmpfs", is_flag=True, help="Allow a folder in memory (tmpfs)."),
         option("--keep", is_flag=True, help="Keep the loaded cluster for the next command."),
-        option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of it."),
+        option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Setting of the scratch server.",
+        ),
     )
 
 
@@ -90,22 +102,27 @@ def dataset(command: Command) -> Command:
             "-s",
             "--scale",
             type=click.IntRange(min=1),
-            help="Scale factor (init 1, else 10): 100,000 accounts, 15 MB each.",
+            help="Scale factor, 100,000 accounts and 15 MB each (default 10; for init 1).",
         ),
-        option("-F", "--fillfactor", type=click.IntRange(10, 100), help="Fill factor."),
-        option("--unlogged-tables", is_flag=True, help="Tables without WAL."),
-        option("--foreign-keys", is_flag=True, help="Foreign keys between the tables."),
+        option(
+            "-F",
+            "--fillfactor",
+            type=click.IntRange(10, 100),
+            help="Fill factor of the tables in percent (default 100).",
+        ),
+        option("--unlogged-tables", is_flag=True, help="Create tables without WAL."),
+        option("--foreign-keys", is_flag=True, help="Add foreign keys between the tables."),
         option(
             "--partitions",
             type=click.IntRange(min=0),
             default=0,
-            help="Partitions of pgbench_accounts.",
+            help="Number of partitions of pgbench_accounts (default 0).",
         ),
         option(
             "--partition-method",
             type=click.Choice(["range", "hash"]),
             default="range",
-            help="How they are partitioned (range).",
+            help="Partitioning method (default range).",
         ),
     )
 
@@ -113,7 +130,7 @@ def dataset(command: Command) -> Command:
 def allow_write(command: Command) -> Command:
     """Add --allow-write."""
     return apply(
-        command, under(FOREIGN)("--allow-write", is_flag=True, help="The scripts may write there.")
+        command, under(FOREIGN)("--allow-write", is_flag=True, help="Allow scripts that write.")
     )
 
 
@@ -122,7 +139,9 @@ def confirm(command: Command) -> Command:
     return apply(
         command,
         under(FOREIGN)(
-            "--confirm", metavar="DB@HOST", help="Load it, although other sessions work there."
+            "--confirm",
+            metavar="DB@HOST",
+            help="Confirm a load on a server that other sessions use.",
         ),
     )
 
@@ -135,7 +154,7 @@ def progress(command: Command) -> Command:
             "-P",
             "--progress",
             type=click.FloatRange(min=0.1),
-            help="Seconds between lines of progress.",
+            help="Seconds between two progress lines.",
         ),
     )
 
@@ -145,19 +164,23 @@ def changing(command: Command) -> Command:
     option = under(FOREIGN)
     return apply(
         command,
-        option("--admin", metavar="CONNINFO", help="The role that may change settings."),
+        option("--admin", metavar="CONNINFO", help="Role that may change settings."),
         option(
             "--apply-command",
             metavar="CMD",
-            help="Changes them instead: gets settings as JSON on stdin.",
+            help="Command that changes settings instead; gets them as JSON on stdin.",
         ),
-        option("--restart-command", metavar="CMD", help="Restarts the server."),
-        option("--recover-command", metavar="CMD", help="Brings it back when it cannot start."),
+        option("--restart-command", metavar="CMD", help="Command that restarts the server."),
+        option(
+            "--recover-command",
+            metavar="CMD",
+            help="Command that repairs a server that does not start.",
+        ),
         option(
             "--allow-risk",
             multiple=True,
             type=click.Choice(["durability"]),
-            help="What a variant may weaken there.",
+            help="Allow variants that weaken durability.",
         ),
     )
 
@@ -168,16 +191,18 @@ def watching(command: Command) -> Command:
     return apply(
         command,
         option(
-            "--observe", metavar="CONNINFO", help="The way past a pooler, straight to the server."
+            "--observe",
+            metavar="CONNINFO",
+            help="Direct connection to the server, past a pooler.",
         ),
-        option("--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path."),
+        option("--pooler", metavar="CONNINFO", help="Console of a PgBouncer in the path."),
         host,
         option(
             "--host-file",
             "host_files",
             multiple=True,
             type=_PATH,
-            help="What was recorded there by hand: by the collector's script, or CSV.",
+            help="Recorded samples of that host: output of the collector script, or CSV.",
         ),
     )
 
@@ -188,12 +213,16 @@ def host(command: Command) -> Command:
     return apply(
         command,
         option(
-            "--ssh", metavar="USER@HOST", help="The server's host, by ssh; it never asks anything."
+            "--ssh",
+            metavar="USER@HOST",
+            help="Read the server's host by ssh (never asks a question).",
         ),
         option(
             "--host-shell",
             metavar="CMD",
-            help='As --ssh, through any command, such as "kubectl exec -i pod --".',
+            help=(
+                'Read the server\'s host through another command, such as "kubectl exec -i pod --".'
+            ),
         ),
         option(
             "--print-collector",
@@ -215,15 +244,17 @@ def gates(command: Command) -> Command:
             "--check",
             multiple=True,
             metavar="COND",
-            help="A gate: exit 4 unless it holds, such as p99<20ms.",
+            help="Exit with code 4 unless this condition is true, for example p99<20ms.",
         ),
         option(
             "--abort-if",
             multiple=True,
             metavar="COND",
-            help="A brake: end the run when it holds, such as p99>2s.",
+            help="End the run when this condition becomes true, for example p99>2s.",
         ),
-        option("--print-spec", is_flag=True, help="Print the spec file of this, and exit."),
+        option(
+            "--print-spec", is_flag=True, help="Print this experiment as a spec file, and exit."
+        ),
         option("--dry-run", is_flag=True, help="Print the plan, and exit."),
     )
 
@@ -233,8 +264,8 @@ def results(command: Command) -> Command:
     option = under(ANSWER)
     return apply(
         command,
-        option("--store", type=_PATH, help="Results folder (default: pgdyno-runs)."),
-        option("--name", help="Name of the result."),
+        option("--store", type=_PATH, help="Results folder (default pgdyno-runs)."),
+        option("--name", metavar="NAME", help="Name of the result."),
         json_option,
         quiet,
     )
@@ -244,7 +275,7 @@ def quiet(command: Command) -> Command:
     """Add -q."""
     return apply(
         command,
-        under(ANSWER)("-q", "--quiet", is_flag=True, help="Nothing on standard error but errors."),
+        under(ANSWER)("-q", "--quiet", is_flag=True, help="Print only errors on standard error."),
     )
 
 
@@ -259,7 +290,7 @@ def json_option(command: Command) -> Command:
             flag_value="-",
             metavar="[FILE]",
             callback=_writable,
-            help="JSON instead of text; with FILE, beside it.",
+            help="Print JSON instead of text; with FILE, write JSON to FILE and print text.",
         ),
     )
 
@@ -267,7 +298,8 @@ def json_option(command: Command) -> Command:
 def store_option(command: Command) -> Command:
     """Add --store alone, for verbs that only read results."""
     return apply(
-        command, under(ANSWER)("--store", type=_PATH, help="Results folder (default: pgdyno-runs).")
+        command,
+        under(ANSWER)("--store", type=_PATH, help="Results folder (default pgdyno-runs)."),
     )
 
 
@@ -302,7 +334,7 @@ def write_file(path: Path, content: str | bytes) -> None:
     except OSError as error:
         raise StoreError(
             f"{path} cannot be written: {error.strerror}.",
-            hint="name another file; what was measured is kept: pgdyno show",
+            hint="name another file; the result is kept: pgdyno show",
         ) from None
 
 

@@ -131,7 +131,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
 def still_cleaning() -> None:
     """Answer a second Ctrl-C."""
     clear_live()
-    _write(sys.stderr, "still cleaning up; a second signal skips nothing\n")
+    _write(sys.stderr, "still cleaning up; another signal does not make it faster\n")
 
 
 def keep_trace(trace: str) -> str:
@@ -156,7 +156,7 @@ def _write(stream: TextIO, text: str) -> None:
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             raise StoreError(
                 f"Standard output cannot be written: {error.strerror}.",
-                hint="make room where it leads; what was measured is kept: pgdyno show",
+                hint="free some space there; the result is kept: pgdyno show",
             ) from None
 
 

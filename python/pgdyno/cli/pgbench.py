@@ -10,7 +10,7 @@ from pgdyno.process.child import become
 
 @click.command(
     "pgbench",
-    short_help="The drop-in for pgbench.",
+    short_help="Do what pgbench does (drop-in).",
     context_settings={"ignore_unknown_options": True},
     add_help_option=False,
 )
@@ -18,7 +18,7 @@ from pgdyno.process.child import become
 def command(arguments: tuple[str, ...]) -> None:
     """Do what pgbench 18 does, with the same options, output and exit codes.
 
-    ARGUMENTS are pgbench's own; docs/pgbench.md lists each with its state. --percentiles adds lines
-    at the end.
+    ARGUMENTS are those of pgbench; docs/pgbench.md lists all of them. --percentiles prints latency
+    percentiles at the end.
     """
     become([engine_path(), "pgbench", *arguments])

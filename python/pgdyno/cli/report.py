@@ -16,24 +16,30 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 
-@click.command("report", short_help="A result again: a page, Markdown or PDF.")
+@click.command("report", short_help="Write a result as HTML page, Markdown or PDF.")
 @click.argument("result", default="last")
 @options.store_option
-@click.option("-o", "--output", "file", type=click.Path(path_type=Path), help="File to write.")
-@click.option("--md", "form", flag_value="md", help="Markdown with pictures beside it.")
-@click.option("--pdf", "form", flag_value="pdf", help="Two pages of PDF.")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(path_type=Path),
+    help="File to write (default: in the result's folder).",
+)
+@click.option("--md", "form", flag_value="md", help="Write Markdown, with pictures next to it.")
+@click.option("--pdf", "form", flag_value="pdf", help="Write a PDF of two pages.")
 def command(result: str, store: Path | None, file: Path | None, form: str | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`.
 
-    Without -o it lies in the result's folder. --md and --pdf need no browser.
+    --md and --pdf need no browser.
     """
     folder = Store.default(store).find(result)
     path = file or folder.folder / f"report.{form or 'html'}"
     if folder.verb == "watch":
         if form is not None:
             raise SpecError(
-                f"#{folder.number} is a watch: its report is a page, not {form.upper()}.",
-                hint="leave the option out; the browser prints the page",
+                f"#{folder.number} is a watch: its report is an HTML page, not {form.upper()}.",
+                hint="remove the option; a browser can print the page",
             )
         contents: dict[Path, str | bytes] = {path: _page_of_watch(folder)}
     else:

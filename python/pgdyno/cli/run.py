@@ -22,13 +22,15 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 
-@click.command("run", cls=Verb, short_help="Any experiment from a file.")
+@click.command("run", cls=Verb, short_help="Run an experiment from a file.")
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--resume", metavar="RESULT", help="Go on with an interrupted one: its number, or last."
+    "--resume", metavar="RESULT", help="Continue an interrupted experiment: its number, or last."
 )
-@click.option("--budget", metavar="TIME", help="Of a comparison, instead of the file's.")
-@click.option("--dsn", metavar="CONNINFO", help="With --resume: the server, where it had one.")
+@click.option(
+    "--budget", metavar="TIME", help="Longest duration of a comparison; overrides the file."
+)
+@click.option("--dsn", metavar="CONNINFO", help="Server of the experiment, with --resume.")
 @options.allow_write
 @options.confirm
 @options.changing
@@ -36,14 +38,14 @@ from pgdyno.store.folder import ExperimentFolder
 @options.progress
 @options.results
 def command(**given: Any) -> int:
-    """Carry out the experiment that a spec file asks for; every mistake in it is said at once.
+    """Run the experiment of a spec file. All mistakes in the file are reported at once.
 
-    With --resume RESULT an interrupted experiment goes on where it was: complete runs count, the
-    one in flight is done again.
+    --resume RESULT continues an interrupted experiment: complete runs count, the interrupted run is
+    repeated.
     """
     if (given["spec"] is None) == (given["resume"] is None):
         raise SpecError(
-            "Either a spec file or --resume RESULT is needed.", hint="pgdyno run spec.toml"
+            "run needs either a spec file or --resume RESULT.", hint="pgdyno run spec.toml"
         )
     folder = None
     if given["resume"] is not None:
@@ -87,8 +89,8 @@ def _changed(experiment: Experiment, given: dict[str, Any]) -> Experiment:
         return experiment
     if not isinstance(experiment.design, CompareDesign):
         raise SpecError(
-            f"--budget is for a comparison, and this is a {experiment.design.kind}.",
-            hint="leave it out, or set rounds in the file",
+            f"--budget needs a comparison, but this is a {experiment.design.kind}.",
+            hint="remove the option, or set rounds in the file",
         )
     try:
         fields = experiment.design.model_dump(by_alias=True) | {"budget": given["budget"]}

@@ -14,12 +14,12 @@ from pgdyno.store.experiment import Store
 from pgdyno.watch.segments import document_again
 
 
-@click.command("show", short_help="A result again, as text.")
+@click.command("show", short_help="Print a result as text.")
 @click.argument("result", default="last")
 @options.store_option
 @options.json_option
 def command(result: str, store: Path | None, json_to: str | None) -> int:
-    """Print a result again. RESULT is its number, its name, its folder, or `last`."""
+    """Print a result as text. RESULT is a number, a name, a folder, or `last` (default)."""
     folder = Store.default(store).find(result)
     if folder.verb == "watch":
         document = document_again(folder)

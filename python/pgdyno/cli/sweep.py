@@ -22,7 +22,7 @@ _CLIENTS_A_CORE = 32
 _option = under(LOAD)
 
 
-@click.command("sweep", cls=Verb, short_help="The load curve: peak and knee.")
+@click.command("sweep", cls=Verb, short_help="Measure the load curve: peak and knee.")
 @options.connection
 @_option(
     "-c",
@@ -31,20 +31,39 @@ _option = under(LOAD)
     "levels",
     default="auto",
     metavar="LEVELS",
-    help="Such as 1,2,4; auto (default) doubles until throughput falls.",
+    help="Numbers of clients, such as 1,2,4; auto (default) doubles until throughput falls.",
 )
-@_option("-T", "--duration", "--time", default="5s", metavar="TIME", help="Of each run (5s).")
-@_option("--rounds", type=click.IntRange(1, 100), default=3, help="Visits of each level (3).")
 @_option(
-    "--knee-duration", default="30s", metavar="TIME", help="Length of the run at the knee (30s)."
+    "-T",
+    "--duration",
+    "--time",
+    default="5s",
+    metavar="TIME",
+    help="Duration of each run (default 5s).",
 )
-@_option("--slo", metavar="NAME=TIME", help="Find the load held under it, such as p99=20ms.")
+@_option(
+    "--rounds",
+    type=click.IntRange(1, 100),
+    default=3,
+    help="Number of runs per level (default 3).",
+)
+@_option(
+    "--knee-duration",
+    default="30s",
+    metavar="TIME",
+    help="Duration of the detailed run at the knee (default 30s).",
+)
+@_option(
+    "--slo",
+    metavar="NAME=TIME",
+    help="Find the highest load that keeps this target, such as p99=20ms.",
+)
 @_option(
     "--variant",
     "variants",
     multiple=True,
-    metavar="TEXT",
-    help='A curve of its own for each: "NAME: KEY=VALUE; ...".',
+    metavar="VARIANT",
+    help='Measure a curve for each variant: "NAME: KEY=VALUE; ...".',
 )
 @load_options.workload
 @load_options.connections
@@ -58,8 +77,8 @@ _option = under(LOAD)
 def command(**given: Any) -> int:
     """Measure the load curve of each script: every level several times, then the knee in detail.
 
-    The knee (N_BASE) is the smallest load within 3 % of the peak. -b may be given several times.
-    With --variant (as in compare) each variant has a curve, and its speed-up against the first.
+    The knee is the smallest load within 3 % of the peak. You can repeat -b. With --variant (as in
+    compare) each variant has a curve and its speed-up against the first variant.
     """
     asked = dict(given, clients=None, rate=None, transactions=None, duration="60s")
     variants = tuple(variant_from(text) for text in given["variants"])
@@ -87,7 +106,7 @@ def _levels(text: str) -> tuple[int, ...] | str:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdigit() and int(part) > 0 for part in parts):
         raise SpecError(
-            f"--clients {text}: auto, or numbers above 0 with commas between them are needed.",
+            f"--clients {text} must be auto, or numbers above 0 separated by commas.",
             hint="--clients 1,2,4,8,16",
         )
     return tuple(sorted({int(part) for part in parts}))

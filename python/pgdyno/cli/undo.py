@@ -14,14 +14,16 @@ from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 
 
-@click.command("undo", short_help="Put back what a killed experiment left changed.")
+@click.command("undo", short_help="Restore settings that a killed experiment left changed.")
 @click.argument("result", required=False)
-@click.option("--admin", metavar="CONNINFO", help="Where and as whom (default: as it was).")
+@click.option(
+    "--admin", metavar="CONNINFO", help="Role and server to use (default: those of the experiment)."
+)
 @options.store_option
 def command(result: str | None, admin: str | None, store: Path | None) -> int:
-    """Replay the journal of changes backwards. RESULT is a number; default: all that need it.
+    """Restore changed settings from the journal. RESULT is a number (default: all that need it).
 
-    An experiment that ends by itself, or by Ctrl-C, has undone its changes already.
+    An experiment that ended normally or by Ctrl-C has already restored its changes.
     """
     kept = Store.default(store)
     folders = [kept.find(result)] if result else [kept.find(str(o.number)) for o in kept.list()]
@@ -39,7 +41,7 @@ def command(result: str | None, admin: str | None, store: Path | None) -> int:
             continue
         names = undo_outstanding(folder, reach)
         count += len(names)
-        output.data(f"#{folder.number}: put back {', '.join(names)}")
+        output.data(f"#{folder.number}: restored {', '.join(names)}")
     if not count:
         output.data("nothing to undo")
     return 0

@@ -39,24 +39,30 @@ _STATEMENTS_SHOWN = 3
 _STATEMENT_WIDTH = 44
 
 
-@click.command("watch", cls=Verb, short_help="A server without our load.")
+@click.command("watch", cls=Verb, short_help="Observe a server without our load.")
 @options.connection
 @options.host
-@_watched("--pooler", metavar="CONNINFO", help="The console of a PgBouncer in the path.")
-@_watched("--duration", default="1h", metavar="TIME", help="Such as 90s or 2d (1h).")
+@_watched("--pooler", metavar="CONNINFO", help="Console of a PgBouncer in the path.")
+@_watched(
+    "--duration",
+    default="1h",
+    metavar="TIME",
+    help="Duration of the watch, such as 90s or 2d (default 1h).",
+)
 @_watched(
     "--interval",
     default="1s",
     metavar="TIME",
-    help="Between samples of counters (1s); of waits there are ten.",
+    help="Time between samples of counters (default 1s); waits are sampled ten times as often.",
 )
-@_answer("--note", default="", metavar="TEXT", help="Kept with the result.")
-@_answer("--print-sql", is_flag=True, help="Every statement it may send, and exit.")
+@_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
+@_answer("--print-sql", is_flag=True, help="Print every statement that watch may send, and exit.")
 @options.results
 def command(**given: Any) -> int:
-    """Watch a server: reads only, two connections, every statement bounded to 2 s.
+    """Observe a server: read-only, two connections, at most 2 s per statement.
 
-    Gaps (a restart, a lost network) are shown as gaps. Ctrl-C ends it, and what was seen is kept.
+    If the server restarts or the network is lost, the result has a gap. Ctrl-C ends the watch; the
+    result is kept.
     """
     if given["quiet"]:
         output.be_quiet()
@@ -66,8 +72,8 @@ def command(**given: Any) -> int:
     resolved = server_named(given)
     if resolved is None:
         raise SpecError(
-            "watch needs a server to watch, and none was named.",
-            hint="name it with -h, -d or a conninfo",
+            "watch needs a server, but the command names none.",
+            hint="name the server with -h, -d or a conninfo",
         )
     for warning in resolved.notes:
         output.note(f"warning: {warning.message} {warning.hint}")
@@ -75,7 +81,7 @@ def command(**given: Any) -> int:
     if interval_ns < _SHORTEST_NS:
         raise SpecError(
             f"--interval must be at least 100ms, got {given['interval']}.",
-            hint="waits are sampled ten times in each interval as it is",
+            hint="waits are sampled ten times in each interval",
         )
     outcome = watch(
         WatchRequest(
@@ -123,8 +129,8 @@ class Shown(WatchShow):
         self._texts = texts
         output.note(f"target  {examination.target}")
         output.note(
-            f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s;"
-            " creates, resets and writes nothing there"
+            f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s; "
+            "creates, resets and writes nothing on the server"
         )
         if examination.facts.postmaster_pid is not None:
             say_unused_ways(self._given)
@@ -140,7 +146,7 @@ class Shown(WatchShow):
             output.note(_gap_line(tally.gaps[-1]))
         if tally.reset_count > self._resets:
             self._resets = tally.reset_count
-            output.note(f"{_clock(time_ns)} statistics were reset: that sample is left out")
+            output.note(f"{_clock(time_ns)} statistics were reset: this sample is left out")
         is_live = output.is_terminal()
         is_new = tally.seen_ns > self._seen_ns
         if not self._is_due(time_ns, is_new, _TERMINAL_EVERY_NS if is_live else _PLAIN_EVERY_NS):
@@ -148,7 +154,9 @@ class Shown(WatchShow):
         recent = tally.look()
         parts = line_parts(recent, tally.connections, with_events=not is_live)
         if not is_new and tally.ended_ns:
-            parts.insert(0, f"server not seen for {(time_ns - tally.ended_ns) / 1e9:.0f} s")
+            parts.insert(
+                0, f"server not reached for {(time_ns - tally.ended_ns) / 1000000000.0:.0f} s"
+            )
         if not parts:
             return
         if tally.replay_lag_ns is not None:
@@ -232,7 +240,7 @@ def events_text(recent: Sums) -> str:
 
 
 def _gap_line(gap: Gap) -> str:
-    return f"{_clock(gap.time_ns)} gap {gap.length_ns / 1e9:.1f} s: nothing was seen"
+    return f"{_clock(gap.time_ns)} gap of {gap.length_ns / 1000000000.0:.1f} s: no samples"
 
 
 def _clock(time_ns: int) -> str:

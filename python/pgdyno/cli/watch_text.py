@@ -29,7 +29,7 @@ def text_of(document: Document, width: int = WIDTH) -> str:
         )
         lines += _statements(document, width) or _waits(document)
     number = document["number"]
-    state = "" if document["is_complete"] else ", ended early: what was seen until then"
+    state = "" if document["is_complete"] else ", ended early: results until then"
     lines += page.row("saved", f"#{number}{state}   pgdyno report {number}")
     return joined(lines)
 
@@ -37,12 +37,12 @@ def text_of(document: Document, width: int = WIDTH) -> str:
 def _seen(document: Document) -> Iterator[tuple[str, str]]:
     """Yield the label and the words of every row."""
     parts = [
-        f"{document['seconds_seen']:,.0f} of {document['seconds_asked']:,.0f} s seen",
+        f"{document['seconds_seen']:,.0f} of {document['seconds_asked']:,.0f} s observed",
         _cost(document),
         format_bytes(document["bytes"]),
     ]
     if document["bytes_per_hour"] and document["seconds"] >= 60:
-        parts[-1] += f", {format_bytes(int(document['bytes_per_hour']))} an hour"
+        parts[-1] += f", {format_bytes(int(document['bytes_per_hour']))} per hour"
     yield "done", "; ".join(part for part in parts if part)
     if document["gap_count"]:
         lengths = [f"{gap['seconds']:.0f} s" for gap in document["gaps"][:_SHOWN]]
@@ -50,7 +50,7 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
         yield "gaps", f"{document['gap_count']}: {', '.join(lengths)}{more}"
     if document["reset_count"]:
         count = document["reset_count"]
-        yield "resets", f"{count} of the statistics: those samples are left out"
+        yield "resets", f"{count} of the statistics: the samples at that time are left out"
     if document["tps"] is not None:
         wal = document["wal_bytes_per_second"] or 0.0
         hits = document["hit_ratio"]
@@ -58,7 +58,7 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
         tps = f"{document['tps']:,.1f} tps on the whole server"
         yield "counted", f"{tps}, WAL {wal / 1e6:.2f} MB/s{cached}"
     if document["tps"] is not None and not document["sessions_at_work"]["samples"]:
-        yield "sessions", "at work: not to be seen with the rights of this role (pgdyno doctor)"
+        yield "sessions", "not visible to this role (pgdyno doctor)"
     for one in document.get("settings_changed", ()):
         yield "changed", f"{one['name']}: {one['before']} -> {one['after']}"
     doctor = document["doctor"]
@@ -70,7 +70,7 @@ def _cost(document: Document) -> str:
     cost = document["cost"]
     if cost is None:
         return ""
-    here = f"our cost {cost['lab_cores']:.1%} of a core here"
+    here = f"pgdyno uses {cost['lab_cores']:.1%} of a core here"
     there = cost["server_cores"]
     return here + (f", {there:.1%} of a server core" if there is not None else "")
 
@@ -100,7 +100,7 @@ def _why(statement: Document) -> str:
     ms = statement.get("db_ms_per_call") or statement["ms_per_call"]
     if ms is None:
         return str(worst["wait_event"])
-    return f"{_ms(ms)} ms a call, {worst['wait_event']} {_ms(ms * worst['share_ratio'])}"
+    return f"{_ms(ms)} ms per call, {worst['wait_event']} {_ms(ms * worst['share_ratio'])}"
 
 
 def _ms(value: float) -> str:
