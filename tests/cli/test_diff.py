@@ -61,7 +61,7 @@ def test_without_another_result_of_that_load_the_drift_is_not_known(
 @pytest.mark.parametrize(
     ("handles", "error", "said"),
     [
-        (("1:nobody", "2"), SpecError, "no variant 'nobody'"),
+        (("1:nobody", "2"), SpecError, "no measured variant 'nobody'"),
         (("1", "77"), StoreError, "no result '77'"),
     ],
 )

@@ -69,5 +69,5 @@ def test_ctrl_c_ends_a_report_before_it_is_written(
 
 def test_a_watch_has_a_page_only(tmp_path: Path) -> None:
     folder = Store(tmp_path).create("night", "watch")
-    with pytest.raises(SpecError, match="#1 is a watch: its report is a page, not PDF"):
+    with pytest.raises(SpecError, match="#1 is a watch: its report is an HTML page, not PDF"):
         report(folder, "--pdf")

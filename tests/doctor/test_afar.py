@@ -124,7 +124,7 @@ def test_every_check_of_a_server_elsewhere_is_judged_or_its_reason_is_listed(
 def test_a_way_to_the_host_of_no_server_is_refused(pgdyno: Command) -> None:
     said = pgdyno("doctor", "--ssh", "me@there")
     assert said.code == 1
-    assert "--ssh is for the host of a server" in said.error
+    assert "--ssh needs a server on another host" in said.error
 
 
 @pytest.mark.parametrize("option", ["--ssh", "--host-shell", "--host-file"])

@@ -166,7 +166,7 @@ def test_a_way_to_the_host_of_a_server_here_is_not_gone_and_that_is_said(
 def test_a_way_to_a_host_is_refused_where_the_server_is_ours(pgdyno: Command) -> None:
     said = pgdyno("bench", "--scratch", "--ssh", "me@there")
     assert said.code == 1
-    assert "--ssh is for a server of your own" in said.error
+    assert "--ssh needs a server of your own" in said.error
 
 
 def test_the_collector_is_shown(pgdyno: Command) -> None:

@@ -73,5 +73,5 @@ def test_a_table_that_is_none_and_parquet_on_the_screen_are_refused_by_name(
 ) -> None:
     with pytest.raises(SpecError, match="--table nonsense"):
         export(generated, "--table", "nonsense")
-    with pytest.raises(SpecError, match="no text to print"):
+    with pytest.raises(SpecError, match="is binary and cannot be printed"):
         export(generated, "--format", "parquet")

@@ -21,16 +21,16 @@ from pgdyno.watch.panels import watch_findings
 def test_the_text_reads_as_one_looks_for_it() -> None:
     lines = text_of(DOCUMENT).splitlines()
     assert lines[1:4] == [
-        "done        3,591 of 3,600 s seen; our cost 0.4% of a core here, 0.6% of a server core;"
-        " 38 MB, 38 MB",
-        "            an hour",
+        "done        3,591 of 3,600 s observed; pgdyno uses 0.4% of a core here, 0.6% of a server"
+        " core; 38",
+        "            MB, 38 MB per hour",
         "gaps        1: 9 s",
     ]
     assert "top of DB time (22.7 sessions on average, at most 61; 35,910 samples)" in lines
     row = next(line for line in lines if "UPDATE account" in line)
-    assert row.startswith("   41%  UPDATE account SET balance = balance + $1 W…")
+    assert row.startswith("   41%  UPDATE account SET balance = balance + $1…")
     # 4.9 ms x 57 % of it.
-    assert row.endswith("4.9 ms a call, Lock:transactionid 2.8")
+    assert row.endswith("4.9 ms per call, Lock:transactionid 2.8")
     assert lines[-1] == "saved       #12   pgdyno report 12"
     assert max(map(len, lines)) <= 100
 
@@ -43,7 +43,7 @@ def test_the_text_fits_the_terminal(width: int) -> None:
 
 
 def test_very_short_and_very_long_statements_keep_the_line_short() -> None:
-    for ms, said in ((0.0006, "<0.01 ms a call, Lock:transactionid <0.01"), (1234.5, "1,234 ms")):
+    for ms, said in ((0.0006, "<0.01 ms per call, Lock:transactionid <0.01"), (1234.5, "1,234 ms")):
         timed = [{**DOCUMENT["statements"][0], "ms_per_call": ms}]
         assert said in text_of({**DOCUMENT, "statements": timed})
 

@@ -379,7 +379,7 @@ def test_the_time_that_was_asked_for_ends_it_with_0(
     assert said.code == 0, said.err
     assert said.err == ""
     assert re.search(
-        r"^done        \d of 2 s seen; our cost .* of a server core; \d", said.out, re.M
+        r"^done        \d of 2 s observed; pgdyno uses .* of a server core; \d", said.out, re.M
     )
     document = json.loads((tmp_path / "w.json").read_text())
     assert document["is_complete"] is True
@@ -393,6 +393,6 @@ def test_the_time_that_was_asked_for_ends_it_with_0(
 def test_watch_without_a_server_asks_for_one(pgdyno: Command) -> None:
     said = pgdyno("watch")
     assert said.code == 1
-    assert "none was named" in said.error
+    assert "the command names none" in said.error
     refused = pgdyno("watch", "-d", "x", "--interval", "1ms")
     assert (refused.code, "at least 100ms" in refused.error) == (1, True)

@@ -10,7 +10,7 @@ from pgdyno.server.facts import format_bytes
 
 _SHOWN = 5
 # The share before a statement, and behind it what it waited for.
-_BESIDE_STATEMENT = 56
+_BESIDE_STATEMENT = 58
 
 Document = dict[str, Any]
 
