@@ -31,7 +31,7 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 _answer, _machine = under(ANSWER), under("Machine")
 
 
-@click.command("settings", cls=Verb, short_help="A server's settings, explained and checked.")
+@click.command("settings", cls=Verb, short_help="Explain and check the settings of a server.")
 @options.connection
 @under("Server")(
     "--file",
