@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.report.thin import thin, thin_axis
+from pgdyno.report.chart import thin, thin_axis
 
 
 def test_a_short_series_is_left_as_it_is() -> None:

@@ -6,7 +6,7 @@ data as the page with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,3 +101,48 @@ def _numbers(values: Iterable[Values]) -> npt.NDArray[np.float64]:
     numbers = [np.array(some, dtype=np.float64) for some in values]
     joined = np.concatenate(numbers) if numbers else np.zeros(0)
     return joined[~np.isnan(joined)]
+
+
+POINTS_MAX = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned:
+    """One series on the thinned axis. `low` and `high` are None when nothing was merged."""
+
+    mean: tuple[float | None, ...]
+    low: tuple[float | None, ...] | None
+    high: tuple[float | None, ...] | None
+
+
+def thin_axis(time_s: Sequence[float], points_max: int = POINTS_MAX) -> tuple[float, ...]:
+    """Return the middle of each bucket of `time_s`; unchanged when it is short enough."""
+    if len(time_s) <= points_max:
+        return tuple(time_s)
+    return tuple((time_s[a] + time_s[b - 1]) / 2 for a, b in _buckets(len(time_s), points_max))
+
+
+def thin(values: Sequence[float | None], points_max: int = POINTS_MAX) -> Thinned:
+    """Return min, mean and max of each bucket; a bucket of gaps only stays a gap.
+
+    Args: values, shape (n,), in time order, evenly spaced but for gaps, any unit; None = gap.
+    Limits: the mean is over the values present, so it is right for rates sampled evenly.
+    """
+    if len(values) <= points_max:
+        return Thinned(tuple(values), None, None)
+    numbers = np.array(values, dtype=np.float64)
+    known = ~np.isnan(numbers)
+    starts = np.array([start for start, _ in _buckets(len(values), points_max)])
+    count = np.add.reduceat(known, starts, dtype=np.int64)
+    total = np.add.reduceat(np.where(known, numbers, 0.0), starts)
+    means = np.divide(total, count, out=np.full(count.size, np.nan), where=count > 0)
+    lows, highs = np.fmin.reduceat(numbers, starts), np.fmax.reduceat(numbers, starts)
+    return Thinned(_with_gaps(means), _with_gaps(lows), _with_gaps(highs))
+
+
+def _with_gaps(numbers: npt.NDArray[np.float64]) -> tuple[float | None, ...]:
+    return tuple(None if value != value else value for value in numbers.tolist())
+
+
+def _buckets(length: int, count: int) -> list[tuple[int, int]]:
+    return [(i * length // count, (i + 1) * length // count) for i in range(count)]

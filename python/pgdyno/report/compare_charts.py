@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from pgdyno.analysis.compare_findings import CompareFindings
-from pgdyno.report import palette
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.rounding import plain_decimals
+from pgdyno.analysis.where import Part, WhereTheTimeGoes
+from pgdyno.report import forest, gauge, numbers, palette
 from pgdyno.report.chart import Chart, Line, Values
-from pgdyno.report.compare_text import METRIC_NAMES
+from pgdyno.report.forest import metric_name
+from pgdyno.report.numbers import signed
+from pgdyno.report.parts import TimePart, parts_of, shown_decimals, words_of
 
 
 def round_charts(found: CompareFindings) -> tuple[Chart, ...]:
@@ -16,7 +25,7 @@ def round_charts(found: CompareFindings) -> tuple[Chart, ...]:
     lines = _values(found)
     if not lines or max(len(line.x) for line in lines) < 2:
         return ()
-    name = METRIC_NAMES.get(found.metric, found.metric)
+    name = metric_name(found.metric)
     values = Chart(
         key="rounds",
         title=f"{name} of every run",
@@ -74,3 +83,113 @@ def _changes(found: CompareFindings) -> tuple[Line, ...]:
 
 def _columns(by_round: tuple[tuple[int, float], ...]) -> tuple[tuple[float, ...], Values]:
     return tuple(float(number) for number, _ in by_round), tuple(value for _, value in by_round)
+
+
+_SHOWN_RATIO = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class VariantBar:
+    """The bar of one variant; all bars of a page share one scale."""
+
+    name: str
+    latency: Estimate
+    bar: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class PartChange:
+    """One part of a difference: what it is, its change in ms, and its bar."""
+
+    words: str
+    event: str
+    change: str
+    ends: str
+    is_sure: bool
+    bar: Markup
+
+
+def bars_of(found: CompareFindings) -> tuple[VariantBar, ...]:
+    """Return one bar a variant that was measured: its length is its mean latency."""
+    measured = [(one.name, one.where) for one in found.variants if one.where is not None]
+    longest = max((where.latency_ms.value for _, where in measured), default=0.0)
+    return tuple(
+        VariantBar(
+            name,
+            where.latency_ms,
+            gauge.time_bar(parts_of(where), shown_decimals(where), whole_ms=_whole(where, longest)),
+        )
+        for name, where in measured
+    )
+
+
+def legend_of(found: CompareFindings) -> tuple[tuple[str, Markup], ...]:
+    """Return the classes that the bars have, each with its swatch, in their order."""
+    seen: dict[str, TimePart] = {}
+    for one in found.variants:
+        for part in parts_of(one.where) if one.where is not None else ():
+            if part.ms.value > 0:
+                plain = replace(part, role=palette.shade(part.wait, 0))
+                seen.setdefault(part.wait, plain)
+    return tuple(
+        (name, gauge.part_swatch(seen[wait]))
+        for wait, name in palette.WAIT_CLASS_NAMES.items()
+        if wait in seen
+    )
+
+
+def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
+    """Return the parts of a contrast's difference, the largest change first, the rest last."""
+    found = contrast.difference
+    if found is None:
+        return ()
+    unexplained = found.latency_ms.value - sum(part.ms.value for part in found.parts)
+    reaches = [_farthest(part.ms) for part in found.parts]
+    largest = max([*reaches, abs(unexplained)]) or 1.0
+    total = abs(found.latency_ms.value)
+    shown = [part for part in found.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
+    decimals = min(max(plain_decimals(total or largest, 4), 2), 3)
+    rows = [_row(part, largest, decimals) for part in shown]
+    rest = found.latency_ms.value - sum(part.ms.value for part in shown)
+    css = palette.shade("residual", 0).css
+    nothing = Estimate(rest, None, None, 1, "ms", "none")
+    bar = forest.difference_bar(nothing, largest, css)
+    return (*rows, PartChange("rest", "", signed(rest, decimals), "", False, bar))
+
+
+def _row(part: Part, largest: float, decimals: int) -> PartChange:
+    low, high = part.ms.low, part.ms.high
+    ends, is_sure = "no interval", False
+    if low is not None and high is not None:
+        ends = f"{signed(low, decimals)} to {signed(high, decimals)}"
+        is_sure = low > 0 or high < 0
+    css = palette.shade(palette.wait_class(part.name), 0).css
+    words = words_of(part.name)
+    return PartChange(
+        words,
+        part.name if ":" in part.name and part.name != words else "",
+        signed(part.ms.value, decimals),
+        ends,
+        is_sure,
+        forest.difference_bar(part.ms, largest, css),
+    )
+
+
+def _farthest(ms: Estimate) -> float:
+    """Return how far the bar of a change reaches; a very wide interval is cut off."""
+    ends = [abs(end) for end in (ms.low, ms.high) if end is not None]
+    return min(max([abs(ms.value), *ends]), 2 * abs(ms.value))
+
+
+def _whole(where: WhereTheTimeGoes, longest: float) -> float:
+    """Return the length that fills the row: the longest latency, parts may sum to a bit more."""
+    return max(longest, sum(part.ms.value for part in where.parts if part.ms.value > 0))
+
+
+def total_text(contrast: ContrastFindings) -> str:
+    """Return the whole difference: "+1.00 ms (0.80 to 1.20)"."""
+    found = contrast.difference
+    if found is None:
+        return ""
+    text = numbers.estimate_text(found.latency_ms, with_unit=True)
+    return f"+{text}" if found.latency_ms.value > 0 else text

@@ -12,6 +12,7 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import cell_table, table_lines
+from pgdyno.report.forest import metric_name
 from pgdyno.report.numbers import signed
 from pgdyno.report.parts import words_of
 from pgdyno.report.text import tail_lines
@@ -24,7 +25,6 @@ _PAIRS_SHOWN = 40
 _SETTINGS_SHOWN = 12
 _REACH_MAX = 20.0
 RATIOS_SHOWN = ("tps", "p50", "p99", "cpu_per_tx", "wal_per_tx")
-METRIC_NAMES = {"cpu_per_tx": "server CPU/tx", "wal_per_tx": "WAL/tx", "mean": "mean latency"}
 
 
 def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
@@ -96,7 +96,7 @@ def _cells(page: TextPage, found: CompareFindings) -> Iterator[str]:
 
 def _metric(variant: VariantFindings, name: str) -> str:
     text = numbers.estimate_text(variant.metrics[name], with_unit=True)
-    return text if name == "tps" else f"{METRIC_NAMES.get(name, name)} {text}"
+    return text if name == "tps" else f"{metric_name(name)} {text}"
 
 
 def _warnings(variant: VariantFindings) -> str:
@@ -112,7 +112,7 @@ def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings
     shown = [n for n in dict.fromkeys((found.metric, *RATIOS_SHOWN)) if n in contrast.comparisons]
     ratios = {name: contrast.comparisons[name].ratio for name in shown}
     reach = _reach(ratios.values())
-    width = max(len(METRIC_NAMES.get(name, name)) for name in shown)
+    width = max(len(metric_name(name)) for name in shown)
     texts = {name: change_text(ratio) for name, ratio in ratios.items()}
     text_width = max(map(len, texts.values()))
     beside = width + text_width + 2 * len("  ") + len("  [] decides")
@@ -120,7 +120,7 @@ def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings
     for name, ratio in ratios.items():
         mark = " decides" if name == found.metric else ""
         yield (
-            f"  {METRIC_NAMES.get(name, name):{width}}  {texts[name]:{text_width}}  "
+            f"  {metric_name(name):{width}}  {texts[name]:{text_width}}  "
             f"[{_forest(ratio, reach, cells)}]{mark}"
         )
     yield f"  {'':{width}}  {'':{text_width}}  {_axis(reach, cells)}"

@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import svg
-from pgdyno.report.chart import Chart, Flag, Line, Values
+from pgdyno.report.chart import POINTS_MAX, Chart, Flag, Line, Values, thin, thin_axis
 from pgdyno.report.palette import MODEL_DASH
-from pgdyno.report.thin import POINTS_MAX, thin, thin_axis
 
 _DIGITS = 4
 # Charts that are folded away are many: fewer points, and their means alone.

@@ -1,19 +1,109 @@
-"""Changes with their intervals on one axis of ratios: the forest plot, and bars of differences."""
+"""Changes with their intervals on one axis of ratios: the forest plot, and bars of differences.
+
+`forest_of` describes the plot once; `whisker` and `axis` paint it for the page, `plot.forest_plot`
+for pictures and paper.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from markupsafe import Markup
 
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.report.numbers import signed
 
+METRIC_NAMES = {"cpu_per_tx": "server CPU/tx", "wal_per_tx": "WAL/tx", "mean": "mean latency"}
+PAPER_METRICS = 2  # rows of a contrast in pictures and on paper
+# The tail before the median: what the sentence names, where there is little room.
+_METRICS = ("tps", "p99", "p50", "cpu_per_tx", "wal_per_tx")
 _REACH_MIN, _REACH_MAX = 1.03, 20.0
 _ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    """One change with its interval; `decides`: the verdict rests on it."""
+
+    name: str
+    ratio: Estimate
+    verdict: str
+    decides: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ForestGroup:
+    """The rows of one contrast, of the passes, or of the effects, below their name."""
+
+    name: str
+    rows: tuple[ForestRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Groups of rows on one scale; empty where nothing was compared."""
+
+    groups: tuple[ForestGroup, ...]
+    scale: Scale
+
+    @property
+    def rows(self) -> tuple[ForestRow, ...]:
+        """Return all rows, each with a name that needs no heading."""
+        return tuple(
+            replace(row, name=f"{group.name}: {row.name}") if len(group.rows) > 1 else row
+            for group in self.groups
+            for row in group.rows
+        )
+
+
+def metric_name(name: str) -> str:
+    """Return the name of a metric as people read it."""
+    return METRIC_NAMES.get(name, name)
+
+
+def forest_of(found: CompareFindings, *, metrics_max: int) -> Forest:
+    """Return every contrast, each step of passes, and every effect.
+
+    Args: metrics_max, rows of one contrast at most: the deciding metric, then others.
+    """
+    groups = [
+        ForestGroup(f"{one.variant} against {one.reference}", _rows(one, found.metric, metrics_max))
+        for one in found.contrasts
+    ]
+    steps = tuple(
+        ForestRow(f"{one.variant} after {one.reference}", one.deciding.ratio, one.deciding.verdict)
+        for one in found.steps
+    )
+    effects = tuple(
+        ForestRow(
+            effect.name, effect.ratio, "sure" if effect.p_adjusted_ratio < 0.05 else "not sure"
+        )
+        for effect in found.effects
+    )
+    groups += [ForestGroup("Each pass against the one before", steps)] if steps else []
+    groups += [ForestGroup(f"Effects on {metric_name(found.metric)}", effects)] if effects else []
+    # The scale is set by what decides, so that it is not pressed together.
+    deciding = [row.ratio for group in groups for row in group.rows if row.decides]
+    every = (*found.contrasts, *found.steps)
+    margin_ratio = every[0].deciding.margin_ratio if every else 0.0
+    return Forest(tuple(groups), scale_of(deciding, margin_ratio=margin_ratio))
+
+
+def _rows(contrast: ContrastFindings, metric: str, metrics_max: int) -> tuple[ForestRow, ...]:
+    names = [n for n in dict.fromkeys((metric, *_METRICS)) if n in contrast.comparisons]
+    return tuple(
+        ForestRow(
+            metric_name(name),
+            contrast.comparisons[name].ratio,
+            contrast.comparisons[name].verdict,
+            decides=name == metric,
+        )
+        for name in names[:metrics_max]
+    )
 
 
 @dataclass(frozen=True, slots=True)

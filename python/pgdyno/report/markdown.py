@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import figures, ink, plot, tiles, words
 from pgdyno.report.compare_charts import round_charts
+from pgdyno.report.forest import PAPER_METRICS, forest_of
 from pgdyno.report.markdown_tables import (
     Table,
     change_table,
@@ -122,9 +123,10 @@ def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
     """Yield name and PNG of what the first screen of the page shows."""
     found, run = findings.compare, findings.run
     with ink.style():
-        if found is not None and (rows := plot.forest_rows(found)):
-            figure = ink.new_figure(_WIDTH_INCHES, _forest_inches(len(rows)))
-            plot.forest_plot(figure.add_axes(_forest_box([name for name, *_ in rows])), found)
+        if found is not None and (changes := forest_of(found, metrics_max=PAPER_METRICS)).groups:
+            names = [row.name for row in changes.rows]
+            figure = ink.new_figure(_WIDTH_INCHES, _forest_inches(len(names)))
+            plot.forest_plot(figure.add_axes(_forest_box(names)), changes)
             yield "forest", _png(figure)
         charts = round_charts(found) if found is not None else figures.main_charts(findings)
         for chart in (*charts, *figures.curve_charts(findings)):

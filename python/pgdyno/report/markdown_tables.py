@@ -7,9 +7,9 @@ from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindi
 from pgdyno.analysis.rounding import fixed
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.report import numbers
-from pgdyno.report.compare_text import METRIC_NAMES
-from pgdyno.report.compare_time import changes_of
+from pgdyno.report.compare_charts import changes_of
 from pgdyno.report.figures import in_ms, percentile_name
+from pgdyno.report.forest import metric_name
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 from pgdyno.report.tiles import latency_at
 
@@ -36,7 +36,7 @@ def variant_table(found: CompareFindings) -> Table:
         if is_priced:
             values.append(numbers.estimate_text(one.cost, with_unit=True) if one.cost else "")
         rows.append((one.name, changes, str(one.runs), *values))
-    named = [METRIC_NAMES.get(name, name) for name in metrics] + ["cost"] * is_priced
+    named = [metric_name(name) for name in metrics] + ["cost"] * is_priced
     return ("variant", "changes", "runs", *named), rows
 
 

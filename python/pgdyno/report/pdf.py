@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import figures, ink, numbers, plot, tiles, words
 from pgdyno.report.compare_charts import round_charts
+from pgdyno.report.forest import PAPER_METRICS, forest_of
 from pgdyno.report.markdown_tables import (
     change_table,
     latency_table,
@@ -62,11 +63,12 @@ def _first(sheet: Sheet, findings: ExperimentFindings) -> None:
         charts = figures.main_charts(findings)
         height = 2.6 if len(charts) == 1 else 1.35
     else:
-        names = [name for name, *_ in plot.forest_rows(found)]
+        changes = forest_of(found, metrics_max=PAPER_METRICS)
+        names = [row.name for row in changes.rows]
         if names:
             left = ink.names_inches(names, least=1.7, weight="bold")
             tall = 0.24 * len(names) + 0.1
-            plot.forest_plot(sheet.axes(tall, left_inches=left, right_inches=1.9), found)
+            plot.forest_plot(sheet.axes(tall, left_inches=left, right_inches=1.9), changes)
             sheet.space(0.1)
         charts = round_charts(found)
         height = 1.35

@@ -8,18 +8,15 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.where import WhereTheTimeGoes
-from pgdyno.report import forest, numbers, palette, svg
-from pgdyno.report.chart import Chart, Line
-from pgdyno.report.compare_text import METRIC_NAMES
+from pgdyno.report import numbers, palette, svg
+from pgdyno.report.chart import Chart, Line, thin, thin_axis
 from pgdyno.report.figures import TIME_GROUP
+from pgdyno.report.forest import Forest
 from pgdyno.report.ink import HATCHES, MARKERS, NAME_SIZE, colour
 from pgdyno.report.palette import MODEL_DASH
 from pgdyno.report.parts import TimePart, in_bar_order, parts_of
-from pgdyno.report.thin import thin, thin_axis
 
 _LABEL_RATIO_MIN = 0.07
 _LEGEND_COLUMNS = 4
@@ -85,17 +82,17 @@ def _named(shown: Chart) -> set[str]:
     return {line.name for line in shown.lines if line.shape != "model"}
 
 
-def forest_plot(axes: Axes, found: CompareFindings) -> None:
-    """Draw each contrast's deciding metric and p99, each step, each effect, with its interval."""
-    rows = forest_rows(found)
-    margin = found.contrasts[0].deciding.margin_ratio if found.contrasts else 0.0
-    scale = forest.scale_of([ratio for _, ratio, decides in rows if decides], margin_ratio=margin)
+def forest_plot(axes: Axes, shown: Forest) -> None:
+    """Draw every row of a forest plot with its interval: the same rows and scale as on the page."""
+    rows, scale = shown.rows, shown.scale
+    margin = scale.margin_ratio
     _frame(axes, "Change, with the interval that decides", "")
     axes.set_xscale("log")
     axes.set_xlim(1 / scale.reach_ratio, scale.reach_ratio)
     axes.axvspan(1 / (1 + margin), 1 + margin, color=colour("rule"), alpha=0.6, linewidth=0)
     axes.axvline(1, color=colour("rule-strong"), linewidth=0.8)
-    for place, (name, ratio, decides) in enumerate(rows):
+    for place, row in enumerate(rows):
+        ratio, decides = row.ratio, row.decides
         ink = colour("ink" if decides else "ink-3")
         if ratio.low is not None and ratio.high is not None:
             axes.plot(
@@ -109,7 +106,7 @@ def forest_plot(axes: Axes, found: CompareFindings) -> None:
         side: dict[str, Any] = {"fontsize": NAME_SIZE, "color": ink}
         side["weight"] = "bold" if decides else "normal"
         frame = axes.get_yaxis_transform()
-        axes.text(-0.01, -place, name, transform=frame, ha="right", va="center", **side)
+        axes.text(-0.01, -place, row.name, transform=frame, ha="right", va="center", **side)
         said = change_text(ratio)
         axes.text(1.025, -place, said, transform=frame, ha="left", va="center", **side)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
@@ -119,18 +116,6 @@ def forest_plot(axes: Axes, found: CompareFindings) -> None:
     labels = ["equal" if m == 1 else f"{numbers.signed((m - 1) * 100, 0)} %" for m in marks]
     axes.set_xticks(marks, labels)
     axes.minorticks_off()
-
-
-def forest_rows(found: CompareFindings) -> list[tuple[str, Estimate, bool]]:
-    """Return the rows of the forest plot: name, ratio, whether it decides."""
-    rows: list[tuple[str, Estimate, bool]] = []
-    for one in found.contrasts:
-        rows.append((_metric_of(one, found.metric), one.deciding.ratio, True))
-        if found.metric != "p99" and "p99" in one.comparisons:
-            rows.append((_metric_of(one, "p99"), one.comparisons["p99"].ratio, False))
-    rows += [(f"{s.variant} after {s.reference}", s.deciding.ratio, True) for s in found.steps]
-    rows += [(effect.name, effect.ratio, True) for effect in found.effects]
-    return rows
 
 
 def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
@@ -199,10 +184,6 @@ def _dots_an_inch(axes: Axes) -> float:
     figure = axes.get_figure(root=True)
     assert figure is not None
     return float(figure.dpi)
-
-
-def _metric_of(contrast: ContrastFindings, metric: str) -> str:
-    return f"{contrast.variant}: {METRIC_NAMES.get(metric, metric)}"
 
 
 def _frame(axes: Axes, title: str, unit: str) -> None:

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from pgdyno.report import axis
 from pgdyno.report.axis import Axis
-from pgdyno.report.chart import Chart, Line
+from pgdyno.report.chart import Chart, Line, thin, thin_axis
 from pgdyno.report.palette import MODEL_DASH, Marker, fill_attributes
 from pgdyno.report.pen import Pen
-from pgdyno.report.thin import Values, thin, thin_axis
 
 FloatArray = npt.NDArray[np.float64]
 _POINT_WIDTH_PX = 4.5  # of a thinned line: nearer points cannot be told apart
@@ -148,7 +147,7 @@ def _path(xs: Sequence[float], ys: FloatArray, x: Axis, y: Axis, pen: Pen | None
     return pen.text()
 
 
-def _with_nan(values: Values) -> FloatArray:
+def _with_nan(values: Sequence[float | None]) -> FloatArray:
     return np.array(values, dtype=np.float64)
 
 

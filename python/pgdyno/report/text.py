@@ -16,13 +16,18 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.report import numbers
-from pgdyno.report.connection_text import connection_rows
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
 from pgdyno.report.time_words import statement_lines
-from pgdyno.report.words import degradation_text, failures_text, knee_range_text, level_ratios_text
+from pgdyno.report.words import (
+    connection_rows,
+    degradation_text,
+    failures_text,
+    knee_range_text,
+    level_ratios_text,
+)
 
 _BAR_WIDTH = 64
 _PARTS_SHOWN = 8
