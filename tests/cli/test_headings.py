@@ -12,14 +12,14 @@ from pgdyno.cli.main import VERBS
 
 def help_of(verb: str, width: int) -> str:
     """Return what `pgdyno VERB --help` says on a terminal so wide."""
-    command = importlib.import_module(f"pgdyno.cli.{verb}").command
+    command = importlib.import_module(f"pgdyno.cli.{verb.replace('-', '_')}").command
     context = click.Context(command, info_name=verb, terminal_width=width)
     return str(command.get_help(context))
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "pgbench"])
 def test_help_has_every_option_of_a_verb_once_and_itself_last(verb: str) -> None:
-    command = importlib.import_module(f"pgdyno.cli.{verb}").command
+    command = importlib.import_module(f"pgdyno.cli.{verb.replace('-', '_')}").command
     said = help_of(verb, 100).splitlines()
     first = next(i for i, line in enumerate(said) if line.endswith(":") and line[0] != " ")
     lines = [line.strip() for line in said[first:]]

@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "compare": "Compare variants: is B better than A?",
     "run": "Run an experiment from a file.",
     "settings": "Explain and check the settings of a server.",
+    "work-mem": "Find how much memory sorts and hashes need.",
     "doctor": "Check host, settings and privileges before you measure.",
     "watch": "Observe a server without our load.",
     "init": "Load a dataset.",
@@ -42,6 +43,8 @@ VERBS: dict[str, str] = {
     "note": "Keep a remark with a result.",
     "undo": "Restore settings that a killed experiment left changed.",
 }
+# Verbs whose name is no name of a module.
+_MODULES = {"work-mem": "work_mem"}
 
 
 class Verbs(click.Group):
@@ -55,7 +58,7 @@ class Verbs(click.Group):
         """Return the command of the verb, or None if there is no such verb."""
         if name not in VERBS:
             return None
-        command = importlib.import_module(f"pgdyno.cli.{name}").command
+        command = importlib.import_module(f"pgdyno.cli.{_MODULES.get(name, name)}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -1,0 +1,152 @@
+"""What `pgdyno work-mem` found, as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from pgdyno.server.facts import format_bytes
+from pgdyno.tune.spill import Advice, Need
+from pgdyno.tune.spilling import LoggedFiles, Spilled
+
+_LABEL_WIDTH = 8
+_MB = 1 << 20
+
+
+def text_of(
+    target: str,
+    spilled: Spilled | None,
+    logged: LoggedFiles | None,
+    needs: tuple[Need, ...],
+    advice: Advice,
+    *,
+    width: int,
+) -> str:
+    """Return the whole text in lines of at most `width` signs."""
+    rows = [("target", target), ("now", _now(advice))]
+    if spilled is not None:
+        rows += _spilled(spilled)
+    if logged is not None:
+        rows.append(("log", _logged(logged)))
+    lines = [line for label, said in rows for line in _row(label, said, width)]
+    for need in needs:
+        lines += _need(need, width)
+    for label, said in _advice(advice, bool(needs)):
+        lines += _row(label, said, width)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def setting_text(size_bytes: int) -> str:
+    """Return the next larger value that is easy to read: whole MB, or whole 64 kB below 1 MB."""
+    if size_bytes >= _MB:
+        return f"{-(-size_bytes // _MB)}MB"
+    return f"{-(-size_bytes // (64 << 10)) * 64}kB"
+
+
+def _now(advice: Advice) -> str:
+    said = f"work_mem = {format_bytes(advice.now_bytes)}, {_counted(advice.active_count)} at work"
+    if advice.budget_bytes is None:
+        return f"{said} at one time; memory not known (--ram)"
+    return f"{said} at one time; {format_bytes(advice.budget_bytes)} for all sorts and hashes"
+
+
+def _spilled(spilled: Spilled) -> Iterator[tuple[str, str]]:
+    if not spilled.file_count:
+        yield "spilled", "no temporary file since the statistics were reset"
+        return
+    mean = format_bytes(spilled.temp_bytes // spilled.file_count)
+    since = f" since {spilled.since[:16]}" if spilled.since else ""
+    total = format_bytes(spilled.temp_bytes)
+    yield "spilled", f"{spilled.file_count:,} temporary files, {total}, {mean} each{since}"
+    if spilled.why_no_statements:
+        yield "", f"which statements wrote them is not known: {spilled.why_no_statements}"
+    for one in spilled.statements[:5]:
+        each = format_bytes(one.bytes_per_call)
+        yield "", f"{each} a call, {one.calls:,} calls, role {one.role}: {one.text[:70]}"
+
+
+def _logged(logged: LoggedFiles) -> str:
+    sizes = ", ".join(
+        f"{name} {format_bytes(size)}"
+        for name, size in (
+            ("median", logged.median_bytes),
+            ("90 % below", logged.p90_bytes),
+            ("largest", logged.max_bytes),
+        )
+    )
+    return f"{logged.count:,} temporary files: {sizes}"
+
+
+def _need(need: Need, width: int) -> list[str]:
+    lines = ["", *_row(need.place, need.statement[:120], width)]
+    if not need.now.spills:
+        used = format_bytes(need.now.memory_bytes)
+        return [
+            *lines,
+            *_row("", f"writes no temporary file; its sorts and hashes use {used}", width),
+        ]
+    now = f"{need.now.duration_ms:,.1f} ms, {format_bytes(need.now.temp_bytes)} temporary"
+    lines += _row("", f"now     {now} ({', '.join(need.now.nodes)})", width)
+    if need.enough is None:
+        return [
+            *lines,
+            *_row("", "enough  no value tried: it still spills; try a larger --max", width),
+        ]
+    value = setting_text(need.enough.work_mem_bytes)
+    processes = f", {need.enough.process_count} processes" if need.enough.process_count > 1 else ""
+    lines += _row(
+        "",
+        f"enough  work_mem = {value}: {need.enough.duration_ms:,.1f} ms"
+        f" ({need.gain_ratio:.2f}x, one execution each: no interval),"
+        f" memory {format_bytes(need.enough.memory_bytes)}{processes}"
+        f" ({', '.join(need.enough.nodes)}); {need.tried_count} executions",
+        width,
+    )
+    if need.now.is_hash_alone:
+        lines += _row(
+            "", "        only hashes spill: a larger hash_mem_multiplier helps as well", width
+        )
+    return lines
+
+
+def _advice(advice: Advice, has_needs: bool) -> Iterator[tuple[str, str]]:
+    yield "", ""
+    if not has_needs:
+        yield "next", "give the statements that spill: -f statements.sql, with --scratch or"
+        yield "", "--allow-explain-analyze; the smallest value that is enough is found by trying"
+        return
+    if advice.why:
+        yield "note", advice.why
+    if advice.server_bytes is not None:
+        value = setting_text(advice.server_bytes)
+        yield "server", f"ALTER SYSTEM SET work_mem = '{value}'; SELECT pg_reload_conf();"
+        yield (
+            "compare",
+            (
+                f"pgdyno compare -f FILE --variant 'now: work_mem={advice.now_bytes >> 10}kB'"
+                f" --variant 'enough: work_mem={value}'   (or --prove 5min)"
+            ),
+        )
+    for one in advice.apart:
+        need, count = one.need, one.at_one_time_count
+        assert need.enough is not None, "what is set apart has a value"
+        value, used = setting_text(need.enough.work_mem_bytes), need.enough.memory_bytes
+        room = f": at most {count} at one time fit" if advice.budget_bytes is not None else ""
+        said = f"SET LOCAL work_mem = '{value}', or ALTER ROLE ... SET; {format_bytes(used)} each"
+        yield "apart", f"{need.place}: {said}{room}"
+
+
+def _counted(count: int) -> str:
+    return f"{count} statement{'s' * (count != 1)}"
+
+
+def _row(label: str, said: str, width: int) -> list[str]:
+    start = f"{label:{_LABEL_WIDTH}}" if len(label) < _LABEL_WIDTH else f"{label} "
+    return textwrap.wrap(
+        said,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * (_LABEL_WIDTH + 8 * (said[:4] in ("now ", "enou"))),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]

@@ -1,0 +1,210 @@
+"""Evidence for work_mem from a server: what spilled so far, and statements tried with EXPLAIN."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.statements import SCHEMA_SQL
+from pgdyno.server.connect import Connection
+from pgdyno.server.sql_script import statements_of
+from pgdyno.spec.workload import read_text
+from pgdyno.tune.spill import Need, Probe, Trial, search, trial_of
+
+TEMPORARY_SQL = (
+    "SELECT datname, temp_files::int8, temp_bytes::int8, stats_reset::text"
+    " FROM pg_catalog.pg_stat_database WHERE temp_files > 0 ORDER BY temp_bytes DESC"
+)
+STATEMENTS_SQL = (
+    "SELECT pg_catalog.pg_get_userbyid(s.userid), s.query, s.calls::int8,"
+    " (s.temp_blks_written * current_setting('block_size')::int8)::int8"
+    " FROM {schema}.pg_stat_statements s WHERE s.temp_blks_written > 0"
+    " ORDER BY s.temp_blks_written DESC LIMIT 10"
+)
+_TEMPORARY_FILE = re.compile(r"temporary file: path \"[^\"]*\", size (\d+)")
+_VARIABLE = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
+_READS = re.compile(r"\s*(select|with|values|table)\b", re.I)
+_SHOWN_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Spiller:
+    """A statement that wrote temporary files, as pg_stat_statements counts it."""
+
+    role: str
+    text: str
+    calls: int
+    temp_bytes: int
+
+    @property
+    def bytes_per_call(self) -> int:
+        """Return how much one execution wrote on average."""
+        return self.temp_bytes // max(1, self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """What spilled since the statistics were reset; `why_no_statements` "" if they are known."""
+
+    file_count: int
+    temp_bytes: int
+    since: str
+    statements: tuple[Spiller, ...]
+    why_no_statements: str = ""
+
+    def as_document(self) -> dict[str, Any]:
+        """Return it as JSON-able values."""
+        return {
+            "file_count": self.file_count,
+            "temp_bytes": self.temp_bytes,
+            "since": self.since,
+            "statements": [
+                {"role": one.role, "text": one.text, "calls": one.calls, "bytes": one.temp_bytes}
+                for one in self.statements
+            ],
+            "why_no_statements": self.why_no_statements,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFiles:
+    """Sizes of temporary files in a log, in bytes."""
+
+    count: int
+    median_bytes: int
+    p90_bytes: int
+    max_bytes: int
+
+
+def read_spilled(session: ServerSession) -> Spilled:
+    """Return what spilled so far, in all databases. Raises: psycopg.Error if the line is lost."""
+    rows = session.fetch(TEMPORARY_SQL)
+    since = min((str(row[3]) for row in rows if row[3]), default="")
+    found: tuple[Spiller, ...] = ()
+    why = ""
+    try:
+        schemas = session.fetch(SCHEMA_SQL)
+        if schemas:
+            sql = STATEMENTS_SQL.format(schema=schemas[0][0])
+            found = tuple(
+                Spiller(str(role), _shown(str(text)), int(calls), int(size))
+                for role, text, calls, size in session.fetch(sql)
+            )
+        else:
+            why = "pg_stat_statements is not in this database"
+    except psycopg.Error as error:
+        if not session.is_open:
+            raise
+        why = str(error.diag.message_primary or error).strip()
+    files, size = sum(int(row[1]) for row in rows), sum(int(row[2]) for row in rows)
+    return Spilled(files, size, since, found, why)
+
+
+def read_log(path: Path) -> LoggedFiles | None:
+    """Return the sizes of the temporary files a log names (log_temp_files = 0); None for none.
+
+    Raises: SpecError if it cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            sizes = sorted(int(m[1]) for line in lines for m in _TEMPORARY_FILE.finditer(line))
+    except OSError as error:
+        raise SpecError(f"{path} cannot be read: {error.strerror}.", hint="check --log") from None
+    if not sizes:
+        return None
+    p90 = sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))]
+    return LoggedFiles(len(sizes), int(statistics.median(sizes)), p90, sizes[-1])
+
+
+def statements_in(path: Path, variables: Mapping[str, str]) -> list[str]:
+    """Return the statements of a script with values in place of its variables.
+
+    Raises: SpecError for a variable without a value, and a file without a statement.
+    """
+    lines = read_text(path).splitlines()
+    text = "\n".join("" if line.lstrip().startswith("\\") else line for line in lines)
+
+    def replace(match: re.Match[str]) -> str:
+        if match[2] is None:
+            return match[0]
+        if match[2] not in variables:
+            raise SpecError(
+                f"{path}: the variable :{match[2]} has no value here.",
+                hint=f"give one that is typical: -D {match[2]}=1",
+            )
+        return variables[match[2]]
+
+    found = [_VARIABLE.sub(replace, one) for one in statements_of(text)]
+    if not found:
+        raise SpecError(f"{path} has no statement.", hint="give the statements that spill")
+    return found
+
+
+def needs_of(
+    connection: Connection,
+    statements: Mapping[str, list[str]],
+    *,
+    now_bytes: int,
+    max_bytes: int,
+    is_scratch: bool,
+    timeout_ms: int,
+) -> tuple[Need, ...]:
+    """Try every statement under several values of work_mem.
+
+    Args: statements, by the name of their file; timeout_ms, of each execution.
+    Raises: RefusedError for a statement that writes, on a server that is not scratch; ServerError
+    with the server's own words.
+    """
+    found = []
+    for name, texts in statements.items():
+        for number, text in enumerate(texts, 1):
+            if not (is_scratch or _READS.match(text)):
+                raise RefusedError(
+                    f"{name}, statement {number} does more than read: {_shown(text)[:60]}.",
+                    hint="give only what reads, or try the others on a scratch copy (--scratch)",
+                )
+            place = f"{Path(name).name}:{number}" if len(texts) > 1 else Path(name).name
+            probe = _probe(connection, text, place, is_scratch=is_scratch, timeout_ms=timeout_ms)
+            found.append(
+                search(_shown(text), place, probe, now_bytes=now_bytes, max_bytes=max_bytes)
+            )
+    return tuple(found)
+
+
+def _probe(
+    connection: Connection, text: str, place: str, *, is_scratch: bool, timeout_ms: int
+) -> Probe:
+    def probe(work_mem_bytes: int) -> Trial:
+        try:
+            with connection.transaction(force_rollback=True):
+                if not is_scratch:
+                    connection.execute("SET TRANSACTION READ ONLY")
+                connection.execute(f"SET LOCAL statement_timeout = {timeout_ms}".encode())
+                connection.execute(f"SET LOCAL work_mem = '{work_mem_bytes // 1024}kB'".encode())
+                row = connection.execute(
+                    f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON, TIMING OFF) {text}".encode()
+                ).fetchone()
+        except psycopg.Error as error:
+            said = error.diag.message_primary or str(error)
+            is_slow = isinstance(error, psycopg.errors.QueryCanceled)
+            raise ServerError(
+                f"{place} under work_mem = {work_mem_bytes >> 10}kB: {said}.",
+                hint="give it longer with --timeout" if is_slow else "mend the statement",
+                sqlstate=error.sqlstate,
+            ) from None
+        assert row is not None, "EXPLAIN returns a row"
+        return trial_of(work_mem_bytes, row[0][0])
+
+    return probe
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split())[:_SHOWN_CHARACTERS]

@@ -1,0 +1,194 @@
+"""The smallest work_mem without temporary files: simulated statements, plans, real servers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import run_sql
+from tests.fixtures.command import Command
+
+from pgdyno.errors import SpecError
+from pgdyno.server.target import Target
+from pgdyno.tune.spill import Need, Probe, Trial, advise, search, trial_of
+from pgdyno.tune.spill_text import setting_text
+from pgdyno.tune.spilling import read_log, statements_in
+
+KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
+
+
+def statement(needs_bytes: int) -> Probe:
+    """A statement that spills below a need, and tells how often it was executed."""
+
+    def probe(work_mem_bytes: int) -> Trial:
+        spilled = needs_bytes // 3 if work_mem_bytes < needs_bytes else 0
+        used = min(work_mem_bytes, needs_bytes)
+        return Trial(work_mem_bytes, spilled, used, 20.0 if spilled else 10.0, ("Sort",))
+
+    return probe
+
+
+def found(needs_bytes: int, *, max_bytes: int = GB) -> Need:
+    return search("s", "s.sql", statement(needs_bytes), now_bytes=4 * MB, max_bytes=max_bytes)
+
+
+@pytest.mark.parametrize("needs_mb", [5, 9, 33, 70, 500, 999])
+def test_the_smallest_value_is_found_to_within_a_tenth(needs_mb: int) -> None:
+    need = found(needs_mb * MB)
+    assert need.enough is not None
+    assert needs_mb * MB <= need.enough.work_mem_bytes <= 1.1 * needs_mb * MB
+    assert need.tried_count <= 16
+    assert need.gain_ratio == 2.0
+
+
+def test_a_statement_that_fits_is_executed_twice() -> None:
+    need = found(1 * MB)
+    assert (need.now.spills, need.enough, need.tried_count) == (False, need.now, 2)
+
+
+def test_a_statement_that_never_fits_is_said_to() -> None:
+    need = found(2 * GB, max_bytes=64 * MB)
+    assert (need.enough, need.gain_ratio) == (None, 1.0)
+    advice = advise((need,), now_bytes=4 * MB, active_count=1, budget_bytes=GB)
+    assert (advice.server_bytes, advice.why) == (None, "no value tried is enough")
+
+
+def test_a_value_that_all_cannot_have_is_set_apart() -> None:
+    small, large = found(10 * MB), found(400 * MB)
+    advice = advise((small, large), now_bytes=4 * MB, active_count=20, budget_bytes=2 * GB)
+    # 20 x 10 MB fit into 2 GB, 20 x 400 MB do not: 5 may run at one time.
+    assert advice.server_bytes is not None
+    assert advice.server_bytes < 12 * MB
+    assert [(one.need.place, one.at_one_time_count) for one in advice.apart] == [("s.sql", 5)]
+
+
+def test_without_memory_nothing_is_set_for_all() -> None:
+    advice = advise((found(10 * MB),), now_bytes=4 * MB, active_count=1, budget_bytes=None)
+    assert advice.server_bytes is None
+    assert "--ram" in advice.why
+
+
+def test_values_are_rounded_up() -> None:
+    assert setting_text(9 * MB + 1) == "10MB"
+    assert setting_text(900 * KB) == "960kB"
+
+
+def test_a_plan_that_spills_is_known_from_sorts_hashes_and_workers() -> None:
+    in_memory = {
+        "Node Type": "Sort",
+        "Sort Method": "quicksort",
+        "Sort Space Used": 100,
+        "Sort Space Type": "Memory",
+        "Workers": [{"Sort Space Used": 50, "Sort Space Type": "Memory"}],
+    }
+    fine = trial_of(4 * MB, {"Plan": in_memory, "Execution Time": 7.5})
+    assert (fine.spills, fine.memory_bytes, fine.duration_ms) == (False, 150 * KB, 7.5)
+    assert (fine.process_count, fine.is_hash_alone) == (2, False)
+    on_disk = {**in_memory, "Sort Method": "external merge", "Sort Space Type": "Disk"}
+    spilled = trial_of(4 * MB, {"Plan": {**on_disk, "Temp Written Blocks": 3}})
+    assert spilled.temp_bytes == 3 * 8192
+    hashed = {"Node Type": "Hash", "Hash Batches": 4, "Peak Memory Usage": 64}
+    joined = {"Node Type": "Hash Join", "Plans": [hashed], "Temp Written Blocks": 9}
+    trial = trial_of(MB, {"Plan": joined})
+    assert (trial.is_hash_alone, trial.nodes) == (True, ("Hash 4 batches",))
+    grouped = {"Node Type": "Aggregate", "HashAgg Batches": 5, "Disk Usage": 80}
+    assert trial_of(MB, {"Plan": grouped}).spills
+
+
+def test_variables_of_a_script_need_values(tmp_path: Path) -> None:
+    path = tmp_path / "a.sql"
+    path.write_text("\\set aid 1\nSELECT ':x', 1::int FROM t WHERE a = :aid; SELECT 2")
+    assert statements_in(path, {"aid": "7"}) == [
+        "SELECT ':x', 1::int FROM t WHERE a = 7",
+        "SELECT 2",
+    ]
+    with pytest.raises(SpecError, match="variable :aid has no value"):
+        statements_in(path, {})
+    path.write_text("-- nothing")
+    with pytest.raises(SpecError, match="has no statement"):
+        statements_in(path, {})
+
+
+def test_sizes_of_temporary_files_come_from_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.log"
+    lines = [
+        f'LOG:  temporary file: path "base/pgsql_tmp/pgsql_tmp1.{n}", size {n * MB}'
+        for n in (1, 2, 30)
+    ]
+    path.write_text("\n".join([*lines, "LOG:  checkpoint complete"]))
+    logged = read_log(path)
+    assert logged is not None
+    assert (logged.count, logged.median_bytes, logged.max_bytes) == (3, 2 * MB, 30 * MB)
+    path.write_text("")
+    assert read_log(path) is None
+
+
+def way(target: Target) -> tuple[str, ...]:
+    return ("-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database)
+
+
+def test_statements_are_tried_on_a_server_of_ones_own_only_when_allowed(
+    database: Target, pgdyno: Command, tmp_path: Path
+) -> None:
+    run_sql(database, "CREATE TABLE t AS SELECT md5(i::text) m FROM generate_series(1, 60000) i")
+    path = tmp_path / "sort.sql"
+    path.write_text("SELECT m FROM t ORDER BY m OFFSET 59999; SELECT count(*) FROM t;")
+    asked = ("work-mem", *way(database), "-f", str(path), "--ram", "8GB", "--active", "4")
+    refused = pgdyno(*asked)
+    assert (refused.code, "--allow-explain-analyze" in refused.error) == (1, True)
+    run_sql(database, f"ALTER DATABASE {database.database} SET work_mem = '1MB'")
+    found = pgdyno(*asked, "--allow-explain-analyze", "--json")
+    assert found.code == 0, found.err
+    document = found.document
+    assert (document["format"], document["work_mem_bytes"]) == ("pgdyno.work-mem/1", MB)
+    sorting, counting = document["statements"]
+    assert sorting["now"]["temp_bytes"] > MB
+    # 60,000 rows of 33 bytes, and what a sort keeps of each, in one process or three.
+    assert MB < sorting["enough"]["work_mem_bytes"] < 12 * MB
+    assert counting["now"]["temp_bytes"] == 0
+    assert document["server_work_mem_bytes"] == sorting["enough"]["work_mem_bytes"]
+    text = pgdyno("work-mem", *way(database), "--ram", "8GB")
+    assert "temporary files" in text.out
+    assert "give the statements that spill" in text.out
+
+
+def test_only_what_reads_is_executed_on_a_server_of_ones_own(
+    database15: Target, pgdyno: Command, tmp_path: Path
+) -> None:
+    run_sql(database15, "CREATE TABLE kept (a int)")
+    path = tmp_path / "w.sql"
+    asked = ("work-mem", *way(database15), "-f", str(path), "--allow-explain-analyze")
+    for text, words in (
+        ("DELETE FROM kept", "does more than read"),
+        ("WITH d AS (DELETE FROM kept RETURNING a) SELECT * FROM d", "read-only transaction"),
+        ("SELECT pg_sleep(5)", "statement timeout"),
+        ("SELECT nothing", "does not exist"),
+    ):
+        path.write_text(text)
+        said = pgdyno(*asked, "--timeout", "300ms")
+        assert said.code == (1 if "more than read" in words else 2)
+        assert words in " ".join(said.error.split())
+
+
+def test_a_scratch_server_needs_statements(pgdyno: Command) -> None:
+    assert "-f FILE" in pgdyno("work-mem", "--scratch").error
+    assert "No server was named" in pgdyno("work-mem").error
+    assert "temp_blks_written" in pgdyno("work-mem", "--print-sql").out
+
+
+def test_a_scratch_copy_is_made_from_sql(pgdyno: Command, tmp_path: Path) -> None:
+    made, path = tmp_path / "make.sql", tmp_path / "sort.sql"
+    made.write_text("CREATE TABLE t AS SELECT md5(i::text) m FROM generate_series(1, 200000) i;")
+    path.write_text("SELECT m FROM t ORDER BY m OFFSET 199999")
+    found = pgdyno(
+        "work-mem", "--scratch", "--sql", str(made), "-f", str(path), "--pg-version", "15"
+    )
+    assert found.code == 0, found.err
+    assert "external merge" in found.out
+    assert "ALTER SYSTEM SET work_mem" in found.out
+
+
+def test_the_ratio_is_1_where_nothing_spills() -> None:
+    need = found(1 * MB)
+    assert replace(need, enough=None).gain_ratio == 1.0
