@@ -12,7 +12,6 @@ from tests.fixtures.own_servers import MakeOwn, command_of
 from tests.measure.test_servers import Open, open_servers, show
 
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.measure.changes import outstanding
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.spec.experiment import Dataset, Experiment, FactorialDesign, Script, Server, Workload
@@ -86,9 +85,9 @@ def test_every_cell_is_on_its_machine_by_its_path_with_its_settings(
         assert server.target.is_socket == (path == "socket")
         wanted = {"before": ("4MB", "1min"), "after": ("9MB", "41s")}[settings]
         assert (show(server, "work_mem"), show(server, "autovacuum_naptime")) == wanted
-    assert len(outstanding(ExperimentFolder(folder.folder))) == 2
+    assert len(ExperimentFolder(folder.folder).outstanding_changes()) == 2
     servers.close()
-    assert outstanding(ExperimentFolder(folder.folder)) == []
+    assert ExperimentFolder(folder.folder).outstanding_changes() == []
     for cluster in (pg15, pg18):
         assert scalar(cluster.target, "SHOW autovacuum_naptime") == "1min"
 
@@ -121,11 +120,11 @@ def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
     assert show(servers.ready(after_on_db2), "autovacuum_naptime") == "41s"
     assert not (tmp_path / "given-db1").exists()
     assert scalar(pg15.target, "SHOW autovacuum_naptime") == "1min"
-    [changed] = outstanding(ExperimentFolder(folder.folder))
+    [changed] = ExperimentFolder(folder.folder).outstanding_changes()
     assert changed["apply_command"] == str(tmp_path / "apply-db2")
     servers.ready(0)
     servers.close()
-    assert outstanding(ExperimentFolder(folder.folder)) == []
+    assert ExperimentFolder(folder.folder).outstanding_changes() == []
     given = (tmp_path / "given-db2").read_text().splitlines()
     assert [json.loads(one)["autovacuum_naptime"] for one in given] == ["41s", None]
     assert scalar(pg18.target, "SHOW autovacuum_naptime") == "1min"
@@ -183,7 +182,7 @@ def test_the_first_of_two_servers_put_back_is_the_one_that_is(tmp_path: Path) ->
     for host in ("db1", "db2"):
         folder.add_audit({"change": "settings", "admin": {"host": host}, "previous": {}})
     folder.add_audit({"change": "undone", "admin": {"host": "db1"}, "names": []})
-    assert [one["admin"]["host"] for one in outstanding(folder)] == ["db2"]
+    assert [one["admin"]["host"] for one in folder.outstanding_changes()] == ["db2"]
 
 
 def test_a_level_may_stand_in_a_connection_string() -> None:

@@ -85,9 +85,11 @@ def test_what_a_kill_leaves_is_announced_and_undone(
     assert again.code == 0
     done = pgdyno("undo")
     assert done.code == 0, done.err
-    assert "put back autovacuum_naptime, checkpoint_timeout" in done.out
+    assert "put back autovacuum_naptime, checkpoint_timeout = 17min" in done.out
+    assert "autovacuum_naptime: no entry in postgresql.auto.conf" in done.out
+    assert f"#1 {theirs.target.host}:{theirs.target.ports}" in done.out
     assert run_sql(theirs.target, ENTRIES) == before
-    assert pgdyno("undo").out == "nothing to undo\n"
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"
 
 
 def test_the_users_own_command_gets_the_settings_as_json(
@@ -120,7 +122,7 @@ def test_a_command_that_fails_leaves_the_variant_out(
 ) -> None:
     said = pgdyno("compare", *options(theirs.target, tmp_path, "--apply-command", "false"))
     assert said.code == 2
-    assert "false ended with 1" in said.err
+    assert "false ended with exit code 1" in said.err
 
 
 def test_an_admin_of_another_server_is_refused(
@@ -129,3 +131,68 @@ def test_an_admin_of_another_server_is_refused(
     said = pgdyno("compare", *options(theirs.target, tmp_path, "--admin", admin(pg15.target)))
     assert said.code == 1
     assert "another server" in said.err
+
+
+def journal(store: Path, target: Target, name: str, **more: object) -> int:
+    """Write what an experiment leaves that was killed; return its number."""
+    folder = Store(store).create(name, "compare")
+    folder.add_audit(
+        {
+            "change": "settings",
+            "admin": target.as_document(),
+            "apply_command": None,
+            "restart_command": None,
+            "recover_command": None,
+            "restarts": False,
+            "previous": {"checkpoint_timeout": "17min"},
+            **more,
+        }
+    )
+    return folder.number
+
+
+def test_a_journal_that_cannot_be_undone_does_not_keep_the_others_from_it(
+    theirs: ScratchCluster, pgdyno: Command
+) -> None:
+    first = journal(pgdyno.store, theirs.target, "first")
+    broken = {"restart_command": "echo out of order >&2; exit 5", "restarts": True}
+    gone = journal(
+        pgdyno.store, theirs.target, "broken", **broken, previous={"max_connections": None}
+    )
+    run_sql(theirs.target, "ALTER SYSTEM SET checkpoint_timeout = '7min'")
+    run_sql(theirs.target, "ALTER SYSTEM SET max_connections = 99")
+    run_sql(theirs.target, "SELECT pg_reload_conf()")
+    listed = pgdyno("list").out
+    assert f"settings changed: pgdyno undo {first}" in listed
+    done = pgdyno("undo")
+    assert done.code == 2
+    assert f"#{first} {theirs.target.host}:{theirs.target.ports}: put back checkpoint_timeout" in (
+        done.out
+    )
+    assert f"#{gone}" in done.err
+    assert "max_connections not put back" in " ".join(done.err.split())
+    assert "exit code 5: out of order" in " ".join(done.err.split())
+    assert f"pgdyno undo --dismiss {gone}" in done.err
+    # What is as it was counts as done, whatever the command would say.
+    again = pgdyno("undo")
+    assert again.code == 0, again.err
+    assert f"#{gone}" in again.out
+    assert "already as before" in again.out
+
+
+def test_a_change_that_nobody_can_undo_is_shown_and_dismissed(pgdyno: Command) -> None:
+    nowhere = Target(host="/nowhere", ports="5432", user="dba", database="bank")
+    number = journal(pgdyno.store, nowhere, "gone")
+    assert pgdyno("undo").code == 2
+    assert pgdyno("undo", "--dismiss").code == 1
+    dismissed = pgdyno("undo", "--dismiss", str(number))
+    assert dismissed.code == 0
+    assert "forgotten, not put back: checkpoint_timeout = 17min" in dismissed.out
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"
+    assert "settings changed" not in pgdyno("list").out
+
+
+def test_undo_where_there_is_no_store_is_not_taken_for_done(pgdyno: Command) -> None:
+    said = pgdyno("undo")
+    assert said.code == 1
+    assert str(pgdyno.store) in said.error

@@ -32,8 +32,16 @@ def _line(row: ListedExperiment) -> str:
     state = f"{row.run_count} {kept}{'s' if row.run_count != 1 else ''}"
     if row.incomplete_count:
         state += f", {row.incomplete_count} incomplete"
-    elif not row.is_sealed:
+    if not row.is_sealed:
         state += ", not finished"
+    elif not row.is_complete:
+        state += ", interrupted"
+    if row.judged_count and not row.valid_count:
+        state += ", NOT VALID"
+    elif row.valid_count < row.judged_count:
+        state += f", {row.judged_count - row.valid_count} of {row.judged_count} runs NOT VALID"
+    if row.undo_count:
+        state += f", settings changed: pgdyno undo {row.number}"
     line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<7} {row.name}, {state}"
     page = TextPage(output.width())
     return "\n".join([line, *(page.row("", row.sentence, indent=6) if row.sentence else ())])

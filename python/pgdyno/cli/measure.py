@@ -20,7 +20,6 @@ from pgdyno.cli.pages import page_of, words_of
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.loop.drive import Outcome, carry_out
 from pgdyno.loop.preview import preview
-from pgdyno.measure.changes import outstanding
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
 from pgdyno.spec.file import to_toml
@@ -93,7 +92,7 @@ def _next_step(outcome: Outcome, findings: ExperimentFindings | None) -> str:
 def _warn_of_changes_left(store: Store) -> None:
     """Say what a killed experiment left changed on somebody's server."""
     for listed in store.list():
-        if outstanding(ExperimentFolder(listed.folder)):
+        if ExperimentFolder(listed.folder).outstanding_changes():
             output.note(
                 f"warning: #{listed.number} was killed and left settings changed on its server; "
                 f"pgdyno undo {listed.number} restores them"

@@ -10,6 +10,7 @@ import click
 from pgdyno.answer.answer import answer_of
 from pgdyno.cli import options, output, watch_text
 from pgdyno.cli.measure import show
+from pgdyno.measure.changes import place_of
 from pgdyno.store.experiment import Store
 from pgdyno.watch.segments import document_again
 
@@ -21,6 +22,11 @@ from pgdyno.watch.segments import document_again
 def command(result: str, store: Path | None, json_to: str | None) -> int:
     """Print a result as text. RESULT is a number, a name, a folder, or `last` (default)."""
     folder = Store.default(store).find(result)
+    for change in folder.outstanding_changes():
+        output.note(
+            f"warning: #{folder.number} left settings of {place_of(change)} changed; "
+            f"pgdyno undo {folder.number} puts them back"
+        )
     if folder.verb == "watch":
         document = document_again(folder)
         text = json.dumps(document, indent=2, ensure_ascii=False)

@@ -8,10 +8,20 @@ from pathlib import Path
 import click
 
 from pgdyno.cli import options, output
-from pgdyno.measure.changes import outstanding, reached_again, undo_outstanding
+from pgdyno.errors import SpecError, StoreError
+from pgdyno.measure.changes import (
+    Commands,
+    Undone,
+    dismiss_outstanding,
+    reached_again,
+    undo_outstanding,
+)
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+_COMMAND = "Use this command, not the one in the journal."
 
 
 @click.command("undo", short_help="Restore settings that a killed experiment left changed.")
@@ -19,14 +29,28 @@ from pgdyno.store.experiment import Store
 @click.option(
     "--admin", metavar="CONNINFO", help="Role and server to use (default: those of the experiment)."
 )
+@click.option("--apply-command", metavar="CMD", help=_COMMAND)
+@click.option("--restart-command", metavar="CMD", help=_COMMAND)
+@click.option("--recover-command", metavar="CMD", help=_COMMAND)
+@click.option(
+    "--dismiss",
+    is_flag=True,
+    help="Print the previous values of RESULT and close its journal; change nothing.",
+)
 @options.store_option
-def command(result: str | None, admin: str | None, store: Path | None) -> int:
+def command(
+    result: str | None, admin: str | None, dismiss: bool, store: Path | None, **commands: str | None
+) -> int:
     """Restore changed settings from the journal. RESULT is a number (default: all that need it).
 
-    An experiment that ended normally or by Ctrl-C has already restored its changes.
+    An experiment that ended normally or by Ctrl-C has already restored its changes. Each server is
+    tried by itself; a server that is as before counts as done.
     """
     kept = Store.default(store)
-    folders = [kept.find(result)] if result else [kept.find(str(o.number)) for o in kept.list()]
+    if dismiss and result is None:
+        raise SpecError(
+            "--dismiss needs the number of a result.", hint="pgdyno list marks those to undo"
+        )
 
     def reach(place: Mapping[str, str]) -> Target:
         if admin is not None:
@@ -35,13 +59,53 @@ def command(result: str | None, admin: str | None, store: Path | None) -> int:
             host=place["host"], port=place["port"], user=place["user"], database=place["database"]
         ).target
 
-    count = 0
-    for folder in folders:
-        if not outstanding(folder):
-            continue
-        names = undo_outstanding(folder, reach)
-        count += len(names)
-        output.data(f"#{folder.number}: restored {', '.join(names)}")
+    code = count = 0
+    for folder in [kept.find(result)] if result else _with_changes(kept):
+        if dismiss:
+            done = dismiss_outstanding(folder)
+        else:
+            done = undo_outstanding(folder, reach, Commands(**commands))
+        for one in done:
+            count += 1
+            code = max(code, _said(folder, one, is_dismissed=dismiss))
     if not count:
-        output.data("nothing to undo")
+        output.data(f"nothing to undo in {kept.root}")
+    return code
+
+
+def _with_changes(store: Store) -> list[ExperimentFolder]:
+    """Return the results that wait for undo, the newest first.
+
+    Raises: StoreError when there is no store.
+    """
+    if not store.root.is_dir():
+        raise StoreError(
+            f"There is no folder of results at {store.root}.", hint="name it with --store"
+        )
+    return [ExperimentFolder(one.folder) for one in store.list()[::-1] if one.undo_count]
+
+
+def _said(folder: ExperimentFolder, one: Undone, *, is_dismissed: bool) -> int:
+    """Print what became of one journal; return its exit code."""
+    values = ", ".join(
+        name if value is None else f"{name} = {value}"
+        for name, value in sorted(one.previous.items())
+    )
+    absent = sorted(name for name, value in one.previous.items() if value is None)
+    none = f" ({', '.join(absent)}: no entry in postgresql.auto.conf)" if absent else ""
+    at = f"#{folder.number} {one.place}:"
+    if one.error is not None:
+        steps = [one.error.hint, f"pgdyno undo --dismiss {folder.number} forgets the change"]
+        output.problem(
+            f"{at} {values} not put back{none}. {one.error.message}",
+            "; ".join(step for step in steps if step),
+            sqlstate=one.error.sqlstate,
+        )
+        return one.error.exit_code
+    if is_dismissed:
+        output.data(f"{at} forgotten, not put back: {values}{none}")
+    elif one.was_changed:
+        output.data(f"{at} put back {values}{none}")
+    else:
+        output.data(f"{at} already as before: {values}{none}")
     return 0

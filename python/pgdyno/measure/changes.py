@@ -6,14 +6,16 @@ it is as it was again. What has no such end is undone by `pgdyno undo`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from pgdyno.errors import ServerError
+from pgdyno.errors import InterruptedByUser, PgdynoError, RefusedError, ServerError
 from pgdyno.process import cleanup, signals
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
+from pgdyno.store.files import masked_text
 from pgdyno.store.folder import ExperimentFolder
 
 Journal = Callable[[Mapping[str, Any]], None]
@@ -28,16 +30,22 @@ class SystemChanges:
         self._names = names
         self._restarts = restarts
         self._previous: dict[str, str | None] | None = None
+        self._values: dict[str, str] = {}
         self._token = 0
+        self._left_down: ServerError | None = None
 
     def apply(self, wanted: Mapping[str, str], target: Target, journal: Journal) -> None:
         """Make the server have the variant's settings, and what it does not set as it was.
 
         Raises: ServerError when they do not hold in a new session of `target`.
         """
+        if self._left_down is not None:
+            raise self._left_down
         if self._previous is None:
             previous = self._system.entries(self._names)
-            journal(_entry(self._system, previous, restarts=self._restarts))
+            _refuse_secrets(previous)
+            self._values = self._system.values(self._names)
+            journal(_entry(self._system, previous, self._values, restarts=self._restarts))
             self._previous = previous
             place = self._system.admin.place
             self._token = cleanup.register(f"settings of {place}", lambda: self.undo(journal))
@@ -46,8 +54,8 @@ class SystemChanges:
             self._system.apply(chosen, needs_restart=self._restarts)
             self._system.require(target, wanted)
         except ServerError as error:
-            if self._system.recover(self._previous, target):
-                error.message += " It was brought back by the recover command."
+            if self._restarts and self._system.is_down():
+                self._bring_back(error, wanted)
             raise
 
     def undo(self, journal: Journal) -> None:
@@ -55,60 +63,133 @@ class SystemChanges:
         if self._previous is None:
             return
         with signals.shielded():
-            _put_back(self._system, self._previous, restarts=self._restarts)
-            journal(_undone(self._system.admin.as_document(), self._previous))
+            try:
+                self._system.put_back(self._previous, self._values, restarts=self._restarts)
+            except ServerError as error:
+                if self._left_down is not None:
+                    raise self._left_down from error
+                raise
+            journal(_ended("undone", self._system.admin.as_document(), self._previous))
             self._previous = None
             cleanup.forget(self._token)
 
+    def _bring_back(self, error: ServerError, wanted: Mapping[str, str]) -> None:
+        """Start the server again as it was, after a variant with which it does not start."""
+        assert self._previous is not None
+        how = "the recover command" if self._system.recover_command else "the previous settings"
+        try:
+            self._system.start_again(self._previous)
+        except ServerError as failed:
+            listed = ", ".join(f"{name}={value}" for name, value in sorted(wanted.items()))
+            error.message += (
+                f" {self._system.admin.place} is DOWN since it was restarted with {listed}, and it"
+                f" could not be started again: {failed.message}"
+            )
+            error.hint = self._system.by_hand(self._previous)
+            self._left_down = error
+        else:
+            error.message += f" It was brought back by {how}."
 
-def outstanding(folder: ExperimentFolder) -> list[dict[str, Any]]:
-    """Return the changes of an experiment that were never undone, the newest first."""
-    found: list[dict[str, Any]] = []
-    for entry in folder.audit():
-        if entry.get("change") == "settings":
-            found.append(entry)
-        elif entry.get("change") == "undone" and found:
-            # Several servers are put back in any order. Older journals do not say which it was.
-            of_server = [one for one in found if one["admin"] == entry.get("admin", one["admin"])]
-            found.remove(of_server[-1])
-    return found[::-1]
+
+def _refuse_secrets(previous: Mapping[str, str | None]) -> None:
+    """Raise RefusedError for a value that the journal would not keep, so that none can be lost."""
+    hidden = [name for name, value in previous.items() if value and masked_text(value) != value]
+    if hidden:
+        raise RefusedError(
+            f"{hidden[0]} has a password in postgresql.auto.conf. The journal of changes keeps no"
+            " password, so the value could not be put back.",
+            hint="take the setting out of the variants",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What became of one journal: which server, which settings, and why it failed, if it did."""
+
+    place: str
+    previous: Mapping[str, str | None]
+    was_changed: bool = False
+    error: PgdynoError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Commands that stand in for those of a journal."""
+
+    apply_command: str | None = None
+    restart_command: str | None = None
+    recover_command: str | None = None
 
 
 def undo_outstanding(
-    folder: ExperimentFolder, reach: Callable[[Mapping[str, str]], Target]
-) -> list[str]:
-    """Put back what a killed experiment left; return the names of the settings.
+    folder: ExperimentFolder,
+    reach: Callable[[Mapping[str, str]], Target],
+    commands: Commands | None = None,
+) -> list[Undone]:
+    """Put back what a killed experiment left, each journal by itself; return what became of each.
 
-    Args: reach, from the place an entry names to where and as whom to connect.
-    Raises: ServerError when the server refuses; what was put back until then is in the journal.
+    Args: reach, from the place a journal names to where and as whom to connect.
     """
-    names: list[str] = []
-    for entry in outstanding(folder):
-        system = SystemSettings(
-            admin=reach(entry["admin"]),
-            verb="undo",
-            apply_command=entry.get("apply_command"),
-            restart_command=entry.get("restart_command"),
-            recover_command=entry.get("recover_command"),
-        )
+    found = []
+    for entry in folder.outstanding_changes():
         previous = dict(entry["previous"])
-        with signals.shielded():
-            _put_back(system, previous, restarts=bool(entry["restarts"]))
-            folder.add_audit(_undone(entry["admin"], previous))
-        names += sorted(previous)
-    return names
+        place = place_of(entry)
+        try:
+            system = _system_of(entry, reach(entry["admin"]), commands or Commands())
+            with signals.shielded():
+                was_changed = system.put_back(
+                    previous, entry.get("values") or {}, restarts=bool(entry["restarts"])
+                )
+                folder.add_audit(_ended("undone", entry["admin"], previous))
+        except InterruptedByUser:
+            raise
+        except PgdynoError as error:
+            found.append(Undone(place, previous, error=error))
+        else:
+            found.append(Undone(place, previous, was_changed))
+    _seal_again(folder)
+    return found
 
 
-def _put_back(
-    system: SystemSettings, previous: Mapping[str, str | None], *, restarts: bool
-) -> None:
-    system.recover(previous, system.admin)
-    system.apply(previous, needs_restart=restarts)
-    system.require_entries(previous)
+def dismiss_outstanding(folder: ExperimentFolder) -> list[Undone]:
+    """Note that nobody will put these changes back; return what would have been."""
+    found = []
+    for entry in folder.outstanding_changes():
+        previous = dict(entry["previous"])
+        folder.add_audit(_ended("dismissed", entry["admin"], previous))
+        found.append(Undone(place_of(entry), previous))
+    _seal_again(folder)
+    return found
+
+
+def place_of(entry: Mapping[str, Any]) -> str:
+    """Return "host:port" of the server that a journal is about."""
+    return f"{entry['admin']['host']}:{entry['admin']['port']}"
+
+
+def _seal_again(folder: ExperimentFolder) -> None:
+    if folder.is_sealed:
+        folder.seal()
+
+
+def _system_of(entry: Mapping[str, Any], admin: Target, given: Commands) -> SystemSettings:
+    data_dir = entry.get("data_dir")
+    return SystemSettings(
+        admin=admin,
+        verb="undo",
+        apply_command=given.apply_command or entry.get("apply_command"),
+        restart_command=given.restart_command or entry.get("restart_command"),
+        recover_command=given.recover_command or entry.get("recover_command"),
+        data_dir=Path(data_dir) if data_dir else None,
+    )
 
 
 def _entry(
-    system: SystemSettings, previous: Mapping[str, str | None], *, restarts: bool
+    system: SystemSettings,
+    previous: Mapping[str, str | None],
+    values: Mapping[str, str],
+    *,
+    restarts: bool,
 ) -> dict[str, Any]:
     return {
         "change": "settings",
@@ -116,13 +197,17 @@ def _entry(
         "apply_command": system.apply_command,
         "restart_command": system.restart_command,
         "recover_command": system.recover_command,
+        "data_dir": str(system.data_dir) if system.data_dir else None,
         "restarts": restarts,
         "previous": dict(previous),
+        "values": dict(values),
     }
 
 
-def _undone(admin: Mapping[str, Any], previous: Mapping[str, str | None]) -> dict[str, Any]:
-    return {"change": "undone", "admin": dict(admin), "names": sorted(previous)}
+def _ended(
+    how: Literal["undone", "dismissed"], admin: Mapping[str, Any], names: Iterable[str]
+) -> dict[str, Any]:
+    return {"change": how, "admin": dict(admin), "names": sorted(names)}
 
 
 def reached_again(place: Mapping[str, str], given: Target) -> Target:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from pgdyno.errors import RefusedError, SpecError
+from pgdyno.errors import PgdynoError, RefusedError, SpecError
 from pgdyno.measure.changes import SystemChanges
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
@@ -14,9 +15,10 @@ from pgdyno.server import facts as server_facts
 from pgdyno.server import settings as server_settings
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.system_settings import SystemSettings
+from pgdyno.server.system_settings import SystemSettings, is_writable
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Experiment, Server
+from pgdyno.spec.units import size_bytes
 from pgdyno.spec.variant import COMMANDS, Variant
 
 # What a variant may change there besides settings: it is of the load, or where the load goes.
@@ -112,9 +114,18 @@ class ForeignServers(Servers):
         return replace(place.under_test, target=target, facts=facts)
 
     def close(self) -> None:
-        """Put the servers' settings back as they were."""
+        """Put the servers' settings back as they were, each by itself.
+
+        Raises: the first error, after all were tried.
+        """
+        errors: list[PgdynoError] = []
         for changes, _ in self._changed.values():
-            changes.undo(self.journal)
+            try:
+                changes.undo(self.journal)
+            except PgdynoError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _key(self, variant: Variant) -> tuple[str | None, _Means]:
         return variant.dsn, _Means.of(variant, self._experiment.server)
@@ -146,6 +157,7 @@ class ForeignServers(Servers):
     ) -> SystemChanges:
         """Return what changes the server as a whole: one for all the ways that lead to it."""
         _require_means(means, under_test, names, restarts=restarts)
+        data_dir = _data_dir(under_test)
         with under_test.control() as connection:
             started = str(connection.execute(_STARTED).fetchone())
         if started in self._changed:
@@ -166,9 +178,35 @@ class ForeignServers(Servers):
         if means.admin is not None:
             target = resolve(conninfo=means.admin).target
             _require_same_server(under_test, target, started)
-        system = SystemSettings(target, under_test.verb, *means.commands)
+        system = SystemSettings(target, under_test.verb, *means.commands, data_dir=data_dir)
+        if restarts:
+            self._refuse_what_may_not_start(system, under_test, names)
         self._changed[started] = SystemChanges(system, names, restarts), means
         return self._changed[started][0]
+
+    def _refuse_what_may_not_start(
+        self, system: SystemSettings, under_test: UnderTest, names: frozenset[str]
+    ) -> None:
+        """Refuse a restart that nothing could take back, and values that cannot start."""
+        facts = under_test.facts
+        if not system.can_start_again:
+            raise RefusedError(
+                f"{', '.join(sorted(names))}: {facts.host} has to be restarted. If it does not"
+                " start with a variant's value, pgdyno could not put the value back.",
+                hint="give --recover-command CMD, which gets the previous settings as JSON on its"
+                " standard input and starts the server with them",
+            )
+        for variant in self._variants:
+            settings = {name.lower(): v for name, v in self._settings_of(variant).items()}
+            asked = settings.get("shared_buffers", "")
+            needed = _bytes_of_buffers(asked)
+            if needed is not None and facts.ram_bytes and needed > facts.ram_bytes:
+                raise RefusedError(
+                    f"Variant {variant.name!r}: shared_buffers={asked} is more than the memory of"
+                    f" {facts.host} ({server_facts.format_bytes(facts.ram_bytes)}), so the server"
+                    " would not start.",
+                    hint="give a smaller value",
+                )
 
     def _refuse_what_cannot_be(self, conditions: Conditions) -> None:
         for variant in self._variants:
@@ -208,6 +246,21 @@ def _require_means(
             f"{listed} would be changed for all of {host}.",
             hint="name the role that may do that with --admin CONNINFO, or --apply-command",
         )
+
+
+def _data_dir(under_test: UnderTest) -> Path | None:
+    """Return the server's data directory where its entries can be written, None elsewhere."""
+    storage = under_test.facts.data_storage
+    path = Path(storage.path) if under_test.facts.is_local and storage is not None else None
+    return path if is_writable(path) else None
+
+
+def _bytes_of_buffers(text: str) -> int | None:
+    """Return a size as postgresql.conf has it, in bytes; a bare number counts pages of 8 kB."""
+    try:
+        return int(text) * 8192 if text.strip().isdigit() else size_bytes(text)
+    except SpecError:
+        return None
 
 
 def _require_same_server(under_test: UnderTest, admin: Target, started: str) -> None:

@@ -8,9 +8,10 @@ without an entry) as JSON.
 from __future__ import annotations
 
 import json
-import shlex
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 from psycopg import sql
@@ -26,8 +27,13 @@ from pgdyno.server.target import Target
 Entries = Mapping[str, str | None]
 """Name -> the value in postgresql.auto.conf, None where it has no entry."""
 
+AUTO_CONF = "postgresql.auto.conf"
 _TAKES_EFFECT_S = 30.0
 _RESTART_S = 300.0
+# Of what a command of the user's own printed last.
+_SAID_LINES = 3
+# Of a server that is being stopped or started: it answers, but not yet as it will.
+_ON_THE_WAY = "57P03"
 _ENTRIES = (
     "SELECT DISTINCT ON (lower(name)) lower(name), setting FROM pg_file_settings"
     " WHERE sourcefile LIKE '%%postgresql.auto.conf' AND lower(name) = ANY(%s)"
@@ -37,13 +43,23 @@ _ENTRIES = (
 
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
-    """Who changes settings for a whole server, and how."""
+    """Who changes settings for a whole server, and how.
+
+    `data_dir` is the server's data directory, where it is on this host and may be written.
+    """
 
     admin: Target
     verb: str
     apply_command: str | None = None
     restart_command: str | None = None
     recover_command: str | None = None
+    data_dir: Path | None = None
+
+    @property
+    def can_start_again(self) -> bool:
+        """Return whether settings can be put back while the server is down."""
+        has_command = self.recover_command is not None or self.apply_command is not None
+        return has_command or is_writable(self.data_dir)
 
     def entries(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return the present entries of postgresql.auto.conf.
@@ -66,6 +82,17 @@ class SystemSettings:
         found = {str(name): str(value) for name, value in rows}
         return {name: found.get(name) for name in wanted}
 
+    def values(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the values that the running server uses; unknown names are left out."""
+        wanted = sorted({name.lower() for name in names})
+        with connect(self.admin, verb=self.verb) as connection:
+            rows = connection.execute(
+                "SELECT lower(name), current_setting(name) FROM pg_settings"
+                " WHERE lower(name) = ANY(%s)",
+                [wanted],
+            ).fetchall()
+        return {str(name): str(value) for name, value in rows}
+
     def apply(self, entries: Entries, *, needs_restart: bool) -> None:
         """Make these the entries, and let the server take them up.
 
@@ -81,24 +108,69 @@ class SystemSettings:
         if needs_restart and self.restart_command is not None:
             self._run(self.restart_command, b"")
 
-    def recover(self, entries: Entries, target: Target) -> bool:
-        """Bring back a server that cannot be reached, with these entries; wait until it answers.
+    def put_back(self, entries: Entries, values: Mapping[str, str], *, restarts: bool) -> bool:
+        """Make the server as it was: its entries, and what it uses.
 
-        Returns: False if it answers as it is, or there is no command for this.
-        Raises: ServerError when the command fails, or the server does not answer after it.
+        Args: values, what it used before; empty where a journal has none.
+        Returns: False if it was so already, and nothing was done.
+        Raises: ServerError when the server or a command refuses.
         """
-        if self.recover_command is None or self._answers(target):
-            return False
-        self._run(self.recover_command, json.dumps(dict(entries)).encode())
-        self._wait_until(target, lambda _session: None)
+        was_down = self.is_down()
+        if was_down:
+            self.start_again(entries)
+        if self._is_as_before(entries, values):
+            return was_down
+        try:
+            self.apply(entries, needs_restart=restarts)
+        except ServerError as error:
+            error.message += self._not_in_effect(entries)
+            raise
+        self.require_entries(entries)
         return True
 
-    def _answers(self, target: Target) -> bool:
+    def is_down(self) -> bool:
+        """Return whether nothing answers. A server that refuses this role is not down."""
         try:
-            connect(target, verb=self.verb).close()
-        except ServerError:
-            return False
-        return True
+            connect(self.admin, verb=self.verb).close()
+        except ServerError as error:
+            return error.sqlstate in (None, _ON_THE_WAY)
+        return False
+
+    def start_again(self, entries: Entries) -> None:
+        """Start a server that does not answer, with these entries; wait until it answers.
+
+        Raises: ServerError when there is no way to do that, or the way fails.
+        """
+        given = json.dumps(dict(entries)).encode()
+        if self.recover_command is not None:
+            self._run(self.recover_command, given)
+        elif self.apply_command is not None:
+            self._run(self.apply_command, given)
+            if self.restart_command is not None and self.is_down():
+                self._run(self.restart_command, b"")
+        elif is_writable(self.data_dir) and self.restart_command is not None:
+            assert self.data_dir is not None
+            rewrite_auto_conf(self.data_dir, entries)
+            self._run(self.restart_command, b"")
+        else:
+            raise ServerError(
+                f"{self.admin.place} does not answer, and nothing was given that puts its settings"
+                " back while it is down.",
+                hint=self.by_hand(entries),
+            )
+        self._wait_until(self.admin, lambda _session: None)
+
+    def by_hand(self, entries: Entries) -> str:
+        """Return what a person does to put these entries back while the server is down."""
+        file = f"{self.data_dir}/{AUTO_CONF}" if self.data_dir else f"{AUTO_CONF} (in PGDATA)"
+        removed = [name for name, value in entries.items() if value is None]
+        steps = [f"remove the line of {name}" for name in removed]
+        steps += [f"write {_line(name, value)}" for name, value in entries.items() if value]
+        start = self.restart_command or "pg_ctl start"
+        return (
+            f"on the server's host, in {file}: {'; '.join(steps)}. Then start the server ({start}),"
+            " and run pgdyno undo"
+        )
 
     def require(self, target: Target, wanted: Mapping[str, str]) -> None:
         """Wait until a new session of `target` sees the settings as wanted.
@@ -119,6 +191,38 @@ class SystemSettings:
                 hint="look at postgresql.auto.conf, and run pgdyno undo again",
             )
 
+    def _is_as_before(self, entries: Entries, values: Mapping[str, str]) -> bool:
+        if values and self.values(entries) != {name.lower(): v for name, v in values.items()}:
+            return False
+        if self.apply_command is None:
+            present = self.entries(entries)
+            if any(present[name.lower()] != value for name, value in entries.items()):
+                return False
+        elif not values:
+            return False  # What the command writes, and where, is its own.
+        return not self._awaiting_restart(entries)
+
+    def _awaiting_restart(self, names: Iterable[str]) -> list[str]:
+        with connect(self.admin, verb=self.verb) as connection:
+            rows = connection.execute(
+                "SELECT name, current_setting(name) FROM pg_settings"
+                " WHERE pending_restart AND lower(name) = ANY(%s) ORDER BY name",
+                [sorted({name.lower() for name in names})],
+            ).fetchall()
+        return [f"{name} = {value}" for name, value in rows]
+
+    def _not_in_effect(self, entries: Entries) -> str:
+        """Return what a restart that failed leaves to be done, as one more sentence."""
+        try:
+            awaiting = self._awaiting_restart(entries)
+        except ServerError:
+            return ""
+        if not awaiting:
+            return ""
+        return f" {AUTO_CONF} is as it was, but until a restart the server uses" + (
+            f" {', '.join(awaiting)}."
+        )
+
     def _alter(self, connection: Connection, name: str, value: str | None) -> None:
         identifier = sql.SQL(".").join(sql.Identifier(part) for part in name.split("."))
         statement = (
@@ -137,12 +241,19 @@ class SystemSettings:
             ) from None
 
     def _run(self, command: str, given: bytes) -> None:
-        done = run(shlex.split(command), timeout_s=_RESTART_S, stdin=given)
+        # The command stands in the environment: arguments are for every user of the host to read.
+        done = run(
+            ["/bin/sh", "-c", 'eval "$PGDYNO_COMMAND"'],
+            env={**os.environ, "PGDYNO_COMMAND": command},
+            timeout_s=_RESTART_S,
+            stdin=given,
+        )
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_SAID_LINES:]
+            words = " / ".join(line.strip() for line in said) or "it printed nothing"
             raise ServerError(
-                f"{command} ended with {done.returncode}: {said[0]}.",
-                hint="it gets name -> value as JSON on its standard input",
+                f"{command} ended with exit code {done.returncode}: {words.rstrip('.')}.",
+                hint="the command runs as sh -c; settings come as JSON on its standard input",
             )
 
     def _wait_until(self, target: Target, holds: Callable[[Connection], None]) -> None:
@@ -178,3 +289,54 @@ def _value(name: str, value: str) -> sql.Composable:
         return sql.Literal(value)
     parts = [part.strip().strip('"') for part in value.split(",")]
     return sql.SQL(", ").join(sql.Literal(part) for part in parts)
+
+
+def is_writable(data_dir: Path | None) -> bool:
+    """Return whether the entries of a server on this host can be written while it is down."""
+    return data_dir is not None and os.access(data_dir / AUTO_CONF, os.R_OK | os.W_OK)
+
+
+def rewrite_auto_conf(data_dir: Path, entries: Entries) -> None:
+    """Make these the entries of postgresql.auto.conf of a server that does not run.
+
+    Every other line stays as it is; owner and mode of the file stay too.
+    Raises: ServerError if a postmaster runs there, or the file cannot be written.
+    """
+    path = data_dir / AUTO_CONF
+    if (pid := _postmaster(data_dir)) is not None:
+        raise ServerError(
+            f"A server (process {pid}) runs in {data_dir}, but it does not answer.",
+            hint="wait until it has started or stopped, and run pgdyno undo again",
+        )
+    try:
+        before, text = path.stat(), path.read_text(encoding="utf-8")
+        names = {name.lower() for name in entries}
+        kept = [line for line in text.splitlines() if _name_in(line) not in names]
+        kept += [_line(name, value) for name, value in entries.items() if value is not None]
+        new = path.with_name(f"{AUTO_CONF}.pgdyno")
+        new.write_text("\n".join(kept) + "\n", encoding="utf-8")
+        new.chmod(before.st_mode & 0o777)
+        if os.geteuid() == 0:
+            os.chown(new, before.st_uid, before.st_gid)
+        new.replace(path)
+    except OSError as error:
+        raise ServerError(
+            f"{path} cannot be written: {error.strerror}.", hint="run it as the server's owner"
+        ) from None
+
+
+def _postmaster(data_dir: Path) -> int | None:
+    """Return the process that its lock file names, if it is alive."""
+    try:
+        pid = int((data_dir / "postmaster.pid").read_text().splitlines()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pid if Path(f"/proc/{pid}").exists() else None
+
+
+def _name_in(line: str) -> str:
+    return line.partition("=")[0].strip().lower()
+
+
+def _line(name: str, value: str | None) -> str:
+    return server_settings.as_configuration({name: value or ""}).rstrip("\n")

@@ -36,6 +36,13 @@ class ListedExperiment:
     is_sealed: bool
     sentence: str
     folder: Path
+    is_complete: bool
+    """False while it is measured, and where it was interrupted before its plan ended."""
+    judged_count: int
+    """Runs that the answer is made of; `valid_count` of them are valid."""
+    valid_count: int
+    undo_count: int
+    """Servers whose settings wait for `pgdyno undo`."""
 
 
 class Store:
@@ -172,8 +179,10 @@ class Store:
 
 
 def _listed(experiment: ExperimentFolder) -> ListedExperiment:
-    analysis: Any = experiment.analysis()
-    sentence = analysis.get("sentence", "") if isinstance(analysis, Mapping) else ""
+    try:
+        analysis: Mapping[str, Any] = experiment.analysis() or {}
+    except StoreError:
+        analysis = {"sentence": "analysis.json is damaged: pgdyno show makes the answer again"}
     return ListedExperiment(
         number=experiment.number,
         verb=experiment.verb,
@@ -182,8 +191,12 @@ def _listed(experiment: ExperimentFolder) -> ListedExperiment:
         run_count=len(experiment.run_folders()),
         incomplete_count=len(experiment.incomplete_folders()),
         is_sealed=experiment.is_sealed,
-        sentence=str(sentence),
+        sentence=str(analysis.get("sentence", "")),
         folder=experiment.folder,
+        is_complete=experiment.is_sealed and bool(analysis.get("is_complete", True)),
+        judged_count=int(analysis.get("runs", 0)),
+        valid_count=int(analysis.get("runs_valid", 0)),
+        undo_count=len(experiment.outstanding_changes()),
     )
 
 

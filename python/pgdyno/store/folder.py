@@ -66,6 +66,20 @@ class ExperimentFolder:
         """Return the journal of changes in order."""
         return list(files.read_lines(self.folder / "audit.jsonl"))
 
+    def outstanding_changes(self) -> list[dict[str, Any]]:
+        """Return the changes of servers that were neither undone nor dismissed, newest first."""
+        found: list[dict[str, Any]] = []
+        for entry in self.audit():
+            if entry.get("change") == "settings":
+                found.append(entry)
+            elif entry.get("change") in ("undone", "dismissed"):
+                # Several servers are put back in any order. Older journals do not say which it was.
+                admin = entry.get("admin")
+                of_server = [one for one in found if admin in (None, one["admin"])]
+                if of_server:
+                    found.remove(of_server[-1])
+        return found[::-1]
+
     def add_note(self, time_ns: int, text: str) -> None:
         """Append a person's note."""
         files.append_line(self.folder / "notes.jsonl", {"time_ns": time_ns, "text": text})
