@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import loads, machine, release
 from bench.contest import PAIRS_MAX, Answer, hold, shown
-from bench.rows import ROWS, Bench
+from bench.rows import BY_NAME, ROWS, Bench
 from pgdyno.clock import read_pair
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.measure.jobs import threads_for
@@ -45,6 +45,7 @@ def main() -> int:
             init_scale=5 if options.quick else 50,
             threads=threads_for(8000, None),
             stack=stack,
+            engine_before=options.engine_before,
         )
         _say(f"{server.binaries}: loading scale {options.scale}")
         loads.pgbench_init(binaries, server.target, options.scale)
@@ -52,7 +53,7 @@ def main() -> int:
         print(HEAD)
         for name in options.rows or ROWS:
             try:
-                for contest in ROWS[name](bench):
+                for contest in (ROWS | BY_NAME)[name](bench):
                     pairs_max = 4 if options.quick else options.pairs
                     for answer in hold(contest, pairs_max=pairs_max, say=_say):
                         answers.append(answer)
@@ -107,7 +108,11 @@ def _server(binaries: Binaries) -> ScratchCluster:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "rows", nargs="*", choices=[*ROWS, []], metavar="ROW", help="row to measure (default: all)"
+        "rows",
+        nargs="*",
+        choices=[*ROWS, *BY_NAME, []],
+        metavar="ROW",
+        help="row to measure (default: all)",
     )
     parser.add_argument("--quick", action="store_true", help="4 short pairs per row; keep nothing")
     parser.add_argument(
@@ -121,6 +126,12 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--pg-version", help="major version of server and pgbench (default: newest installed)"
+    )
+    parser.add_argument(
+        "--engine-before",
+        type=Path,
+        metavar="PATH",
+        help="older pgdyno-engine, for the row engine-before",
     )
     return parser.parse_args()
 

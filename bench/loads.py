@@ -199,14 +199,23 @@ def _run_engine(
 
 def pgbench(binaries: Binaries, load: Load) -> Measured:
     """Run the real pgbench binary, not a distribution's wrapper."""
-    argv: list[str | Path] = [binaries.program("pgbench"), "-n", "-S", "-M", "prepared"]
+    return _pgbench([binaries.program("pgbench")], load, "pgbench")
+
+
+def drop_in(engine: Path, load: Load) -> Measured:
+    """Run an engine, today's or an older one, as the drop-in for pgbench."""
+    return _pgbench([engine, "pgbench"], load, "drop-in")
+
+
+def _pgbench(program: list[str | Path], load: Load, name: str) -> Measured:
+    argv = [*program, "-n", "-S", "-M", "prepared"]
     argv += ["-c", str(load.clients), "-j", str(load.threads), "-T", f"{load.seconds:.0f}"]
     if load.rate_tps is not None:
         argv += ["-R", f"{load.rate_tps:.0f}"]
     ended = processes.run([*argv, *_where(load.target)], timeout_s=load.seconds + _SLACK_S)
     said = ended.stdout
     return Measured(
-        "pgbench",
+        name,
         int(_number(said, r"transactions actually processed: (\d+)")),
         _number(said, r"tps = ([\d.]+)"),
         ended.cpu_ns,

@@ -19,6 +19,7 @@ from bench.hour import generate_hour
 from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
+from pgdyno.engine.executable import engine_path
 from pgdyno.process import signals
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
@@ -41,7 +42,7 @@ class Bench:
     """What a row may use: a server with the pgbench tables loaded, and how long a run lasts.
 
     `threads`: as many as the lab takes by itself, for both sides; on two cores it is the one that
-    pgbench takes by itself.
+    pgbench takes by itself. `engine_before`: an older engine, to hold today's against.
     """
 
     server: ScratchCluster
@@ -49,6 +50,7 @@ class Bench:
     init_scale: int
     threads: int
     stack: ExitStack
+    engine_before: Path | None = None
 
 
 def cpu_per_transaction(run: Measured) -> float:
@@ -108,6 +110,21 @@ def select_only(bench: Bench) -> Iterator[Contest]:
                 Question("client CPU per transaction", cpu_per_transaction, 0.7, "at most"),
                 Question("tps", throughput, 1.15, "at least"),
             ),
+        )
+
+
+def engine_before(bench: Bench) -> Iterator[Contest]:
+    """Prepared select-only by today's engine, against an older one (`--engine-before`)."""
+    if bench.engine_before is None:
+        raise RuntimeError("no older engine was named: give --engine-before PATH")
+    for clients in CLIENTS:
+        load = Load(bench.server.target, clients, bench.seconds, min(bench.threads, clients))
+        yield Contest(
+            f"engine before, {clients} clients",
+            partial(loads.drop_in, bench.engine_before, load),
+            partial(loads.drop_in, engine_path(), load),
+            (Question("client CPU per transaction", cpu_per_transaction, 1.02, "at most"),),
+            half_width_ratio=0.01,
         )
 
 
@@ -282,3 +299,5 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "taken": taken,
     "report": report,
 }
+# Asked for by name only: they need something that a fresh clone does not have.
+BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {"engine-before": engine_before}
