@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.fixtures.command import Command, RunningCommand, eventually, under_way
 
 from pgdyno.errors import InterruptedByUser
 from pgdyno.loop import drive
@@ -35,3 +36,58 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
             signals.check()  # Raised, and caught by somebody for whom it was no interruption.
         assert isinstance(drive._loop(stage), InterruptedByUser)
     assert folder.decisions() == []
+
+
+def begun(running: RunningCommand, store: Path) -> None:
+    """Wait until a run has begun, and before it can have completed a transaction."""
+    eventually(
+        lambda: under_way(store, "job.json"), unless=lambda: running.process.poll() is not None
+    )
+
+
+@pytest.mark.pg
+def test_a_run_interrupted_before_its_first_transaction_is_measured_by_resume(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    # Each transaction outlasts the drain, until the file that makes it fast is there.
+    slow = tmp_path / "slow.sql"
+    slow.write_text("SELECT pg_sleep(20);\n")
+    running = pgdyno.start(
+        *("sweep", "--scratch", "-s", "1", "-f", slow, "-c", "1,2", "--rounds", "1"),
+        *("-T", "1s", "--knee-duration", "1s", "--warmup", "0s"),
+    )
+    begun(running, pgdyno.store)
+    running.signal(signal.SIGINT)
+    said = running.wait()
+    assert said.code == 130
+    assert "pgdyno run --resume 1" in said.error
+    shown = pgdyno("show", "1")
+    assert shown.code == 1
+    assert "no run that counts" in shown.error
+    slow.write_text("SELECT 1;\n")
+    resumed = pgdyno("run", "--resume", "1", "--json")
+    assert resumed.code in (0, 3), resumed.err
+    assert [level["clients"] for level in resumed.document["curves"][0]["levels"]] == [1, 2]
+
+
+@pytest.mark.pg
+def test_resuming_a_bench_that_was_cut_short_measures_it_whole(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    running = pgdyno.start(
+        *("bench", "--scratch", "-s", "1", "-f", tmp_path / "one.sql", "-T", "8s"),
+        *("--warmup", "0s", "--json"),
+    )
+    running.await_load(pgdyno.store)
+    running.signal(signal.SIGINT)
+    part = running.wait()
+    assert part.code == 130
+    assert part.document["is_complete"] is False
+    assert "interrupted" in pgdyno("list").out
+    whole = pgdyno("run", "--resume", "1", "--json")
+    assert whole.code in (0, 3), whole.err
+    assert whole.document["is_complete"] is True
+    assert whole.document["seconds"] > 7
+    assert whole.document["transactions"] > part.document["transactions"]
+    assert "interrupted" not in pgdyno("list").out

@@ -6,17 +6,19 @@ from pathlib import Path
 
 from tests.store.contents import written
 
-from pgdyno.loop.journal import decided, finished, visits
-from pgdyno.spec.planned import Cell, PlannedRun
+from pgdyno.loop.journal import decided, finished, shown_visits, visits
+from pgdyno.spec.planned import Cell, PlannedRun, Purpose, Stop
 from pgdyno.store.experiment import Store
 
 
-def planned(number: int, clients: int) -> PlannedRun:
+def planned(
+    number: int, clients: int, purpose: Purpose = "round", variant: int | None = 0
+) -> PlannedRun:
     return PlannedRun(
         number=number,
-        purpose="round",
+        purpose=purpose,
         round=1,
-        cell=Cell((0,), clients, variant=0),
+        cell=Cell((0,), clients, variant=variant),
         warm_ns=0,
         measure_ns=10**9,
         seed=1,
@@ -31,3 +33,31 @@ def test_a_decision_made_again_after_a_kill_does_not_count_its_run_twice(tmp_pat
     finished(folder, number, took_ns=5)
     (visit,) = visits(folder)
     assert (visit.planned.number, visit.planned.cell.clients) == (number, 2)
+
+
+def test_a_run_that_was_cut_short_is_done_again_and_shown_only_while_there_is_no_other(
+    tmp_path: Path,
+) -> None:
+    folder = Store(tmp_path).create("bench", "bench")
+    cut = written(folder).finish().number
+    decided(folder, planned(cut, clients=1, purpose="detail", variant=None))
+    assert visits(folder) == []
+    assert [visit.planned.number for visit in shown_visits(folder)] == [cut]
+    again = written(folder, number=cut + 1).finish().number
+    decided(folder, planned(again, clients=1, purpose="detail", variant=None))
+    finished(folder, again, took_ns=5)
+    assert [visit.planned.number for visit in visits(folder)] == [again]
+    assert [visit.planned.number for visit in shown_visits(folder)] == [again]
+
+
+def test_a_level_that_was_cut_short_is_no_level_of_a_curve(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create("sweep", "sweep")
+    decided(folder, planned(written(folder).finish().number, clients=1, variant=None))
+    assert visits(folder) == shown_visits(folder) == []
+
+
+def test_in_an_older_result_whose_plan_ended_every_run_counts(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create("sweep", "sweep")
+    decided(folder, planned(written(folder).finish().number, clients=1, variant=None))
+    decided(folder, Stop("every level was measured"))
+    assert len(visits(folder)) == 1

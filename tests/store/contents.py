@@ -8,8 +8,8 @@ from tests.store import records
 from pgdyno.store import ExperimentFolder, RunWriter, StoredRun
 
 
-def written(experiment: ExperimentFolder) -> RunWriter:
-    writer = experiment.begin_run(7, "clients=8", records.JOB)
+def written(experiment: ExperimentFolder, number: int = 7) -> RunWriter:
+    writer = experiment.begin_run(number, "clients=8", records.JOB)
     for record in records.whole_run():
         writer.add_record(record)
     writer.add_samples("memory", [records.memory_row(1), records.memory_row(2)])

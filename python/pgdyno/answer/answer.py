@@ -31,7 +31,7 @@ from pgdyno.answer.time_split import split_or_why_not
 from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import Visit, excluded, stopped_by, visits
+from pgdyno.loop.journal import Visit, excluded, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
 from pgdyno.spec.experiment import Experiment, SweepDesign
@@ -55,7 +55,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
-    experiment, done = _counted(experiment, visits(folder))
+    experiment, done = _counted(experiment, shown_visits(folder))
     if not done:
         incomplete = len(folder.incomplete_folders())
         raise StoreError(
@@ -110,7 +110,7 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         + sum(1 for _ in details if run is not None and run.is_valid),
         doubts=_rounds_doubts(doubts.values(), of_variants=compare is not None),
         notes=_notes(experiment, done),
-        is_complete=folder.is_sealed or bool(details) or bool(stopped_by(folder)),
+        is_complete=bool(stopped_by(folder)),
     )
 
 
@@ -132,7 +132,7 @@ def answer_so_far(
 
 
 def _has_something(folder: ExperimentFolder) -> bool:
-    return any(visit.planned.purpose != "pilot" for visit in visits(folder))
+    return any(visit.planned.purpose != "pilot" for visit in shown_visits(folder))
 
 
 def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:

@@ -85,7 +85,7 @@ def _next_step(outcome: Outcome, findings: ExperimentFindings | None) -> str:
     if folder is None or not (folder.run_folders() or folder.incomplete_folders()):
         return "no run was finished"
     if findings is None:
-        return f"the finished runs are kept in {folder.folder}"
+        return f"no run was finished; pgdyno run --resume {folder.number} measures it"
     return f"the finished runs are kept; pgdyno run --resume {folder.number} continues"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -61,21 +62,48 @@ def stopped_by(folder: ExperimentFolder) -> str:
 
 
 def visits(folder: ExperimentFolder) -> list[Visit]:
-    """Return every complete run with its plan, in order.
+    """Return every run that was carried out to its end, with its plan, in order.
 
-    Of a variant a run counts only once it is known to be done: one that was cut short or failed is
-    stored as far as it came, but it is no run of the comparison. A lab killed between its decision
-    and the run leaves a decision that is made again under the same number: the last one counts.
+    A run that was cut short or failed is stored as far as it came, but the plan goes on as if it
+    had never begun. A lab killed between its decision and the run leaves a decision that is made
+    again under the same number: the last one counts.
     """
+    return [visit for visit, is_done in _stored(folder) if is_done]
+
+
+def shown_visits(folder: ExperimentFolder) -> list[Visit]:
+    """Return the runs that an answer is made of: `visits`, or the part of a single run.
+
+    Where nothing but the one run in detail was cut short, its part is better than no answer; a
+    part without a completed transaction says nothing.
+    """
+    found = list(_stored(folder))
+    has_detail = any(one.planned.purpose == "detail" for one, is_done in found if is_done)
+    return [
+        visit
+        for visit, is_done in found
+        if is_done or (not has_detail and _is_part_of_detail(visit))
+    ]
+
+
+def _is_part_of_detail(visit: Visit) -> bool:
+    counts = visit.stored.summary.get("counts", {})
+    return visit.planned.purpose == "detail" and counts.get("completed", 1) > 0
+
+
+def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
+    """Yield every stored run with its plan, in order, and whether it is known to be done."""
     decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
     took_ns = {one["number"]: one["took_ns"] for one in decisions if one["decision"] == "done"}
+    # Once no run was noted as done, and a plan that had come to its end spoke for all.
+    is_old = not took_ns and any(one["decision"] == "stop" for one in decisions)
     planned = {one["number"]: _planned(one) for one in decisions if one["decision"] == "run"}
-    return [
-        Visit(one, stored[one.number], took_ns.get(one.number, one.warm_ns + one.measure_ns))
-        for _, one in sorted(planned.items())
-        if one.number in stored and (one.cell.variant is None or one.number in took_ns)
-    ]
+    for number, one in sorted(planned.items()):
+        if number in stored:
+            usual_ns = one.warm_ns + one.measure_ns
+            visit = Visit(one, stored[number], took_ns.get(number, usual_ns))
+            yield visit, number in took_ns or (is_old and one.cell.variant is None)
 
 
 def _planned(decision: dict[str, Any]) -> PlannedRun:
