@@ -147,7 +147,7 @@ class Result:
         """The run in detail, of bench and sweep. Raises: SpecError if there is none."""
         if self.findings.run is None:
             raise SpecError(
-                f"#{self.number} is a {self.findings.kind} without a run in detail.",
+                f"#{self.number} is a {self.findings.kind} without a detailed run.",
                 hint="compare() and variant() have what was measured",
             )
         return self.findings.run

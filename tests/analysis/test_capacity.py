@@ -42,7 +42,7 @@ def test_when_all_trials_are_held_the_most_that_was_offered_is_a_lower_bound() -
 def test_when_none_is_held_the_least_that_was_offered_is_an_upper_bound() -> None:
     found = capacity([trial(700, ms=50), trial(490, ms=40, achieved=0.9)], TARGET)
     assert (found.end, found.tps.high, found.confirmed_tps) == ("below", 490, None)
-    assert found.failed_by == "p99 and load that was offered and not done"
+    assert found.failed_by == "p99 and offered load that was not achieved"
 
 
 def test_no_trial_is_no_capacity() -> None:

@@ -81,7 +81,7 @@ def test_a_half_fraction_names_what_it_cannot_tell_apart() -> None:
 
 def test_cells_that_mix_up_main_effects_are_refused() -> None:
     cells = [{"a": "off", "b": "off"}, {"a": "on", "b": "on"}]
-    with pytest.raises(AnalysisError, match="mix up a=on and b=on"):
+    with pytest.raises(AnalysisError, match="separate a=on from b=on"):
         factorial({"a": ["off", "on"], "b": ["off", "on"]}, cells, [[1.0, 2.0], [1.0, 2.0]])
 
 

@@ -289,7 +289,7 @@ def test_without_identifiers_nothing_is_said_of_statements() -> None:
 
 def test_a_sample_at_an_unknown_instant_is_refused() -> None:
     wrong = WaitSamples(np.array([1, 2]), np.array([3]), ["IO:WALSync"], np.array([1]))
-    with pytest.raises(AnalysisError, match="nothing was sampled"):
+    with pytest.raises(AnalysisError, match="without a sampling moment"):
         where_the_time_goes(facts(samples=wrong), seed=1)
 
 

@@ -56,7 +56,7 @@ def test_a_rate_that_was_not_held_is_said() -> None:
 
 def test_the_reason_names_only_parts_that_are_sure_and_go_the_same_way() -> None:
     assert because_words(DIFFERENCE, ()) == (
-        "because IO:WALSync fell by 0.90 ms a transaction (1.00 ms less in all)"
+        "because IO:WALSync fell by 0.90 ms per transaction (1.00 ms less in total)"
     )
 
 

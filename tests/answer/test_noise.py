@@ -78,5 +78,5 @@ def test_a_verdict_on_a_against_a_is_called_false(tmp_path: Path) -> None:
 
 def test_too_few_pairs_are_said(tmp_path: Path) -> None:
     folder = generate(Store(tmp_path), rounds=2, effect_ratio=0.0, noise_ratio=0.01)
-    with pytest.raises(AnalysisError, match="needs 3 pairs of runs, 2 were measured"):
+    with pytest.raises(AnalysisError, match="needs 3 pairs of runs, but only 2 were measured"):
         host_noise(answer_of(folder))

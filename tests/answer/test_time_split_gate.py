@@ -153,7 +153,7 @@ def test_a_server_that_was_not_observed_at_all_is_not_split(tmp_path: Path) -> N
 def test_few_samples_are_no_server_time(tmp_path: Path) -> None:
     found = split(tmp_path, numbers(), waits=every(1.2), adds_up=False)
     assert found.where is None
-    assert found.why_not == "9 samples are too few to stand for the server's time (10 do)"
+    assert found.why_not == "there are only 9 samples of the server's time; 10 are needed"
 
 
 def test_few_samples_are_enough_to_split_what_the_server_adds_up(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_many_samples_stand_for_what_the_server_does_not_add_up(tmp_path: Path) 
 def test_parts_that_exceed_the_latency_are_not_shown(tmp_path: Path) -> None:
     found = split(tmp_path, numbers(latency_ms=50), waits=every(0.1))
     assert found.where is None
-    assert found.why_not == "what was measured of the parts is 100 % more than the latency"
+    assert found.why_not == "the measured parts exceed the latency by 100 %"
 
 
 def test_work_that_the_server_does_not_report_is_taken_from_the_samples(tmp_path: Path) -> None:

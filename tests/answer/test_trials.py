@@ -18,5 +18,5 @@ def test_a_busy_engine_spoils_a_trial_and_a_load_that_was_not_held_does_not(
     monkeypatch.setattr(answer, "_doubts_of_round", lambda *_: (late, busy))
     nothing: Any = None
     [found] = answer._doubts_of_trial(nothing, nothing, {})
-    assert found.message == "While the capacity was searched: " + busy.message
+    assert found.message == "During the search for the capacity: " + busy.message
     assert not is_valid((found,))

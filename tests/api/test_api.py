@@ -76,7 +76,7 @@ def test_what_was_not_compared_or_measured_is_said_with_what_was(result: pgdyno.
     assert caught.value.hint == "there are: before, after"
     with pytest.raises(SpecError, match="wal_per_tx was not measured"):
         _ = result.compare("after", "before").wal_per_tx
-    with pytest.raises(SpecError, match="without a run in detail"):
+    with pytest.raises(SpecError, match="without a detailed run"):
         _ = result.run
     with pytest.raises(StoreError, match="no result 'x'"):
         pgdyno.open("x", store=result.folder.parent)

@@ -47,7 +47,7 @@ def test_a_connection_for_each_transaction_is_timed_apart(
     assert 30 <= found["opened_count"] <= 32
     assert 0 < found["connect_ms"]["p50"] <= found["connect_ms"]["p99"]
     shown = " ".join(pgdyno("show", "last").out.split())  # Its lines may break anywhere.
-    assert "one for each transaction" in shown
+    assert "one per transaction" in shown
 
 
 def test_what_excludes_each_other_or_does_not_fit_is_refused_by_name(

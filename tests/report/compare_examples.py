@@ -65,7 +65,7 @@ def compared(*, plans: tuple[PlanChange, ...] = ()) -> ExperimentFindings:
         comparisons={"tps": decides, "p99": comparison("lower", ratio(0.72, 0.67, 0.78))},
         pairs=(Pair(1, 1000, 1370, False), Pair(2, 1000, 900, True)),
         difference=DIFFERENCE,
-        because="because IO:WALSync fell by 0.90 ms a transaction (1.00 ms less in all)",
+        because="because IO:WALSync fell by 0.90 ms per transaction (1.00 ms less in total)",
         plan_changes=plans,
         sentence="4GB is faster than 128MB: tps +37.1 %.",
         is_settled=True,
@@ -84,7 +84,7 @@ def compared(*, plans: tuple[PlanChange, ...] = ()) -> ExperimentFindings:
         rounds=12,
         stopped_by="decided after 12 rounds",
         settings=(("shared_buffers", ("128MB", "4GB", "")),),
-        confounds=("one layout of the data each: the interval excludes layout",),
+        confounds=("each has one layout of the data: the interval does not cover other layouts",),
     )
     return ExperimentFindings(
         kind="compare",

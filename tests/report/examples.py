@@ -25,20 +25,20 @@ from pgdyno.analysis.where import Part, WhereTheTimeGoes
 SAME_HOST = Doubt(
     "same_host",
     "doubt",
-    "The load engine ran on the server's own host and took CPU from it.",
-    "compare the CPU of the two in the report, or put the engine on another host",
+    "The load engine ran on the server's host and took CPU from the server.",
+    "compare the CPU of both in the report, or move the engine to another host",
 )
 ONE_CHECKPOINT = Doubt(
     "checkpoints",
     "doubt",
-    "The run covers one checkpoint: what checkpoints cost over time is hardly in it.",
-    "measure for 600 s (twice checkpoint_timeout) to cover them",
+    "The run covers one checkpoint: it hardly includes the cost of checkpoints.",
+    "measure for 600 s (twice checkpoint_timeout) to include it",
 )
 ENGINE_BUSY = Doubt(
     "engine_busy",
     "not_valid",
-    "A thread of the load engine was 97% busy (limit 90%): the client was measured, not the "
-    "server.",
+    "A thread of the load engine was 97% busy (limit 90%): the load engine was the "
+    "bottleneck, not the server.",
     "use more --threads, or a load host with more cores",
 )
 SERVER_PARTS = (

@@ -85,7 +85,7 @@ def test_an_hour_in_which_something_happened_twice_a_second_stays_below_it_too()
     page = render(replace(examples.bench(3600), run=run))
     assert len(page.encode()) < 2.5e6
     assert "12 checkpoints, 7,200 errors" in page
-    shown = f"7,212 marks on the time line, near ones of a kind as one: {len(run.marks)}"
+    shown = f"7,212 marks on the time line, shown as {len(run.marks)}"
     assert shown in page
     assert "log: 40P01 0" in page
 

@@ -51,7 +51,7 @@ def test_tables_of_the_markdown_hold_variants_changes_plans_confounds_and_doubts
     assert "| 4GB | shared_buffers = 4GB, synchronous_commit = off" in text
     assert "| commit: WAL flush to disk | IO:WALSync | -0.900 | -1.000 to -0.800 |" in text
     assert "| tx4.sql:2 | Index Scan i | Seq Scan t |" in text
-    assert "- one layout of the data each" in text
+    assert "- each has one layout of the data" in text
     assert "No rule found a reason to doubt" in text
 
 

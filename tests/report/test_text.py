@@ -14,6 +14,8 @@ from pgdyno.report.text_page import WIDTH
 BENCH = """\
 target      10.3.0.5:5432/pgbench  PostgreSQL 15.14, scale 500 by pgdyno: 7.3 GB = 1.8x
             shared_buffers = 0.26x RAM, nvme0n1 ext4
+answer      1,892 tps (1,861 to 1,923) with 16 clients; p99 latency 24.8 ms; 62 % of it waits for
+            the WAL to reach the disk.
 tps         1,892 (1,861 to 1,923), 340,623 transactions, 0 failed
 latency ms  mean    p50     p90    p95    p99   p99.9   max
             8.46   7.90   11.80   14.2   24.8      61   212
@@ -21,16 +23,16 @@ latency ms  mean    p50     p90    p95    p99   p99.9   max
         to  8.56   7.99   12.15   14.9   26.4      70
 where the 8.46 ms go
   [####=======================================++++++::ooooooooooo~%]
-  = 5.21  (5.04 to 5.38)   62 %  commit: WAL flush to disk      IO:WALSync
+  = 5.21  (5.04 to 5.38)   62 %  commit: WAL flush to disk             IO:WALSync
   o 1.50                   18 %  network
-  + 0.81  (0.75 to 0.87)  9.6 %  commit: another's WAL flush    LWLock:WALWrite
+  + 0.81  (0.75 to 0.87)  9.6 %  commit: WAL flush by another session  LWLock:WALWrite
   # 0.48  (0.46 to 0.50)  5.7 %  server CPU
-  : 0.31  (0.26 to 0.36)  3.7 %  row lock: another transaction  Lock:transactionid
+  : 0.31  (0.26 to 0.36)  3.7 %  row lock: another transaction         Lock:transactionid
   ~ 0.11                  1.3 %  client
   % 0.04                  0.5 %  not explained
 valid       yes; 1 doubt
-  doubt     The run covers one checkpoint: what checkpoints cost over time is hardly in it.
-            -> measure for 600 s (twice checkpoint_timeout) to cover them
+  doubt     The run covers one checkpoint: it hardly includes the cost of checkpoints.
+            -> measure for 600 s (twice checkpoint_timeout) to include it
 saved       #41   pgdyno report 41"""
 
 
@@ -66,7 +68,7 @@ def test_a_sweep_says_peak_knee_and_what_limits_it() -> None:
 
 
 def test_a_peak_at_the_largest_load_is_said_to_be_open() -> None:
-    assert "the largest load, more may follow" in " ".join(text_of(examples.sweep()).split())
+    assert "the highest load tried; the true peak" in " ".join(text_of(examples.sweep()).split())
 
 
 def test_a_run_that_is_not_valid_says_so_with_reason_and_next_step() -> None:

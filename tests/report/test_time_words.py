@@ -36,7 +36,7 @@ def where() -> WhereTheTimeGoes:
 
 
 def test_whose_the_servers_time_was_is_said_of_every_run() -> None:
-    assert others_words(where()) == "7.0 % of the server's DB time was not this load's"
+    assert others_words(where()) == "other sessions used 7.0 % of the server's DB time"
     assert others_words(replace(where(), others_ratio=None)) == ""
 
 
@@ -56,7 +56,7 @@ def test_cpu_after_the_answer_is_said_where_there_is_some() -> None:
 def test_statements_are_listed_with_their_waits_and_fit_the_line() -> None:
     lines = list(statement_lines(where(), 100))
     assert all(len(line) <= 100 for line in lines)
-    first = next(i for i, line in enumerate(lines) if line.startswith("of which")) + 1
+    first = next(i for i, line in enumerate(lines) if line.startswith("by statement")) + 1
     listed = lines[first:]
     assert len(listed) == 2  # BEGIN is below half a percent.
     assert "END;" in listed[0]

@@ -18,7 +18,7 @@ DOCUMENT: dict[str, Any] = {
     "seconds": 3600.0,
     "seconds_seen": 3591.0,
     "is_complete": True,
-    "sentence": "1,902 tps, 22.7 sessions at work on average, at most 61; 1 gap",
+    "sentence": "1,902 tps, 22.7 active sessions on average, at most 61; 1 gap",
     "tps": 1902.0,
     "wal_bytes_per_second": 11e6,
     "hit_ratio": 0.991,
@@ -51,7 +51,7 @@ EXAMINED = {
     "mend": "ALTER SYSTEM SET shared_buffers = '7GB'",
 }
 WAITS = Panel(
-    "waits", "Sessions at work", "sessions", (0.5, 1.5), (Series("Lock:tuple", (1.0, None)),)
+    "waits", "Active sessions", "sessions", (0.5, 1.5), (Series("Lock:tuple", (1.0, None)),)
 )
 
 
@@ -60,7 +60,7 @@ def findings(**changes: Any) -> WatchFindings:
         "document": DOCUMENT,
         "duration_s": 3600.0,
         "panels": (WAITS,),
-        "marks": (Mark(2000.0, "gap", "nothing was seen for 9.0 s"),),
+        "marks": (Mark(2000.0, "gap", "no samples for 9.0 s"),),
         "examined": (EXAMINED,),
         "settings": (("work_mem", "4.0 MB"),),
         "notes": ("CHG0048211",),
@@ -73,7 +73,7 @@ def watched() -> WatchFindings:
     axis = tuple(float(second) for second in range(0, 3600, 60))
     values = tuple(None if 30 <= i < 33 else 10.0 + i % 7 for i in range(len(axis)))
     panels = [
-        Panel("waits", "Sessions at work", "sessions", axis, (Series("Lock:tuple", values),)),
+        Panel("waits", "Active sessions", "sessions", axis, (Series("Lock:tuple", values),)),
         Panel("wal", "WAL", "MB/s", axis, (Series("generated", values),)),
     ]
     for section in ("Server", "Host"):
@@ -81,5 +81,5 @@ def watched() -> WatchFindings:
             name = f"{section} {key}"
             drawn = (Series("first", values), Series("second", values[::-1]))
             panels.append(Panel(name.lower(), name, "a second", axis, drawn, section=section))
-    marks = (Mark(1860.0, "gap", "nothing was seen for 180 s"), Mark(600.0, "vacuum", "vacuum"))
+    marks = (Mark(1860.0, "gap", "no samples for 180 s"), Mark(600.0, "vacuum", "vacuum"))
     return findings(panels=tuple(panels), marks=marks)

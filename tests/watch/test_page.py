@@ -20,7 +20,8 @@ from pgdyno.watch.panels import watch_findings
 
 def test_the_text_reads_as_one_looks_for_it() -> None:
     lines = text_of(DOCUMENT).splitlines()
-    assert lines[1:4] == [
+    assert lines[1:5] == [
+        "answer      1,902 tps, 22.7 active sessions on average, at most 61; 1 gap",
         "done        3,591 of 3,600 s observed; pgdyno uses 0.4% of a core here, 0.6% of a server"
         " core; 38",
         "            MB, 38 MB per hour",
@@ -62,7 +63,7 @@ def test_a_watch_that_saw_nothing_is_said_in_words() -> None:
     }
     assert "counted" not in text_of(empty)
     page = watch_page(findings(document=empty, panels=(), marks=(), examined=()))
-    assert page.count("not seen") == 4
+    assert page.count("not measured") == 4
     assert "ended early" in page
 
 
@@ -74,7 +75,7 @@ def test_statements_that_are_not_told_apart_leave_the_wait_events() -> None:
 
 def test_the_page_holds_everything_and_escapes_statements() -> None:
     page = watch_page(findings())
-    assert "<title>1,902 tps, 22.7 sessions at work" in page
+    assert "<title>1,902 tps, 22.7 active sessions" in page
     changed = [{"name": "work_mem", "before": "4.0 MB", "after": "8.0 MB"}]
     page = watch_page(findings(document={**DOCUMENT, "settings_changed": changed}))
     for said in (

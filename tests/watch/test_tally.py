@@ -105,7 +105,7 @@ def test_who_is_at_work_is_not_known_where_sessions_are_not_to_be_seen() -> None
     seen.take("database", database(2, 102))
     seen.take("waits", [unseen, wait("Lock:tuple", 1, 1)])
     assert (seen.total.wait_samples, seen.total.active, seen.peak_sessions) == (0, None, 0)
-    assert sentence(seen) == "100 tps, sessions at work not to be seen"
+    assert sentence(seen) == "100 tps, active sessions not visible to this role"
 
 
 def test_a_server_that_does_not_come_back_leaves_a_gap_until_the_end() -> None:
@@ -159,13 +159,13 @@ def test_a_look_shows_only_what_is_new() -> None:
 
 def test_the_sentence_says_when_nothing_was_seen() -> None:
     seen = tally()
-    assert sentence(seen) == "nothing was seen"
+    assert sentence(seen) == "nothing was observed"
     seen.take("database", database(1, 0))
     seen.take("database", database(2, 1002))
     seen.take("waits", waits(("", 1, 3)))
     seen.take("database", database(9, 2000, interval=0))
     assert sentence(seen) == (
-        "1,000 tps, 3 sessions at work on average, at most 3; "
+        "1,000 tps, 3 active sessions on average, at most 3; "
         "100 % of DB time is CPU or not instrumented; 1 gap"
     )
 

@@ -20,14 +20,16 @@ def finite(values: npt.ArrayLike, *, what: str, at_least: int = 1) -> FloatArray
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
-        raise AnalysisError(f"{what} must be one series, got {array.ndim} dimensions")
+        raise AnalysisError(
+            f"{what} must be a series of one dimension, got {array.ndim} dimensions"
+        )
     if array.size < at_least:
         raise AnalysisError(
             f"{what} needs at least {at_least} values, got {array.size}",
             hint="measure longer or more often",
         )
     if not np.isfinite(array).all():
-        raise AnalysisError(f"{what} has values that are not finite numbers")
+        raise AnalysisError(f"{what} contains values that are not finite numbers")
     return array
 
 

@@ -46,8 +46,8 @@ class Target:
     def rule(self) -> str:
         """Return the rule in words."""
         return (
-            f"{self.name} <= {self.limit_ms:g} ms, with at least {HELD_RATIO * 100:g} % of "
-            "what was offered done (open loop)"
+            f"{self.name} <= {self.limit_ms:g} ms, and at least {HELD_RATIO * 100:g} % of the "
+            "offered transactions completed (open loop)"
         )
 
 
@@ -78,7 +78,7 @@ def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
     measured. Holds over where trials were placed by `next_rate`.
     """
     if not trials:
-        raise AnalysisError("no load was tried against the target")
+        raise AnalysisError("no load was tried for the target")
     met = [target.is_met(one) for one in trials]
     rates = [one.offered_tps for one in trials]
     reasons = _reasons(trials, target)
@@ -120,7 +120,7 @@ def _reasons(trials: Sequence[Trial], target: Target) -> str:
     failed = [one for one in trials if not target.is_met(one)]
     slow = any(one.latency_ms > target.limit_ms for one in failed)
     short = any(one.achieved_ratio < HELD_RATIO for one in failed)
-    words = [target.name] * slow + ["load that was offered and not done"] * short
+    words = [target.name] * slow + ["offered load that was not achieved"] * short
     return " and ".join(words)
 
 

@@ -65,7 +65,7 @@ def log_ratios(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     first, second = finite(a, what="metric of A"), finite(b, what="metric of B")
     if first.size != second.size:
         raise AnalysisError(
-            f"pairs need as many runs of A as of B, got {first.size}, {second.size}"
+            f"pairs need as many runs of A as of B, got {first.size} and {second.size}"
         )
     if (first <= 0).any() or (second <= 0).any():
         raise AnalysisError("a ratio needs metrics above 0")
@@ -221,7 +221,7 @@ def runs_per_start(
         return 1
     if start_variance <= 0:
         raise AnalysisError(
-            "starts do not vary: every run may follow one start", hint="restart once only"
+            "starts do not vary: all runs may follow one start", hint="restart only once"
         )
     return max(1, math.ceil(math.sqrt(start_cost_s / run_cost_s * run_variance / start_variance)))
 

@@ -133,7 +133,7 @@ def _main_weights(
     for one, other in combinations(weights, 2):
         if one[0][0] != other[0][0] and abs(_likeness(weights[one], weights[other])) > 1e-9:
             raise AnalysisError(
-                f"the chosen cells mix up {_name(one)} and {_name(other)}",
+                f"the chosen cells do not separate {_name(one)} from {_name(other)}",
                 hint="use all combinations, or a balanced fraction of them",
             )
     return weights

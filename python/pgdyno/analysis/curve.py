@@ -111,13 +111,13 @@ def load_curve(
     """
     load, speed = finite(clients, what="clients"), finite(tps, what="throughput of runs")
     if load.size != speed.size:
-        raise AnalysisError(f"{load.size} loads but {speed.size} throughputs were given")
+        raise AnalysisError(f"got {load.size} loads but {speed.size} throughputs")
     if (speed <= 0).any():
-        raise AnalysisError("a run without committed transactions has no place on a load curve")
+        raise AnalysisError("a run without committed transactions cannot be on a load curve")
     latency = {name: finite(of, what=name) for name, of in (latency_ns or {}).items()}
     for name, of in latency.items():
         if of.size != load.size:
-            raise AnalysisError(f"{load.size} runs but {of.size} values of {name} were given")
+            raise AnalysisError(f"got {load.size} runs but {of.size} values of {name}")
     loads = np.unique(load)
     speeds, scatter = _estimates(loads, load, speed, "tps")
     latencies = {name: _estimates(loads, load, of, "ns")[0] for name, of in latency.items()}

@@ -106,7 +106,9 @@ class Estimate:
             if bound is not None and not math.isfinite(bound):
                 raise AnalysisError(f"an estimate must be finite, got {bound} {self.unit}")
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise AnalysisError(f"interval upside down: {self.low} to {self.high} {self.unit}")
+            raise AnalysisError(
+                f"an interval must begin below its end, got {self.low} to {self.high} {self.unit}"
+            )
 
     def to_json(self) -> dict[str, float | int | str | bool | None]:
         """Return the JSON object of this estimate, with the field names as keys."""

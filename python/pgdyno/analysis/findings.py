@@ -203,11 +203,11 @@ class RunFindings:
     telemetry: TelemetryFindings = field(default_factory=TelemetryFindings)
     marks: tuple[Mark, ...] = ()
     where_not: str = ""
-    """Why there is no `where`, as the end of a sentence."""
+    "The reason why `where` is missing, as the end of a sentence."
     phases: tuple[PhaseFindings, ...] = ()
     late: LateFindings | None = None
     backlog_at_end_count: int | None = None
-    """Open loop: transactions due and not begun when measuring ended."""
+    "Open loop: due transactions that had not started at the end of the measured time."
     connections: ConnectionFindings | None = None
 
 
@@ -220,7 +220,7 @@ class Facts:
     is_durable: bool
     rows: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, str, str], ...] = ()
-    """Settings that are not PostgreSQL's default: name, value, source."""
+    "Settings that differ from PostgreSQL's default: name, value, source."
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ class Histogram:
 
     def _refuse_empty(self) -> None:
         if self.transaction_count == 0:
-            raise AnalysisError("a histogram of no transactions has no percentile and no mean")
+            raise AnalysisError("an empty histogram has no percentile and no mean")
 
 
 def percentiles_of_each(

@@ -42,7 +42,7 @@ def scatter_of(levels: Sequence[FloatArray]) -> Scatter:
         return Scatter(np.zeros(len(levels)), 0)
     if (sizes == 1).any():
         raise AnalysisError(
-            "some loads have one run and some several: a curve needs at least 2 runs of each"
+            "some loads have one run and others several: a curve needs at least 2 runs of each load"
         )
     own = np.array([level.var(ddof=1) for level in levels])
     shared = float(np.average(own, weights=sizes - 1))

@@ -65,7 +65,7 @@ def fit_usl(
             without_interval(beta, "1"),
             alpha_is_identified=False,
             beta_is_identified=False,
-            reason="one run a level: no interval, so nothing is identified",
+            reason="only one run per level: without intervals, nothing can be identified",
             peak_clients=None,
             peak_tps=None,
             error_ratio=error_ratio,
@@ -167,7 +167,7 @@ def _falls_after_peak(tps: FloatArray, replicates: FloatArray) -> bool:
 def _reason(has_alpha: bool, has_beta: bool) -> str:
     missing = []
     if not has_alpha:
-        missing.append("alpha cannot be told from 0")
+        missing.append("alpha cannot be distinguished from 0")
     if not has_beta:
-        missing.append("beta is not identified: throughput does not fall clearly past a peak")
+        missing.append("beta is not identified: throughput does not fall clearly after a peak")
     return "; ".join(missing)

@@ -73,8 +73,8 @@ def _engine_busy(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "engine_busy",
         "not_valid",
-        f"A thread of the load engine was {percent(busy)} busy (limit {percent(_BUSY_RATIO_MAX)}): "
-        "the client was measured, not the server.",
+        f"A thread of the load engine was {percent(busy)} busy (limit "
+        f"{percent(_BUSY_RATIO_MAX)}): the load engine was the bottleneck, not the server.",
         "use more --threads, or a load host with more cores",
     )
 
@@ -105,10 +105,10 @@ def _achieved(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "rate_not_held",
         "not_valid",
-        f"{_tps(achieved)} of {_tps(offered)} tps offered were done "
-        f"({percent(achieved / offered)}, limit {percent(_ACHIEVED_RATIO_MIN)}): "
-        "latency grows with the length of such a run.",
-        "offer a lower --rate, or more --clients if all were busy",
+        f"{_tps(achieved)} of {_tps(offered)} offered tps completed "
+        f"({percent(achieved / offered)}, limit {percent(_ACHIEVED_RATIO_MIN)}): the latency "
+        "depends on how long such a run lasts.",
+        "offer a lower --rate, or use more --clients if all were busy",
     )
 
 
@@ -124,9 +124,9 @@ def _too_short(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "too_short",
         "not_valid",
-        f"Only {_short_time(facts.measured_seconds)} were measured, at least {needed:.0f} s are "
-        "needed.",
-        "give a longer --duration",
+        f"The measured time was {_short_time(facts.measured_seconds)}; a run needs at least "
+        f"{needed:.0f} s.",
+        "set a longer --duration",
     )
 
 
@@ -140,9 +140,9 @@ def _steal(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "steal",
         "not_valid",
-        f"The hypervisor took {percent(facts.steal_ratio)} of the CPU away (limit "
+        f"The hypervisor took {percent(facts.steal_ratio)} of the CPU away (steal, limit "
         f"{percent(_STEAL_RATIO_MAX)}).",
-        "use a machine with cores of its own, or repeat at a quieter time",
+        "use a machine with dedicated cores, or repeat at a quieter time",
     )
 
 
@@ -152,8 +152,8 @@ def _throttled(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "throttled",
         "not_valid",
-        f"The control group was throttled for {facts.throttled_ns / _MS:.0f} ms: its CPU limit "
-        "was measured.",
+        f"The control group throttled the processes for {facts.throttled_ns / _MS:.0f} ms: the "
+        "run measured the CPU limit.",
         "raise cpu.max of the group, or use fewer --threads and --clients",
     )
 
@@ -181,9 +181,9 @@ def _little(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "littles_law",
         "not_valid",
-        f"Throughput times {times} gives {known:.2f} busy clients, but {facts.client_count} ran "
-        f"({percent(error)} apart, limit {percent(_LITTLE_RATIO_MAX)}): time was spent outside "
-        "transactions.",
+        f"Throughput times {times} gives {known:.2f} busy clients, but {facts.client_count} "
+        f"clients ran ({percent(error)} difference, limit {percent(_LITTLE_RATIO_MAX)}): "
+        "clients spent time outside transactions.",
         ("use more --threads, or " if between_ns is None else "") + "look for lost connections",
     )
 
@@ -201,10 +201,10 @@ def _between_transactions(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "between_transactions",
         "not_valid" if is_too_much else "doubt",
-        f"The load engine had the clients for {percent(ratio)} of their time, from a reply to the "
-        f"next statement (limit {percent(limit)}): it was at work for the others, or without a "
-        "core, and so much less load reached the server.",
-        "give the engine a core of its own or another host; more --threads where cores are free",
+        f"The clients spent {percent(ratio)} of their time in the load engine, between a reply "
+        f"and the next statement (limit {percent(limit)}): the engine served other clients or "
+        "waited for a core, so the server got less load.",
+        "reserve a core for the engine or use another host; use more --threads if cores are free",
     )
 
 
@@ -214,8 +214,8 @@ def _same_host(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "same_host",
         "doubt",
-        "The load engine ran on the server's own host and took CPU from it.",
-        "compare the CPU of the two in the report, or put the engine on another host",
+        "The load engine ran on the server's host and took CPU from the server.",
+        "compare the CPU of both in the report, or move the engine to another host",
     )
 
 
@@ -225,8 +225,8 @@ def _others(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "others",
         "doubt",
-        f"{percent(facts.others_ratio)} of the server's DB time was not this load's (limit "
-        f"{percent(_OTHERS_RATIO_MAX)}): other sessions were at work.",
+        f"Other sessions used {percent(facts.others_ratio)} of the server's DB time (limit "
+        f"{percent(_OTHERS_RATIO_MAX)}).",
         "end the other sessions, or measure when they are idle",
     )
 
@@ -241,10 +241,10 @@ def _checkpoints(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "checkpoints",
         "doubt",
-        f"The run covers {covered}: what checkpoints cost over time is hardly in it.",
-        f"measure for {_CHECKPOINTS_MIN * every:.0f} s (twice checkpoint_timeout) to cover them"
+        f"The run covers {covered}: it hardly includes the cost of checkpoints.",
+        f"measure for {_CHECKPOINTS_MIN * every:.0f} s (twice checkpoint_timeout) to include it"
         if every
-        else "measure for at least twice checkpoint_timeout to cover them",
+        else "measure for at least twice checkpoint_timeout to include it",
     )
 
 
@@ -254,9 +254,9 @@ def _clients_above_scale(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "clients_above_scale",
         "doubt",
-        f"{facts.client_count} clients update {counted(facts.scale, 'row')} of pgbench_branches: "
-        "they queue for row locks, which is what was measured.",
-        f"load a scale of at least {facts.client_count}",
+        f"{facts.client_count} clients update {counted(facts.scale, 'row')} of "
+        "pgbench_branches: the run measured mostly the queue for row locks.",
+        f"use a scale of at least {facts.client_count}",
     )
 
 
@@ -271,8 +271,8 @@ def _percentile_resolution(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "percentile_resolution",
         "doubt",
-        f"{counted(facts.completed_count, 'transaction')} are too few for {names}: the slowest one "
-        "stands for it.",
+        f"{counted(facts.completed_count, 'transaction')} are too few for {names}: a single "
+        "transaction decides the value.",
         "measure longer",
     )
 
@@ -283,8 +283,8 @@ def _not_steady(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "not_steady",
         "doubt",
-        "Throughput was still changing when measuring began.",
-        "give a longer --warmup",
+        "Throughput was still changing when the measured time began.",
+        "set a longer --warmup",
     )
 
 
@@ -295,8 +295,8 @@ def _changed(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "change_point",
         "doubt",
-        f"Throughput changed its level during the run, at {when}: one mean does not describe it.",
-        "look at that moment on the time line, and read the figures before and after it",
+        f"Throughput changed during the run, at {when}: one mean does not describe it.",
+        "look at that moment on the time line, and read the values before and after it",
     )
 
 

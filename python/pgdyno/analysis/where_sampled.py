@@ -43,7 +43,7 @@ def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) 
     instants = distinct(np.sort(samples.sampled_at_ns))
     row = np.searchsorted(instants, samples.time_ns)
     if (row == instants.size).any() or (instants[row] != samples.time_ns).any():
-        raise AnalysisError("a wait sample has a time at which nothing was sampled")
+        raise AnalysisError("a wait sample has a time without a sampling moment")
     size = (instants.size, len(events))
     cell = row * len(events) + column
     counted = np.bincount(cell, samples.session_count, size[0] * size[1])

@@ -59,9 +59,9 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
     if not done:
         incomplete = len(folder.incomplete_folders())
         raise StoreError(
-            f"#{folder.number} ({folder.name}) has no run that counts: {len(folder.runs())} of a"
-            f" pilot or cut short, {incomplete} incomplete.",
-            hint=f"its raw records are in {folder.folder / 'runs'}",
+            f"#{folder.number} ({folder.name}) has no run that counts: {len(folder.runs())} "
+            f"pilot or shortened, {incomplete} incomplete.",
+            hint=f"the raw records are in {folder.folder / 'runs'}",
         )
     numbers = {
         visit.planned.number: load_numbers(
@@ -171,7 +171,7 @@ def _doubts_of_trial(
     """Return why a trial of the search for the capacity says nothing of the server."""
     found = _doubts_of_round(visit, numbers, facts)
     return tuple(
-        replace(doubt, message=f"While the capacity was searched: {doubt.message}")
+        replace(doubt, message=f"During the search for the capacity: {doubt.message}")
         for doubt in found
         if doubt.kind in _OF_A_TRIAL
     )
@@ -287,27 +287,27 @@ def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
     last = done[-1]
     work = last.stored.job.get("work", {})
     warm = duration_text(last.planned.warm_ns)
-    found = "asked for" if experiment.workload.warmup_ns is not None else "found by a pilot run"
+    found = (
+        "set by the user" if experiment.workload.warmup_ns is not None else "found by a pilot run"
+    )
     hello = last.stored.hello
     notes = [
-        f"Warm-up {warm} ({found}) before every run; before it the tables are vacuumed and a "
-        "checkpoint is written.",
+        f"Warm-up {warm} ({found}) before every run. Before the warm-up, the tables are "
+        "vacuumed and a checkpoint is written.",
         f"Load engine {hello.get('engine_version', '')} ({hello.get('build_profile', '')}, "
         f"{hello.get('poller', '')}), {counted(work.get('threads', 1), 'thread')}, query mode "
         f"{work.get('protocol', '')}, seed {experiment.workload.seed}.",
     ]
     if experiment.all_variants():
         notes.append(
-            "Intervals are between runs: of a mean, had its runs been repeated; of a change, had "
-            "the rounds been. docs/method.md says how each is made."
+            "Intervals are between runs: they cover a repetition of the runs (for a mean) or of "
+            "the rounds (for a change). docs/method.md explains each method."
         )
     elif any(visit.planned.purpose == "round" for visit in done):
         notes.append(
-            "Intervals at the levels of a curve are between runs; those of the detailed run are "
-            "within it, and do not cover what differs from run to run."
+            "Intervals at the levels of a curve are between runs. Those of the detailed run are "
+            "within the run: they do not cover differences between runs."
         )
     else:
-        notes.append(
-            "Intervals are within the one run; they do not cover what differs from run to run."
-        )
+        notes.append("Intervals are within one run: they do not cover differences between runs.")
     return tuple(notes)

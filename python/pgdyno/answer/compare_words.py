@@ -81,8 +81,8 @@ def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) 
     went, less = ("fell", "less") if total < 0 else ("rose", "more")
     listed = "".join(f", {part.name} by {_ms(part.ms.value)}" for part in others)
     return (
-        f"because {largest.name} {went} by {_ms(largest.ms.value)}{listed} ms a transaction"
-        f" ({_ms(total)} ms {less} in all)"
+        f"because {largest.name} {went} by {_ms(largest.ms.value)}{listed} ms per transaction "
+        f"({_ms(total)} ms {less} in total)"
     )
 
 
@@ -114,10 +114,13 @@ def _effects_sentence(found: CompareFindings) -> str:
     sure = [effect for effect in found.effects if effect.p_adjusted_ratio < 0.05]
     if not sure:
         return (
-            f"No factor has a sure effect on {found.metric} after {counted(found.rounds, 'round')}."
+            f"No factor has a certain effect on {found.metric} after "
+            f"{counted(found.rounds, 'round')}."
         )
     listed = [
         f"{effect.name} {change_text(effect.ratio)}"
         for effect in sorted(sure, key=lambda one: one.p_adjusted_ratio)
     ]
-    return f"Sure effects on {found.metric}: {', '.join(listed)}; {counted(found.rounds, 'round')}."
+    return (
+        f"Certain effects on {found.metric}: {', '.join(listed)}; {counted(found.rounds, 'round')}."
+    )

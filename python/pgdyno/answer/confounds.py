@@ -29,15 +29,15 @@ def confounds(
     variants = experiment.all_variants()
     layouts = {tuple(one.changes().get(name) for name in _LAYOUT) for one in variants}
     if len(layouts) > 1 and experiment.reload == "once":
-        yield "one layout of the data each: the interval excludes layout"
+        yield "each has one layout of the data: the interval does not cover other layouts"
     if resumed_count and experiment.server.scratch is not None:
         times = "once" if resumed_count == 1 else f"{resumed_count} times"
-        yield f"interrupted {times}: the rounds after it are on data loaded anew"
+        yield f"interrupted {times}: the rounds after it use data that was loaded again"
     if isinstance(experiment.design, PassesDesign):
         for own in experiment.variants:
             if len(own.changes()) > 1:
                 names = ", ".join(own.changes())
-                yield f"{own.name} changes {names} at once: which of them did it?"
+                yield f"{own.name} changes {names} at once: their effects cannot be separated"
     for variant, visits in runs.items():
         for change in between_rounds(visits, name=variants[variant].name):
             place = f"{change.script}:{change.line}"
@@ -111,15 +111,15 @@ def state_words(name: str, runs: Sequence[Visit]) -> str:
     growth_ratio = sizes[-1] / sizes[0] - 1
     words = (
         f"{name}: {format_bytes(sizes[0])} of data before its first run, "
-        f"{format_bytes(sizes[-1])} before its last ({growth_ratio * 100:+.1f} %"
-        f"{': bloat is part of what was measured' if growth_ratio > _GROWN_RATIO else ''})"
+        f"{format_bytes(sizes[-1])} before its last ({growth_ratio * 100:+.1f} "
+        f"%{': the measurement includes bloat' if growth_ratio > _GROWN_RATIO else ''})"
     )
     dead = [one["dead_rows_before"] for one in resets if one.get("dead_rows_before") is not None]
     history = [
         one["history_rows_removed"] for one in resets if one.get("history_rows_removed") is not None
     ]
     if dead:
-        words += f"; {max(dead):,} dead rows at most"
+        words += f"; at most {max(dead):,} dead rows"
     if history:
-        words += f", {max(history):,} rows of history at most, cleared before each run"
+        words += f", at most {max(history):,} rows of history, cleared before each run"
     return words

@@ -66,7 +66,7 @@ def _functions(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
         (key["function"], _count(calls), f"{total_ns / 1e9:,.3g}", f"{self_ns / 1e9:,.3g}")
         for key, (calls, total_ns, self_ns) in sorted(found, key=lambda one: -one[1][1])
     ]
-    columns = ("function", "calls", "s", "s without those it calls")
+    columns = ("function", "calls", "s", "s without called functions")
     return _table("functions", "Functions", columns, rows)
 
 
@@ -83,7 +83,7 @@ def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
         name = texts.short(key["query_id"])
         rows.append((name, _count(calls), f"{exec_ns / 1e9:,.3g}", each, *map(_count, rest)))
         whole.append(f"{texts.whole(key['query_id'])} (database {key['database']})")
-    columns = ("statement", "calls", "s", "ms a call", "rows", "blocks hit",
+    columns = ("statement", "calls", "s", "ms per call", "rows", "blocks hit",
                "blocks read", "temporary blocks", "WAL bytes")  # fmt: skip
     table = _table("pg_stat_statements", "Statements of the server", columns, rows)
     return table and replace(table, whole=tuple(whole[: len(table.rows)]))
@@ -115,7 +115,7 @@ def _memory(runs: Sequence[StoredRun]) -> FactTable | None:
         (key["backend_type"], *map(_mb, (first, last, *resident[tuple(key.values())])))
         for key, first, last in _ends(runs, "footprint", "proportional_bytes")
     ]
-    columns = ("process", "MB, shared divided: first", "last", "MB resident: first", "last")
+    columns = ("process", "MB first (shared memory divided)", "last", "MB resident: first", "last")
     return _table("footprint", "Memory of one process", columns, rows)
 
 
@@ -133,7 +133,7 @@ def _objects(runs: Sequence[StoredRun]) -> FactTable | None:
         for key, _, last in _ends(runs, "objects", "size_bytes", at_end=True)
     ]
     columns = ("what", "note", "MB")
-    return _table("objects", "Worth a look in the database", columns, rows, at_most=_OBJECTS_MAX)
+    return _table("objects", "Findings in the database", columns, rows, at_most=_OBJECTS_MAX)
 
 
 def _log(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:

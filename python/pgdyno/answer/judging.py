@@ -98,13 +98,13 @@ def cpu_busy_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
 def _ended_early(stored: StoredRun, ending: str) -> tuple[Doubt, ...]:
     if ending == "completed":
         return ()
-    why = stored.errors[0]["message"] if stored.errors else "it was told to stop"
+    why = stored.errors[0]["message"] if stored.errors else "it was stopped"
     return (
         Doubt(
             "ended_early",
             "not_valid" if ending == "aborted" else "doubt",
-            f"The run ended before its time: {why}.",
-            "what is shown is what was measured until then",
+            f"The run ended early: {why}.",
+            "the result covers the time until then",
         ),
     )
 

@@ -68,8 +68,8 @@ def host_noise(findings: ExperimentFindings) -> HostNoise:
     pairs = contrasts[0].pairs if contrasts else ()
     if len(pairs) < _PAIRS_MIN:
         raise AnalysisError(
-            f"A noise floor needs {_PAIRS_MIN} pairs of runs, {len(pairs)} were measured.",
-            hint="give a longer --budget, or a shorter --run",
+            f"A noise floor needs {_PAIRS_MIN} pairs of runs, but only {len(pairs)} were measured.",
+            hint="set a longer --budget, or a shorter --run",
         )
     ratios = np.log(np.array([pair.ratio for pair in pairs], dtype=np.float64))
     each_s = findings.seconds / len(pairs)

@@ -49,9 +49,11 @@ def _of_curve(one: CurveFindings) -> str:
     words = f"{one.script} peaks at {_number(peak.tps)} tps{_range(peak.tps)} "
     words += f"with {_clients(peak.clients)}"
     if peak.is_at_edge:
-        words += ", the largest load tried"
+        words += ", the highest load tried"
     if knee.clients != peak.clients:
-        words += f"; {knee.clients} are enough to be within {percent(knee.tolerance_ratio)} of it"
+        words += (
+            f"; {knee.clients} clients are enough for {percent(1 - knee.tolerance_ratio)} of it"
+        )
     if one.capacity is not None:
         words += f"; {capacity_words(one.capacity)}"
     if one.speed_up is not None:
@@ -64,8 +66,8 @@ def capacity_words(found: Capacity) -> str:
     number = f"{_number(found.tps)} tps"
     held = {
         "found": f"holds {number}{_range(found.tps)}",
-        "above": f"holds at least {number}, the most that was offered",
-        "below": f"does not hold even {number}, the least that was offered",
+        "above": f"keeps the target at {number} or more (the highest offered load)",
+        "below": f"does not keep the target even at {number} (the lowest offered load)",
     }[found.end]
     return f"{held} under {found.rule}"
 
@@ -74,8 +76,8 @@ def speed_up_words(found: SpeedUp) -> str:
     """Return mean and maximum of a variant's speed-up up to the knee."""
     return (
         f"against the first variant {change_text(found.mean)} on average up to the knee of "
-        f"{_clients(found.knee_clients)}, at most {change_text(found.maximum)} "
-        f"at {_clients(found.maximum_clients)}"
+        f"{_clients(found.knee_clients)}, at most {change_text(found.maximum)} at "
+        f"{_clients(found.maximum_clients)}"
     )
 
 

@@ -11,12 +11,12 @@ from pgdyno.store.folder import ExperimentFolder
 
 Row = dict[str, Any]
 _MEANINGS = {
-    "tps": "committed transactions a second, measured phase",
+    "tps": "committed transactions per second, measured phase",
     "p50": "median latency",
     "p99": "latency that 99 of 100 transactions do not exceed",
     "mean": "mean latency",
-    "cpu_per_tx": "CPU of the server's backends a transaction",
-    "wal_per_tx": "WAL a transaction",
+    "cpu_per_tx": "CPU of the server's backends per transaction",
+    "wal_per_tx": "WAL per transaction",
     "duration": "mean duration of one execution",
 }
 
@@ -30,12 +30,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("run", "int64", "number", "run of the experiment", "key"),
     Column("purpose", "text", "name", "pilot, round or detail"),
     Column("round", "int64", "number", "round of the experiment"),
-    Column("variant", "text", "name", "variant measured", is_nullable=True),
+    Column("variant", "text", "name", "measured variant", is_nullable=True),
     Column("script", "text", "name", "scripts of the load"),
     Column("clients", "int64", "clients", "clients of the load"),
-    Column("rate_tps", "float64", "tps", "load offered (open loop)", is_nullable=True),
-    Column("warm_s", "float64", "s", "load before measuring"),
-    Column("took_s", "float64", "s", "the whole run, reset included"),
+    Column("rate_tps", "float64", "tps", "offered load (open loop)", is_nullable=True),
+    Column("warm_s", "float64", "s", "warm-up before the measured time"),
+    Column("took_s", "float64", "s", "the whole run, with its reset"),
     *(
         Column(_metric_column(name), "float64", UNITS[name], _MEANINGS[name], is_nullable=True)
         for name in UNITS

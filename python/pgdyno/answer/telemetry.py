@@ -58,14 +58,14 @@ def telemetry_doubts(stored: StoredRun) -> Iterator[Doubt]:
             "doubt",
             f"{one['name']}{of} was {_shown(one['before'])} before the run and"
             f" {_shown(one['after'])} after it.",
-            "measure again, and let nobody change settings meanwhile",
+            "measure again, and make sure that nobody changes settings during the run",
         )
     for name, disk in (server.get("disks") or {}).items():
         if disk.get("slowed_by_heat"):
             yield Doubt(
                 "disk_too_warm",
                 "doubt",
-                f"{name} was too warm during the run, or slowed itself for heat.",
+                f"{name} was too warm during the run, or reduced its speed because of heat.",
                 "cool it, or measure shorter runs with pauses between them",
             )
     said: set[str] = set()
@@ -113,12 +113,15 @@ def _facts(
             yield f"round trip {moment} the run", ", ".join(parts)
     clock = server.get("host_clock")
     if clock:
-        yield f"clock of host {clock['host']}", f"{_ahead(clock)}; samples are on our clock"
+        yield (
+            f"clock of host {clock['host']}",
+            f"{_ahead(clock)}; samples are converted to pgdyno's clock",
+        )
     clock = (trips.get("before") or {}).get("clock")
     if clock:
         yield "clock of the server", _ahead(clock)
     if energy is not None and completed:
-        yield "energy", f"{energy / completed:.3g} J a transaction ({energy:,.0f} J, processors)"
+        yield "energy", f"{energy / completed:.3g} J per transaction ({energy:,.0f} J, processors)"
     for name, disk in (server.get("disks") or {}).items():
         if "unknown" in disk:
             yield f"disk {name}", str(disk["unknown"])

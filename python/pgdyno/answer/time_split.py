@@ -68,7 +68,9 @@ def split_or_why_not(
         return Split(None, "no transaction was completed")
     samples = _samples(stored, numbers)
     if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _GAP_NS_MAX:
-        return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
+        return Split(
+            None, f"the server could not be observed for {gap_ns / 1000000000.0:.0f} s of the run"
+        )
     facts = _facts(stored, numbers, samples)
     if samples is not None and _is_another_time(facts.server_active_ms, samples, numbers):
         facts = replace(facts, server_active_ms=None)
@@ -77,7 +79,7 @@ def split_or_why_not(
     where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
     if where.residual_ratio < -_OVERLAP_RATIO_MAX:
         excess = percent(-where.residual_ratio)
-        return Split(None, f"what was measured of the parts is {excess} more than the latency")
+        return Split(None, f"the measured parts exceed the latency by {excess}")
     if where.server_ms is None or samples is None or not with_intervals:
         return Split(where)
     statements = named_statements(facts, where.server_ms, _places(stored, numbers), seed=_SEED)
@@ -99,7 +101,7 @@ def _why_not_sampled(samples: WaitSamples | None) -> str:
     if samples is None:
         return "the server was not observed, so its part is not known"
     if (few := len(samples.sampled_at_ns)) < _SAMPLES_MIN:
-        return f"{few} samples are too few to stand for the server's time ({_SAMPLES_MIN} do)"
+        return f"there are only {few} samples of the server's time; {_SAMPLES_MIN} are needed"
     return ""
 
 

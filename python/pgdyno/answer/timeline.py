@@ -56,7 +56,7 @@ def marks_of(
     stored: StoredRun, numbers: LoadNumbers, change_seconds: Sequence[float]
 ) -> tuple[Mark, ...]:
     """Return checkpoints begun, changes of speed, and gaps; of very many the nearest as one."""
-    marks = [Mark(second, "change", "throughput changed its level") for second in change_seconds]
+    marks = [Mark(second, "change", "throughput changed") for second in change_seconds]
     for warning in stored.warnings:
         if "gap" in warning["kind"] or "lost" in warning["kind"]:
             marks.append(Mark(_seconds(warning["time_ns"], numbers), "gap", warning["message"]))

@@ -56,7 +56,11 @@ _answer, _machine = under(ANSWER), under("Machine")
 @_answer("--all", "show_all", is_flag=True, help="Explain every setting that differs.")
 @_answer("--rules", is_flag=True, help="Print the values of published rules and their formulas.")
 @_answer("--explain", metavar="NAME", help="Print everything about one setting.")
-@_answer("--check", type=click.Choice(["good", "warn"]), help="Exit 4 if any is worse.")
+@_answer(
+    "--check",
+    type=click.Choice(["good", "warn"]),
+    help="Exit with code 4 if a check is worse than this.",
+)
 @_answer("--print-sql", is_flag=True, help="Print every statement it may send, and exit.")
 @options.store_option
 @options.json_option
@@ -98,7 +102,7 @@ def _reviewed(given: dict[str, Any]) -> Reviewed:
         if server_named(given) is not None:
             raise SpecError(
                 "--file is for a postgresql.conf, but a server was named as well.",
-                hint="leave out one of the two",
+                hint="remove one of the two",
             )
         return read_file(given["conf_file"], int(given["file_version"]), Facts(ram_bytes=ram_bytes))
     resolved = server_named(given)

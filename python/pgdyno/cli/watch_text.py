@@ -19,7 +19,8 @@ def text_of(document: Document, width: int = WIDTH) -> str:
     """Return the whole text, in lines of at most `width` signs."""
     page = TextPage(width)
     lines: list[str] = []
-    for label, said in (("target", document["target"]), *_seen(document)):
+    first = (("target", document["target"]), ("answer", document["sentence"]))
+    for label, said in (*first, *_seen(document)):
         lines += page.row(label, said)
     sessions = document["sessions_at_work"]
     if sessions["mean"]:

@@ -102,7 +102,9 @@ class _Where:
 @_foreign("--allow-explain-analyze", is_flag=True, help="Execute the statements there, read-only.")
 @options.dataset
 @under(SCRATCH)("--scratch", is_flag=True, help="Try the statements on a scratch server.")
-@under(SCRATCH)("--pg-version", metavar="MAJOR", help="Its major version, 14 to 18.")
+@under(SCRATCH)(
+    "--pg-version", metavar="MAJOR", help="Major version of the scratch server, 14 to 18."
+)
 @under(SCRATCH)(
     "--sql",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

@@ -21,7 +21,7 @@ METRIC_WORDS = {
     "p99": "p99",
     "mean": "mean latency",
     "cpu_per_tx": "server CPU a transaction",
-    "wal_per_tx": "WAL a transaction",
+    "wal_per_tx": "WAL per transaction",
     "duration": "duration",
 }
 # What a run costs besides its load: reset, counters, connecting, storing.

@@ -22,7 +22,7 @@ def command_to_host(*, ssh: str | None, host_shell: str | None) -> tuple[str, ..
     Raises: SpecError for a command that is none, or two of them.
     """
     if ssh is not None and host_shell is not None:
-        raise SpecError("--ssh and --host-shell both lead to a host.", hint="give one of the two")
+        raise SpecError("--ssh and --host-shell both lead to a host.", hint="use one of the two")
     if ssh is not None:
         return ssh_command(ssh)
     return None if host_shell is None else shell_command(host_shell)

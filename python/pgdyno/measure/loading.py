@@ -106,7 +106,7 @@ def load_dataset(
     progress.ended()
     if outcome.interrupted is not None:
         is_kept = how.keep_unfinished and watch.is_unfinished
-        gone = _GONE if verb == "init" else "nothing had been measured yet"
+        gone = _GONE if verb == "init" else "no run was finished"
         outcome.interrupted.hint = GO_ON if is_kept else gone
         raise outcome.interrupted
     summary = outcome.raise_if_nothing_was_measured()

@@ -33,7 +33,7 @@ def next_run(experiment: Experiment, seed: int, history: History) -> PlannedRun 
         measure_ns=workload.duration_ns,
         transactions_per_client=workload.transactions_per_client,
         seed=seed,
-        reason="the run asked for",
+        reason="requested run",
     )
 
 

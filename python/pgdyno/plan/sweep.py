@@ -64,7 +64,7 @@ def next_run(
         return run
     if all(measured.run.purpose != "detail" for measured in history):
         knee = plateau_start(mean_tps(history, lines[0]))
-        reason = f"the knee of the curve, {knee} clients, in detail"
+        reason = f"detailed run at the knee of the curve, {knee} clients"
         return _run(experiment, seed, history, "detail", lines[0].cell(knee), reason=reason)
     return Stop(f"every level was measured {design.rounds} times")
 

@@ -51,8 +51,8 @@ def cell_table(found: CompareFindings) -> CellTable | None:
             ("Gini", lambda one: one.served.gini if one.served else None, number),
         ]
         note = (
-            "least and most: transactions of one client in a run; Gini: 0 when all clients got the "
-            "same, towards 1 when one got everything"
+            "least and most: transactions of the clients with fewest and most in a run; Gini: 0 "
+            "if all clients completed the same number, near 1 if one client completed everything"
         )
     return CellTable(
         head=("", *(name for name, _, _ in columns)),

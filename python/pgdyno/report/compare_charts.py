@@ -44,17 +44,17 @@ def round_charts(found: CompareFindings) -> tuple[Chart, ...]:
         x_label="round",
         lines=changes,
         height_px=200,
-        note=f"A variant's run against the reference's of the same round. {_order(found)}",
+        note=f"A variant's run divided by the reference's run of the same round. {_order(found)}",
     )
     return values, ratios
 
 
 def _order(found: CompareFindings) -> str:
     if found.steps:
-        return "Within a round the order is random: drift falls on one as often as on the other."
+        return "Within a round the order is random, so a drift affects all variants alike."
     return (
-        "Pairs are adjacent in time and run in the order AB BA BA AB: drift is in both runs of a "
-        "pair and cancels."
+        "Pairs are adjacent in time and run in the order AB BA BA AB, so a drift affects both "
+        "runs of a pair and cancels."
     )
 
 

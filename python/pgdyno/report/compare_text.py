@@ -45,7 +45,7 @@ def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
         each = " / ".join(value or "not read" for value in values)
         lines += page.row("setting", f"{name} differs: {each}")
     if (more := len(found.settings) - _SETTINGS_SHOWN) > 0:
-        lines += page.row("setting", f"{more} more differ: the page and --json have them")
+        lines += page.row("setting", f"{more} more differ: see the page or --json")
     for confound in found.confounds:
         lines += page.row("confound", confound)
     for state in found.state:
@@ -103,7 +103,7 @@ def _warnings(variant: VariantFindings) -> str:
     if variant.holds_rate is False:
         return "; cannot hold the rate"
     if variant.weakened:
-        return f"; acknowledged commits may be lost: {', '.join(variant.weakened)} off"
+        return f"; a crash may lose acknowledged commits: {', '.join(variant.weakened)} off"
     return ""
 
 
@@ -186,7 +186,7 @@ def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     if found is None:
         return
     total = found.latency_ms
-    yield f"  where the difference of {signed(total.value, 3)} ms a transaction lies"
+    yield f"  where the difference of {signed(total.value, 3)} ms per transaction is"
     parts = [part for part in found.parts if abs(part.ms.value) >= 0.0005][:_PARTS_SHOWN]
     rest = total.value - sum(part.ms.value for part in parts)
     for part in parts:
@@ -201,7 +201,7 @@ def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
 
 
 def _steps(page: TextPage, found: CompareFindings) -> Iterator[str]:
-    yield "each pass against the one before"
+    yield "each pass compared with the pass before"
     width = max(len(step.variant) for step in found.steps)
     for step in found.steps:
         said = f"{found.metric} {change_text(step.deciding.ratio)}: {step.deciding.verdict}"
@@ -218,6 +218,10 @@ def _effects(page: TextPage, found: CompareFindings) -> Iterator[str]:
 
 
 def _effect_text(effect: Effect) -> str:
-    sure = "sure" if effect.p_adjusted_ratio < 0.05 else "not sure"
-    alias = f"; cannot be told from {', '.join(effect.aliased_with)}" if effect.aliased_with else ""
+    sure = "sure" if effect.p_adjusted_ratio < 0.05 else "not certain"
+    alias = (
+        f"; cannot be separated from {', '.join(effect.aliased_with)}"
+        if effect.aliased_with
+        else ""
+    )
     return f"{change_text(effect.ratio)}  {sure} (p {effect.p_adjusted_ratio:.2g}, Holm){alias}"

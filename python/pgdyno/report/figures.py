@@ -193,7 +193,7 @@ def over_time(
         key=key or f"time-{panel.key}",
         title=panel.title,
         unit=panel.unit,
-        x_label="time since measuring began",
+        x_label="time since the start",
         lines=lines,
         y_scale="log" if panel.is_logarithmic else "linear",
         is_stacked=panel.is_stacked,

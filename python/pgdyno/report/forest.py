@@ -80,11 +80,11 @@ def forest_of(found: CompareFindings, *, metrics_max: int) -> Forest:
     )
     effects = tuple(
         ForestRow(
-            effect.name, effect.ratio, "sure" if effect.p_adjusted_ratio < 0.05 else "not sure"
+            effect.name, effect.ratio, "sure" if effect.p_adjusted_ratio < 0.05 else "not certain"
         )
         for effect in found.effects
     )
-    groups += [ForestGroup("Each pass against the one before", steps)] if steps else []
+    groups += [ForestGroup("Each pass compared with the pass before", steps)] if steps else []
     groups += [ForestGroup(f"Effects on {metric_name(found.metric)}", effects)] if effects else []
     # The scale is set by what decides, so that it is not pressed together.
     deciding = [row.ratio for group in groups for row in group.rows if row.decides]

@@ -67,7 +67,7 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
         yield from _section("Variants", variant_table(found))
         for one in found.contrasts:
             if one.difference is not None:
-                title = f"Where {one.variant} differs from {one.reference}, ms a transaction"
+                title = f"Where {one.variant} differs from {one.reference}, ms per transaction"
                 yield from _section(title, change_table(one))
         for one in found.contrasts:
             plans: list[tuple[str, ...]] = [

@@ -123,7 +123,7 @@ def _second(sheet: Sheet, findings: ExperimentFindings) -> None:
     facts = [*findings.facts.rows, ("durability", findings.facts.durability)]
     sheet.table(("", ""), facts, (0.2, 0.8))
     if findings.facts.settings and sheet.left_inches > 0.6:
-        sheet.heading("Settings that are not PostgreSQL's default")
+        sheet.heading("Settings that differ from PostgreSQL's default")
         head, rows = settings_table(findings, at_most=_SETTINGS_SHOWN)
         sheet.table(head, rows, (0.3, 0.2, 0.3, 0.2), size=7)
 
@@ -136,7 +136,9 @@ def _verdict(sheet: Sheet, findings: ExperimentFindings) -> None:
         sheet.text(said, size=size, weight="bold")
         sheet.space(0.05)
     if not findings.is_complete:
-        sheet.text("Incomplete: what was measured until it ended.", ink="warn", weight="bold")
+        sheet.text(
+            "Incomplete: the result covers the time until the end.", ink="warn", weight="bold"
+        )
 
 
 def _tiles(sheet: Sheet, findings: ExperimentFindings) -> None:

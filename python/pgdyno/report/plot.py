@@ -47,7 +47,7 @@ def chart(axes: Axes, shown: Chart) -> None:
         step = len(measured) // 14 + 1
         axes.set_xticks(measured[::step], [numbers.tick(x) for x in measured[::step]])
     if shown.x_label:
-        words = "seconds since measuring began" if shown.group == TIME_GROUP else shown.x_label
+        words = "seconds since the start" if shown.group == TIME_GROUP else shown.x_label
         axes.set_xlabel(words, fontsize=7, color=colour("ink-3"), loc="right", labelpad=1)
     names = _named(shown)
     if len(names) > 1:
@@ -120,7 +120,7 @@ def forest_plot(axes: Axes, shown: Forest) -> None:
 
 def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
     """Draw where the time goes: one bar a variant, all on one scale of ms."""
-    _frame(axes, "Where the time goes", "ms a transaction")
+    _frame(axes, "Where the time goes", "ms per transaction")
     seen: dict[str, str] = {}
     for place, (name, where) in enumerate(bars):
         left = 0.0

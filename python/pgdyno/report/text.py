@@ -64,6 +64,7 @@ def _sweep(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
 
 def _head(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     yield from page.row("target", findings.facts.target)
+    yield from page.row("answer", findings.sentence)
     if not findings.facts.is_durable:
         yield from page.row("durability", f"WEAKENED: {findings.facts.durability}")
 
@@ -71,7 +72,7 @@ def _head(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
 def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
     if run.offered_tps is not None:
         backlog = run.backlog_at_end_count or 0
-        held = f", {numbers.count(backlog)} due and not begun at the end" if backlog else ""
+        held = f", {numbers.count(backlog)} due and not started at the end" if backlog else ""
         of_phases = " on average" if run.phases else ""
         yield from page.row(
             "offered",
@@ -91,20 +92,20 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         share = f"{numbers.value_text(percent)} %, {numbers.interval_text(percent)}"
         counted = f"{numbers.count(run.late.late_count)} of {numbers.count(run.late.total_count)}"
         limit = numbers.plain(run.late.limit_ms)
-        yield from page.row("late", f"{counted} not done within {limit} ms: {share}")
+        yield from page.row("late", f"{counted} above the limit of {limit} ms: {share}")
     if run.phases:
         yield from _phases(run.phases)
     if run.where is not None:
         yield from _where(page, run.where)
         yield from statement_lines(run.where, page.column_count)
     elif run.where_not:
-        yield from page.row("time", f"where it goes was not computed: {run.where_not}.")
+        yield from page.row("time", f"not split: {run.where_not}.")
 
 
 def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
     """Yield the phases of the rate as a table: one run, so no intervals."""
     rows: list[tuple[str, ...]] = [
-        ("phase", "asked tps", "offered", "done", "p50 ms", "p99 ms", "waiting at its end")
+        ("phase", "target tps", "offered", "done", "p50 ms", "p99 ms", "backlog at its end")
     ]
     for phase in phases:
         ends = (phase.from_tps, phase.to_tps)
@@ -217,7 +218,7 @@ def _curve(page: TextPage, one: CurveFindings, indent: int) -> Iterator[str]:
     """Yield a script's block as in "tpcb-like    peak     3,410 tps (3,350 to 3,470) at ..."."""
     curve = one.curve
     peak, knee = curve.peak, curve.knee
-    edge = ": the largest load, more may follow" if peak.is_at_edge else ""
+    edge = ": the highest load tried; the true peak may be higher" if peak.is_at_edge else ""
     rows = [
         ("peak", f"{_tps_at(one, peak.tps, peak.clients)}{edge}"),
         (
@@ -265,7 +266,7 @@ def tail_lines(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     yield from page.row("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
     for doubt in doubts:
         yield from _doubt(page, doubt)
-    state = "" if findings.is_complete else ", incomplete: what was measured until it ended"
+    state = "" if findings.is_complete else ", incomplete: results until the end"
     again = f"pgdyno report {findings.number}"
     yield from page.row("saved", f"#{findings.number}{state}   {again}")
 

@@ -81,7 +81,7 @@ def _of_curve(one: CurveFindings) -> list[Tile]:
     peak, knee = one.curve.peak, one.curve.knee
     where = f"at {numbers.clients_text(peak.clients)}"
     if peak.is_at_edge:
-        where = f"at the largest load, {peak.clients}"
+        where = f"at the highest load, {peak.clients}"
     shown = [
         _number("peak", peak.tps, where),
         Tile("knee", numbers.count(knee.clients), "clients", "N_BASE", knee_range_text(one)),

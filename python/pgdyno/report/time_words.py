@@ -22,8 +22,8 @@ def others_words(where: WhereTheTimeGoes) -> str:
     if where.others_ratio is None:
         return ""
     if where.others_ratio <= 0:
-        return "all of the server's DB time was this load's"
-    return f"{numbers.percent(where.others_ratio)} of the server's DB time was not this load's"
+        return "this load used all of the server's DB time"
+    return f"other sessions used {numbers.percent(where.others_ratio)} of the server's DB time"
 
 
 def scheduled_words(where: WhereTheTimeGoes) -> str:
@@ -63,7 +63,7 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     if not shown:
         return
     decimals = _decimals(where, whole)
-    yield f"of which by statement, of {fixed(whole, decimals)} ms in the server"
+    yield f"by statement, {fixed(whole, decimals)} ms in the server"
     for one in shown[:_STATEMENTS_SHOWN]:
         start = f"    {fixed(one.ms.value, decimals)}  "
         text = " ".join(one.text.split())

@@ -14,7 +14,7 @@ from pgdyno.server.facts import format_bytes
 from pgdyno.watch.panels import WatchFindings
 
 _HERO_HEIGHT_PX = 300
-_X_LABEL = "time since watching began"
+_X_LABEL = "time since the start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +81,31 @@ def _tiles(document: Any) -> tuple[Fact, ...]:
     return (
         Fact("transactions", _number(document["tps"]), "tps", "whole server, counted"),
         Fact(
-            "sessions at work",
+            "active sessions",
             _number(sessions["mean"]),
             "",
             f"mean of {sessions['samples']:,} samples; at most {sessions['peak']}"
             if sessions["samples"]
-            else "not with the rights of this role",
+            else "not visible to this role",
         ),
         Fact("WAL", _number(None if wal is None else wal / 1e6), "MB/s", "by its position"),
         Fact(
             "found in shared_buffers",
             _number(None if hits is None else 100 * hits),
             "%",
-            "of blocks asked for",
+            "of requested blocks",
         ),
     )
 
 
 def _number(value: float | None) -> str:
     if value is None:
-        return "not seen"
+        return "not measured"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _seen_words(document: Any) -> str:
-    words = f"{document['seconds_seen']:,.0f} of {document['seconds']:,.0f} s seen"
+    words = f"{document['seconds_seen']:,.0f} of {document['seconds']:,.0f} s observed"
     if document["gap_count"]:
         words += f", {document['gap_count']} gap{'s' * (document['gap_count'] > 1)}"
     if document["reset_count"]:

@@ -52,10 +52,10 @@ def run_words(findings: ExperimentFindings) -> str:
 def loop_words(run: RunFindings) -> str:
     """Return what latency means in this loop."""
     if run.loop == "open":
-        return "Open loop: latency counts from the moment a transaction was scheduled."
+        return "Open loop: latency counts from the time at which a transaction was due."
     return (
-        "Closed loop: latency counts from the moment a client starts; while a client waits, "
-        "it asks for nothing new."
+        "Closed loop: latency counts from the start of a transaction. A client that waits sends "
+        "nothing new."
     )
 
 
@@ -76,7 +76,11 @@ def marks_shown(marks: Sequence[Mark]) -> str:
     """Return "3 marks on the time line", and that near ones are shown as one where they are."""
     total = sum(mark.count for mark in marks)
     words = f"{numbers.counted(total, 'mark')} on the time line"
-    return words if total == len(marks) else f"{words}, near ones of a kind as one: {len(marks)}"
+    return (
+        words
+        if total == len(marks)
+        else f"{words}, shown as {len(marks)}: near marks of a kind are combined"
+    )
 
 
 def failures_text(failures: dict[str, int]) -> str:
@@ -106,13 +110,13 @@ def curve_words(one: CurveFindings) -> str:
     curve = one.curve
     said = []
     if curve.peak.is_at_edge:
-        said.append("The peak is at the largest load measured, so more may follow.")
+        said.append("The peak is at the highest load tried; the true peak may be higher.")
     chances = ", ".join(
         f"{candidate.clients} clients {numbers.percent(candidate.probability_ratio)}"
         for candidate in curve.knee.candidates
     )
     if len(curve.knee.candidates) > 1:
-        said.append(f"Chances of the knee: {chances}.")
+        said.append(f"Probabilities of the knee: {chances}.")
     if curve.degradation is not None:
         said.append(f"Against the peak: {degradation_text(one)}.")
     if curve.usl is not None:
@@ -125,9 +129,9 @@ def curve_words(one: CurveFindings) -> str:
     if one.limit:
         said.append(f"Limit at the knee: {one.limit}.")
     if one.capacity is not None:
-        said.append(f"Under the latency target it {capacity_words(one.capacity)}.")
+        said.append(f"With the latency target, it {capacity_words(one.capacity)}.")
     if one.cost is not None:
-        said.append(f"That costs {numbers.estimate_text(one.cost, with_unit=True)}.")
+        said.append(f"This costs {numbers.estimate_text(one.cost, with_unit=True)}.")
     if one.speed_up is not None:
         said.append(f"Throughput {speed_up_words(one.speed_up)}.")
         said.append(f"By level: {level_ratios_text(one.speed_up)}.")
@@ -168,14 +172,14 @@ def connection_rows(found: ConnectionFindings) -> Iterator[tuple[str, str]]:
     if found.is_per_transaction:
         yield (
             "connecting",
-            f"{_of(found.connect_ms)}; {numbers.count(found.opened_count)} connections, one for"
-            " each transaction",
+            f"{_of(found.connect_ms)}; {numbers.count(found.opened_count)} connections, one per "
+            "transaction",
         )
     if found.shared_count is not None and found.wait_ms is not None:
         yield (
             "shared",
-            f"{numbers.counted(found.shared_count, 'connection')}, waited for"
-            f" {numbers.milliseconds(found.wait_ms['mean'])} in the mean, {_of(found.wait_ms)}",
+            f"{numbers.counted(found.shared_count, 'connection')}, mean wait "
+            f"{numbers.milliseconds(found.wait_ms['mean'])}, {_of(found.wait_ms)}",
         )
     if found.idle_opened_count is not None:
         yield (
@@ -186,15 +190,15 @@ def connection_rows(found: ConnectionFindings) -> Iterator[tuple[str, str]]:
     if found.lost_count:
         doubt = found.commits_in_doubt_count
         words = (
-            f"{numbers.counted(found.lost_count, 'connection')},"
-            f" {numbers.count(found.reconnected_count)} made again"
+            f"{numbers.counted(found.lost_count, 'connection')}, "
+            f"{numbers.count(found.reconnected_count)} opened again"
         )
         if doubt:
-            words += f"; {numbers.counted(doubt, 'commit')} in doubt: sent, and never answered"
+            words += f"; {numbers.counted(doubt, 'commit')} in doubt: sent, but not answered"
         if found.longest_gap_ms is not None and found.longest_gap_began_s is not None:
             words += (
-                f"; nothing completed for {numbers.plain(found.longest_gap_ms / 1e3)} s,"
-                f" {numbers.plain(found.longest_gap_began_s)} s after measuring began"
+                f"; nothing completed for {numbers.plain(found.longest_gap_ms / 1000.0)} s, "
+                f"{numbers.plain(found.longest_gap_began_s)} s after the start"
             )
         yield "lost", words
 

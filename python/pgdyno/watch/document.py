@@ -101,15 +101,15 @@ def document_of(
 
 
 def sentence(tally: Tally) -> str:
-    """Return the watch in one sentence, for `list`."""
+    """Return the answer of a watch in one sentence."""
     total = tally.total
     if total.tps is None:
-        return "nothing was seen"
+        return "nothing was observed"
     text = f"{total.tps:,.0f} tps"
     if total.active is None:
-        text += ", sessions at work not to be seen"
+        text += ", active sessions not visible to this role"
     else:
-        text += f", {total.active:.3g} sessions at work on average, at most {tally.peak_sessions}"
+        text += f", {total.active:.3g} active sessions on average, at most {tally.peak_sessions}"
     if total.by_event:
         event, count = total.by_event.most_common(1)[0]
         share = 100 * count / total.by_event.total()

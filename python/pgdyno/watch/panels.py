@@ -93,7 +93,7 @@ def _waits(segments: Iterable[StoredRun], origin_ns: int, seconds: float) -> Pan
     with np.errstate(invalid="ignore", divide="ignore"):
         lines_drawn = tuple(series(name, line / taken) for name, line in lines.items())
     axis = tuple(float((place + 0.5) * span_ns / 1e9) for place in range(count))
-    title = "Sessions at work by what they wait for"
+    title = "Active sessions by what they wait for"
     return Panel("waits", title, "sessions", axis, lines_drawn, is_stacked=True)
 
 
@@ -109,7 +109,7 @@ def _marks(
         Mark(
             (int(gap["ended_unix_ns"]) - origin_ns) / 1e9,
             "gap",
-            f"nothing was seen for {gap['seconds']:.1f} s",
+            f"no samples for {gap['seconds']:.1f} s",
         )
         for gap in document["gaps"]
     ]

@@ -30,7 +30,7 @@ ACTIVITY = within(
           only("sessions"), by=("database",)),
     chart("connections_by_application", "Sessions of clients by application", "sessions",
           "sessions", only("sessions"), by=("application",)),
-    chart("session_time", "Sessions at work, and idle in a transaction", "sessions", "database",
+    chart("session_time", "Active sessions, and idle in transaction", "sessions", "database",
           line("at work", "active_time_ns"),
           line("idle in a transaction", "idle_in_transaction_time_ns")),
     chart("conflicts_by_reason", "Queries cancelled by recovery, by reason", "queries/s",

@@ -17,7 +17,7 @@ def other_load(facts: Facts) -> Judgement:
     """Sessions of others at work during the look."""
     facts.on_watched_server()
     if facts.others_active is None:
-        raise Unknown("the sessions at work were not counted")
+        raise Unknown("the active sessions were not counted")
     if facts.others_active:
         return warn(
             f"{facts.others_active} sessions of others at work",
