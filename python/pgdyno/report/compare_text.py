@@ -218,7 +218,7 @@ def _effects(page: TextPage, found: CompareFindings) -> Iterator[str]:
 
 
 def _effect_text(effect: Effect) -> str:
-    sure = "sure" if effect.p_adjusted_ratio < 0.05 else "not certain"
+    sure = "certain" if effect.p_adjusted_ratio < 0.05 else "not certain"
     alias = (
         f"; cannot be separated from {', '.join(effect.aliased_with)}"
         if effect.aliased_with

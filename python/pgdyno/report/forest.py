@@ -80,7 +80,9 @@ def forest_of(found: CompareFindings, *, metrics_max: int) -> Forest:
     )
     effects = tuple(
         ForestRow(
-            effect.name, effect.ratio, "sure" if effect.p_adjusted_ratio < 0.05 else "not certain"
+            effect.name,
+            effect.ratio,
+            "certain" if effect.p_adjusted_ratio < 0.05 else "not certain",
         )
         for effect in found.effects
     )
