@@ -15,7 +15,15 @@ from pgdyno.engine.records import Counts
 from pgdyno.loop.journal import decided, finished
 from pgdyno.observe.catalogue import collector_columns
 from pgdyno.spec.designs import CompareDesign
-from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Variant, Workload
+from pgdyno.spec.experiment import (
+    Experiment,
+    PgbenchDataset,
+    Scratch,
+    Script,
+    Server,
+    Variant,
+    Workload,
+)
 from pgdyno.spec.file import to_toml
 from pgdyno.spec.planned import Cell, PlannedRun, Stop
 from pgdyno.store.experiment import Store
@@ -48,7 +56,7 @@ def generate(
     asked = Experiment(
         name="generated",
         server=Server(scratch=Scratch()),
-        dataset=Dataset(),
+        dataset=PgbenchDataset(),
         workload=Workload(
             scripts=(Script(builtin="select-only"),), clients=4, duration="5s", warmup="2s"
         ),

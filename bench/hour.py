@@ -16,7 +16,7 @@ from pgdyno.loop.journal import decided, finished
 from pgdyno.observe.catalogue import COLLECTORS
 from pgdyno.observe.collector import Column
 from pgdyno.spec.designs import BenchDesign
-from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Workload
+from pgdyno.spec.experiment import Experiment, PgbenchDataset, Scratch, Script, Server, Workload
 from pgdyno.spec.file import to_toml
 from pgdyno.spec.planned import Cell, PlannedRun, Stop
 from pgdyno.store.experiment import Store
@@ -94,7 +94,7 @@ def generate_hour(store: Store, *, seconds: int = 3600) -> ExperimentFolder:
     asked = Experiment(
         name="an hour",
         server=Server(scratch=Scratch()),
-        dataset=Dataset(scale=50),
+        dataset=PgbenchDataset(scale=50),
         workload=Workload(
             scripts=(Script(builtin="tpcb-like"),),
             clients=CLIENTS,

@@ -25,6 +25,7 @@ from pgdyno.engine.job import (
     LoadWork,
     MeasureDuration,
     OpenLoop,
+    PgbenchOptions,
     RateStep,
     ScriptSource,
     TextScript,
@@ -146,14 +147,14 @@ def _script(text: str | None) -> ScriptSource:
 
 def engine_init(target: Target, scale: int) -> Measured:
     """Load the pgbench tables with the engine, as `pgdyno init` does by itself."""
-    work = InitWork(scale=scale, jobs=2, mark="pgdyno bench")
+    work = InitWork(dataset=PgbenchOptions(scale=scale), mark="pgdyno bench")
     measured, _, _ = _run_engine(target, work, 600)
     return measured
 
 
 def engine_facts(target: Target) -> Hello:
     """Return who the engine says it is: version, build profile, commit. It does not connect."""
-    work = InitWork(scale=1, jobs=1, mark="pgdyno bench")
+    work = InitWork(dataset=PgbenchOptions(scale=1), jobs=1, mark="pgdyno bench")
     ended = processes.run(
         [engine_path(), "check-job"], given=_job(target, work).to_line(), timeout_s=30
     )

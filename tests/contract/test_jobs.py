@@ -28,6 +28,7 @@ from pgdyno.engine.job import (
     MeasureDuration,
     MeasureTransactions,
     OpenLoop,
+    PgbenchOptions,
     RateStep,
     ScriptSource,
     TextScript,
@@ -106,8 +107,8 @@ def load_works(draw: st.DrawFn) -> LoadWork:
     )
 
 
-init_works = st.builds(
-    InitWork,
+pgbench_options = st.builds(
+    PgbenchOptions,
     # pgbench's own limit: account numbers are 32-bit integers below scale 20,000.
     scale=st.integers(1, 20_000),
     fillfactor=st.none() | st.integers(10, 100),
@@ -117,22 +118,25 @@ init_works = st.builds(
     partition_method=st.sampled_from(("range", "hash")),
     tablespace=st.none() | NAME,
     index_tablespace=st.none() | NAME,
-    jobs=st.integers(1, 64),
-    mark=TEXT,
-    drop_existing=st.booleans(),
     steps=st.none() | st.text("dtgGvpf ", min_size=1).filter(str.strip),
-    resume=st.booleans(),
-    keep_unfinished=st.booleans(),
 )
 # Neither goes with partitions, and distribution by branch not with foreign keys.
-init_works |= st.builds(
-    InitWork,
+pgbench_options |= st.builds(
+    PgbenchOptions,
     scale=st.integers(1, U32_MAX),
     foreign_keys=st.booleans(),
-    mark=TEXT,
     range_rows=st.none() | st.integers(1, U64_MAX),
     distribute=st.none()
     | st.builds(Distribute, server=st.sampled_from(("citus", "greenplum")), column=st.just("aid")),
+)
+init_works = st.builds(
+    InitWork,
+    dataset=pgbench_options,
+    jobs=st.integers(1, 64),
+    mark=TEXT,
+    drop_existing=st.booleans(),
+    resume=st.booleans(),
+    keep_unfinished=st.booleans(),
 )
 jobs = st.builds(
     Job,

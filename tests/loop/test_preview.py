@@ -8,8 +8,8 @@ from pathlib import Path
 from pgdyno.loop.preview import preview
 from pgdyno.spec.experiment import (
     CompareDesign,
-    Dataset,
     Experiment,
+    PgbenchDataset,
     Scratch,
     Script,
     Server,
@@ -22,7 +22,7 @@ def disk_gb(*variants: Variant) -> float:
     asked = Experiment(
         name="disks",
         server=Server(scratch=Scratch(version="15")),
-        dataset=Dataset(scale=100),
+        dataset=PgbenchDataset(scale=100),
         workload=Workload(scripts=(Script(builtin="tpcb-like"),)),
         variant=variants,
         design=CompareDesign(),

@@ -22,9 +22,10 @@ from pgdyno.server.pgbouncer import PoolerProgram
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import (
     CompareDesign,
-    Dataset,
+    ExistingDataset,
     Experiment,
     Permissions,
+    PgbenchDataset,
     Scratch,
     Script,
     Server,
@@ -40,7 +41,7 @@ def asked(*variants: str | Variant, server: Server | None = None) -> Experiment:
     return Experiment(
         name="servers",
         server=server or Server(scratch=Scratch(version="15")),
-        dataset=Dataset(scale=1) if server is None else Dataset(kind="existing"),
+        dataset=PgbenchDataset(scale=1) if server is None else ExistingDataset(),
         workload=Workload(scripts=(Script(builtin="select-only"),), clients=2),
         variant=tuple(variant_from(v) if isinstance(v, str) else v for v in variants),
         design=CompareDesign(),

@@ -15,7 +15,7 @@ from pgdyno.measure.under_test import UnderTest
 from pgdyno.server import facts as server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.reset import forget_files
-from pgdyno.spec.experiment import Dataset, Experiment, Server
+from pgdyno.spec.experiment import Experiment, PgbenchDataset, Server
 from pgdyno.spec.units import scale_for
 
 __all__ = ["open_servers"]
@@ -110,11 +110,11 @@ def test_a_size_is_the_scale_that_takes_as_much(size: str, scale: int) -> None:
 
 
 def test_size_stands_for_scale_in_a_spec() -> None:
-    assert Dataset(size="1GB").scale == 69
+    assert PgbenchDataset(size="1GB").scale == 69
     with pytest.raises(ValueError, match="one of scale and size"):
-        Dataset(size="1GB", scale=2)
+        PgbenchDataset(size="1GB", scale=2)
     with pytest.raises(ValueError, match="no size"):
-        Dataset(size="large")
+        PgbenchDataset(size="large")
 
 
 @pytest.mark.parametrize(

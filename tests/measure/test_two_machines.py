@@ -14,7 +14,14 @@ from tests.measure.test_servers import Open, open_servers, show
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.scratch import ScratchCluster
-from pgdyno.spec.experiment import Dataset, Experiment, FactorialDesign, Script, Server, Workload
+from pgdyno.spec.experiment import (
+    ExistingDataset,
+    Experiment,
+    FactorialDesign,
+    Script,
+    Server,
+    Workload,
+)
 from pgdyno.spec.variant_text import variant_from
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -64,7 +71,7 @@ def matrix(admin: str | None, **commands: str) -> Experiment:
     return Experiment(
         name="two machines",
         server=Server(dsn="service=db1-socket"),
-        dataset=Dataset(kind="existing"),
+        dataset=ExistingDataset(),
         workload=Workload(scripts=(Script(file=Path("/one.sql"), text="SELECT 1"),)),
         design=FactorialDesign(kind="matrix", factors=factors),
     )

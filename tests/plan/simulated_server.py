@@ -11,7 +11,15 @@ import numpy as np
 from pgdyno.plan.history import History, Measured
 from pgdyno.plan.next import next_run
 from pgdyno.spec.designs import CompareDesign
-from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Variant, Workload
+from pgdyno.spec.experiment import (
+    Experiment,
+    PgbenchDataset,
+    Scratch,
+    Script,
+    Server,
+    Variant,
+    Workload,
+)
 from pgdyno.spec.planned import PlannedRun, Stop
 
 RUN_NS = 8_000_000_000  # 5 s measured + 3 s around it
@@ -22,7 +30,7 @@ def experiment(design: object, names: Sequence[str], **workload: object) -> Expe
     return Experiment(
         name="simulated",
         server=Server(scratch=Scratch()),
-        dataset=Dataset(),
+        dataset=PgbenchDataset(),
         workload=Workload(scripts=(Script(builtin="tpcb-like"),), **options),
         variant=tuple(Variant(name=name) for name in names),
         design=design,

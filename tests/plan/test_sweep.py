@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pgdyno.plan.history import Measured
 from pgdyno.plan.next import next_run
 from pgdyno.spec.experiment import (
-    Dataset,
     Experiment,
+    PgbenchDataset,
     Scratch,
     Script,
     Server,
@@ -24,7 +24,7 @@ def sweep(levels: tuple[int, ...] | str = "auto", scripts: int = 1, rounds: int 
     return Experiment(
         name="curve",
         server=Server(scratch=Scratch()),
-        dataset=Dataset(),
+        dataset=PgbenchDataset(),
         workload=Workload(scripts=tuple(Script(builtin=name) for name in builtins)),
         design=SweepDesign(levels=levels, rounds=rounds),
     )
@@ -94,7 +94,7 @@ def with_variants(levels: tuple[int, ...] | str, **design: object) -> Experiment
     return Experiment(
         name="curves",
         server=Server(scratch=Scratch()),
-        dataset=Dataset(),
+        dataset=PgbenchDataset(),
         workload=Workload(scripts=(Script(builtin="tpcb-like"),)),
         variant=(Variant(name="before"), Variant(name="after")),
         design=SweepDesign(levels=levels, **design),

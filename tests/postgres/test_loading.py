@@ -18,6 +18,7 @@ from tests.fixtures.engine_process import Engine, init_job
 from pgdyno.clock import monotonic_ns
 from pgdyno.server import dataset as datasets
 from pgdyno.server.dataset import MARK
+from pgdyno.server.dataset_kinds import PGBENCH
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -59,12 +60,12 @@ def _kill_and_resume(
     """Compare an uninterrupted load with one that is killed at random moments."""
     print(f"seed {seed}")
     queries = CONTENTS + (FROZEN if "range_rows" in changes else PLACES)
-    work = {"mark": f"{MARK} scale=2", "keep_unfinished": True, **changes}
+    work = {"mark": f"{MARK} pgbench scale=2", "keep_unfinished": True, **changes}
     began_ns = monotonic_ns()
     assert engine(init_job(target, 2, **work)).summary.ending == "completed"
     whole_s = (monotonic_ns() - began_ns) / 1e9
     expected = _state(target, queries)
-    run_sql(target, "DROP TABLE " + ", ".join(datasets.TABLES))
+    run_sql(target, "DROP TABLE " + ", ".join(PGBENCH.tables))
 
     moments = random.Random(seed)
     resumed = 0
@@ -228,7 +229,7 @@ def test_print_sql_is_all_that_a_load_sends(
     target = pg18.target.with_database("sent")
     run_sql(pg18.target, "ALTER DATABASE sent SET log_statement = 'all'")
     seen = pg18.log_path.stat().st_size
-    end = engine(init_job(target, 1, mark=f"{MARK} scale=1"))
+    end = engine(init_job(target, 1, mark=f"{MARK} pgbench scale=1"))
     assert end.summary.ending == "completed"
     log = pg18.log_path.read_bytes()[seen:].decode()
     said = pgdyno("init", "-s", "1", "--print-sql")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset import TABLES, mark_text
+from pgdyno.server.dataset import mark_text
+from pgdyno.server.dataset_kinds import PGBENCH
 
 _TABLES = """
 CREATE TABLE pgbench_history(tid int, bid int, aid int, delta int, mtime timestamp,
@@ -34,12 +35,12 @@ def load(
     is_marked: bool = True,
 ) -> None:
     """Replace the tables; `accounts` a scale other than 100,000 leaves them incomplete."""
-    connection.execute("DROP TABLE IF EXISTS " + ", ".join(TABLES))
+    connection.execute("DROP TABLE IF EXISTS " + ", ".join(PGBENCH.tables))
     text = _TABLES.format(scale=scale, fillfactor=fillfactor, accounts=accounts)
     for statement in text.split(";"):
         if statement.strip():
             connection.execute(statement)
     if is_marked:
-        for table in TABLES:
-            mark = mark_text({"scale": scale, "fillfactor": fillfactor})
+        for table in PGBENCH.tables:
+            mark = mark_text("pgbench", {"scale": scale, "fillfactor": fillfactor})
             connection.execute(f"COMMENT ON TABLE {table} IS '{mark}'")

@@ -10,7 +10,9 @@ from tests.server.pgbench_tables import load
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.process.child import UserIds
 from pgdyno.server import placement
+from pgdyno.server.dataset_kinds import PGBENCH, needed_bytes
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.spec.dataset import PgbenchDataset
 
 needs_root = needs.ROOT
 
@@ -29,18 +31,19 @@ def test_the_predicted_size_is_that_of_a_real_load(
             "DROP TABLE pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
         )
     assert row is not None
-    predicted = placement.predicted_size_bytes(scale, fillfactor=fillfactor)
+    predicted = PGBENCH.tables_bytes(PgbenchDataset(scale=scale, fillfactor=fillfactor))
     assert predicted == pytest.approx(row[0], rel=0.03)
 
 
 def test_a_scale_is_about_fifteen_mebibytes() -> None:
     # pgbench's manual: scale 1 has 100,000 accounts; Debian's pgbench -i -s 100 makes 1,496 MB.
-    assert placement.predicted_size_bytes(100) == pytest.approx(1496 * 2**20, rel=0.02)
+    assert PGBENCH.tables_bytes(PgbenchDataset(scale=100)) == pytest.approx(1496 * 2**20, rel=0.02)
 
 
 def test_more_is_needed_than_the_tables_and_the_wal_apart() -> None:
-    needed = placement.needed_bytes(10)
-    assert needed["data"] > placement.predicted_size_bytes(10) * 1.1
+    dataset = PgbenchDataset(scale=10)
+    needed = needed_bytes(dataset)
+    assert needed["data"] > PGBENCH.tables_bytes(dataset) * 1.1
     assert needed["wal"] == 1 << 30
 
 

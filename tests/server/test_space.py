@@ -15,6 +15,7 @@ from pgdyno.server import space
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.target import Target
+from pgdyno.spec.dataset import PgbenchDataset
 
 Session = tuple[Connection, ServerFacts]
 
@@ -26,9 +27,16 @@ def session(database15: Target) -> Iterator[Session]:
         yield connection, server_facts.collect(connection, database15)
 
 
+def room_for_scale(
+    scale: int, connection: Connection, facts: ServerFacts, *, replaced_bytes: int = 0
+) -> str:
+    dataset = PgbenchDataset(scale=scale)
+    return space.check_own_server(connection, facts, dataset, replaced_bytes=replaced_bytes)
+
+
 def test_a_scale_that_fits_is_let_pass(session: Session) -> None:
     connection, facts = session
-    assert space.check_own_server(connection, facts, scale=1) == ""
+    assert room_for_scale(1, connection, facts) == ""
 
 
 def test_a_scale_that_no_disk_has_room_for_is_refused_with_both_numbers(session: Session) -> None:
@@ -36,7 +44,7 @@ def test_a_scale_that_no_disk_has_room_for_is_refused_with_both_numbers(session:
     with pytest.raises(
         ServerError, match=r"needs about [0-9.]+ GB more in .* GB are free"
     ) as caught:
-        space.check_own_server(connection, facts, scale=2_000_000_000)
+        room_for_scale(2_000_000_000, connection, facts)
     assert "--skip-space-check" in caught.value.hint
 
 
@@ -53,20 +61,20 @@ def test_tables_that_are_replaced_count_as_free(
     )
     facts = server_facts.collect(connection, target)
     monkeypatch.setattr(space, "free_bytes", lambda _path: 45 << 20)
-    assert space.check_own_server(connection, facts, scale=1) == ""
-    bare = replace(facts, dataset=replace(facts.dataset, size_bytes=0))
+    size_bytes = facts.dataset.size_bytes
+    assert room_for_scale(1, connection, facts, replaced_bytes=size_bytes) == ""
     with pytest.raises(ServerError, match="GB"):
-        space.check_own_server(connection, bare, scale=1)
+        room_for_scale(1, connection, facts)
 
 
 def test_what_cannot_be_seen_is_said(session: Session, database15: Target) -> None:
     connection, facts = session
     elsewhere = replace(facts, is_local=False)
-    why_not = space.check_own_server(connection, elsewhere, scale=1)
+    why_not = room_for_scale(1, connection, elsewhere)
     assert why_not == "the server is not on this host"
     run_sql(database15, "DROP ROLE IF EXISTS narrow_sighted")
     run_sql(database15, "CREATE ROLE narrow_sighted")
     connection.execute("SET ROLE narrow_sighted")
-    assert "pg_read_all_settings" in space.check_own_server(connection, facts, scale=1)
+    assert "pg_read_all_settings" in room_for_scale(1, connection, facts)
     connection.execute("RESET ROLE")
     run_sql(database15, "DROP ROLE narrow_sighted")

@@ -6,7 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 from pgdyno.spec.designs import CompareDesign, Factor, FactorialDesign, PassesDesign
-from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Variant, Workload
+from pgdyno.spec.experiment import (
+    Experiment,
+    PgbenchDataset,
+    Scratch,
+    Script,
+    Server,
+    Variant,
+    Workload,
+)
 from pgdyno.spec.planned import Cell, PlannedRun
 
 
@@ -14,7 +22,7 @@ def asked(design: object, *variants: Variant, **workload: object) -> Experiment:
     return Experiment(
         name="x",
         server=Server(scratch=Scratch()),
-        dataset=Dataset(scale=3),
+        dataset=PgbenchDataset(scale=3),
         workload=Workload(scripts=(Script(builtin="tpcb-like"),), **workload),
         variant=variants,
         design=design,

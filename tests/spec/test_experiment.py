@@ -11,8 +11,8 @@ from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import (
     BenchDesign,
     CompareDesign,
-    Dataset,
     Experiment,
+    PgbenchDataset,
     Scratch,
     Script,
     Server,
@@ -28,7 +28,7 @@ def bench(**workload: object) -> Experiment:
     return Experiment(
         name="bench",
         server=Server(scratch=Scratch()),
-        dataset=Dataset(scale=10),
+        dataset=PgbenchDataset(scale=10),
         workload=Workload(scripts=(Script(builtin="tpcb-like"),), **workload),
         design=BenchDesign(),
     )
@@ -93,7 +93,7 @@ def test_connections_are_those_of_the_variant_that_opens_most() -> None:
     asked = Experiment(
         name="connections",
         server=Server(scratch=Scratch()),
-        dataset=Dataset(),
+        dataset=PgbenchDataset(),
         workload=Workload(scripts=(Script(builtin="select-only"),), clients=800),
         variant=variants,
         design=CompareDesign(),

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use common::{Server, bin_dirs, lines, never, servers};
 use pgdyno_engine::contract::FORMAT;
-use pgdyno_engine::contract::job::{ClockPair, InitWork, Job, PartitionMethod, Target, Work};
+use pgdyno_engine::contract::job::{
+    ClockPair, DatasetOptions, InitWork, Job, PgbenchOptions, Target, Work,
+};
 use pgdyno_engine::contract::record::{Ending, ErrorKind, Failure, PhaseEvent, PhaseName, Record};
 use pgdyno_engine::dataset::{self, Outcome};
 use pgdyno_engine::session::StopFlag;
@@ -20,19 +22,22 @@ use pgdyno_engine::session::StopFlag;
 const LONG_SCALE: u32 = 10;
 
 fn init(scale: u32) -> InitWork {
+    of(PgbenchOptions { scale, ..PgbenchOptions::default() })
+}
+
+fn in_tablespace(name: &str, scale: u32) -> InitWork {
+    let tablespace = Some(name.into());
+    of(PgbenchOptions { scale, tablespace, ..PgbenchOptions::default() })
+}
+
+fn of(options: PgbenchOptions) -> InitWork {
     InitWork {
-        scale,
-        fillfactor: None,
-        unlogged: false,
-        foreign_keys: false,
-        partitions: 0,
-        partition_method: PartitionMethod::Range,
-        tablespace: None,
-        index_tablespace: None,
+        dataset: DatasetOptions::Pgbench(options),
         jobs: 2,
         mark: "pgdyno: test".into(),
         drop_existing: false,
-        ..InitWork::default()
+        resume: false,
+        keep_unfinished: false,
     }
 }
 
@@ -181,7 +186,7 @@ fn a_job_that_fails_to_create_keeps_the_tables_it_was_to_replace() {
     let Some(server) = servers().pop() else { return };
     let database = server.create_database("kept");
     server.session(&database).query("create table pgbench_history (mine int)").expect("ddl");
-    let init = InitWork { drop_existing: true, tablespace: Some("nowhere".into()), ..init(1) };
+    let init = InitWork { drop_existing: true, ..in_tablespace("nowhere", 1) };
     let (outcome, records) = run(server.target(&database), &init, &never(), |_| {});
     assert_eq!(outcome.ending, Ending::Aborted);
     assert_eq!(failure(&records).sqlstate.as_deref(), Some("42704"));
@@ -192,7 +197,11 @@ fn a_job_that_fails_to_create_keeps_the_tables_it_was_to_replace() {
 fn a_failure_in_a_late_step_removes_the_dataset() {
     let Some(server) = servers().pop() else { return };
     let database = server.create_database("late");
-    let init = InitWork { index_tablespace: Some("nowhere".into()), ..init(1) };
+    let init = of(PgbenchOptions {
+        scale: 1,
+        index_tablespace: Some("nowhere".into()),
+        ..PgbenchOptions::default()
+    });
     let (outcome, records) = run(server.target(&database), &init, &never(), |_| {});
     assert_eq!(outcome.ending, Ending::Aborted);
     assert!(failure(&records).message.contains("tablespace \"nowhere\" does not exist"));
@@ -300,13 +309,13 @@ fn a_full_disk_is_said_in_the_servers_words_and_what_was_begun_is_removed() {
         };
         let sql = format!("create tablespace small location '{}'", disk.space().display());
         server.session("postgres").query(&sql).expect("a tablespace");
-        let init = InitWork { tablespace: Some("small".into()), ..init(2) };
+        let init = in_tablespace("small", 2);
         let (outcome, records) = run(server.target("postgres"), &init, &never(), |_| {});
         assert_eq!(outcome.ending, Ending::Aborted);
         let failure = failure(&records);
         assert_eq!(failure.sqlstate.as_deref(), Some("53100"), "{failure:?}");
         assert!(failure.message.contains("No space left on device"), "{failure:?}");
-        assert!(failure.hint.contains("scale"), "{failure:?}");
+        assert!(failure.hint.contains("smaller dataset"), "{failure:?}");
         assert_eq!(warning_kinds(&records), ["dataset_removed"]);
         assert_eq!(table_count(&server, "postgres"), "0");
         // Subtle: nothing can be unmounted while the server has files open there.

@@ -8,20 +8,27 @@ use std::sync::atomic::Ordering;
 use common::{Server, lines, never, servers};
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::{
-    ClockPair, Distribute, DistributedServer, DistributionColumn, InitWork, Job, PartitionMethod,
-    Work,
+    ClockPair, DatasetOptions, Distribute, DistributedServer, DistributionColumn, InitWork, Job,
+    PartitionMethod, PgbenchOptions, Work,
 };
 use pgdyno_engine::contract::record::{Ending, Failure, PhaseEvent, PhaseName, Record};
-use pgdyno_engine::dataset::{self, Outcome};
+use pgdyno_engine::dataset::pgbench::Pgbench;
+use pgdyno_engine::dataset::piece::{RowSource, Stage, Work as PieceWork};
+use pgdyno_engine::dataset::{self, Dataset, Outcome};
 use pgdyno_engine::session::StopFlag;
 
-fn init(scale: u32) -> InitWork {
+fn init(scale: u32) -> PgbenchOptions {
+    PgbenchOptions { scale, ..PgbenchOptions::default() }
+}
+
+fn how(options: &PgbenchOptions) -> InitWork {
     InitWork {
-        scale,
+        dataset: DatasetOptions::Pgbench(options.clone()),
         jobs: 2,
-        mark: format!("pgdyno: test scale={scale}"),
+        mark: format!("pgdyno: test scale={}", options.scale),
+        drop_existing: false,
+        resume: false,
         keep_unfinished: true,
-        ..InitWork::default()
     }
 }
 
@@ -89,10 +96,10 @@ fn is_phase(record: &Record, phase: PhaseName, event: PhaseEvent) -> bool {
 }
 
 /// Cut `init` off after each number of rows, go on, and compare with a load nothing cut off.
-fn assert_resumes(init: &InitWork, is_streamed: bool) {
+fn assert_resumes(options: &PgbenchOptions, is_streamed: bool) {
     for server in servers() {
         let whole = server.create_database("whole");
-        let (outcome, records) = run(&server, &whole, init, &never(), |_| {});
+        let (outcome, records) = run(&server, &whole, &how(options), &never(), |_| {});
         assert_eq!(outcome.ending, Ending::Completed, "{records:?}");
         let expected = state(&server, &whole, is_streamed);
         let not_frozen = expected.last().expect("queries");
@@ -103,7 +110,7 @@ fn assert_resumes(init: &InitWork, is_streamed: bool) {
         // Of the first two rounds none gets to its end, however fast the server is.
         let mut hold = None;
         for round in 0.. {
-            let init = InitWork { resume: round > 0, ..init.clone() };
+            let init = InitWork { resume: round > 0, ..how(options) };
             let stop = StopFlag::default();
             // The record that is written after so many others is the last one.
             let mut left = 3 + round;
@@ -136,25 +143,25 @@ fn assert_resumes(init: &InitWork, is_streamed: bool) {
 
 #[test]
 fn a_stream_that_was_cut_off_is_begun_again_and_what_was_done_is_kept() {
-    assert_resumes(&InitWork { foreign_keys: true, ..init(2) }, true);
+    assert_resumes(&PgbenchOptions { foreign_keys: true, ..init(2) }, true);
 }
 
 #[test]
 fn ranges_that_were_loaded_are_kept_and_the_others_follow() {
-    assert_resumes(&InitWork { range_rows: Some(30_000), ..init(2) }, false);
+    assert_resumes(&PgbenchOptions { range_rows: Some(30_000), ..init(2) }, false);
 }
 
 #[test]
 fn partitions_that_were_loaded_are_kept_and_the_others_follow() {
-    let partitions = InitWork { partitions: 5, ..init(2) };
+    let partitions = PgbenchOptions { partitions: 5, ..init(2) };
     assert_resumes(&partitions, true);
     let hash = PartitionMethod::Hash;
-    assert_resumes(&InitWork { partition_method: hash, unlogged: true, ..partitions }, true);
+    assert_resumes(&PgbenchOptions { partition_method: hash, unlogged: true, ..partitions }, true);
 }
 
 #[test]
 fn steps_that_were_done_are_not_done_again() {
-    assert_resumes(&InitWork { steps: Some("dtgvpf".into()), ..init(1) }, true);
+    assert_resumes(&PgbenchOptions { steps: Some("dtgvpf".into()), ..init(1) }, true);
 }
 
 fn failure(records: &[Record]) -> &Failure {
@@ -171,7 +178,7 @@ fn a_load_of_other_options_is_not_gone_on_with() {
     let database = server.create_database("other");
     let stop = StopFlag::default();
     let mut hold = None;
-    let (outcome, _) = run(&server, &database, &init(1), &stop, |record| {
+    let (outcome, _) = run(&server, &database, &how(&init(1)), &stop, |record| {
         if is_phase(record, PhaseName::Create, PhaseEvent::End) {
             hold = Some(server.hold_accounts(&database));
         }
@@ -181,13 +188,14 @@ fn a_load_of_other_options_is_not_gone_on_with() {
     });
     drop(hold);
     assert_eq!(outcome.ending, Ending::Stopped);
-    let other = InitWork { range_rows: Some(1000), resume: true, ..init(1) };
+    let options = PgbenchOptions { range_rows: Some(1000), ..init(1) };
+    let other = InitWork { resume: true, ..how(&options) };
     let (outcome, records) = run(&server, &database, &other, &never(), |_| {});
     assert_eq!(outcome.ending, Ending::Aborted);
     assert!(failure(&records).message.contains("pgdyno: test scale=1"), "{records:?}");
 
     let nothing = server.create_database("nothing");
-    let again = InitWork { resume: true, ..init(1) };
+    let again = InitWork { resume: true, ..how(&init(1)) };
     let (_, records) = run(&server, &nothing, &again, &never(), |_| {});
     assert!(failure(&records).message.contains("no interrupted load"), "{records:?}");
 }
@@ -196,14 +204,15 @@ fn a_load_of_other_options_is_not_gone_on_with() {
 fn a_server_without_citus_is_refused_before_anything_is_dropped() {
     for server in servers() {
         let database = server.create_database("plain");
-        let (outcome, _) = run(&server, &database, &init(1), &never(), |_| {});
+        let (outcome, _) = run(&server, &database, &how(&init(1)), &never(), |_| {});
         assert_eq!(outcome.ending, Ending::Completed);
         for (kind, text) in [
             (DistributedServer::Citus, "no extension citus"),
             (DistributedServer::Greenplum, "not Greenplum"),
         ] {
             let distribute = Distribute { server: kind, column: DistributionColumn::Aid };
-            let asked = InitWork { distribute: Some(distribute), drop_existing: true, ..init(2) };
+            let options = PgbenchOptions { distribute: Some(distribute), ..init(2) };
+            let asked = InitWork { drop_existing: true, ..how(&options) };
             let (outcome, records) = run(&server, &database, &asked, &never(), |_| {});
             assert_eq!(outcome.ending, Ending::Aborted);
             assert!(failure(&records).message.contains(text), "{records:?}");
@@ -214,21 +223,92 @@ fn a_server_without_citus_is_refused_before_anything_is_dropped() {
     }
 }
 
+/// Scales whose every row would take hours: tables and values of the scale, the first accounts.
+#[derive(Debug)]
+struct FirstAccounts {
+    whole: Pgbench,
+    last: u64,
+}
+
+impl Dataset for FirstAccounts {
+    fn tables(&self) -> &'static [&'static str] {
+        self.whole.tables()
+    }
+
+    fn row_totals(&self) -> Vec<(&'static str, u64)> {
+        self.whole.row_totals()
+    }
+
+    fn stages(&self, how: &InitWork, server_major: u32) -> Vec<Stage> {
+        let mut stages = self.whole.stages(how, server_major);
+        for piece in stages.iter_mut().flatten().flatten() {
+            if let PieceWork::Copy(copy) = &mut piece.work
+                && copy.counter == 0
+            {
+                let nothing = Box::new(Narrowed { rows: None, last: 0 });
+                let rows = Some(std::mem::replace(&mut copy.rows, nothing));
+                copy.rows = Box::new(Narrowed { rows, last: self.last });
+            }
+        }
+        stages
+    }
+
+    fn broken_rules(&self) -> Vec<(String, &'static str)> {
+        self.whole.broken_rules()
+    }
+
+    fn index_rows_max(&self) -> u64 {
+        self.whole.index_rows_max()
+    }
+}
+
+/// Rows up to the one whose number, its first field, is `last`.
+#[derive(Debug)]
+struct Narrowed {
+    rows: Option<Box<dyn RowSource>>,
+    last: u64,
+}
+
+impl RowSource for Narrowed {
+    fn fill(&mut self, out: &mut Vec<u8>, size: usize) -> u64 {
+        let mut count = 0;
+        while let Some(rows) = self.rows.as_mut().filter(|_| out.len() < size) {
+            let begin = out.len();
+            let added = rows.fill(out, begin + 1);
+            let digits = out[begin..].iter().take_while(|byte| byte.is_ascii_digit());
+            let number = digits.fold(0, |number, byte| number * 10 + u64::from(byte - b'0'));
+            if added == 0 || number > self.last {
+                out.truncate(begin);
+                self.rows = None;
+                break;
+            }
+            count += added;
+        }
+        count
+    }
+
+    fn count(&self) -> u64 {
+        self.rows.as_ref().map_or(0, |rows| rows.count().min(self.last))
+    }
+}
+
 #[test]
 fn beyond_scale_20000_account_numbers_are_bigint_from_table_to_key() {
     let Some(server) = servers().pop() else { return };
     // Tables, tellers, branches and keys of the whole scale; of the accounts the first few.
     let scale = 20_001;
-    for init in [
+    for options in [
         init(scale),
-        InitWork { range_rows: Some(1_000_000_000), ..init(scale) },
-        InitWork { partitions: 3, partition_method: PartitionMethod::Hash, ..init(scale) },
+        PgbenchOptions { range_rows: Some(1_000_000_000), ..init(scale) },
+        PgbenchOptions { partitions: 3, partition_method: PartitionMethod::Hash, ..init(scale) },
     ] {
         let database = server.create_database("wide");
         let mut records = Vec::new();
-        let job = job(&server, &database, &init);
+        let how = how(&options);
+        let job = job(&server, &database, &how);
         let mut out = |record| records.push(record);
-        let outcome = dataset::run_first_accounts(&job, &init, 250_000, &mut out);
+        let first = FirstAccounts { whole: Pgbench(options), last: 250_000 };
+        let outcome = dataset::load(&job, &how, &first, &never(), &mut out);
         assert_eq!(outcome.ending, Ending::Completed, "{records:?}");
         let mut session = server.session(&database);
         let types = "select distinct format_type(atttypid, null) from pg_attribute

@@ -4,13 +4,15 @@ mod common;
 
 use common::{Server, lines, never, servers};
 use pgdyno_engine::contract::FORMAT;
-use pgdyno_engine::contract::job::{ClockPair, InitWork, Job, PartitionMethod, Work};
+use pgdyno_engine::contract::job::{
+    ClockPair, DatasetOptions, InitWork, Job, PartitionMethod, PgbenchOptions, Work,
+};
 use pgdyno_engine::contract::record::Ending;
 use pgdyno_engine::dataset;
 
 const MARK: &str = "pgdyno: test";
 
-const PLAIN: InitWork = InitWork {
+const PLAIN: PgbenchOptions = PgbenchOptions {
     scale: 2,
     fillfactor: None,
     unlogged: false,
@@ -19,14 +21,9 @@ const PLAIN: InitWork = InitWork {
     partition_method: PartitionMethod::Range,
     tablespace: None,
     index_tablespace: None,
-    jobs: 2,
-    mark: String::new(),
-    drop_existing: false,
     range_rows: None,
     steps: None,
     distribute: None,
-    resume: false,
-    keep_unfinished: false,
 };
 
 /// Queries whose answers must be equal, line by line.
@@ -64,8 +61,15 @@ const CONTENTS: &str = "select relname, md5(string_agg(line, ';' order by ctid))
       union all select 'h', tableoid, ctid, t::text from pgbench_history t) rows
     group by relname, tableoid order by relname, tableoid::text";
 
-fn load(server: &Server, database: &str, init: InitWork) {
-    let init = InitWork { mark: MARK.into(), ..init };
+fn load(server: &Server, database: &str, options: PgbenchOptions, jobs: u16) {
+    let init = InitWork {
+        dataset: DatasetOptions::Pgbench(options),
+        jobs,
+        mark: MARK.into(),
+        drop_existing: false,
+        resume: false,
+        keep_unfinished: false,
+    };
     let job = Job {
         format: FORMAT.into(),
         clock: ClockPair::now(),
@@ -86,7 +90,7 @@ enum Leaves {
 }
 
 /// Load with both and compare; `arguments` are pgbench's words for `init`.
-fn assert_same(init: &InitWork, arguments: &[&str], leaves: Leaves) {
+fn assert_same(init: &PgbenchOptions, jobs: u16, arguments: &[&str], leaves: Leaves) {
     let servers = servers();
     // pgbench before 17 does not freeze branches and tellers, so the newest one is the reference.
     let Some(newest) = servers.last().cloned() else { return };
@@ -98,7 +102,7 @@ fn assert_same(init: &InitWork, arguments: &[&str], leaves: Leaves) {
         let output = pgbench.args(["-U", "postgres"]).args(arguments).arg(&theirs).output();
         let output = output.expect("pgbench runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        load(&server, &ours, init.clone());
+        load(&server, &ours, init.clone(), jobs);
         let (mut a, mut b) = (server.session(&theirs), server.session(&ours));
         for sql in STATE.into_iter().chain([CONTENTS]) {
             let (expected, found) = (lines(&mut a, sql), lines(&mut b, sql));
@@ -160,31 +164,29 @@ fn assert_marked(session: &mut pgdyno_engine::session::Session) {
 
 #[test]
 fn plain_tables_are_those_of_pgbench_page_for_page() {
-    assert_same(&PLAIN, &[], Leaves::None);
+    assert_same(&PLAIN, 2, &[], Leaves::None);
 }
 
 #[test]
 fn fill_factor_foreign_keys_and_unlogged_tables_are_those_of_pgbench() {
-    let init =
-        InitWork { fillfactor: Some(70), unlogged: true, foreign_keys: true, jobs: 3, ..PLAIN };
-    assert_same(&init, &["-F", "70", "--unlogged-tables", "--foreign-keys"], Leaves::None);
+    let init = PgbenchOptions { fillfactor: Some(70), unlogged: true, foreign_keys: true, ..PLAIN };
+    assert_same(&init, 3, &["-F", "70", "--unlogged-tables", "--foreign-keys"], Leaves::None);
 }
 
 #[test]
 fn range_partitions_are_those_of_pgbench_and_frozen() {
-    let init = InitWork { partitions: 3, fillfactor: Some(90), ..PLAIN };
-    assert_same(&init, &["-F", "90", "--partitions=3"], Leaves::Some);
+    let init = PgbenchOptions { partitions: 3, fillfactor: Some(90), ..PLAIN };
+    assert_same(&init, 2, &["-F", "90", "--partitions=3"], Leaves::Some);
 }
 
 #[test]
 fn hash_partitions_with_foreign_keys_are_those_of_pgbench_and_frozen() {
-    let init = InitWork {
+    let init = PgbenchOptions {
         partitions: 4,
         partition_method: PartitionMethod::Hash,
         foreign_keys: true,
-        jobs: 1,
         ..PLAIN
     };
     let arguments = ["--partitions=4", "--partition-method=hash", "--foreign-keys"];
-    assert_same(&init, &arguments, Leaves::Some);
+    assert_same(&init, 1, &arguments, Leaves::Some);
 }

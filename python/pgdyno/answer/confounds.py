@@ -9,12 +9,13 @@ from typing import Any
 from pgdyno.analysis.compare_findings import PlanChange
 from pgdyno.loop.journal import Visit
 from pgdyno.server.facts import format_bytes
+from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.designs import PassesDesign
 from pgdyno.spec.experiment import Experiment
 
 # Changes that put the data elsewhere, or otherwise.
 _LAYOUT = (
-    *("scale", "fillfactor", "unlogged", "foreign_keys", "partitions", "partition_method"),
+    *DatasetChange.model_fields,
     *("sql", "version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment", "dsn"),
 )
 

@@ -12,7 +12,16 @@ from pgdyno.analysis.compare_findings import ContrastFindings
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.errors import AnalysisError
 from pgdyno.spec.designs import CompareDesign
-from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Script, Server, Variant, Workload
+from pgdyno.spec.experiment import (
+    ExistingDataset,
+    Experiment,
+    PgbenchDataset,
+    Scratch,
+    Script,
+    Server,
+    Variant,
+    Workload,
+)
 
 MINUTES = (5, 15, 30, 60)
 _PAIRS_MIN = 3
@@ -50,7 +59,7 @@ def aa_experiment(
     return Experiment(
         name="A against A",
         server=Server(scratch=Scratch() if dsn is None else None, dsn=dsn),
-        dataset=Dataset(scale=scale) if dsn is None else Dataset(kind="existing"),
+        dataset=PgbenchDataset(scale=scale) if dsn is None else ExistingDataset(),
         workload=Workload(
             scripts=(Script(builtin=script),), clients=clients, duration=run, warmup="2s"
         ),

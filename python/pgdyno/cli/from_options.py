@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pgdyno.cli import output
+from pgdyno.cli.dataset_options import given_of
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
@@ -20,8 +21,10 @@ from pgdyno.spec.experiment import (
     BUILTINS,
     Dataset,
     Design,
+    ExistingDataset,
     Experiment,
     Permissions,
+    PgbenchDataset,
     Scratch,
     Script,
     Server,
@@ -293,22 +296,15 @@ def _scratch(options: dict[str, Any]) -> Scratch:
     )
 
 
+# Scale factor of a scratch server where none is asked for.
+_SCALE = 10
+
+
 def _dataset(options: dict[str, Any], *, is_scratch: bool) -> Dataset:
     if not is_scratch:
-        return Dataset(kind="existing")
-    return dataset_of(options, default_scale=10)
-
-
-def dataset_of(options: dict[str, Any], *, default_scale: int) -> Dataset:
-    """Return the pgbench tables the options describe."""
-    return Dataset(
-        scale=options["scale"] or default_scale,
-        fillfactor=options["fillfactor"],
-        unlogged=options["unlogged_tables"],
-        foreign_keys=options["foreign_keys"],
-        partitions=options["partitions"],
-        partition_method=options["partition_method"],
-    )
+        return ExistingDataset()
+    fields = given_of(PgbenchDataset, options)
+    return PgbenchDataset.model_validate({"scale": _SCALE, **fields})
 
 
 def _default_name(verb: str, scripts: tuple[Script, ...]) -> str:

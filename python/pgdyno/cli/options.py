@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from pgdyno.cli import output
+from pgdyno.cli.dataset_options import options_of
 from pgdyno.cli.headings import (
     ANSWER,
     FOREIGN,
@@ -22,6 +23,7 @@ from pgdyno.cli.headings import (
 )
 from pgdyno.errors import StoreError
 from pgdyno.observe.remote.host_session import collector_script
+from pgdyno.spec.dataset import PgbenchDataset
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -94,37 +96,8 @@ def scratch(command: Command) -> Command:
 
 
 def dataset(command: Command) -> Command:
-    """Add what the pgbench tables can be."""
-    option = under(TABLES)
-    return apply(
-        command,
-        option(
-            "-s",
-            "--scale",
-            type=click.IntRange(min=1),
-            help="Scale factor, 100,000 accounts and 15 MB each (default 10; for init 1).",
-        ),
-        option(
-            "-F",
-            "--fillfactor",
-            type=click.IntRange(10, 100),
-            help="Fill factor of the tables in percent (default 100).",
-        ),
-        option("--unlogged-tables", is_flag=True, help="Create tables without WAL."),
-        option("--foreign-keys", is_flag=True, help="Add foreign keys between the tables."),
-        option(
-            "--partitions",
-            type=click.IntRange(min=0),
-            default=0,
-            help="Number of partitions of pgbench_accounts (default 0).",
-        ),
-        option(
-            "--partition-method",
-            type=click.Choice(["range", "hash"]),
-            default="range",
-            help="Partitioning method (default range).",
-        ),
-    )
+    """Add the options of the pgbench tables."""
+    return apply(command, options_of(PgbenchDataset, TABLES))
 
 
 def allow_write(command: Command) -> Command:

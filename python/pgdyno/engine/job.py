@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must be of this one or a later one, as `pgdyno-engine --version` says.
-CONTRACT_REVISION = 3
+CONTRACT_REVISION = 4
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -203,10 +203,10 @@ class Distribute(Strict):
         return f"{self.server}:{self.column}"
 
 
-class InitWork(Strict):
-    """Create and fill the pgbench tables."""
+class PgbenchOptions(Strict):
+    """What the pgbench tables shall be like, and how they are loaded."""
 
-    kind: Literal["init"] = "init"
+    kind: Literal["pgbench"] = "pgbench"
     scale: U32
     fillfactor: U8 | None = None
     unlogged: bool = False
@@ -215,12 +215,19 @@ class InitWork(Strict):
     partition_method: Literal["range", "hash"] = "range"
     tablespace: str | None = None
     index_tablespace: str | None = None
-    jobs: U16 = 2
-    mark: str
-    drop_existing: bool = False
     range_rows: U64 | None = None
     steps: str | None = None
     distribute: Distribute | None = None
+
+
+class InitWork(Strict):
+    """Create and fill a dataset."""
+
+    kind: Literal["init"] = "init"
+    dataset: PgbenchOptions
+    jobs: U16 = 2
+    mark: str
+    drop_existing: bool = False
     resume: bool = False
     keep_unfinished: bool = False
 

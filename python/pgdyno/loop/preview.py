@@ -8,8 +8,8 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.plan.compare import Standing, standings
 from pgdyno.plan.history import History, Measured, rounds
 from pgdyno.plan.next import next_run, runs_expected
+from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import find
-from pgdyno.server.placement import needed_bytes
 from pgdyno.spec.experiment import CompareDesign, Experiment, SweepDesign, Variant
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.setting_rules import MAJORS, snapshot
@@ -117,10 +117,7 @@ def _disk_bytes(experiment: Experiment) -> int:
         for index in indexes
         for variant in [experiment.variant(index)]
     }
-    return sum(
-        sum(needed_bytes(one.scale, fillfactor=one.fillfactor or 100).values())
-        for one, *_ in databases
-    )
+    return sum(sum(needed_bytes(dataset).values()) for dataset, *_ in databases)
 
 
 def _version(experiment: Experiment) -> str | None:

@@ -14,7 +14,6 @@ from pgdyno.engine.job import (
     ClockPairModel,
     ClosedLoop,
     Connect,
-    Distribute,
     EngineTarget,
     HostPort,
     InitWork,
@@ -33,7 +32,7 @@ from pgdyno.engine.job import (
 from pgdyno.server.connect import password_of
 from pgdyno.server.target import Target
 from pgdyno.spec.base import SECOND_NS
-from pgdyno.spec.experiment import Dataset, Experiment, Script, Workload
+from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.rate import RatePhase
 
@@ -164,37 +163,8 @@ def _connect(workload: Workload, connections: int) -> Connect:
     )
 
 
-def init_job(
-    dataset: Dataset,
-    *,
-    target: EngineTarget,
-    clock: ClockPair,
-    mark: str,
-    jobs: int,
-    drop_existing: bool,
-    range_rows: int | None = None,
-    steps: str | None = None,
-    distribute: Distribute | None = None,
-    resume: bool = False,
-    keep_unfinished: bool = False,
-) -> Job:
-    """Return the job that creates and fills the pgbench tables."""
-    work = InitWork(
-        scale=dataset.scale,
-        fillfactor=dataset.fillfactor,
-        unlogged=dataset.unlogged,
-        foreign_keys=dataset.foreign_keys,
-        partitions=dataset.partitions,
-        partition_method=dataset.partition_method,
-        jobs=jobs,
-        mark=mark,
-        drop_existing=drop_existing,
-        range_rows=range_rows,
-        steps=steps,
-        distribute=distribute,
-        resume=resume,
-        keep_unfinished=keep_unfinished,
-    )
+def init_job(work: InitWork, *, target: EngineTarget, clock: ClockPair) -> Job:
+    """Return the job that creates and fills a dataset."""
     return Job(clock=_clock(clock), target=target, work=work)
 
 

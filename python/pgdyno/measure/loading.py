@@ -1,68 +1,62 @@
-"""Load the pgbench tables through the engine: begun, gone on with, or begun anew."""
+"""Load a dataset through the engine: begun, gone on with, or begun anew."""
 
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from pgdyno.clock import ClockPair
-from pgdyno.engine.job import Distribute, Job
+from pgdyno.engine.job import InitWork, Job
 from pgdyno.engine.stream import EngineRun, print_sql
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.measure.jobs import engine_target, init_job
 from pgdyno.measure.run_progress import LoadWatch, Progress
 from pgdyno.server import dataset as datasets
+from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import Dataset
+from pgdyno.spec.base import Spec
+from pgdyno.spec.dataset import Dataset
 
 GO_ON = (
     "run the same command again to go on where it stopped; --restart begins anew, and pgdyno drop"
     " removes what is there"
 )
 _GONE = "the tables are not there: load them again"
-_ACCOUNTS_PER_SCALE = 100_000
+# Connections where none were asked for.
+_JOBS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
     """How a dataset is loaded.
 
-    Args: range_rows, accounts a range that all `jobs` load at once without FREEZE (None: one COPY
-    with FREEZE a table or partition); steps, pgbench's letters (None: what the dataset needs);
-    resume, go on with what was interrupted; keep_unfinished, leave what an interruption leaves.
+    Args: jobs, connections if they were asked for, else 0; loading, what `init` has for this kind
+    of dataset (None: the defaults); resumed_with, options of the engine that an interrupted load
+    had and the one that goes on keeps; keep_unfinished, leave what an interruption leaves.
     """
 
-    jobs: int = 2
-    range_rows: int | None = None
-    steps: str | None = None
-    distribute: Distribute | None = None
+    jobs: int = 0
+    loading: Spec | None = None
+    resumed_with: Mapping[str, Any] = field(default_factory=dict)
     drop_existing: bool = False
     resume: bool = False
     keep_unfinished: bool = False
 
+    def engine_options(self, dataset: Dataset) -> dict[str, Any]:
+        """Return the dataset as the engine's job has it."""
+        options = kind_of(dataset).engine_options(dataset, self.loading, self.jobs)
+        return {**options, **self.resumed_with}
+
     def mark_of(self, dataset: Dataset) -> dict[str, str]:
         """Return what the tables' mark says of them."""
-        fields = dataset.model_dump(exclude={"kind"}, exclude_none=True)
-        if self.distribute is not None:
-            fields["distribute"] = str(self.distribute)
-        return {name: str(value) for name, value in fields.items()}
+        return kind_of(dataset).mark_options(dataset, self.loading)
 
     def options_of(self, dataset: Dataset) -> dict[str, str]:
         """Return what an interrupted load and the one that goes on must have in common."""
-        options = self.mark_of(dataset)
-        if self.range_rows is not None:
-            options["range_rows"] = str(self.range_rows)
-        if self.steps is not None:
-            options["steps"] = self.steps
-        return options
-
-
-def range_rows_for(scale: int, jobs: int) -> int:
-    """Return how many accounts a range has: one branch, or ten where ranges are many anyway.
-
-    What a kill costs is at most one range a job; what a range costs is its transaction.
-    """
-    return (10 if scale >= 40 * jobs else 1) * _ACCOUNTS_PER_SCALE
+        shared = kind_of(dataset).resume_options(self.engine_options(dataset))
+        return {**self.mark_of(dataset), **shared}
 
 
 def refuse_other_options(asked: dict[str, str], interrupted: dict[str, str]) -> None:
@@ -93,14 +87,15 @@ def load_dataset(
     progress: Progress,
     how: Loading | None = None,
 ) -> None:
-    """Create and fill the pgbench tables through the engine.
+    """Create and fill the tables of a dataset through the engine.
 
     Raises: ServerError or EngineError with the server's own words; InterruptedByUser. Tables that
     were not finished are gone then, or wait to be gone on with, as `how` wants.
     """
     how = how or Loading()
     job = _job(dataset, target, clock=clock, verb=verb, how=how)
-    watch = LoadWatch(f"scale {dataset.scale}", progress, fillfactor=dataset.fillfactor or 100)
+    kind = kind_of(dataset)
+    watch = LoadWatch(kind.label(dataset), progress, row_bytes=kind.row_bytes(dataset))
     with EngineRun(job, log=subprocess.DEVNULL) as engine:
         outcome = engine.run(lambda _line, record: watch.see(record))
     progress.ended()
@@ -121,19 +116,17 @@ def load_dataset(
 
 
 def _job(dataset: Dataset, target: Target, *, clock: ClockPair, verb: str, how: Loading) -> Job:
-    return init_job(
-        dataset,
-        target=engine_target(target, f"pgdyno/{verb}/init"),
-        clock=clock,
-        mark=datasets.mark_text(how.mark_of(dataset)),
-        jobs=how.jobs,
-        drop_existing=how.drop_existing,
-        range_rows=how.range_rows,
-        steps=how.steps,
-        distribute=how.distribute,
-        resume=how.resume,
-        keep_unfinished=how.keep_unfinished,
+    work = InitWork.model_validate(
+        {
+            "dataset": how.engine_options(dataset),
+            "jobs": how.jobs or _JOBS,
+            "mark": datasets.mark_text(dataset.kind, how.mark_of(dataset)),
+            "drop_existing": how.drop_existing,
+            "resume": how.resume,
+            "keep_unfinished": how.keep_unfinished,
+        }
     )
+    return init_job(work, target=engine_target(target, f"pgdyno/{verb}/init"), clock=clock)
 
 
 def _option(name: str) -> str:

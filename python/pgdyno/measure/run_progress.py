@@ -18,7 +18,6 @@ from pgdyno.engine.records import (
     Warning_,
 )
 from pgdyno.engine.records import Progress as LoadProgress
-from pgdyno.server.placement import account_row_bytes
 from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.condition import Condition
 from pgdyno.spec.planned import PlannedRun
@@ -137,13 +136,14 @@ class RunWatch:
 class LoadWatch:
     """Turns the records of loading a dataset into moments: share, rows/s, MB/s, time left.
 
-    MB/s is what the tables grow by; on the wire a row of accounts has a tenth of that.
+    Args: row_bytes, what the tables grow by with each row. MB/s is the growth of the tables; on the
+    wire an account has a tenth of that.
     """
 
-    def __init__(self, label: str, progress: Progress, *, fillfactor: int = 100) -> None:
+    def __init__(self, label: str, progress: Progress, *, row_bytes: float) -> None:
         self._progress = progress
         self._label = label
-        self._row_bytes = account_row_bytes(fillfactor)
+        self._row_bytes = row_bytes
         self._phase = "create"
         self._tables: dict[str, LoadProgress] = {}
         # Of the last seconds: when, and how many rows were loaded then.

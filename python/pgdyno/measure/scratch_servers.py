@@ -23,10 +23,10 @@ from pgdyno.measure.under_test import (
 )
 from pgdyno.server import facts as server_facts
 from pgdyno.server.connect import connect
+from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import Binaries, find
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.server.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
-from pgdyno.server.placement import needed_bytes
 from pgdyno.server.reset import drop_database
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.sql_script import run_script
@@ -173,9 +173,7 @@ class ScratchServers(Servers):
         datasets = {experiment.dataset_of(variant) for variant in members}
         needed = {"data": 0, "wal": 0}
         for dataset in datasets:
-            for what, size in needed_bytes(
-                dataset.scale, fillfactor=dataset.fillfactor or 100
-            ).items():
+            for what, size in needed_bytes(dataset).items():
                 needed[what] = max(needed[what], size) if what == "wal" else needed[what] + size
         return ScratchCluster.create(
             ScratchRequest(

@@ -22,10 +22,11 @@ from pgdyno.server import safety
 from pgdyno.server.cluster_record import read_record
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
+from pgdyno.server.dataset_kinds import dataset_of_script, kind_of, needed_bytes
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.find import find
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
-from pgdyno.server.placement import LAST_PLACE, needed_bytes
+from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Dataset, Experiment, Permissions, Scratch
@@ -141,7 +142,7 @@ def _created(experiment: Experiment, asked: Scratch, conditions: Conditions) -> 
             store_dir=conditions.store_dir,
             allow_tmpfs=asked.allow_tmpfs,
             keep=asked.keep,
-            needed=needed_bytes(dataset.scale, fillfactor=dataset.fillfactor or 100),
+            needed=needed_bytes(dataset),
         )
     )
 
@@ -176,12 +177,15 @@ def load_into(
         ).fetchone()
         if known is None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+    if dataset.kind == "existing":
+        return target
+    kind = kind_of(dataset)
     with connect(target, verb=conditions.verb) as connection:
-        present = datasets.inspect(connection)
+        present = datasets.inspect(connection, kind)
     if not _fits(present, dataset):
         place = f", database {database}" if database != LOAD_DATABASE else ""
         progress.said(
-            f"loading scale {dataset.scale} into PostgreSQL {cluster.binaries.version}{place}"
+            f"loading {kind.label(dataset)} into PostgreSQL {cluster.binaries.version}{place}"
         )
         load_dataset(
             dataset,
@@ -196,10 +200,8 @@ def load_into(
 
 def _fits(present: datasets.Dataset, wanted: Dataset) -> bool:
     """Return whether a kept dataset is just the one that is wanted."""
-    fields = wanted.model_dump(exclude={"kind"}, exclude_none=True)
-    return present.state == "complete" and present.options == {
-        name: str(value) for name, value in fields.items()
-    }
+    wanted_options = kind_of(wanted).mark_options(wanted, None)
+    return present.state == "complete" and present.options == wanted_options
 
 
 def reached(
@@ -234,15 +236,20 @@ def reached(
     if facts.is_local and host_command is not None:
         progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
         host_command = None
-    # A built-in script writes to the pgbench tables alone; where a file writes nobody knows.
+    # A built-in script writes to the tables of its dataset alone; where a file writes nobody knows.
+    present = facts.dataset
+    owned = present.kind if present.is_marked else None
     asked = zip(experiment.all_scripts(), conditions.scripts, strict=True)
     writing = tuple(
         shape.name
         for script, shape in asked
-        if not (shape.reads_only or (script.builtin and facts.dataset.is_marked))
+        if not (
+            shape.reads_only
+            or (script.builtin and owned and dataset_of_script(shape.name) == owned)
+        )
     )
-    if any(script.name in _ON_PGBENCH_TABLES for script in conditions.scripts):
-        datasets.require_complete(facts.dataset)
+    for name in {dataset_of_script(script.name) for script in conditions.scripts} - {None}:
+        datasets.require_complete(present if present.kind == name else datasets.absent(str(name)))
     safety.refuse_unsafe_load(
         safety.Intent(
             is_scratch=False,
@@ -271,9 +278,6 @@ def reached(
         host_command=host_command,
         host_files=server.host_files,
     )
-
-
-_ON_PGBENCH_TABLES = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
 
 
 def scratch_places(asked: Scratch, store_dir: Path) -> list[Path]:

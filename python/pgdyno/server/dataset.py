@@ -1,14 +1,14 @@
-"""Which dataset is there, whose it is, and how a dataset of pgdyno's own is dropped.
+"""Which dataset is there, whose it is, and how a dataset that pgdyno made is dropped.
 
 The loader leaves a mark on every table it makes, as the table's comment:
 `pgdyno dataset pgbench scale=50 fillfactor=100 ...`. Without the mark tables belong to somebody
-else: never dropped, truncated or vacuumed.
+else: never dropped, truncated or vacuumed. The mark says which kind of dataset they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, LiteralString
 
 import psycopg
@@ -16,12 +16,11 @@ from psycopg import sql
 
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.server.connect import Connection
+from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind
 
-MARK = "pgdyno dataset pgbench"
+MARK = "pgdyno dataset"
 # The loader's journal: there as long as a load is not finished; its comment begins with the mark.
 JOURNAL = "pgdyno_load"
-TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers")
-ACCOUNTS_PER_SCALE = 100_000
 
 _INTERRUPTED = "their load was interrupted"
 
@@ -30,10 +29,10 @@ DatasetState = Literal["none", "partial", "complete"]
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The pgbench tables of one database, as far as they are there.
+    """The tables of one kind of dataset in one database, as far as they are there.
 
-    `scale` is the number of branches, None if there is no branches table to ask; `options` is what
-    the mark says. `why_partial` names what is missing.
+    `scale` is the size in the kind's own unit (pgbench: branches), None if the table that tells it
+    is not there; `options` is what the mark says. `why_partial` names what is missing.
     `interrupted` is what a load that was not finished was asked for, None if there is none.
     """
 
@@ -46,6 +45,7 @@ class Dataset:
     options: Mapping[str, str] = field(default_factory=dict)
     why_partial: str = ""
     interrupted: Mapping[str, str] | None = None
+    kind: str = PGBENCH.name
 
     def as_document(self) -> dict[str, Any]:
         """Return what a result keeps of it."""
@@ -53,19 +53,48 @@ class Dataset:
 
     def __str__(self) -> str:
         if self.state == "none":
-            return "no pgbench tables"
+            return f"no {self.kind} tables"
         owner = "by pgdyno" if self.is_marked else "not by pgdyno"
         if self.state == "partial":
-            return f"incomplete pgbench tables {owner}: {self.why_partial}"
-        return f"scale {self.scale} {owner}"
+            return f"incomplete {self.kind} tables {owner}: {self.why_partial}"
+        return f"{KINDS[self.kind].size_words(self.scale)} {owner}"
 
 
-def inspect(connection: Connection) -> Dataset:
+def inspect(connection: Connection, kind: DatasetKind | None = None) -> Dataset:
     """Return the dataset that unqualified table names mean in this session.
 
-    Reads the catalogue, the branches and the two ends of the accounts' key; never a whole table.
+    Args: kind, to look for; None: the first whose tables carry the mark, else the pgbench tables.
+    Reads the catalogue and few rows of small tables and keys; never a whole large table.
     Raises: ServerError if the tables may not be read.
     """
+    if kind is not None:
+        return _inspect(connection, kind)
+    first = _inspect(connection, PGBENCH)
+    if first.is_marked:
+        return first
+    # Tables with such usual names as "customer" are only looked at if they are marked.
+    others = (_inspect(connection, kind) for kind in _marked_kinds(connection))
+    return next((dataset for dataset in others if dataset.is_marked), first)
+
+
+def absent(kind: str) -> Dataset:
+    """Return the dataset of a database without tables of this kind."""
+    return Dataset("none", kind=kind)
+
+
+def _marked_kinds(connection: Connection) -> list[DatasetKind]:
+    row = connection.execute(
+        "SELECT array_agg(DISTINCT split_part(d.description, ' ', 3))"
+        " FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
+        " WHERE d.classoid = 'pg_class'::regclass AND d.objsubid = 0"
+        " AND d.description LIKE %s AND pg_table_is_visible(c.oid)",
+        [MARK + " %"],
+    ).fetchone()
+    names = (row[0] if row is not None else None) or []
+    return [kind for name, kind in KINDS.items() if name in names and kind is not PGBENCH]
+
+
+def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
     rows = connection.execute(
         "SELECT c.relname, n.nspname, obj_description(c.oid, 'pg_class'), c.relkind,"
         " (SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)"
@@ -76,33 +105,42 @@ def inspect(connection: Connection) -> Dataset:
         " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE c.oid IN (SELECT to_regclass(name)::oid FROM unnest(%s::text[]) AS name)"
         " ORDER BY c.relname",
-        [list(TABLES)],
+        [list(kind.tables)],
     ).fetchall()
-    interrupted = _interrupted(connection)
+    interrupted = _interrupted(connection, kind)
     if not rows and interrupted is not None:
-        return Dataset("partial", True, interrupted=interrupted, why_partial=_INTERRUPTED)
+        return Dataset(
+            "partial", True, interrupted=interrupted, why_partial=_INTERRUPTED, kind=kind.name
+        )
     if not rows:
-        return Dataset("none")
+        return absent(kind.name)
     names = tuple(str(row[0]) for row in rows)
     marks = [str(row[2] or "") for row in rows]
     dataset = Dataset(
         state="partial",
-        is_marked=all(mark == MARK or mark.startswith(MARK + " ") for mark in marks),
+        is_marked=all(_is_of(mark, kind) for mark in marks),
         schema=str(rows[0][1]),
         tables=names,
         size_bytes=sum(int(row[4]) for row in rows),
         options=_options(marks[0]),
         interrupted=interrupted,
+        kind=kind.name,
     )
-    missing = [name for name in TABLES if name not in names]
+    missing = [name for name in kind.tables if name not in names]
     has_key = {str(row[0]): bool(row[5]) for row in rows}
-    return _judged(connection, dataset, missing, has_key)
+    keyless = [name for name in names if name not in kind.keyless and not has_key[name]]
+    return _judged(connection, dataset, missing, keyless)
 
 
-def mark_text(options: Mapping[str, object]) -> str:
+def mark_text(kind: str, options: Mapping[str, object]) -> str:
     """Return the mark the loader shall leave, with what the tables were loaded with."""
     words = [f"{name}={value}" for name, value in sorted(options.items()) if value is not None]
-    return " ".join([MARK, *words])
+    return " ".join([MARK, kind, *words])
+
+
+def _is_of(mark: str, kind: DatasetKind) -> bool:
+    start = f"{MARK} {kind.name}"
+    return mark == start or mark.startswith(start + " ")
 
 
 def drop_statement(dataset: Dataset) -> sql.Composed:
@@ -112,7 +150,7 @@ def drop_statement(dataset: Dataset) -> sql.Composed:
     """
     if not dataset.is_marked:
         raise RefusedError(
-            f"The pgbench tables in schema {dataset.schema} were not made by pgdyno.",
+            f"The {dataset.kind} tables in schema {dataset.schema} were not made by pgdyno.",
             hint="drop them yourself if they are yours to drop",
         )
     names = sorted(dataset.tables)
@@ -122,12 +160,15 @@ def drop_statement(dataset: Dataset) -> sql.Composed:
     return sql.SQL("DROP TABLE {}").format(tables)
 
 
-def drop(connection: Connection, *, lock_timeout_ms: int = 5000) -> Dataset:
+def drop(
+    connection: Connection, kind: DatasetKind | None = None, *, lock_timeout_ms: int = 5000
+) -> Dataset:
     """Drop the marked dataset and return what it was; nothing happens if there is none.
 
+    Args: kind, to drop; None: the first that is found.
     Raises: RefusedError if it is not pgdyno's; ServerError if the tables are in use.
     """
-    dataset = inspect(connection)
+    dataset = inspect(connection, kind)
     if dataset.state == "none":
         return dataset
     statement = drop_statement(dataset)
@@ -158,63 +199,54 @@ def require_complete(dataset: Dataset) -> int:
 
 
 def _how_to_complete(dataset: Dataset) -> str:
+    kind = KINDS[dataset.kind]
+    verb = "init" if kind is PGBENCH else f"init {kind.name}"
+    option = "-s" if kind is PGBENCH else f"--{kind.size_option}"
     if dataset.interrupted is not None:
-        scale = dataset.interrupted.get("scale", "SCALE")
-        return f"go on with pgdyno init -s {scale} and the options it had, or pgdyno drop"
+        size = dataset.interrupted.get(kind.size_option, kind.size_option.upper())
+        return f"go on with pgdyno {verb} {option} {size} and the options it had, or pgdyno drop"
     is_ours = dataset.state == "partial" and dataset.is_marked
-    return "load the tables with pgdyno init -s SCALE" + (", after pgdyno drop" if is_ours else "")
+    load = f"load the tables with pgdyno {verb} {option} {kind.size_option.upper()}"
+    return load + (", after pgdyno drop" if is_ours else "")
 
 
-def _interrupted(connection: Connection) -> dict[str, str] | None:
+def _interrupted(connection: Connection, kind: DatasetKind) -> dict[str, str] | None:
     row = connection.execute(
         "SELECT obj_description(to_regclass(%s), 'pg_class')", [JOURNAL]
     ).fetchone()
     title = str(row[0] or "") if row is not None else ""
-    return _options(title) if title.startswith(MARK + " ") else None
+    return _options(title) if _is_of(title, kind) else None
 
 
 def _judged(
-    connection: Connection, dataset: Dataset, missing: list[str], has_key: Mapping[str, bool]
+    connection: Connection, dataset: Dataset, missing: list[str], keyless: list[str]
 ) -> Dataset:
-    """Return the dataset with its scale, and complete if everything a load needs is there."""
-    fields = {name: getattr(dataset, name) for name in Dataset.__slots__}
+    """Return the dataset with its size, and complete if everything a load needs is there."""
+    kind = KINDS[dataset.kind]
+
+    def number(table: str, expression: LiteralString) -> int | None:
+        if table not in dataset.tables:
+            return None
+        return _number(connection, dataset, table, expression)
+
     try:
-        if "pgbench_branches" in dataset.tables:
-            fields["scale"] = _number(connection, dataset, "pgbench_branches", "count(*)")
-        fields["why_partial"] = _why_partial(
-            connection, dataset, missing=missing, has_key=has_key, scale=fields["scale"]
-        )
+        size = kind.read_size(number)
+        if dataset.interrupted is not None:
+            why = _INTERRUPTED
+        elif missing:
+            why = f"{', '.join(missing)} missing"
+        elif keyless:
+            why = f"{', '.join(keyless)} without a primary key"
+        else:
+            why = kind.why_partial(number, size)
     except psycopg.Error as error:
         raise ServerError(
-            f"The pgbench tables cannot be read: {str(error).splitlines()[0]}.",
+            f"The {kind.name} tables cannot be read: {str(error).splitlines()[0]}.",
             hint=f"GRANT SELECT ON ALL TABLES IN SCHEMA {dataset.schema} TO your role",
             sqlstate=error.sqlstate,
         ) from error
-    fields["state"] = "partial" if fields["why_partial"] else "complete"
-    return Dataset(**fields)
-
-
-def _why_partial(
-    connection: Connection,
-    dataset: Dataset,
-    *,
-    missing: list[str],
-    has_key: Mapping[str, bool],
-    scale: int | None,
-) -> str:
-    if dataset.interrupted is not None:
-        return _INTERRUPTED
-    if missing:
-        return f"{', '.join(missing)} missing"
-    keyless = [name for name in TABLES if name != "pgbench_history" and not has_key[name]]
-    if keyless:
-        return f"{', '.join(keyless)} without a primary key"
-    if not scale:
-        return "pgbench_branches is empty"
-    last_aid = _number(connection, dataset, "pgbench_accounts", "max(aid)")
-    if last_aid != scale * ACCOUNTS_PER_SCALE:
-        return f"the last account is {last_aid}, not {scale * ACCOUNTS_PER_SCALE}"
-    return ""
+    state: DatasetState = "partial" if why else "complete"
+    return replace(dataset, scale=size, why_partial=why, state=state)
 
 
 def _number(
@@ -230,5 +262,5 @@ def _number(
 
 
 def _options(mark: str) -> dict[str, str]:
-    pairs = (word.partition("=") for word in mark.removeprefix(MARK).split())
+    pairs = (word.partition("=") for word in mark.split())
     return {name: value for name, separator, value in pairs if separator}

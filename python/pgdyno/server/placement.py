@@ -13,13 +13,6 @@ from pgdyno.server.identity import can_reach
 from pgdyno.server.storage import free_bytes, mount_of, nearest_existing
 
 LAST_PLACE = Path("/var/tmp")
-WAL_RESERVE_BYTES = 1 << 30  # max_wal_size, which a load or a run fills, is 1 GB unless set.
-
-_PAGE_BYTES, _PAGE_HEADER_BYTES, _LINE_POINTER_BYTES = 8192, 24, 4
-_ACCOUNTS_PER_SCALE = 100_000
-_ACCOUNT_TUPLE_BYTES = 128  # header 24, aid, bid, abalance 12, filler 1 + 84, aligned to 8
-_INDEX_TUPLE_BYTES = 16
-_EMPTY_CLUSTER_BYTES = 24 << 20  # three copies of the template database
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,45 +21,6 @@ class Placement:
 
     parent: Path
     notes: tuple[str, ...] = ()
-
-
-def predicted_size_bytes(scale: int, *, fillfactor: int = 100) -> int:
-    """Return the size of the pgbench tables with their keys.
-
-    Args: scale >= 1; fillfactor 10..100, of the tables (keys keep the B-tree's own 90).
-    Source: page layout of heap and B-tree; the tuple widths of `pgbench -i`.
-    Limits: without history and without what updates add; partitions add less than 1 %.
-    """
-    page_bytes = _PAGE_BYTES - _PAGE_HEADER_BYTES
-    rows = scale * _ACCOUNTS_PER_SCALE
-    heap_pages = -(-rows // _rows_per_page(fillfactor))
-    leaf_bytes = (page_bytes - 16) - _PAGE_BYTES * 10 // 100
-    leaf_pages = -(-rows // (leaf_bytes // (_INDEX_TUPLE_BYTES + _LINE_POINTER_BYTES)))
-    small_tables_pages = 12 + scale // 20  # branches, tellers, their keys, empty history
-    return (heap_pages + leaf_pages + leaf_pages // 280 + small_tables_pages) * _PAGE_BYTES
-
-
-def account_row_bytes(fillfactor: int = 100) -> float:
-    """Return what `pgbench_accounts` grows by with each row, without its key."""
-    return _PAGE_BYTES / _rows_per_page(fillfactor)
-
-
-def _rows_per_page(fillfactor: int) -> int:
-    kept_free_bytes = _PAGE_BYTES * (100 - fillfactor) // 100
-    usable_bytes = _PAGE_BYTES - _PAGE_HEADER_BYTES - kept_free_bytes
-    return max(1, usable_bytes // (_ACCOUNT_TUPLE_BYTES + _LINE_POINTER_BYTES))
-
-
-def needed_bytes(
-    scale: int, *, fillfactor: int = 100, wal_bytes: int = WAL_RESERVE_BYTES
-) -> dict[str, int]:
-    """Return how much must be free before loading, for the data and for the WAL.
-
-    The data part includes one sort of the largest key and a tenth for what a run adds.
-    """
-    tables = predicted_size_bytes(scale, fillfactor=fillfactor)
-    sort = scale * _ACCOUNTS_PER_SCALE * _INDEX_TUPLE_BYTES
-    return {"data": _EMPTY_CLUSTER_BYTES + tables + sort + tables // 10, "wal": wal_bytes}
 
 
 def place(
@@ -152,7 +106,7 @@ def check_free_space(folder: Path, bytes_needed: int, *, what: str) -> None:
     if free < bytes_needed:
         raise ServerError(
             f"{what} needs about {_gb(bytes_needed)} in {folder}, but {_gb(free)} are free.",
-            hint="choose a smaller scale, or another folder with --data-dir and --wal-dir",
+            hint="choose a smaller dataset, or another folder with --data-dir and --wal-dir",
         )
 
 

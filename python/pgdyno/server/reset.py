@@ -19,6 +19,7 @@ from psycopg import sql
 from pgdyno.clock import monotonic_ns
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.scratch import ScratchCluster
 
 # No right; locked; a standby, or a session that may not write.
@@ -111,11 +112,13 @@ def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Rese
     size = _database_bytes(connection)
     history_rows = None
     steps = []
-    if owns_tables and "pgbench_history" in dataset.tables and dataset.is_marked:
-        history = sql.Identifier(dataset.schema, "pgbench_history")
-        history_rows = _count(connection, history)
-        steps.append(_step(connection, "empty history", sql.SQL("TRUNCATE {}").format(history)))
-    else:
+    emptied = [table for table in KINDS[dataset.kind].emptied if table in dataset.tables]
+    if owns_tables and emptied and dataset.is_marked:
+        names = [sql.Identifier(dataset.schema, table) for table in emptied]
+        history_rows = sum(_count(connection, name) for name in names)
+        truncate = sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(names))
+        steps.append(_step(connection, "empty history", truncate))
+    elif KINDS[dataset.kind].emptied:
         steps.append(Step("empty history", skipped=why_not or "the dataset has no mark"))
     if owns_tables:
         tables = sql.SQL(", ").join(
@@ -160,9 +163,11 @@ def _database_bytes(connection: Connection) -> int | None:
 
 def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
     row = connection.execute(
-        "SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = %s"
-        " AND relname LIKE 'pgbench%%'",
-        [dataset.schema],
+        "SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = %(schema)s"
+        " AND (relname = ANY(%(tables)s)"
+        "  OR relid IN (SELECT t.relid FROM unnest(%(tables)s) name,"
+        "   pg_partition_tree(to_regclass(format('%%I.%%I', %(schema)s, name))) t))",
+        {"schema": dataset.schema, "tables": list(dataset.tables)},
     ).fetchone()
     return None if row is None or row[0] is None else int(row[0])
 

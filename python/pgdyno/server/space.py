@@ -8,9 +8,10 @@ import psycopg
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import Connection
+from pgdyno.server.dataset_kinds import kind_of, needed_bytes
 from pgdyno.server.facts import ServerFacts
-from pgdyno.server.placement import needed_bytes, predicted_size_bytes
 from pgdyno.server.storage import free_bytes, mount_of
+from pgdyno.spec.dataset import Dataset
 
 _WHERE = (
     "SELECT coalesce(nullif(pg_tablespace_location(t.oid), ''), current_setting('data_directory'))"
@@ -22,11 +23,11 @@ _WHERE = (
 
 
 def check_own_server(
-    connection: Connection, facts: ServerFacts, *, scale: int, fillfactor: int = 100
+    connection: Connection, facts: ServerFacts, dataset: Dataset, *, replaced_bytes: int
 ) -> str:
     """Return why free space was not checked, or nothing if it was and is enough.
 
-    Tables that are replaced or gone on with count as free. Args: facts, of this connection.
+    Args: facts, of this connection; replaced_bytes, of tables that are there: they count as free.
     Raises: ServerError with the room needed and the room there is.
     """
     if not facts.is_local:
@@ -39,11 +40,11 @@ def check_own_server(
         return "the folder of the database is not known"
     data = Path(str(row[0]))
     wal = Path(facts.settings.get("data_directory", str(data))) / "pg_wal"
-    tables = predicted_size_bytes(scale, fillfactor=fillfactor)
+    tables = kind_of(dataset).tables_bytes(dataset)
     # Never more WAL than the load writes, or than the server keeps before it writes a checkpoint.
     wal_bytes = min(tables * 11 // 10, _max_wal_size_bytes(connection))
-    needed = needed_bytes(scale, fillfactor=fillfactor, wal_bytes=wal_bytes)
-    needed["data"] = max(0, needed["data"] - facts.dataset.size_bytes)
+    needed = needed_bytes(dataset, wal_bytes=wal_bytes)
+    needed["data"] = max(0, needed["data"] - replaced_bytes)
     try:
         is_one_disk = mount_of(data.resolve()) == mount_of(wal.resolve())
         free, free_wal = free_bytes(data), free_bytes(wal)
@@ -62,7 +63,7 @@ def _refuse(folder: Path, needed: int, free: int, what: str) -> None:
         raise ServerError(
             f"{what} needs about {needed / 1e9:.1f} GB more in {folder}, but {free / 1e9:.1f} GB"
             " are free there.",
-            hint="free space, choose a smaller scale, or add --skip-space-check",
+            hint="free space, choose a smaller dataset, or add --skip-space-check",
         )
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.errors import SpecError
 from pgdyno.spec.base import SECOND_NS, Conninfo, DurationNs, Name, Spec
+from pgdyno.spec.dataset import Dataset, ExistingDataset, PgbenchDataset, changed
 from pgdyno.spec.designs import (
     BenchDesign,
     CompareDesign,
@@ -23,7 +23,6 @@ from pgdyno.spec.designs import (
     PassesDesign,
     SweepDesign,
 )
-from pgdyno.spec.units import scale_for
 from pgdyno.spec.variant import COMMANDS, Settings, Variant, merged
 from pgdyno.spec.workload import BUILTINS, Protocol, Script, Workload
 
@@ -36,10 +35,12 @@ __all__ = [
     "Dataset",
     "Design",
     "DurationNs",
+    "ExistingDataset",
     "Experiment",
     "FactorialDesign",
     "PassesDesign",
     "Permissions",
+    "PgbenchDataset",
     "Protocol",
     "ResetMode",
     "Scratch",
@@ -94,32 +95,6 @@ class Server(Spec):
         return self
 
 
-class Dataset(Spec):
-    """The data the load runs on; `existing` is never loaded, dropped, truncated or vacuumed."""
-
-    kind: Literal["pgbench", "existing"] = "pgbench"
-    scale: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
-    size: str | None = Field(default=None, exclude=True)
-    """Instead of `scale`: about this much, such as "200GB" or "2xRAM"."""
-    fillfactor: Annotated[int, Field(ge=10, le=100)] | None = None
-    unlogged: bool = False
-    foreign_keys: bool = False
-    partitions: Annotated[int, Field(ge=0)] = 0
-    partition_method: Literal["range", "hash"] = "range"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _size_is_a_scale(cls, given: object) -> object:
-        if not isinstance(given, dict) or not isinstance(given.get("size"), str):
-            return given
-        if "scale" in given:
-            raise ValueError("give one of scale and size")
-        try:
-            return {**given, "scale": scale_for(given["size"])}
-        except SpecError as error:
-            raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
-
-
 ResetMode = Literal["none", "vacuum", "restore"]
 CacheState = Literal["warm", "prewarm", "cold"]
 _UNCHANGED = Variant(name="unchanged")
@@ -171,6 +146,11 @@ class Experiment(Spec):
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise ValueError(f"two variants have the name {doubled[0]!r}")
+        for variant in self.all_variants():
+            try:
+                changed(self.dataset, variant.dataset)
+            except ValueError as error:
+                raise ValueError(f"variant {variant.name!r}: {error}") from None
         if self.reset == "restore" and self.server.scratch is None:
             raise ValueError('reset = "restore" drops a database: only on a scratch server')
         if self.cache == "cold" and self.server.scratch is None:
@@ -208,8 +188,7 @@ class Experiment(Spec):
 
     def dataset_of(self, variant: int | None) -> Dataset:
         """Return the data a variant runs on; None: the experiment's own."""
-        change = self.variant(variant).dataset.model_dump(exclude_none=True)
-        return self.dataset.model_copy(update=change)
+        return changed(self.dataset, self.variant(variant).dataset)
 
     def all_scripts(self) -> tuple[Script, ...]:
         """Return the workload's scripts, then the variants' own; a cell names them by index."""

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.base import Conninfo, Spec
+from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.workload import Protocol, Script
 
 PoolMode = Literal["session", "transaction", "statement"]
@@ -77,17 +78,6 @@ def price_of(text: str) -> tuple[float, str]:
 def _price(text: str) -> str:
     price_of(text)
     return text.strip()
-
-
-class DatasetChange(Spec):
-    """In what the data of a variant differ from the experiment's dataset."""
-
-    scale: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
-    fillfactor: Annotated[int, Field(ge=10, le=100)] | None = None
-    unlogged: bool | None = None
-    foreign_keys: bool | None = None
-    partitions: Annotated[int, Field(ge=0)] | None = None
-    partition_method: Literal["range", "hash"] | None = None
 
 
 class Variant(Spec):

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
+from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.setting_rules import nearest
 from pgdyno.spec.variant import Variant, pooler_from
 from pgdyno.spec.workload import read_text, script_named
@@ -69,7 +70,7 @@ _PLAIN = (
     "checksums",
     "price",
 )
-_DATASET = ("scale", "fillfactor", "unlogged", "foreign_keys", "partitions", "partition_method")
+_DATASET = tuple(DatasetChange.model_fields)
 KEYS = (*_PLACES, *_PLAIN, *_DATASET, "pooler", "sql", "script")
 # Cut at semicolons, but not inside quotes.
 _PARTS = re.compile(r"""((?:[^;'"]|'[^']*'|"[^"]*")*)(?:;|$)""")

@@ -369,7 +369,7 @@ fn init(partition_method: PartitionMethod, is_full: bool) -> InitWork {
         PartitionMethod::Range => (DistributedServer::Citus, DistributionColumn::Aid),
         PartitionMethod::Hash => (DistributedServer::Greenplum, DistributionColumn::Bid),
     };
-    InitWork {
+    let options = PgbenchOptions {
         scale: if is_full { u32::MAX } else { 1 },
         fillfactor: is_full.then_some(100),
         unlogged: is_full,
@@ -378,12 +378,15 @@ fn init(partition_method: PartitionMethod, is_full: bool) -> InitWork {
         partition_method,
         tablespace: is_full.then(|| "fast".into()),
         index_tablespace: is_full.then(|| "faster".into()),
-        jobs: u16::MAX,
-        mark: "pgdyno dataset".into(),
-        drop_existing: is_full,
         range_rows: is_full.then_some(u64::MAX),
         steps: is_full.then(|| "dtgGvpf ".into()),
         distribute: is_full.then_some(Distribute { server, column }),
+    };
+    InitWork {
+        dataset: DatasetOptions::Pgbench(options),
+        jobs: u16::MAX,
+        mark: "pgdyno dataset".into(),
+        drop_existing: is_full,
         resume: is_full,
         keep_unfinished: is_full,
     }

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::init::{
+    DatasetOptions, Distribute, DistributedServer, DistributionColumn, InitWork, PartitionMethod,
+    PgbenchOptions,
+};
 pub use super::tls::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
 /// One order to the engine. Secrets travel here only, never in argv or on disk.
@@ -280,84 +284,6 @@ pub struct Connect {
 pub enum Measure {
     DurationNs(u64),
     TransactionsPerClient(u64),
-}
-
-/// Create and fill a dataset.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct InitWork {
-    /// Number of branches: 100,000 accounts and 10 tellers each.
-    pub scale: u32,
-    /// 10..=100, for accounts, tellers and branches, not for history (as pgbench).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fillfactor: Option<u8>,
-    #[serde(default)]
-    pub unlogged: bool,
-    #[serde(default)]
-    pub foreign_keys: bool,
-    /// Of pgbench_accounts; 0 = not partitioned.
-    #[serde(default)]
-    pub partitions: u32,
-    #[serde(default)]
-    pub partition_method: PartitionMethod,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tablespace: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub index_tablespace: Option<String>,
-    /// Connections that load and index at the same time, at least 1.
-    pub jobs: u16,
-    /// Text put on every table as a comment, by which `drop` knows its own.
-    pub mark: String,
-    /// Drop existing pgbench tables first; without it existing tables are an error.
-    #[serde(default)]
-    pub drop_existing: bool,
-    /// Load ranges of so many accounts with all jobs at once, without FREEZE; absent = one COPY
-    /// with FREEZE a table or partition.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range_rows: Option<u64>,
-    /// Initialization steps in pgbench's letters, one after another; absent = what the other fields
-    /// ask for, the tables side by side.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steps: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub distribute: Option<Distribute>,
-    /// Go on with the interrupted load of a job that was the same but for this field and `jobs`.
-    #[serde(default)]
-    pub resume: bool,
-    /// What is loaded when the job is cut off stays, for a job that resumes it.
-    #[serde(default)]
-    pub keep_unfinished: bool,
-}
-
-/// How the tables are dealt to the nodes of a distributed server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Distribute {
-    pub server: DistributedServer,
-    /// By account (`aid`) or by branch (`bid`).
-    pub column: DistributionColumn,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DistributedServer {
-    Citus,
-    Greenplum,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DistributionColumn {
-    Aid,
-    Bid,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PartitionMethod {
-    #[default]
-    Range,
-    Hash,
 }
 
 impl std::fmt::Debug for HostPort {

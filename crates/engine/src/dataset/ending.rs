@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::loading::Loading;
 use super::trouble::Trouble;
-use super::{Loading, ddl, journal};
+use super::{journal, sql};
 use crate::contract::job::Job;
 use crate::contract::record::{Ending, Record};
 use crate::session::{Session, SessionError};
@@ -27,8 +28,8 @@ impl Loading<'_> {
         }
         if self.is_begun && self.sent.pieces.load(Ordering::Relaxed) > 0 {
             // Steps that were asked for one by one may be about tables that were there before.
-            let is_creator = self.init.steps.is_none();
-            match (self.init.keep_unfinished, is_creator) {
+            let is_creator = self.dataset.is_creator();
+            match (self.how.keep_unfinished, is_creator) {
                 (true, _) => self.keep(),
                 (false, true) => self.remove(),
                 (false, false) => {
@@ -49,7 +50,7 @@ impl Loading<'_> {
     }
 
     fn remove(&mut self) {
-        let sql = format!("{}; {}", ddl::DROP_TABLES, journal::DROP);
+        let sql = format!("{}; {}", sql::drop_tables(self.dataset.tables()), journal::DROP);
         match on_own_session(self.job, &sql) {
             Ok(()) => self.warn(
                 "dataset_removed",

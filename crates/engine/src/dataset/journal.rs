@@ -1,4 +1,4 @@
-//! What of a load is done, kept in the database itself: a table beside the pgbench tables.
+//! What of a load is done, kept in the database itself: a table beside those of the dataset.
 //!
 //! Each piece of work enters itself in the transaction that does it, so whatever is killed, and
 //! whenever, the entries and the rows agree. The table's comment says what was asked for. The last
@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ddl::quote_literal;
+use super::Dataset;
+use super::sql::quote_literal;
 use super::trouble::{Trouble, run_as};
 use crate::contract::job::InitWork;
 use crate::session::{Row, Session, SessionError, StopFlag};
@@ -32,14 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) type Done = BTreeMap<String, u64>;
 
 /// Make the journal of a new load.
-pub(super) fn create(init: &InitWork) -> Vec<String> {
+pub(super) fn create(dataset: &dyn Dataset, how: &InitWork) -> Vec<String> {
     // Subtle: unlogged tables are empty after a crash of the server, and so must be what says that
     // they are full. Then nothing is entered, not even that the tables were created.
-    let unlogged = if init.unlogged { " unlogged" } else { "" };
+    let unlogged = if dataset.is_unlogged() { " unlogged" } else { "" };
     vec![
         DROP.into(),
         format!("create{unlogged} table pgdyno_load(piece text primary key, row_count bigint)"),
-        format!("comment on table pgdyno_load is {}", quote_literal(&title(init))),
+        format!("comment on table pgdyno_load is {}", quote_literal(&title(dataset, how))),
     ]
 }
 
@@ -49,17 +50,18 @@ pub(super) fn entry(piece: &str, row_count: u64) -> String {
 }
 
 /// What the journal's comment says: the mark of the tables, and how they are being loaded.
-pub(super) fn title(init: &InitWork) -> String {
-    let mut words = vec![init.mark.clone()];
-    words.extend(init.range_rows.map(|rows| format!("range_rows={rows}")));
-    words.extend(init.steps.as_ref().map(|steps| format!("steps={}", steps.replace(' ', ""))));
-    words.join(" ")
+pub(super) fn title(dataset: &dyn Dataset, how: &InitWork) -> String {
+    [vec![how.mark.clone()], dataset.title_words()].concat().join(" ")
 }
 
 /// Read what an interrupted load had done.
 ///
 /// Errors: `Refused` when there is none, or it was one of another job.
-pub(super) fn read(session: &mut Session, init: &InitWork) -> Result<Done, Trouble> {
+pub(super) fn read(
+    session: &mut Session,
+    dataset: &dyn Dataset,
+    how: &InitWork,
+) -> Result<Done, Trouble> {
     const DOING: &str = "read what was loaded";
     let refused = |what: String| Err(Trouble::refused(DOING, &what, "load without resuming"));
     let mut ask = |sql: &str| -> Result<Vec<Row>, Trouble> {
@@ -69,7 +71,7 @@ pub(super) fn read(session: &mut Session, init: &InitWork) -> Result<Done, Troub
     let Some(found) = found.into_iter().next().and_then(|row| row.into_iter().next()?) else {
         return refused("there is no interrupted load here".into());
     };
-    if found != title(init) {
+    if found != title(dataset, how) {
         return refused(format!("the interrupted load was of \"{found}\""));
     }
     let entries = ask("select piece, row_count from pgdyno_load")?;

@@ -1,269 +1,88 @@
-//! Datasets: the pgbench tables, made and filled as fast as the server takes them.
+//! Datasets: tables made and filled as fast as the server takes them.
 //!
-//! The tables are created in one transaction. Then sessions take one table, or leaf, after another:
-//! TRUNCATE and COPY with FREEZE in one transaction (so that rows arrive frozen and visible),
-//! VACUUM ANALYZE, primary key. Foreign keys come last. The result is, page for page, what
-//! `pgbench -i` leaves; the leaves of a partitioned table are frozen here, which they are not
-//! there. In ranges, all sessions copy into one table; VACUUM freezes it afterwards.
+//! A dataset says which tables there are and cuts the work into pieces; it does no I/O. Everything
+//! else is the same for all: sessions take one chain of pieces after another, and each piece enters
+//! itself in a journal in the database, so that a load can go on after anything.
 //!
-//! What is done is entered in a journal in the database, so that a load can go on after anything.
+//! How to add one: a module here that implements [`Dataset`], a variant of
+//! [`DatasetOptions`](crate::contract::job::DatasetOptions), and a line in [`of`].
 
-pub mod ddl;
-mod distribute;
 mod ending;
 mod journal;
+mod loading;
 mod opening;
 mod partition_hash;
-mod piece;
-mod plan;
-mod rows;
+pub mod pgbench;
+pub mod piece;
+pub mod sql;
 mod steps;
-mod steps_asked;
 mod trouble;
 mod worker;
 
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::fmt;
 
-pub use self::plan::{account_rows, row_totals};
-pub use self::rows::Rows;
+pub use self::loading::{Outcome, load};
 
-use self::ddl::FILLED;
-use self::journal::Done;
-use self::piece::{Stage, Work, pieces};
-use self::steps::{StepEvent, Steps};
-use self::trouble::{Trouble, run_statement};
-use self::worker::{Sent, Shared, Worker};
-use crate::clock::now_ns;
-use crate::contract::job::{InitWork, Job};
-use crate::contract::record::{Ending, InitFacts, Notice, Progress, Record};
-use crate::session::{Session, StopFlag};
+use self::piece::{Piece, Stage, pieces};
+use crate::contract::job::{DatasetOptions, DistributedServer, InitWork, Job};
+use crate::contract::record::Record;
+use crate::session::StopFlag;
 
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// One kind of tables, with the options asked for.
+pub trait Dataset: fmt::Debug + Sync {
+    /// Every table, in the order of the statement that drops them all.
+    fn tables(&self) -> &'static [&'static str];
 
-/// How the job ended, and what it did.
-#[derive(Debug)]
-pub struct Outcome {
-    pub ending: Ending,
-    pub facts: InitFacts,
-}
+    /// The tables with rows and how many each will have: the progress counters, the one that is
+    /// named in messages first.
+    fn row_totals(&self) -> Vec<(&'static str, u64)>;
 
-/// Do the job: create and fill the pgbench tables, or go on with it.
-///
-/// Writes `phase`, `progress`, `warning` and `error` records to `out`. When `stop` becomes true, or
-/// something fails, running statements are cancelled; what the job created is dropped then, or
-/// kept to be resumed, as the job wants. `stop` is true afterwards.
-pub fn run(job: &Job, init: &InitWork, stop: &StopFlag, out: &mut dyn FnMut(Record)) -> Outcome {
-    run_narrowed(job, init, stop, out, |stages| stages)
-}
+    /// The whole load, stage by stage. The first piece makes the journal ([`piece::creation`]).
+    fn stages(&self, how: &InitWork, server_major: u32) -> Vec<Stage>;
 
-/// Every statement that `init` may send to a server of this version, in order.
-pub fn statements(init: &InitWork, server_major: u32) -> Vec<String> {
-    plan::statements(init, server_major)
-}
+    /// The options that no load can have, each as a sentence and the next step.
+    fn broken_rules(&self) -> Vec<(String, &'static str)>;
 
-/// Do the job with only those accounts whose number is at most `last`.
-///
-/// For tests of scales whose every row would take hours: tables and values are those of the scale.
-pub fn run_first_accounts(
-    job: &Job,
-    init: &InitWork,
-    last: u64,
-    out: &mut dyn FnMut(Record),
-) -> Outcome {
-    run_narrowed(job, init, &StopFlag::default(), out, |stages| plan::narrowed(stages, last))
-}
+    /// Rows of the largest index that one statement builds.
+    fn index_rows_max(&self) -> u64;
 
-fn run_narrowed(
-    job: &Job,
-    init: &InitWork,
-    stop: &StopFlag,
-    out: &mut dyn FnMut(Record),
-    narrow: impl FnOnce(Vec<Stage>) -> Vec<Stage>,
-) -> Outcome {
-    let mut loading = Loading {
-        job,
-        init,
-        stop,
-        out,
-        steps: Steps::new(job.clock),
-        sent: Arc::default(),
-        is_begun: false,
-    };
-    let result = loading.load(narrow);
-    let ending = match result {
-        Ok(()) => Ending::Completed,
-        Err(trouble) => loading.give_up(&trouble),
-    };
-    let facts = InitFacts {
-        rows: loading.sent.rows.iter().map(|rows| rows.load(Ordering::Relaxed)).sum(),
-        bytes_sent: loading.sent.bytes.load(Ordering::Relaxed),
-        steps: loading.steps.spans(),
-    };
-    Outcome { ending, facts }
-}
-
-struct Loading<'a> {
-    job: &'a Job,
-    init: &'a InitWork,
-    stop: &'a StopFlag,
-    out: &'a mut dyn FnMut(Record),
-    steps: Steps,
-    sent: Arc<Sent>,
-    /// No other load is at work, and what is in the journal is this one's.
-    is_begun: bool,
-}
-
-impl Loading<'_> {
-    fn load(&mut self, narrow: impl FnOnce(Vec<Stage>) -> Vec<Stage>) -> Result<(), Trouble> {
-        let mut first = self.open_session()?;
-        if let Some(distribute) = self.init.distribute {
-            distribute::refuse_unfit(&mut first, distribute)?;
-        }
-        journal::lock(&mut first, self.stop, || self.tell_waiting())?;
-        let all = narrow(plan::stages(self.init, first.server_major()));
-        let done = match self.init.resume {
-            true => journal::read(&mut first, self.init)?,
-            false => Done::new(),
-        };
-        self.is_begun = true;
-        self.count_done(&all, &done);
-        let stages = plan::left(all, &done);
-        self.expect(&stages);
-
-        let chain_count = stages.iter().map(Vec::len).max().unwrap_or(1);
-        let mut sessions = vec![first];
-        for stage in stages {
-            if stage.len() > sessions.len() {
-                self.open_more(&mut sessions, chain_count)?;
-            }
-            self.work_off(&mut sessions, stage)?;
-        }
-        run_statement(&mut sessions[0], journal::CLOSE)
+    /// After a crash of the server the tables are empty, and so must be the journal.
+    fn is_unlogged(&self) -> bool {
+        false
     }
 
-    fn expect(&mut self, stages: &[Stage]) {
-        for piece in pieces(stages) {
-            self.steps.expect(piece.phase, 1);
-        }
+    /// The server of many nodes that the tables are for.
+    fn distributed_server(&self) -> Option<DistributedServer> {
+        None
     }
 
-    /// Count what an interrupted load had done, and tell it.
-    fn count_done(&mut self, all: &[Stage], done: &Done) {
-        for piece in pieces(all) {
-            if let (Work::Copy(copy), Some(rows)) = (&piece.work, done.get(&piece.name)) {
-                self.sent.rows[copy.counter].fetch_add(*rows, Ordering::Relaxed);
-            }
-        }
-        self.sent.pieces.store(done.len(), Ordering::Relaxed);
-        if self.init.resume {
-            let total = pieces(all).count();
-            let rows = self.sent.rows[0].load(Ordering::Relaxed);
-            let count = plan::row_totals(self.init)[0];
-            self.warn(
-                "resumed",
-                format!(
-                    "an interrupted load goes on: {} of its {total} pieces were done, with {rows} \
-                     of {count} accounts",
-                    done.len()
-                ),
-                String::new(),
-            );
-            self.tell_progress(&mut [0; 3]);
-        }
+    /// What an interrupted load and the one that goes on must have in common, apart from the mark.
+    fn title_words(&self) -> Vec<String> {
+        Vec::new()
     }
 
-    /// Do all of `stage` with all sessions, telling the progress meanwhile.
-    fn work_off(&mut self, sessions: &mut [Session], stage: Stage) -> Result<(), Trouble> {
-        let sent = self.sent.clone();
-        let nudges_wal = !self.init.unlogged
-            && sessions.len() > 1
-            && stage.iter().flatten().any(|piece| matches!(piece.work, Work::Copy(_)))
-            && writes_plain_wal(&mut sessions[0])?;
-        let shared = Shared::new(stage, nudges_wal, &sent);
-        let first_trouble = Mutex::new(None);
-        let (events, inbox) = mpsc::channel();
-        thread::scope(|scope| {
-            for session in sessions {
-                let (shared, first_trouble) = (&shared, &first_trouble);
-                let (events, stop) = (events.clone(), self.stop.clone());
-                scope.spawn(move || {
-                    if let Err(trouble) = (Worker { session, shared, events }).work() {
-                        // What follows from stopping the others is not the reason.
-                        first_trouble.lock().expect("no panic while held").get_or_insert(trouble);
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                });
-            }
-            drop(events);
-            let mut told = [0; 3];
-            let mut next = Instant::now() + PROGRESS_EVERY;
-            loop {
-                match inbox.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                    Ok(event) => self.note(event),
-                    Err(RecvTimeoutError::Timeout) => {
-                        self.tell_progress(&mut told);
-                        next += PROGRESS_EVERY;
-                    }
-                    Err(RecvTimeoutError::Disconnected) => break,
-                }
-            }
-            self.tell_progress(&mut told);
-        });
-        match first_trouble.into_inner().expect("no panic while held") {
-            Some(trouble) => Err(trouble),
-            None => Ok(()),
-        }
-    }
-
-    /// One record for each table that has more rows than when last told.
-    fn tell_progress(&mut self, told: &mut [u64; 3]) {
-        let time_ns = self.now_unix_ns();
-        let totals = plan::row_totals(self.init);
-        for (index, table) in FILLED.iter().enumerate() {
-            let rows_done = self.sent.rows[index].load(Ordering::Relaxed).min(totals[index]);
-            if rows_done > told[index] {
-                told[index] = rows_done;
-                (self.out)(Record::Progress(Progress {
-                    time_ns,
-                    table: table.to_string(),
-                    rows_done,
-                    rows_total: totals[index],
-                }));
-            }
-        }
-    }
-
-    fn tell_waiting(&mut self) {
-        self.warn(
-            "waiting",
-            "another load is at work in this schema, or a killed one has not ended yet".into(),
-            "waiting for at most 30 s".into(),
-        );
-    }
-
-    fn note(&mut self, event: StepEvent) {
-        if let Some(record) = self.steps.note(event) {
-            (self.out)(record);
-        }
-    }
-
-    fn warn(&mut self, kind: &str, message: String, hint: String) {
-        let time_ns = self.now_unix_ns();
-        (self.out)(Record::Warning(Notice { time_ns, kind: kind.into(), message, hint }));
-    }
-
-    fn now_unix_ns(&self) -> u64 {
-        self.job.clock.unix_ns(now_ns())
+    /// False if the tables may have been there before: then a load that fails leaves them.
+    fn is_creator(&self) -> bool {
+        true
     }
 }
 
-/// True when WAL is written and nobody can be decoding it.
-fn writes_plain_wal(session: &mut Session) -> Result<bool, Trouble> {
-    let doing = "show wal_level";
-    let rows = session.query(doing).map_err(|error| Trouble::of_session(doing, error))?;
-    Ok(rows.first().and_then(|row| row[0].as_deref()) == Some("replica"))
+/// The dataset that `options` describe.
+pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
+    match options {
+        DatasetOptions::Pgbench(options) => Box::new(pgbench::Pgbench(options.clone())),
+    }
+}
+
+/// Do the job: create and fill the dataset it names, or go on with it. See [`load`].
+pub fn run(job: &Job, how: &InitWork, stop: &StopFlag, out: &mut dyn FnMut(Record)) -> Outcome {
+    load(job, how, of(&how.dataset).as_ref(), stop, out)
+}
+
+/// Every statement that the job may send to a server of this version, in the order of a load by
+/// one session.
+pub fn statements(how: &InitWork, server_major: u32) -> Vec<String> {
+    let stages = of(&how.dataset).stages(how, server_major);
+    let close = journal::CLOSE.split("; ").map(String::from);
+    pieces(&stages).flat_map(Piece::statements).chain(close).collect()
 }

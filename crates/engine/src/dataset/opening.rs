@@ -1,10 +1,10 @@
 //! The sessions of a load: what is set in each, and how many the server admits.
 
-use super::plan;
+use super::journal;
+use super::loading::Loading;
 use super::trouble::{Trouble, run_as};
-use super::{Loading, journal};
-use crate::contract::job::InitWork;
-use crate::session::{Session, SessionError};
+use crate::contract::job::DistributedServer;
+use crate::session::{Row, Session, SessionError};
 
 /// Set on every session, as far as the server knows them. Timeouts are for queries, not for loads;
 /// commits need not wait for the disk, because the last one of the load does, and with it all
@@ -28,7 +28,7 @@ impl Loading<'_> {
         let mut session = Session::connect(&self.job.target, self.stop)
             .map_err(|error| Trouble::of_session("connect", error))?;
         run_as(&mut session, "set what the session needs", SETTINGS)?;
-        for sql in [CHECK_CLIENT, &sort_memory(self.init)] {
+        for sql in [CHECK_CLIENT, &sort_memory(self.dataset.index_rows_max())] {
             match session.query(sql) {
                 // An older server or another system: slower, and no less right.
                 Ok(_) | Err(SessionError::Server(_)) => {}
@@ -44,7 +44,7 @@ impl Loading<'_> {
         sessions: &mut Vec<Session>,
         chain_count: usize,
     ) -> Result<(), Trouble> {
-        let wanted = usize::from(self.init.jobs.max(1)).min(chain_count);
+        let wanted = usize::from(self.how.jobs.max(1)).min(chain_count);
         while sessions.len() < wanted {
             match self.open_session() {
                 Ok(mut session) => {
@@ -68,13 +68,42 @@ impl Loading<'_> {
     }
 }
 
-/// So much that the entries of a table or leaf are sorted in memory, up to a bound; never less than
+/// Enough for the entries of an index of this many `rows` to be sorted in memory, up to a bound; never less than
 /// the server allows by itself.
-fn sort_memory(init: &InitWork) -> String {
-    let rows = plan::row_totals(init)[0] / u64::from(init.partitions.max(1));
+fn sort_memory(rows: u64) -> String {
     let wanted_kb = (rows * SORT_BYTES_PER_ROW).min(SORT_BYTES_MAX) >> 10;
     format!(
         "select set_config(name, greatest(setting::int8, {wanted_kb})::text || 'kB', false) \
          from pg_settings where name = 'maintenance_work_mem'"
     )
+}
+
+/// Refuse a server that would not understand, before anything is dropped.
+pub(super) fn refuse_unfit(session: &mut Session, asked: DistributedServer) -> Result<(), Trouble> {
+    let (sql, lacks, next) = match asked {
+        DistributedServer::Citus => (
+            "select extversion from pg_extension where extname = 'citus'",
+            "this database has no extension citus",
+            "connect to the coordinator and CREATE EXTENSION citus there, or load without \
+             distribution",
+        ),
+        DistributedServer::Greenplum => (
+            "select 1 where version() ilike '%greenplum%'",
+            "this server is not Greenplum",
+            "connect to the coordinator of a Greenplum, or load without distribution",
+        ),
+    };
+    let rows: Vec<Row> =
+        session.query(sql).map_err(|error| Trouble::of_session(check_name(asked), error))?;
+    match rows.is_empty() {
+        true => Err(Trouble::refused(check_name(asked), lacks, next)),
+        false => Ok(()),
+    }
+}
+
+fn check_name(asked: DistributedServer) -> &'static str {
+    match asked {
+        DistributedServer::Citus => "distribute for Citus",
+        DistributedServer::Greenplum => "distribute for Greenplum",
+    }
 }

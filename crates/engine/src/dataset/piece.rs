@@ -1,18 +1,23 @@
 //! A piece of a load: what one session does in one go, and how it is entered in the journal.
 
-use super::journal;
-use super::rows::Rows;
+use std::fmt;
+
+use super::journal::{self, Done};
+use super::{Dataset, sql};
+use crate::contract::job::InitWork;
 use crate::contract::record::PhaseName;
 
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
+/// One transaction (or one statement that refuses to be part of one) with its name in the journal.
+#[derive(Debug)]
+pub struct Piece {
+    /// Unique within a load.
     pub name: String,
     pub phase: PhaseName,
     pub work: Work,
 }
 
-#[derive(Clone, Debug)]
-pub(super) enum Work {
+#[derive(Debug)]
+pub enum Work {
     Copy(Copy),
     /// Statements of one transaction.
     Transaction(Vec<String>),
@@ -21,30 +26,56 @@ pub(super) enum Work {
 }
 
 /// A COPY with what comes before and after it in its transaction.
-#[derive(Clone, Debug)]
-pub(super) struct Copy {
+#[derive(Debug)]
+pub struct Copy {
     pub before: Vec<String>,
     pub copy: String,
     pub after: Vec<String>,
     pub table: String,
-    pub rows: Rows,
-    /// Index into `FILLED`.
+    pub rows: Box<dyn RowSource>,
+    /// Index into `Dataset::row_totals`.
     pub counter: usize,
 }
 
+/// A stretch of rows of one table in COPY's text format, handed out a buffer at a time.
+pub trait RowSource: fmt::Debug + Send {
+    /// Append whole rows to `out` until it holds `size` bytes or the rows are at their end; returns
+    /// how many rows were added, 0 at the end.
+    ///
+    /// Limits: the last row may end a little behind `size`.
+    fn fill(&mut self, out: &mut Vec<u8>, size: usize) -> u64;
+
+    /// How many rows are left.
+    fn count(&self) -> u64;
+}
+
 /// Pieces that one session does in this order.
-pub(super) type Chain = Vec<Piece>;
+pub type Chain = Vec<Piece>;
 
 /// Chains for several sessions.
-pub(super) type Stage = Vec<Chain>;
+pub type Stage = Vec<Chain>;
 
 impl Piece {
-    pub(super) fn transaction(name: &str, phase: PhaseName, sql: Vec<String>) -> Piece {
+    pub fn transaction(name: &str, phase: PhaseName, sql: Vec<String>) -> Piece {
         Piece { name: name.into(), phase, work: Work::Transaction(sql) }
     }
 
-    pub(super) fn alone(name: &str, phase: PhaseName, sql: String) -> Piece {
+    pub fn alone(name: &str, phase: PhaseName, sql: String) -> Piece {
         Piece { name: name.into(), phase, work: Work::Alone(sql) }
+    }
+
+    /// COPY into a table that nothing else fills. TRUNCATE in the same transaction is what allows
+    /// FREEZE, and with `wal_level = minimal` spares the WAL.
+    pub fn frozen_copy(table: &str, rows: Box<dyn RowSource>, counter: usize) -> Piece {
+        let work = Copy {
+            before: vec![format!("truncate {table}")],
+            copy: format!("copy {table} from stdin with (freeze on)"),
+            after: Vec::new(),
+            table: table.into(),
+            rows,
+            counter,
+        };
+        Piece { name: format!("copy {table}"), phase: PhaseName::Load, work: Work::Copy(work) }
     }
 
     pub(super) fn statements(&self) -> Vec<String> {
@@ -72,6 +103,28 @@ impl Copy {
     }
 }
 
+/// The first piece of a load that makes its tables: drop what is replaced, make the journal, then
+/// `tables` (which are to be marked in the same transaction).
+pub fn creation(dataset: &dyn Dataset, how: &InitWork, tables: Vec<String>) -> Piece {
+    // Subtle: a load that goes on comes here only if the server crashed and emptied the journal.
+    let is_replacing = how.drop_existing || how.resume;
+    let drop = is_replacing.then(|| sql::drop_tables(dataset.tables()));
+    let all = drop.into_iter().chain(journal::create(dataset, how)).chain(tables);
+    Piece::transaction("create", PhaseName::Create, all.collect())
+}
+
 pub(super) fn pieces(stages: &[Stage]) -> impl Iterator<Item = &Piece> {
     stages.iter().flatten().flatten()
+}
+
+/// The stages without what is done; chains and stages without work are gone.
+pub(super) fn left(mut stages: Vec<Stage>, done: &Done) -> Vec<Stage> {
+    for stage in &mut stages {
+        for chain in stage.iter_mut() {
+            chain.retain(|piece| !done.contains_key(&piece.name));
+        }
+        stage.retain(|chain| !chain.is_empty());
+    }
+    stages.retain(|stage| !stage.is_empty());
+    stages
 }

@@ -21,10 +21,10 @@ const NUDGE: &str = "select pg_logical_emit_message(false, 'pgdyno', '')";
 const NUDGE_EVERY: Duration = Duration::from_millis(4);
 
 /// What went out so far, by all sessions, and what an interrupted load had sent before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sent {
-    /// In the order of `FILLED`.
-    pub rows: [AtomicU64; 3],
+    /// In the order of `Dataset::row_totals`.
+    pub rows: Vec<AtomicU64>,
     pub bytes: AtomicU64,
     /// Pieces that are entered in the journal.
     pub pieces: AtomicUsize,
@@ -38,14 +38,23 @@ pub(super) struct Shared<'a> {
     copies_left: AtomicUsize,
     /// A session without work may nudge the WAL writer.
     nudges_wal: bool,
+    /// Statements of a transaction go one by one: a coordinator passes the text of a message on
+    /// to its workers as it is, and there it must be a single statement.
+    sends_one_by_one: bool,
     sent: &'a Sent,
 }
 
 impl Shared<'_> {
-    pub(super) fn new(stage: Stage, nudges_wal: bool, sent: &Sent) -> Shared<'_> {
+    pub(super) fn new(
+        stage: Stage,
+        nudges_wal: bool,
+        sends_one_by_one: bool,
+        sent: &Sent,
+    ) -> Shared<'_> {
         let is_copy = |piece: &&Piece| matches!(piece.work, Work::Copy(_));
         let copies = stage.iter().flatten().filter(is_copy).count();
-        Shared { queue: Mutex::new(stage.into()), copies_left: copies.into(), nudges_wal, sent }
+        let (queue, copies_left) = (Mutex::new(stage.into()), copies.into());
+        Shared { queue, copies_left, nudges_wal, sends_one_by_one, sent }
     }
 }
 
@@ -77,9 +86,7 @@ impl Worker<'_> {
                 self.shared.copies_left.fetch_sub(1, Ordering::Relaxed);
             }
             Work::Transaction(statements) => {
-                let doing = statements.first().map_or("", String::as_str);
-                let sql = [statements.as_slice(), &[entry]].concat().join(";\n");
-                run_as(self.session, doing, &sql)?;
+                self.transaction(&[statements, vec![entry]].concat())?;
             }
             Work::Alone(sql) => {
                 run_statement(self.session, &sql)?;
@@ -89,6 +96,17 @@ impl Worker<'_> {
         self.shared.sent.pieces.fetch_add(1, Ordering::Relaxed);
         let _ = self.events.send(StepEvent::now(phase, PhaseEvent::End));
         Ok(())
+    }
+
+    /// All statements or none: in one message, or between BEGIN and COMMIT.
+    fn transaction(&mut self, statements: &[String]) -> Result<(), Trouble> {
+        if !self.shared.sends_one_by_one {
+            let doing = statements.first().map_or("", String::as_str);
+            return run_as(self.session, doing, &statements.join(";\n"));
+        }
+        run_statement(self.session, "begin")?;
+        statements.iter().try_for_each(|sql| run_statement(self.session, sql))?;
+        run_statement(self.session, "commit")
     }
 
     /// One simple query, and so one transaction: the rows and their entry in the journal.

@@ -9,8 +9,10 @@ use std::time::Instant;
 use super::options::Options;
 use super::password;
 use super::say::{Fault, fault, session_error};
-use crate::contract::job::{InitWork, PartitionMethod, Target};
-use crate::dataset::{Rows, account_rows, ddl, row_totals};
+use crate::contract::job::{PartitionMethod, PgbenchOptions, Target};
+use crate::dataset::pgbench::{Rows, account_rows, ddl, row_totals};
+use crate::dataset::piece::RowSource;
+use crate::dataset::sql::drop_tables;
 use crate::session::{Session, SessionError, StopFlag};
 
 /// Lines about the progress come so far apart with `-q`.
@@ -38,8 +40,8 @@ pub(super) fn run(options: &Options, target: &mut Target) -> Result<(), Fault> {
     Ok(())
 }
 
-fn work(options: &Options) -> InitWork {
-    InitWork {
+fn work(options: &Options) -> PgbenchOptions {
+    PgbenchOptions {
         scale: options.scale,
         fillfactor: Some(options.fillfactor),
         unlogged: options.unlogged,
@@ -48,14 +50,13 @@ fn work(options: &Options) -> InitWork {
         partition_method: options.partition_method.unwrap_or(PartitionMethod::Range),
         tablespace: options.tablespace.clone(),
         index_tablespace: options.index_tablespace.clone(),
-        jobs: 1,
-        ..InitWork::default()
+        ..PgbenchOptions::default()
     }
 }
 
 struct Init {
     session: Session,
-    work: InitWork,
+    work: PgbenchOptions,
     is_quiet: bool,
 }
 
@@ -73,7 +74,7 @@ impl Init {
         };
         eprintln!("{announcement}");
         match step {
-            'd' => self.execute(ddl::DROP_TABLES)?,
+            'd' => self.execute(&drop_tables(&ddl::ALL))?,
             't' => self.create()?,
             'g' => self.generate()?,
             'G' => self.generate_on_server()?,

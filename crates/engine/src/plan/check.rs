@@ -4,10 +4,9 @@ use pgdyno_script::is_valid_name;
 
 use super::Refusal;
 use crate::contract::FORMAT;
-use crate::contract::job::{
-    Arrivals, Connect, DistributionColumn, InitWork, Job, LoadWork, Measure, OpenLoop, Target, Work,
-};
+use crate::contract::job::{Arrivals, Connect, Job, LoadWork, Measure, OpenLoop, Target, Work};
 use crate::contract::record::ErrorKind;
+use crate::dataset;
 
 const MAX_THREADS: u16 = 1024;
 const MAX_CLIENTS: u32 = 1_000_000;
@@ -26,34 +25,12 @@ pub(super) fn job(job: &Job) -> Vec<Refusal> {
 pub fn init(job_: &Job) -> Result<(), Vec<Refusal>> {
     let mut found = Found(job(job_));
     if let Work::Init(init) = &job_.work {
-        found.rule(init.scale > 0, || "scale must be above 0, got 0".into());
         found.rule(init.jobs > 0, || "jobs must be above 0, got 0".into());
-        if let Some(fillfactor) = init.fillfactor {
-            found.within("fillfactor", u64::from(fillfactor), 10, 100);
+        for (message, hint) in dataset::of(&init.dataset).broken_rules() {
+            found.0.push(Refusal::new(ErrorKind::Job, message, hint));
         }
-        how_to_load(init, &mut found);
     }
     if found.0.is_empty() { Ok(()) } else { Err(found.0) }
-}
-
-fn how_to_load(init: &InitWork, found: &mut Found) {
-    found.rule(init.range_rows != Some(0), || "range_rows must be above 0, got 0".into());
-    found.rule(init.range_rows.is_none() || init.partitions == 0, || {
-        "range_rows and partitions exclude each other: partitions are loaded side by side".into()
-    });
-    if let Some(steps) = &init.steps {
-        let is_known = !steps.trim().is_empty() && steps.chars().all(|c| "dtgGvpf ".contains(c));
-        let rule = || format!("steps must be letters of \"dtgGvpf\", got \"{steps}\"");
-        found.rule_with_hint(is_known, rule, "such as dtgvp");
-    }
-    let Some(distribute) = init.distribute else { return };
-    found.rule(init.partitions == 0, || "a distributed table cannot have partitions here".into());
-    // The branch of a row in history is drawn apart from its account and its teller.
-    found.rule_with_hint(
-        !(init.foreign_keys && distribute.column == DistributionColumn::Bid),
-        || "foreign keys cannot be had with rows distributed by bid".into(),
-        "distribute by aid, or leave the foreign keys out",
-    );
 }
 
 fn target(target: &Target, found: &mut Found) {

@@ -1,18 +1,25 @@
 //! `-I`: the initialization steps in the order asked for, each ended before the next begins.
 
+use std::iter;
+
 use super::ddl::{self, FILLED};
-use super::journal;
-use super::piece::{Piece, Stage};
 use super::plan;
-use crate::contract::job::InitWork;
+use crate::contract::job::PgbenchOptions;
 use crate::contract::record::PhaseName;
+use crate::dataset::piece::{Piece, Stage};
+use crate::dataset::sql::drop_tables;
 
 /// The stages of `steps`, letters as pgbench has them; the journal is there before the first.
-pub(super) fn stages(init: &InitWork, steps: &str) -> Vec<Stage> {
-    let journal = Piece::transaction("journal", PhaseName::Create, journal::create(init));
+pub(super) fn stages(
+    init: &PgbenchOptions,
+    steps: &str,
+    mark: &str,
+    journal: Vec<String>,
+) -> Vec<Stage> {
+    let journal = Piece::transaction("journal", PhaseName::Create, journal);
     let mut stages = vec![vec![vec![journal]]];
     for (number, step) in steps.chars().filter(|step| *step != ' ').enumerate() {
-        for mut stage in stages_of(init, step) {
+        for mut stage in stages_of(init, step, mark) {
             for piece in stage.iter_mut().flatten() {
                 // A step may come twice.
                 piece.name = format!("{} {step} {}", number + 1, piece.name);
@@ -23,19 +30,20 @@ pub(super) fn stages(init: &InitWork, steps: &str) -> Vec<Stage> {
     stages
 }
 
-fn stages_of(init: &InitWork, step: char) -> Vec<Stage> {
+fn stages_of(init: &PgbenchOptions, step: char, mark: &str) -> Vec<Stage> {
     let truncate = || {
         let sql = vec![ddl::TRUNCATE_TABLES.to_string()];
         vec![vec![Piece::transaction("truncate", PhaseName::Load, sql)]]
     };
     match step {
         'd' => {
-            let sql = vec![ddl::DROP_TABLES.to_string()];
+            let sql = vec![drop_tables(&ddl::ALL)];
             vec![vec![vec![Piece::transaction("drop", PhaseName::Create, sql)]]]
         }
         't' => {
-            let tables = Piece::transaction("create", PhaseName::Create, plan::marked_tables(init));
-            vec![vec![[vec![tables], plan::marked_leaves(init)].concat()]]
+            let tables = plan::marked_tables(init, mark);
+            let first = Piece::transaction("create", PhaseName::Create, tables);
+            vec![vec![iter::once(first).chain(plan::marked_leaves(init, mark)).collect()]]
         }
         'g' => vec![truncate(), plan::copies(init)],
         'G' => {
@@ -52,7 +60,7 @@ fn stages_of(init: &InitWork, step: char) -> Vec<Stage> {
 }
 
 /// As pgbench: the partitioned parent with all its leaves.
-fn vacuum(init: &InitWork, table: &str) -> Piece {
+fn vacuum(init: &PgbenchOptions, table: &str) -> Piece {
     let options = match init.range_rows.is_some() || init.distribute.is_some() {
         true => "(freeze, analyze)",
         false => "analyze",
@@ -60,15 +68,15 @@ fn vacuum(init: &InitWork, table: &str) -> Piece {
     Piece::alone(table, PhaseName::Vacuum, format!("vacuum {options} {table}"))
 }
 
-fn key(init: &InitWork, table: &str, column: &str) -> Piece {
+fn key(init: &PgbenchOptions, table: &str, column: &str) -> Piece {
     Piece::transaction(table, PhaseName::Index, vec![ddl::add_primary_key(init, table, column)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::ddl::tests::init;
-    use crate::dataset::plan::statements;
+    use crate::dataset::pgbench::ddl::tests::init;
+    use crate::dataset::pgbench::tests::statements;
 
     fn place(sql: &[String], text: &str) -> usize {
         sql.iter().position(|one| one.contains(text)).unwrap_or_else(|| panic!("{text} in {sql:?}"))
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn steps_come_in_the_order_asked_for() {
-        let asked = |steps: &str| InitWork { steps: Some(steps.into()), ..init(1) };
+        let asked = |steps: &str| PgbenchOptions { steps: Some(steps.into()), ..init(1) };
         let sql = statements(&asked("dtpgv"), 18);
         let order = [
             "drop table if exists pgbench",

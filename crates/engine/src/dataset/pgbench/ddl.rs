@@ -1,7 +1,8 @@
 //! The SQL that makes the pgbench tables: statement for statement what `pgbench -i` sends.
 
+use super::super::sql::quote_identifier;
 use super::distribute::{key_columns, table_clause};
-use crate::contract::job::{InitWork, PartitionMethod};
+use crate::contract::job::{PartitionMethod, PgbenchOptions};
 
 pub const ACCOUNTS_PER_BRANCH: u64 = 100_000;
 pub const TELLERS_PER_BRANCH: u64 = 10;
@@ -12,8 +13,9 @@ const SCALE_OF_BIGINT: u32 = 20_000;
 /// Tables with rows, in the order of the progress counters.
 pub(super) const FILLED: [&str; 3] = ["pgbench_accounts", "pgbench_tellers", "pgbench_branches"];
 
-pub const DROP_TABLES: &str = "drop table if exists \
-     pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
+/// In the order in which pgbench drops them.
+pub const ALL: [&str; 4] =
+    ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
 
 pub const TRUNCATE_TABLES: &str =
     "truncate table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
@@ -48,7 +50,7 @@ pub fn has_wide_accounts(scale: u32) -> bool {
 ///
 /// As in pgbench a partitioned dataset is unlogged, and has a fill factor, in its leaves only as
 /// far as `pgbench_accounts` goes, and the other three tables stay logged.
-pub fn create_tables(init: &InitWork) -> Vec<String> {
+pub fn create_tables(init: &PgbenchOptions) -> Vec<String> {
     let aid = if has_wide_accounts(init.scale) { "bigint" } else { "int   " };
     let unlogged = if init.unlogged && init.partitions == 0 { " unlogged" } else { "" };
     let fill = format!(" with (fillfactor={})", init.fillfactor.unwrap_or(100));
@@ -86,7 +88,7 @@ pub fn create_tables(init: &InitWork) -> Vec<String> {
 }
 
 /// One leaf of `pgbench_accounts` a statement; none without partitions.
-pub fn create_partitions(init: &InitWork) -> Vec<String> {
+pub fn create_partitions(init: &PgbenchOptions) -> Vec<String> {
     let unlogged = if init.unlogged { " unlogged" } else { "" };
     let fillfactor = init.fillfactor.unwrap_or(100);
     (1..=init.partitions)
@@ -101,7 +103,7 @@ pub fn create_partitions(init: &InitWork) -> Vec<String> {
         .collect()
 }
 
-fn partition_bounds(init: &InitWork, number: u32) -> String {
+fn partition_bounds(init: &PgbenchOptions, number: u32) -> String {
     match init.partition_method {
         PartitionMethod::Hash => {
             format!("with (modulus {}, remainder {})", init.partitions, number - 1)
@@ -121,7 +123,7 @@ fn partition_bounds(init: &InitWork, number: u32) -> String {
 }
 
 /// Accounts in each range partition but the last, which may have fewer.
-pub fn partition_size(init: &InitWork) -> u64 {
+pub fn partition_size(init: &PgbenchOptions) -> u64 {
     (u64::from(init.scale) * ACCOUNTS_PER_BRANCH).div_ceil(u64::from(init.partitions.max(1)))
 }
 
@@ -131,7 +133,7 @@ pub fn partition_name(number: u32) -> String {
 }
 
 /// Add a primary key on `column` of `table`.
-pub fn add_primary_key(init: &InitWork, table: &str, column: &str) -> String {
+pub fn add_primary_key(init: &PgbenchOptions, table: &str, column: &str) -> String {
     let tablespace = match &init.index_tablespace {
         Some(name) => format!(" using index tablespace {}", quote_identifier(name)),
         None => String::new(),
@@ -146,7 +148,7 @@ pub fn add_primary_key(init: &InitWork, table: &str, column: &str) -> String {
 }
 
 /// The rows of each table of `FILLED`, made by the server.
-pub fn insert_rows(init: &InitWork) -> [String; 3] {
+pub fn insert_rows(init: &PgbenchOptions) -> [String; 3] {
     let scale = u64::from(init.scale);
     [
         format!(
@@ -168,36 +170,17 @@ pub fn insert_rows(init: &InitWork) -> [String; 3] {
     ]
 }
 
-/// Put the job's mark on `table`.
-pub fn mark_table(table: &str, mark: &str) -> String {
-    format!("comment on table {table} is {}", quote_literal(mark))
-}
-
-/// Always quoted, as pgbench does.
-fn quote_identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Right whatever `standard_conforming_strings` says.
-pub(super) fn quote_literal(text: &str) -> String {
-    let quoted = text.replace('\'', "''");
-    match quoted.contains('\\') {
-        true => format!(" E'{}'", quoted.replace('\\', "\\\\")),
-        false => format!("'{quoted}'"),
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::dataset) fn init(scale: u32) -> InitWork {
-        InitWork { scale, jobs: 1, ..InitWork::default() }
+    pub(in crate::dataset::pgbench) fn init(scale: u32) -> PgbenchOptions {
+        PgbenchOptions { scale, ..PgbenchOptions::default() }
     }
 
     #[test]
     fn tables_are_those_of_pgbench() {
-        let statements = create_tables(&InitWork {
+        let statements = create_tables(&PgbenchOptions {
             unlogged: true,
             tablespace: Some("fast \"one\"".into()),
             ..init(1)
@@ -218,18 +201,12 @@ pub(super) mod tests {
 
     #[test]
     fn range_partitions_are_open_at_both_ends_and_meet() {
-        let work = InitWork { partitions: 3, unlogged: true, ..init(1) };
+        let work = PgbenchOptions { partitions: 3, unlogged: true, ..init(1) };
         assert!(create_tables(&work).iter().all(|sql| !sql.contains("unlogged")));
         let leaves = create_partitions(&work);
         assert!(leaves[0].contains("from (minvalue) to (33335) with (fillfactor=100)"));
         assert!(leaves[1].contains("from (33335) to (66669)"));
         assert!(leaves[2].contains("from (66669) to (maxvalue)"));
         assert!(leaves.iter().all(|sql| sql.starts_with("create unlogged table")));
-    }
-
-    #[test]
-    fn a_mark_with_quotes_and_backslashes_stays_one_literal() {
-        assert_eq!(mark_table("t", "it's"), "comment on table t is 'it''s'");
-        assert_eq!(mark_table("t", r"a\'b"), r"comment on table t is  E'a\\''b'");
     }
 }

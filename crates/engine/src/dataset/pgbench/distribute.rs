@@ -7,46 +7,14 @@
 //! By branch, all tables are distributed by branch, and a primary key has the branch beside its own
 //! column, because a key is only unique within a node.
 
-use super::trouble::Trouble;
-use crate::contract::job::{Distribute, DistributedServer, DistributionColumn, InitWork};
-use crate::session::{Row, Session};
+use crate::contract::job::{Distribute, DistributedServer, DistributionColumn, PgbenchOptions};
 
 /// The order in which Citus distributes the tables: what others lie beside comes first.
 const ORDER: [&str; 4] =
     ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
 
-/// Refuse a server that would not understand, before anything is dropped.
-pub(super) fn refuse_unfit(session: &mut Session, asked: Distribute) -> Result<(), Trouble> {
-    let (sql, lacks, next) = match asked.server {
-        DistributedServer::Citus => (
-            "select extversion from pg_extension where extname = 'citus'",
-            "this database has no extension citus",
-            "connect to the coordinator and CREATE EXTENSION citus there, or load without \
-             distribution",
-        ),
-        DistributedServer::Greenplum => (
-            "select 1 where version() ilike '%greenplum%'",
-            "this server is not Greenplum",
-            "connect to the coordinator of a Greenplum, or load without distribution",
-        ),
-    };
-    let rows: Vec<Row> =
-        session.query(sql).map_err(|error| Trouble::of_session(check_name(asked), error))?;
-    match rows.is_empty() {
-        true => Err(Trouble::refused(check_name(asked), lacks, next)),
-        false => Ok(()),
-    }
-}
-
-fn check_name(asked: Distribute) -> &'static str {
-    match asked.server {
-        DistributedServer::Citus => "distribute for Citus",
-        DistributedServer::Greenplum => "distribute for Greenplum",
-    }
-}
-
 /// The columns of the primary key of `table`, whose own column is `column`.
-pub(super) fn key_columns(init: &InitWork, table: &str, column: &str) -> String {
+pub(super) fn key_columns(init: &PgbenchOptions, table: &str, column: &str) -> String {
     match init.distribute {
         Some(Distribute { column: DistributionColumn::Bid, .. }) if table != ORDER[0] => {
             format!("{column}, bid")
@@ -56,7 +24,7 @@ pub(super) fn key_columns(init: &InitWork, table: &str, column: &str) -> String 
 }
 
 /// What follows the definition of `table` in CREATE TABLE.
-pub(super) fn table_clause(init: &InitWork, table: &str) -> String {
+pub(super) fn table_clause(init: &PgbenchOptions, table: &str) -> String {
     match init.distribute {
         Some(Distribute { server: DistributedServer::Greenplum, column }) => {
             format!(" distributed by ({})", column_of(column, table))
@@ -66,7 +34,7 @@ pub(super) fn table_clause(init: &InitWork, table: &str) -> String {
 }
 
 /// What is called once the tables are there.
-pub(super) fn after_create(init: &InitWork) -> Vec<String> {
+pub(super) fn after_create(init: &PgbenchOptions) -> Vec<String> {
     let Some(Distribute { server: DistributedServer::Citus, column: by }) = init.distribute else {
         return Vec::new();
     };
@@ -99,11 +67,11 @@ fn column_of(by: DistributionColumn, table: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::ddl;
-    use crate::dataset::ddl::tests::init;
+    use crate::dataset::pgbench::ddl;
+    use crate::dataset::pgbench::ddl::tests::init;
 
-    fn work(server: DistributedServer, column: DistributionColumn) -> InitWork {
-        InitWork { distribute: Some(Distribute { server, column }), ..init(1) }
+    fn work(server: DistributedServer, column: DistributionColumn) -> PgbenchOptions {
+        PgbenchOptions { distribute: Some(Distribute { server, column }), ..init(1) }
     }
 
     #[test]
@@ -122,7 +90,7 @@ mod tests {
     #[test]
     fn what_foreign_keys_point_at_is_a_reference_table() {
         let plain = work(DistributedServer::Citus, DistributionColumn::Aid);
-        let statements = after_create(&InitWork { foreign_keys: true, ..plain });
+        let statements = after_create(&PgbenchOptions { foreign_keys: true, ..plain });
         assert_eq!(statements[0], "select create_reference_table('pgbench_branches')");
         assert_eq!(statements[1], "select create_reference_table('pgbench_tellers')");
         assert!(statements[2].contains("create_distributed_table('pgbench_accounts'"));
@@ -144,7 +112,7 @@ mod tests {
     #[test]
     fn greenplum_has_its_clause_at_the_end_of_each_table() {
         let by_account = work(DistributedServer::Greenplum, DistributionColumn::Aid);
-        let ends = |work: &InitWork| {
+        let ends = |work: &PgbenchOptions| {
             ddl::create_tables(work)
                 .into_iter()
                 .map(|sql| sql[sql.find(" distributed").expect("a clause")..].to_string())

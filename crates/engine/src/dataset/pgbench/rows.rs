@@ -5,7 +5,8 @@
 //! that is counted up in place, and a constant tail.
 
 use super::ddl::{ACCOUNTS_PER_BRANCH, TELLERS_PER_BRANCH};
-use super::partition_hash::partition_of;
+use crate::dataset::partition_hash::partition_of;
+use crate::dataset::piece::RowSource;
 
 /// A stretch of rows of one table, handed out a buffer at a time.
 #[derive(Clone, Debug)]
@@ -52,17 +53,6 @@ impl Rows {
         rows
     }
 
-    /// Leave out what comes after row `last`.
-    pub(super) fn up_to(self, last: u64) -> Rows {
-        Rows { last: self.last.min(last), ..self }
-    }
-
-    /// How many rows are left; of a hash partition about as many as of any other.
-    pub(super) fn count(&self) -> u64 {
-        let count = (self.last + 1).saturating_sub(self.next);
-        self.only.map_or(count, |leaf| count / u64::from(leaf.modulus))
-    }
-
     /// Keep the rows of one hash partition only.
     pub fn only(self, partition: HashPartition) -> Rows {
         Rows { only: Some(partition), ..self }
@@ -82,11 +72,19 @@ impl Rows {
         rows
     }
 
-    /// Append whole rows to `out` until it holds `size` bytes or the rows are at their end; returns
-    /// how many rows were added, 0 at the end.
-    ///
-    /// Limits: the last row may end up to 64 bytes behind `size`.
-    pub fn fill(&mut self, out: &mut Vec<u8>, size: usize) -> u64 {
+    fn begin_branch(&mut self) {
+        self.tail.clear();
+        if let Some(count) = self.per_branch {
+            let branch = (self.next - 1) / count + 1;
+            self.tail.push(b'\t');
+            self.tail.extend_from_slice(branch.to_string().as_bytes());
+        }
+        self.tail.extend_from_slice(self.ending);
+    }
+}
+
+impl RowSource for Rows {
+    fn fill(&mut self, out: &mut Vec<u8>, size: usize) -> u64 {
         let mut count = 0;
         while out.len() < size && self.next <= self.last {
             let in_partition = match self.only {
@@ -107,14 +105,10 @@ impl Rows {
         count
     }
 
-    fn begin_branch(&mut self) {
-        self.tail.clear();
-        if let Some(count) = self.per_branch {
-            let branch = (self.next - 1) / count + 1;
-            self.tail.push(b'\t');
-            self.tail.extend_from_slice(branch.to_string().as_bytes());
-        }
-        self.tail.extend_from_slice(self.ending);
+    /// Of a hash partition about as many as of any other.
+    fn count(&self) -> u64 {
+        let count = (self.last + 1).saturating_sub(self.next);
+        self.only.map_or(count, |leaf| count / u64::from(leaf.modulus))
     }
 }
 

@@ -1,0 +1,235 @@
+//! The course of a load: sessions work off the stages of a dataset, and the journal says what is
+//! done. Nothing here knows which dataset it is.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Dataset;
+use super::journal::{self, Done};
+use super::opening::refuse_unfit;
+use super::piece::{Stage, Work, left, pieces};
+use super::steps::{StepEvent, Steps};
+use super::trouble::{Trouble, run_statement};
+use super::worker::{Sent, Shared, Worker};
+use crate::clock::now_ns;
+use crate::contract::job::{InitWork, Job};
+use crate::contract::record::{Ending, InitFacts, Notice, Progress, Record};
+use crate::session::{Session, StopFlag};
+
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// How the job ended, and what it did.
+#[derive(Debug)]
+pub struct Outcome {
+    pub ending: Ending,
+    pub facts: InitFacts,
+}
+
+/// Create and fill the tables of `dataset`, or go on with an interrupted load of them.
+///
+/// Writes `phase`, `progress`, `warning` and `error` records to `out`. When `stop` becomes true, or
+/// something fails, running statements are cancelled; what the job created is dropped then, or
+/// kept to be resumed, as the job wants. `stop` is true afterwards.
+pub fn load(
+    job: &Job,
+    how: &InitWork,
+    dataset: &dyn Dataset,
+    stop: &StopFlag,
+    out: &mut dyn FnMut(Record),
+) -> Outcome {
+    let totals = dataset.row_totals();
+    let sent = Sent {
+        rows: totals.iter().map(|_| AtomicU64::default()).collect(),
+        bytes: AtomicU64::default(),
+        pieces: AtomicUsize::default(),
+    };
+    let mut loading = Loading {
+        job,
+        how,
+        dataset,
+        totals,
+        stop,
+        out,
+        steps: Steps::new(job.clock),
+        sent: Arc::new(sent),
+        is_begun: false,
+    };
+    let result = loading.load();
+    let ending = match result {
+        Ok(()) => Ending::Completed,
+        Err(trouble) => loading.give_up(&trouble),
+    };
+    let facts = InitFacts {
+        rows: loading.sent.rows.iter().map(|rows| rows.load(Ordering::Relaxed)).sum(),
+        bytes_sent: loading.sent.bytes.load(Ordering::Relaxed),
+        steps: loading.steps.spans(),
+    };
+    Outcome { ending, facts }
+}
+
+pub(super) struct Loading<'a> {
+    pub job: &'a Job,
+    pub how: &'a InitWork,
+    pub dataset: &'a dyn Dataset,
+    totals: Vec<(&'static str, u64)>,
+    pub stop: &'a StopFlag,
+    pub out: &'a mut dyn FnMut(Record),
+    pub steps: Steps,
+    pub sent: Arc<Sent>,
+    /// No other load is at work, and what is in the journal is this one's.
+    pub is_begun: bool,
+}
+
+impl Loading<'_> {
+    fn load(&mut self) -> Result<(), Trouble> {
+        let mut first = self.open_session()?;
+        if let Some(server) = self.dataset.distributed_server() {
+            refuse_unfit(&mut first, server)?;
+        }
+        journal::lock(&mut first, self.stop, || self.tell_waiting())?;
+        let all = self.dataset.stages(self.how, first.server_major());
+        let done = match self.how.resume {
+            true => journal::read(&mut first, self.dataset, self.how)?,
+            false => Done::new(),
+        };
+        self.is_begun = true;
+        self.count_done(&all, &done);
+        let stages = left(all, &done);
+        self.expect(&stages);
+
+        let chain_count = stages.iter().map(Vec::len).max().unwrap_or(1);
+        let mut sessions = vec![first];
+        for stage in stages {
+            if stage.len() > sessions.len() {
+                self.open_more(&mut sessions, chain_count)?;
+            }
+            self.work_off(&mut sessions, stage)?;
+        }
+        run_statement(&mut sessions[0], journal::CLOSE)
+    }
+
+    fn expect(&mut self, stages: &[Stage]) {
+        for piece in pieces(stages) {
+            self.steps.expect(piece.phase, 1);
+        }
+    }
+
+    /// Count what an interrupted load had done, and tell it.
+    fn count_done(&mut self, all: &[Stage], done: &Done) {
+        for piece in pieces(all) {
+            if let (Work::Copy(copy), Some(rows)) = (&piece.work, done.get(&piece.name)) {
+                self.sent.rows[copy.counter].fetch_add(*rows, Ordering::Relaxed);
+            }
+        }
+        self.sent.pieces.store(done.len(), Ordering::Relaxed);
+        if self.how.resume {
+            let total = pieces(all).count();
+            let rows = self.sent.rows[0].load(Ordering::Relaxed);
+            let (table, count) = self.totals[0];
+            self.warn(
+                "resumed",
+                format!(
+                    "an interrupted load goes on: {} of its {total} pieces were done, with {rows} \
+                     of {count} rows of {table}",
+                    done.len()
+                ),
+                String::new(),
+            );
+            self.tell_progress(&mut vec![0; self.totals.len()]);
+        }
+    }
+
+    /// Do all of `stage` with all sessions, telling the progress meanwhile.
+    fn work_off(&mut self, sessions: &mut [Session], stage: Stage) -> Result<(), Trouble> {
+        let sent = self.sent.clone();
+        let nudges_wal = !self.dataset.is_unlogged()
+            && sessions.len() > 1
+            && stage.iter().flatten().any(|piece| matches!(piece.work, Work::Copy(_)))
+            && writes_plain_wal(&mut sessions[0])?;
+        let one_by_one = self.dataset.distributed_server().is_some();
+        let shared = Shared::new(stage, nudges_wal, one_by_one, &sent);
+        let first_trouble = Mutex::new(None);
+        let (events, inbox) = mpsc::channel();
+        thread::scope(|scope| {
+            for session in sessions {
+                let (shared, first_trouble) = (&shared, &first_trouble);
+                let (events, stop) = (events.clone(), self.stop.clone());
+                scope.spawn(move || {
+                    if let Err(trouble) = (Worker { session, shared, events }).work() {
+                        // What follows from stopping the others is not the reason.
+                        first_trouble.lock().expect("no panic while held").get_or_insert(trouble);
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                });
+            }
+            drop(events);
+            let mut told = vec![0; self.totals.len()];
+            let mut next = Instant::now() + PROGRESS_EVERY;
+            loop {
+                match inbox.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                    Ok(event) => self.note(event),
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.tell_progress(&mut told);
+                        next += PROGRESS_EVERY;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+            self.tell_progress(&mut told);
+        });
+        match first_trouble.into_inner().expect("no panic while held") {
+            Some(trouble) => Err(trouble),
+            None => Ok(()),
+        }
+    }
+
+    /// One record for each table that has more rows than when last told.
+    fn tell_progress(&mut self, told: &mut [u64]) {
+        let time_ns = self.now_unix_ns();
+        for (index, (table, total)) in self.totals.iter().enumerate() {
+            let rows_done = self.sent.rows[index].load(Ordering::Relaxed).min(*total);
+            if rows_done > told[index] {
+                told[index] = rows_done;
+                (self.out)(Record::Progress(Progress {
+                    time_ns,
+                    table: table.to_string(),
+                    rows_done,
+                    rows_total: *total,
+                }));
+            }
+        }
+    }
+
+    fn tell_waiting(&mut self) {
+        self.warn(
+            "waiting",
+            "another load is at work in this schema, or a killed one has not ended yet".into(),
+            "waiting for at most 30 s".into(),
+        );
+    }
+
+    fn note(&mut self, event: StepEvent) {
+        if let Some(record) = self.steps.note(event) {
+            (self.out)(record);
+        }
+    }
+
+    pub(super) fn warn(&mut self, kind: &str, message: String, hint: String) {
+        let time_ns = self.now_unix_ns();
+        (self.out)(Record::Warning(Notice { time_ns, kind: kind.into(), message, hint }));
+    }
+
+    pub(super) fn now_unix_ns(&self) -> u64 {
+        self.job.clock.unix_ns(now_ns())
+    }
+}
+
+/// True when WAL is written and nobody can be decoding it.
+fn writes_plain_wal(session: &mut Session) -> Result<bool, Trouble> {
+    let doing = "show wal_level";
+    let rows = session.query(doing).map_err(|error| Trouble::of_session(doing, error))?;
+    Ok(rows.first().and_then(|row| row[0].as_deref()) == Some("replica"))
+}

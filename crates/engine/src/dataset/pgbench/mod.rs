@@ -1,0 +1,177 @@
+//! The four tables of pgbench, with the same contents as `pgbench -i`.
+//!
+//! The tables are created in one transaction. Then sessions take one table, or leaf, after another:
+//! TRUNCATE and COPY with FREEZE in one transaction (so that rows arrive frozen and visible),
+//! VACUUM ANALYZE, primary key. Foreign keys come last. The result is, page for page, what
+//! `pgbench -i` leaves; the leaves of a partitioned table are frozen here, which they are not
+//! there. In ranges, all sessions copy into one table; VACUUM freezes it afterwards.
+
+pub mod ddl;
+mod distribute;
+mod plan;
+mod rows;
+mod steps_asked;
+
+pub use self::plan::{account_rows, row_totals};
+pub use self::rows::Rows;
+
+use super::piece::{self, Stage};
+use super::{Dataset, journal};
+use crate::contract::job::{DistributedServer, DistributionColumn, InitWork, PgbenchOptions};
+
+/// The pgbench tables of these options.
+#[derive(Clone, Debug)]
+pub struct Pgbench(pub PgbenchOptions);
+
+impl Dataset for Pgbench {
+    fn tables(&self) -> &'static [&'static str] {
+        &ddl::ALL
+    }
+
+    fn row_totals(&self) -> Vec<(&'static str, u64)> {
+        ddl::FILLED.into_iter().zip(row_totals(&self.0)).collect()
+    }
+
+    fn stages(&self, how: &InitWork, server_major: u32) -> Vec<Stage> {
+        let options = &self.0;
+        if let Some(steps) = &options.steps {
+            return steps_asked::stages(options, steps, &how.mark, journal::create(self, how));
+        }
+        let tables = piece::creation(self, how, plan::marked_tables(options, &how.mark));
+        let leaves = plan::marked_leaves(options, &how.mark);
+        vec![
+            vec![[tables].into_iter().chain(leaves).collect()],
+            plan::filling(options, server_major),
+            vec![plan::conclusion(options, server_major)],
+        ]
+    }
+
+    fn broken_rules(&self) -> Vec<(String, &'static str)> {
+        const CORRECT: &str = "correct the job";
+        let PgbenchOptions { scale, partitions, range_rows, foreign_keys, .. } = self.0;
+        let mut broken = Vec::new();
+        let mut rule = |holds: bool, message: &str, hint| {
+            if !holds {
+                broken.push((message.to_string(), hint));
+            }
+        };
+        rule(scale > 0, "scale must be above 0, got 0", CORRECT);
+        if let Some(fill) = self.0.fillfactor {
+            let message = format!("fillfactor must be 10 to 100, got {fill}");
+            rule((10..=100).contains(&fill), &message, CORRECT);
+        }
+        rule(range_rows != Some(0), "range_rows must be above 0, got 0", CORRECT);
+        let both =
+            "range_rows and partitions exclude each other: partitions are loaded in parallel";
+        rule(range_rows.is_none() || partitions == 0, both, CORRECT);
+        if let Some(steps) = &self.0.steps {
+            let is_known =
+                !steps.trim().is_empty() && steps.chars().all(|c| "dtgGvpf ".contains(c));
+            let message = format!("steps must be letters of \"dtgGvpf\", got \"{steps}\"");
+            rule(is_known, &message, "such as dtgvp");
+        }
+        if let Some(distribute) = self.0.distribute {
+            rule(partitions == 0, "a distributed table cannot have partitions here", CORRECT);
+            // The branch of a row in history is drawn apart from its account and its teller.
+            rule(
+                !(foreign_keys && distribute.column == DistributionColumn::Bid),
+                "foreign keys cannot be had with rows distributed by bid",
+                "distribute by aid, or leave the foreign keys out",
+            );
+        }
+        broken
+    }
+
+    fn index_rows_max(&self) -> u64 {
+        row_totals(&self.0)[0] / u64::from(self.0.partitions.max(1))
+    }
+
+    fn is_unlogged(&self) -> bool {
+        self.0.unlogged
+    }
+
+    fn distributed_server(&self) -> Option<DistributedServer> {
+        self.0.distribute.map(|distribute| distribute.server)
+    }
+
+    fn title_words(&self) -> Vec<String> {
+        let range = self.0.range_rows.map(|rows| format!("range_rows={rows}"));
+        let steps = self.0.steps.as_ref().map(|steps| format!("steps={}", steps.replace(' ', "")));
+        range.into_iter().chain(steps).collect()
+    }
+
+    fn is_creator(&self) -> bool {
+        self.0.steps.is_none()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::ddl::tests::init;
+    use super::*;
+    use crate::contract::job::DatasetOptions;
+    use crate::dataset::piece::{left, pieces};
+
+    fn how(options: &PgbenchOptions) -> InitWork {
+        InitWork {
+            dataset: DatasetOptions::Pgbench(options.clone()),
+            jobs: 1,
+            mark: String::new(),
+            drop_existing: false,
+            resume: false,
+            keep_unfinished: false,
+        }
+    }
+
+    fn staged(options: &PgbenchOptions, server_major: u32) -> Vec<Stage> {
+        Pgbench(options.clone()).stages(&how(options), server_major)
+    }
+
+    pub(super) fn statements(options: &PgbenchOptions, server_major: u32) -> Vec<String> {
+        crate::dataset::statements(&how(options), server_major)
+    }
+
+    #[test]
+    fn what_was_done_is_not_done_again_and_vacuum_waits_for_every_range() {
+        let work = PgbenchOptions { range_rows: Some(100_000), ..init(2) };
+        let done = |names: &[&str]| names.iter().map(|name| (name.to_string(), 0)).collect();
+        let all = || staged(&work, 15);
+        let total = pieces(&all()).count();
+        let rest = left(all(), &done(&["create", "copy pgbench_accounts 1-100000"]));
+        assert_eq!(pieces(&rest).count(), total - 2);
+        assert_eq!(rest[0][0][0].name, "copy pgbench_accounts 100001-200000");
+        let last: Vec<_> = rest[rest.len() - 1][0].iter().map(|piece| &piece.name).collect();
+        assert_eq!(last, ["vacuum pgbench_accounts", "key pgbench_accounts"]);
+
+        let everything = pieces(&all()).map(|piece| (piece.name.clone(), 0)).collect();
+        assert!(left(all(), &everything).is_empty());
+    }
+
+    #[test]
+    fn every_piece_has_a_name_of_its_own() {
+        for work in [
+            PgbenchOptions { partitions: 250, foreign_keys: true, ..init(1) },
+            PgbenchOptions { range_rows: Some(1000), ..init(1) },
+            PgbenchOptions { steps: Some("dtgdtGvvpf".into()), ..init(1) },
+        ] {
+            let stages = staged(&work, 18);
+            let names: Vec<_> = pieces(&stages).map(|piece| &piece.name).collect();
+            let mut unique = names.clone();
+            unique.sort();
+            unique.dedup();
+            assert_eq!(unique.len(), names.len(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn what_freeze_cannot_do_vacuum_does() {
+        let ranges = PgbenchOptions { range_rows: Some(50_000), ..init(1) };
+        let sql = statements(&ranges, 15);
+        assert!(sql.contains(&"copy pgbench_accounts from stdin".into()));
+        assert!(sql.contains(&"vacuum (freeze, analyze) pgbench_accounts".into()));
+        assert!(sql.contains(&"copy pgbench_tellers from stdin with (freeze on)".into()));
+        let plain = statements(&init(1), 15);
+        assert!(plain.contains(&"vacuum analyze pgbench_accounts".into()));
+        assert!(plain.iter().all(|sql| !sql.contains("(freeze, ")));
+    }
+}

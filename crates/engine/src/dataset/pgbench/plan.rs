@@ -1,0 +1,235 @@
+//! The pieces of work that make the pgbench tables.
+
+use super::ddl::{self, FILLED};
+use super::rows::{HashPartition, Rows};
+use crate::contract::job::{PartitionMethod, PgbenchOptions};
+use crate::contract::record::PhaseName;
+use crate::dataset::piece::{Chain, Copy, Piece, Stage, Work};
+use crate::dataset::sql::mark_table;
+
+/// Leaves created in one transaction: each takes a few locks, of which the server has a limit.
+const LEAVES_PER_TRANSACTION: usize = 100;
+
+/// Accounts whose branch is the same in every row are sent without what is the same in all.
+const CONSTANT_COLUMNS: &str = "alter abalance set default 0, alter filler set default ''";
+const NO_CONSTANTS: &str = "alter abalance drop default, alter filler drop default";
+
+/// How many rows each table of `FILLED` will have.
+pub fn row_totals(init: &PgbenchOptions) -> [u64; 3] {
+    let scale = u64::from(init.scale);
+    [scale * ddl::ACCOUNTS_PER_BRANCH, scale * ddl::TELLERS_PER_BRANCH, scale]
+}
+
+/// The rows of `pgbench_accounts`: those of the table, or of each leaf.
+pub fn account_rows(init: &PgbenchOptions) -> Vec<(String, Rows)> {
+    let last = row_totals(init)[0];
+    let leaf = |number: u32| match init.partition_method {
+        PartitionMethod::Range => {
+            let size = ddl::partition_size(init);
+            let first = u64::from(number - 1) * size + 1;
+            Rows::accounts(first, (first + size - 1).min(last))
+        }
+        PartitionMethod::Hash => Rows::accounts(1, last).only(HashPartition {
+            modulus: init.partitions,
+            remainder: number - 1,
+            wide: ddl::has_wide_accounts(init.scale),
+        }),
+    };
+    match init.partitions {
+        0 => vec![(FILLED[0].into(), Rows::accounts(1, last))],
+        count => (1..=count).map(|number| (ddl::partition_name(number), leaf(number))).collect(),
+    }
+}
+
+/// Statements that make the empty tables, marked from the first moment they exist.
+pub(super) fn marked_tables(init: &PgbenchOptions, mark: &str) -> Vec<String> {
+    let marks = ddl::TABLES.iter().map(|table| mark_table(table, mark));
+    let distribution = super::distribute::after_create(init);
+    ddl::create_tables(init).into_iter().chain(marks).chain(distribution).collect()
+}
+
+pub(super) fn marked_leaves(init: &PgbenchOptions, mark: &str) -> Vec<Piece> {
+    let leaves = ddl::create_partitions(init);
+    let chunks = leaves.chunks(LEAVES_PER_TRANSACTION).enumerate();
+    let piece = |(chunk, leaves): (usize, &[String])| {
+        let first = chunk * LEAVES_PER_TRANSACTION + 1;
+        let marks = (first..first + leaves.len())
+            .map(|number| mark_table(&ddl::partition_name(number as u32), mark));
+        let sql = leaves.iter().cloned().chain(marks).collect();
+        Piece::transaction(&format!("create partitions from {first}"), PhaseName::Create, sql)
+    };
+    chunks.map(piece).collect()
+}
+
+/// Fill all tables, those that take longest first; each is vacuumed and gets its key.
+///
+/// Subtle: accounts that came in ranges are vacuumed in the next stage, because a transaction that
+/// still fills another table would keep their rows from being frozen.
+pub(super) fn filling(init: &PgbenchOptions, server_major: u32) -> Stage {
+    // Before 18 the ANALYZE of the parent reads the leaves again, so they need none of their own;
+    // the parent's key adopts those of the leaves.
+    let analyze = if init.partitions == 0 || server_major >= 18 { " analyze" } else { "" };
+    let finished = |mut chain: Chain| {
+        let Some(Work::Copy(Copy { table, counter, .. })) = chain.first().map(|first| &first.work)
+        else {
+            return chain;
+        };
+        let (analyze, column) =
+            [(analyze, "aid"), (" analyze", "tid"), (" analyze", "bid")][*counter];
+        if *counter > 0 || init.range_rows.is_none() {
+            let rest = [vacuum(init, table, analyze), key(init, table, column)];
+            chain.extend(rest);
+        }
+        chain
+    };
+    let history = vec![vacuum(init, "pgbench_history", " analyze")];
+    copies(init).into_iter().map(finished).chain([history]).collect()
+}
+
+/// A chain for each COPY: ranges or leaves of accounts, then tellers, then branches.
+pub(super) fn copies(init: &PgbenchOptions) -> Stage {
+    let accounts: Vec<Piece> = match init.range_rows {
+        Some(size) => {
+            let last = row_totals(init)[0];
+            let firsts = (1..=last).step_by(size.try_into().unwrap_or(usize::MAX));
+            let piece = |first: u64| {
+                let end = first.saturating_add(size - 1).min(last);
+                let mut piece = copy(init, FILLED[0], Rows::accounts(first, end), 0);
+                piece.name = format!("{} {first}-{end}", piece.name);
+                piece
+            };
+            firsts.map(piece).collect()
+        }
+        None => {
+            let leaves = account_rows(init).into_iter();
+            leaves.map(|(table, rows)| copy(init, &table, rows, 0)).collect()
+        }
+    };
+    let small = [
+        copy(init, FILLED[1], Rows::tellers(init.scale), 1),
+        copy(init, FILLED[2], Rows::branches(init.scale), 2),
+    ];
+    accounts.into_iter().chain(small).map(|piece| vec![piece]).collect()
+}
+
+/// Columns that are the same in every account come from defaults that only the transaction of its
+/// COPY sees: a sixth of the server's time is parsing them, row by row.
+fn copy(init: &PgbenchOptions, table: &str, rows: Rows, counter: usize) -> Piece {
+    if init.distribute.is_some() || (counter == 0 && init.range_rows.is_some()) {
+        let work = Copy {
+            before: Vec::new(),
+            copy: format!("copy {table} from stdin"),
+            after: Vec::new(),
+            table: table.into(),
+            rows: Box::new(rows),
+            counter,
+        };
+        let name = format!("copy {table}");
+        return Piece { name, phase: PhaseName::Load, work: Work::Copy(work) };
+    }
+    let rows = if counter == 0 { rows.without_constants() } else { rows };
+    let mut piece = Piece::frozen_copy(table, Box::new(rows), counter);
+    if let (0, Work::Copy(work)) = (counter, &mut piece.work) {
+        work.before.insert(0, format!("alter table {table} {CONSTANT_COLUMNS}"));
+        work.copy = format!("copy {table}(aid, bid) from stdin with (freeze on)");
+        work.after = vec![format!("alter table {table} {NO_CONSTANTS}")];
+    }
+    piece
+}
+
+/// Rows that COPY could not freeze are frozen here.
+fn vacuum(init: &PgbenchOptions, table: &str, analyze: &str) -> Piece {
+    let thaws = init.distribute.is_some() || (init.range_rows.is_some() && table == FILLED[0]);
+    let sql = match thaws {
+        true => format!("vacuum (freeze, analyze) {table}"),
+        false => format!("vacuum{analyze} {table}"),
+    };
+    Piece::alone(&format!("vacuum {table}"), PhaseName::Vacuum, sql)
+}
+
+fn key(init: &PgbenchOptions, table: &str, column: &str) -> Piece {
+    let sql = vec![ddl::add_primary_key(init, table, column)];
+    Piece::transaction(&format!("key {table}"), PhaseName::Index, sql)
+}
+
+/// What is left when every table is filled, one after another.
+pub(super) fn conclusion(init: &PgbenchOptions, server_major: u32) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    if init.range_rows.is_some() {
+        pieces.push(vacuum(init, FILLED[0], ""));
+        pieces.push(key(init, FILLED[0], "aid"));
+    }
+    if init.partitions > 0 {
+        let only = if server_major >= 18 { "only " } else { "" };
+        let analyze = vec![format!("analyze {only}pgbench_accounts")];
+        pieces.push(Piece::transaction("analyze pgbench_accounts", PhaseName::Vacuum, analyze));
+        pieces.push(key(init, "pgbench_accounts", "aid"));
+    }
+    if init.foreign_keys {
+        pieces.extend(foreign_keys());
+    }
+    pieces
+}
+
+pub(super) fn foreign_keys() -> Vec<Piece> {
+    let piece = |(number, sql): (usize, &&str)| {
+        let name = format!("foreign key {}", number + 1);
+        Piece::transaction(&name, PhaseName::ForeignKeys, vec![sql.to_string()])
+    };
+    ddl::FOREIGN_KEYS.iter().enumerate().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::pgbench::ddl::tests::init;
+    use crate::dataset::piece::RowSource;
+
+    fn rows_of(chain: &mut Chain) -> &mut dyn RowSource {
+        match &mut chain[0].work {
+            Work::Copy(copy) => copy.rows.as_mut(),
+            work => panic!("{work:?} has no rows"),
+        }
+    }
+
+    #[test]
+    fn range_partitions_share_out_every_account_once() {
+        let work = PgbenchOptions { partitions: 7, ..init(3) };
+        let mut expected = 1;
+        for mut chain in copies(&work).into_iter().take(7) {
+            let mut text = Vec::new();
+            let count = rows_of(&mut chain).fill(&mut text, usize::MAX);
+            assert!(text.starts_with(format!("{expected}\t").as_bytes()), "{chain:?}");
+            expected += count;
+        }
+        assert_eq!(expected, 300_001);
+    }
+
+    #[test]
+    fn more_partitions_than_pages_of_accounts_leave_the_last_ones_empty() {
+        let work = PgbenchOptions { partitions: 99_999, ..init(1) };
+        assert_eq!(rows_of(&mut copies(&work)[99_998]).fill(&mut Vec::new(), usize::MAX), 0);
+    }
+
+    #[test]
+    fn ranges_share_out_every_account_once_also_where_account_numbers_are_wide() {
+        for (scale, size) in [(3, 70_000), (100_000, 1_000_000_000)] {
+            let work = PgbenchOptions { range_rows: Some(size), ..init(scale) };
+            let mut ranges = copies(&work);
+            ranges.truncate(ranges.len() - 2);
+            let counts = ranges.iter_mut().map(|chain| rows_of(chain).count());
+            assert_eq!(counts.sum::<u64>(), u64::from(scale) * 100_000);
+            let last = rows_of(ranges.last_mut().expect("ranges"));
+            let first = u64::from(scale) * 100_000 - last.count() + 1;
+            let mut text = Vec::new();
+            last.fill(&mut text, 1);
+            assert!(text.starts_with(format!("{first}\t").as_bytes()));
+        }
+    }
+
+    #[test]
+    fn without_partitions_nothing_is_left_but_foreign_keys() {
+        assert!(conclusion(&init(1), 15).is_empty());
+        assert_eq!(conclusion(&PgbenchOptions { foreign_keys: true, ..init(1) }, 15).len(), 5);
+    }
+}

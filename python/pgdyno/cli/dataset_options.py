@@ -1,0 +1,76 @@
+"""Options of the command line made from the fields of a kind of dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import click
+from annotated_types import Ge, Le
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from pgdyno.cli.headings import under
+from pgdyno.spec.base import Spec
+
+
+def options_of(model: type[Spec], heading: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds an option for each field of `model` that is one."""
+
+    def add(command: Any) -> Any:
+        for name, field in reversed(_fields(model)):
+            command = under(heading)(*_names(field), name, **_settings(field))(command)
+        return command
+
+    return add
+
+
+def given_of(model: type[Spec], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of `model` that the command line names."""
+    fields = {name: given.get(name) for name, _ in _fields(model)}
+    return {name: value for name, value in fields.items() if value not in (None, False)}
+
+
+def read_options(model: type[Spec], given: dict[str, Any]) -> Spec:
+    """Return `model` as the command line has it.
+
+    Raises: click.BadParameter naming the option.
+    """
+    try:
+        return model.model_validate(given_of(model, given))
+    except ValidationError as error:
+        first = error.errors()[0]
+        names = _names(model.model_fields[str(first["loc"][-1])])
+        hint = " / ".join(f"'{name}'" for name in names)
+        message = str(first["msg"]).removeprefix("Value error, ")
+        raise click.BadParameter(f"{message}.", param_hint=hint) from None
+
+
+def _fields(model: type[Spec]) -> list[tuple[str, FieldInfo]]:
+    return [(name, field) for name, field in model.model_fields.items() if _names(field)]
+
+
+def _names(field: FieldInfo) -> list[str]:
+    extra = field.json_schema_extra
+    names = extra.get("option") if isinstance(extra, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _settings(field: FieldInfo) -> dict[str, Any]:
+    """Return what click needs for the type of the field; nothing given is None, or False."""
+    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
+    is_optional = NoneType in get_args(field.annotation)
+    annotation = kinds[0] if is_optional and len(kinds) == 1 else field.annotation
+    settings: dict[str, Any] = {"help": field.description}
+    if annotation is bool:
+        return {**settings, "is_flag": True}
+    if get_origin(annotation) is Literal:
+        return {**settings, "type": click.Choice(get_args(annotation))}
+    if annotation is int:
+        least: Any = next((m.ge for m in field.metadata if isinstance(m, Ge)), None)
+        most: Any = next((m.le for m in field.metadata if isinstance(m, Le)), None)
+        return {**settings, "type": click.IntRange(least, most)}
+    extra = field.json_schema_extra
+    metavar = str(extra.get("metavar") or "TEXT") if isinstance(extra, dict) else "TEXT"
+    return {**settings, "type": str, "metavar": metavar}

@@ -1,0 +1,236 @@
+"""The kinds of datasets: what pgdyno knows of each apart from its rows, which the engine makes.
+
+How to add one: a class here and a line in `KINDS`, its options in `spec.dataset`, the same options
+for the engine in `engine.job`; ARCHITECTURE.md has the whole list.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, LiteralString, cast
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.base import Spec
+from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading
+
+# What an expression gives over all rows of a table, such as ("pgbench_branches", "count(*)").
+Number = Callable[[str, LiteralString], int | None]
+
+WAL_RESERVE_BYTES = 1 << 30  # max_wal_size, which a load or a run fills, is 1 GB unless set.
+_EMPTY_CLUSTER_BYTES = 24 << 20  # three copies of the template database
+_PAGE_BYTES, _PAGE_HEADER_BYTES, _LINE_POINTER_BYTES = 8192, 24, 4
+
+
+class DatasetKind(ABC):
+    """One kind of dataset. Its tables carry the mark `pgdyno dataset <name> option=value ...`."""
+
+    name: ClassVar[str]
+    options: ClassVar[type[Spec]]
+    """The dataset in a spec file, and its options in every verb that loads."""
+    loading: ClassVar[type[Spec]]
+    """How `init` loads it."""
+    tables: ClassVar[tuple[str, ...]]
+    emptied: ClassVar[tuple[str, ...]] = ()
+    """Tables without rows of the load: the reset before each run empties them."""
+    keyless: ClassVar[tuple[str, ...]] = ()
+    """Tables that have no primary key."""
+    size_option: ClassVar[str]
+    """The option that says how large it is."""
+    jobs_help: ClassVar[str] = "(default 2)."
+    """Default and effect of `--load-jobs`: the end of its help."""
+    kept_options: ClassVar[tuple[str, ...]] = ()
+    """Numbers of the engine's options that a load which goes on takes from the interrupted one."""
+    scripts: ClassVar[tuple[str, ...]]
+    """The built-in scripts that use these tables and no others."""
+
+    def label(self, dataset: Dataset) -> str:
+        """Return its size in words, such as "scale 10"."""
+        return self.size_words(getattr(dataset, self.size_option))
+
+    @abstractmethod
+    def size_words(self, size: int | None) -> str:
+        """Return a size read from the tables in words."""
+
+    @abstractmethod
+    def read_size(self, number: Number) -> int | None:
+        """Return the size from the table that tells it."""
+
+    @abstractmethod
+    def why_partial(self, number: Number, size: int | None) -> str:
+        """Return what is missing from tables that are all there, or nothing."""
+
+    @abstractmethod
+    def tables_bytes(self, dataset: Dataset) -> int:
+        """Return the size of the loaded tables with their indexes."""
+
+    @abstractmethod
+    def sort_bytes(self, dataset: Dataset) -> int:
+        """Return how much the sort of the largest index may need on disk."""
+
+    @abstractmethod
+    def row_bytes(self, dataset: Dataset) -> float:
+        """Return what the tables grow by with each loaded row, without indexes."""
+
+    @abstractmethod
+    def engine_options(self, dataset: Dataset, loading: Spec | None, jobs: int) -> dict[str, Any]:
+        """Return the dataset as the engine's job has it.
+
+        Args: loading, of the kind's class; None = the defaults; jobs, connections if they were
+        asked for, else 0.
+        """
+
+    def mark_options(self, dataset: Dataset, loading: Spec | None) -> dict[str, str]:
+        """Return what the mark of the tables says of them."""
+        fields = {**dataset.model_dump(), **(loading.model_dump() if loading else {})}
+        left_out = {"kind", "steps"}
+        return {k: str(v) for k, v in fields.items() if k not in left_out and v is not None}
+
+    def resume_options(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """Return what, beside the mark, an interrupted load and the one that goes on share."""
+        names = (*self.kept_options, "steps")
+        return {name: str(options[name]) for name in names if options.get(name) is not None}
+
+    def kept_from(
+        self, options: Mapping[str, Any], interrupted: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return options that a load which goes on takes from the interrupted one."""
+        names = [name for name in self.kept_options if name in interrupted and name in options]
+        return {name: int(interrupted[name]) for name in names}
+
+    def has_step(self, loading: Spec | None, steps: str) -> bool:
+        """Return whether a load has one of `steps`, in pgbench's letters; a whole one has all."""
+        asked = self.steps_of(loading)
+        return asked is None or bool(set(asked) & set(steps))
+
+    def steps_of(self, loading: Spec | None) -> str | None:
+        """Return the steps that were asked for, None for a whole load."""
+        return getattr(loading, "steps", None)
+
+
+class Pgbench(DatasetKind):
+    """The four tables of pgbench."""
+
+    name = "pgbench"
+    options = PgbenchDataset
+    loading = PgbenchLoading
+    tables = ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers")
+    emptied = ("pgbench_history",)
+    keyless = ("pgbench_history",)
+    size_option = "scale"
+    kept_options = ("range_rows",)  # The number of connections may change, the ranges may not.
+    jobs_help = (
+        "(default 1; 2 for partitions). From 2 on, ranges of accounts are loaded in parallel and"
+        " VACUUM freezes them afterwards, which is more work for the server."
+    )
+    scripts = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+
+    accounts_per_scale = 100_000
+    # Header 24, aid, bid, abalance 12, filler 1 + 84, aligned to 8.
+    _account_tuple_bytes = 128
+    _index_tuple_bytes = 16
+
+    def size_words(self, size: int | None) -> str:
+        """Return "scale 10"."""
+        return f"scale {size}"
+
+    def read_size(self, number: Number) -> int | None:
+        """Count the branches."""
+        return number("pgbench_branches", "count(*)")
+
+    def why_partial(self, number: Number, size: int | None) -> str:
+        """Look at the two ends of the accounts' key; never at a whole table."""
+        if not size:
+            return "pgbench_branches is empty"
+        last_aid = number("pgbench_accounts", "max(aid)")
+        expected = size * self.accounts_per_scale
+        return "" if last_aid == expected else f"the last account is {last_aid}, not {expected}"
+
+    def tables_bytes(self, dataset: Dataset) -> int:
+        """Return the size of tables and keys.
+
+        Source: page layout of heap and B-tree; the tuple widths of `pgbench -i`.
+        Limits: without history and without what updates add; partitions add less than 1 %.
+        """
+        options = _pgbench(dataset)
+        page_bytes = _PAGE_BYTES - _PAGE_HEADER_BYTES
+        rows = options.scale * self.accounts_per_scale
+        heap_pages = -(-rows // self._rows_per_page(options.fillfactor or 100))
+        leaf_bytes = (page_bytes - 16) - _PAGE_BYTES * 10 // 100
+        leaf_pages = -(-rows // (leaf_bytes // (self._index_tuple_bytes + _LINE_POINTER_BYTES)))
+        small_tables_pages = 12 + options.scale // 20  # branches, tellers, keys, empty history
+        return (heap_pages + leaf_pages + leaf_pages // 280 + small_tables_pages) * _PAGE_BYTES
+
+    def sort_bytes(self, dataset: Dataset) -> int:
+        """Return the bytes of the entries of the accounts' key."""
+        return _pgbench(dataset).scale * self.accounts_per_scale * self._index_tuple_bytes
+
+    def row_bytes(self, dataset: Dataset) -> float:
+        """Return the bytes of an account: nearly all rows are accounts."""
+        return _PAGE_BYTES / self._rows_per_page(_pgbench(dataset).fillfactor or 100)
+
+    def _rows_per_page(self, fillfactor: int) -> int:
+        kept_free_bytes = _PAGE_BYTES * (100 - fillfactor) // 100
+        usable_bytes = _PAGE_BYTES - _PAGE_HEADER_BYTES - kept_free_bytes
+        return max(1, usable_bytes // (self._account_tuple_bytes + _LINE_POINTER_BYTES))
+
+    def engine_options(self, dataset: Dataset, loading: Spec | None, jobs: int) -> dict[str, Any]:
+        """Return the engine's options; two jobs or more load ranges of accounts."""
+        options, how = _pgbench(dataset), cast(PgbenchLoading, loading or PgbenchLoading())
+        fields = options.model_dump()
+        fields["steps"] = how.steps
+        if how.steps is not None and options.foreign_keys and "f" not in how.steps:
+            fields["steps"] = how.steps + "f"
+        if how.distribute is not None:
+            server, _, column = how.distribute.partition(":")
+            fields["distribute"] = {"server": server, "column": column}
+        if jobs > 1 and not options.partitions:
+            fields["range_rows"] = self.range_rows_for(options.scale, jobs)
+        return fields
+
+    def range_rows_for(self, scale: int, jobs: int) -> int:
+        """Return how many accounts a range has: one branch, or ten where ranges are many anyway.
+
+        A kill costs at most one range a job; each range costs a transaction.
+        """
+        return (10 if scale >= 40 * jobs else 1) * self.accounts_per_scale
+
+
+def _pgbench(dataset: Dataset) -> PgbenchDataset:
+    assert isinstance(dataset, PgbenchDataset), f"{dataset.kind} are no pgbench tables"
+    return dataset
+
+
+PGBENCH = Pgbench()
+KINDS: dict[str, DatasetKind] = {kind.name: kind for kind in (PGBENCH,)}
+
+
+def kind_of(dataset: Dataset) -> DatasetKind:
+    """Return the kind of a dataset that pgdyno loads.
+
+    Raises: SpecError for data of the user's own.
+    """
+    if dataset.kind not in KINDS:
+        raise SpecError(
+            f"A dataset of the kind {dataset.kind} cannot be loaded.",
+            hint=f"one of {', '.join(KINDS)}",
+        )
+    return KINDS[dataset.kind]
+
+
+def dataset_of_script(name: str) -> str | None:
+    """Return the kind of dataset that a built-in script uses and no other tables."""
+    return next((kind.name for kind in KINDS.values() if name in kind.scripts), None)
+
+
+def needed_bytes(dataset: Dataset, *, wal_bytes: int = WAL_RESERVE_BYTES) -> dict[str, int]:
+    """Return how much must be free before loading, for the data and for the WAL.
+
+    The data part includes one sort of the largest index and a tenth for what a run adds.
+    """
+    if dataset.kind not in KINDS:
+        return {"data": _EMPTY_CLUSTER_BYTES, "wal": wal_bytes}
+    kind = KINDS[dataset.kind]
+    tables = kind.tables_bytes(dataset)
+    data = _EMPTY_CLUSTER_BYTES + tables + kind.sort_bytes(dataset) + tables // 10
+    return {"data": data, "wal": wal_bytes}

@@ -1,0 +1,153 @@
+"""Which data the load runs on: one model a kind of dataset, and the options that `init` has for it.
+
+A field that `option` makes is an option of the command line, too: name, help and range stand here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.base import Spec
+from pgdyno.spec.units import scale_for
+
+_STEPS = "dtgGvpf"
+
+
+def option(*names: str, help: str, default: Any = None, metavar: str = "", **rules: Any) -> Any:
+    """Return a field that is an option of the command line under `names`.
+
+    Args: names, such as "-s", "--scale"; metavar, of a text; rules, pydantic's (ge, le).
+    """
+    extra: dict[str, Any] = {"option": list(names), "metavar": metavar}
+    return Field(default=default, description=help, json_schema_extra=extra, **rules)
+
+
+class PgbenchDataset(Spec):
+    """The tables of pgbench."""
+
+    kind: Literal["pgbench"] = "pgbench"
+    scale: int = option(
+        "-s",
+        "--scale",
+        help="Scale factor, 100,000 accounts and 15 MB each (default 10; for init 1).",
+        default=1,
+        ge=1,
+        le=2**31 - 1,
+    )
+    size: str | None = Field(default=None, exclude=True)
+    """Instead of `scale`: about this much, such as "200GB" or "2xRAM"."""
+    fillfactor: int | None = option(
+        "-F", "--fillfactor", help="Fill factor of the tables in percent (default 100).", ge=10, le=100
+    )
+    unlogged: bool = option("--unlogged-tables", help="Create tables without WAL.", default=False)
+    foreign_keys: bool = option(
+        "--foreign-keys", help="Add foreign keys between the tables.", default=False
+    )
+    partitions: int = option(
+        "--partitions",
+        help="Number of partitions of pgbench_accounts (default 0).",
+        default=0,
+        ge=0,
+    )
+    partition_method: Literal["range", "hash"] = option(
+        "--partition-method", help="Partitioning method (default range).", default="range"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _size_is_a_scale(cls, given: object) -> object:
+        if not isinstance(given, dict) or not isinstance(given.get("size"), str):
+            return given
+        if "scale" in given:
+            raise ValueError("give one of scale and size")
+        try:
+            return {**given, "scale": scale_for(given["size"])}
+        except SpecError as error:
+            raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+
+
+def _steps(given: str | None) -> str | None:
+    steps = None if given is None else given.replace(" ", "")
+    if steps is not None and (not steps or set(steps) - set(_STEPS)):
+        raise ValueError(f"{given!r} must consist of the letters {_STEPS!r}, such as dtgvp")
+    return steps
+
+
+def _distribute(given: str | None) -> str | None:
+    if given is None:
+        return None
+    server, _, column = given.partition(":")
+    if server not in ("citus", "greenplum") or column not in ("", "aid", "bid"):
+        raise ValueError(f"{given!r} must be citus or greenplum, optionally with :aid or :bid")
+    return f"{server}:{column or 'aid'}"
+
+
+class PgbenchLoading(Spec):
+    """How `init` loads the tables of pgbench."""
+
+    steps: Annotated[str | None, AfterValidator(_steps)] = option(
+        "-I",
+        "--init-steps",
+        help="Run only these steps, in this order: d(rop) t(ables) g(enerate) G(enerate on the"
+        " server) v(acuum) p(rimary keys) f(oreign keys), as in pgbench.",
+        metavar="STEPS",
+    )
+    distribute: Annotated[str | None, AfterValidator(_distribute)] = option(
+        "--distribute",
+        help="Distribute the tables: citus or greenplum, by account (:aid, default) or branch"
+        " (:bid).",
+        metavar="SERVER[:COLUMN]",
+    )
+
+
+class ExistingDataset(Spec):
+    """Data that are there already: never loaded, dropped, truncated, vacuumed or reset."""
+
+    kind: Literal["existing"] = "existing"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_tables(cls, given: object) -> object:
+        """Drop the fields of the pgbench tables: results of earlier versions have them."""
+        if not isinstance(given, dict):
+            return given
+        return {name: v for name, v in given.items() if name not in PgbenchDataset.model_fields} | {
+            "kind": "existing"
+        }
+
+
+class DatasetChange(Spec):
+    """In which options the data of a variant differ from the experiment's dataset."""
+
+    scale: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    fillfactor: Annotated[int, Field(ge=10, le=100)] | None = None
+    unlogged: bool | None = None
+    foreign_keys: bool | None = None
+    partitions: Annotated[int, Field(ge=0)] | None = None
+    partition_method: Literal["range", "hash"] | None = None
+
+
+def changed(dataset: Dataset, change: DatasetChange) -> Dataset:
+    """Return `dataset` with what a variant changes.
+
+    Raises: ValueError naming an option that this kind of dataset does not have.
+    """
+    changes = change.model_dump(exclude_none=True)
+    unknown = sorted(changes.keys() - type(dataset).model_fields.keys())
+    if unknown:
+        raise ValueError(f"a {dataset.kind} dataset has no {unknown[0]}")
+    return dataset.model_copy(update=changes)
+
+
+def _kind_of(given: Any) -> str:
+    kind = given.get("kind", "pgbench") if isinstance(given, dict) else getattr(given, "kind", None)
+    return str(kind)
+
+
+Dataset: TypeAlias = Annotated[
+    Annotated[PgbenchDataset, Tag("pgbench")] | Annotated[ExistingDataset, Tag("existing")],
+    Discriminator(_kind_of),
+]
