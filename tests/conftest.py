@@ -8,6 +8,7 @@ pytest_plugins = (
     "tests.fixtures.hangups",
     "tests.fixtures.house",
     "tests.fixtures.clusters",
+    "tests.fixtures.citus",
     "tests.fixtures.bank",
     "tests.fixtures.engine_process",
     "tests.fixtures.command",

@@ -38,7 +38,7 @@ def _rows(second: int, done: int) -> LoadProgress:
 
 def test_rate_and_time_left_count_from_where_an_interrupted_load_goes_on() -> None:
     heard = Heard()
-    watch = LoadWatch("scale 10", heard, row_bytes=134.3)
+    watch = LoadWatch("scale 10", heard, row_bytes=8192 / 61)
     watch.see(_rows(10, 600_000))  # Before its load begins: what was there already.
     watch.see(Phase(time_ns=10 * SECOND_NS, phase="load", event="begin"))
     for second in (11, 12):
@@ -53,7 +53,7 @@ def test_rate_and_time_left_count_from_where_an_interrupted_load_goes_on() -> No
 
 def test_once_keys_are_built_no_rate_of_rows_is_told() -> None:
     heard = Heard()
-    watch = LoadWatch("scale 10", heard, row_bytes=134.3)
+    watch = LoadWatch("scale 10", heard, row_bytes=8192 / 61)
     watch.see(Phase(time_ns=0, phase="load", event="begin"))
     watch.see(_rows(1, 500_000))
     watch.see(Phase(time_ns=SECOND_NS, phase="index", event="begin"))
@@ -63,7 +63,7 @@ def test_once_keys_are_built_no_rate_of_rows_is_told() -> None:
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     heard = Heard()
-    watch = LoadWatch("scale 10", heard, row_bytes=134.3)
+    watch = LoadWatch("scale 10", heard, row_bytes=8192 / 61)
     watch.see(Phase(time_ns=0, phase="load", event="begin"))
     for second in range(1, 21):
         watch.see(_rows(second, second * 10_000))
@@ -74,7 +74,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 
 def test_warnings_of_the_loader_are_said_with_their_next_step() -> None:
     heard = Heard()
-    watch = LoadWatch("scale 10", heard, row_bytes=134.3)
+    watch = LoadWatch("scale 10", heard, row_bytes=8192 / 61)
     watch.see(Warning_(time_ns=1, kind="fewer_sessions", message="1 of 2", hint="raise it"))
     assert heard.words == ["1 of 2; raise it"]
     assert not watch.is_unfinished

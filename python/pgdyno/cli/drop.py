@@ -1,4 +1,4 @@
-"""`pgdyno drop`: remove a dataset that pgdyno made, and no other."""
+"""`pgdyno drop [KIND]`: remove a dataset that pgdyno made, and no other."""
 
 from __future__ import annotations
 
@@ -13,14 +13,30 @@ from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
+from pgdyno.server.dataset_kinds import KINDS, DatasetKind
 from pgdyno.server.facts import format_bytes
 
 
-@click.command("drop", cls=Verb, short_help="Remove a dataset that pgdyno made.")
+class KindFirst(Verb):
+    """Takes the first word as the kind of dataset if it is one."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Keep the kind for the command; the other words are as in every verb."""
+        if args and args[0] in KINDS:
+            context.obj, args = KINDS[args[0]], args[1:]
+        return super().parse_args(context, args)
+
+
+@click.command("drop", cls=KindFirst, short_help="Remove a dataset that pgdyno made.")
 @options.connection
 @options.json_option
-def command(**given: Any) -> int:
-    """Drop the pgbench tables with pgdyno's mark; other tables stay."""
+@click.pass_obj
+def command(kind: DatasetKind | None, /, **given: Any) -> int:
+    """Drop the tables of a dataset with pgdyno's mark; other tables stay.
+
+    The first word may name the kind of dataset, such as pgbench. Without a kind, pgdyno drops the
+    one dataset that is there.
+    """
     resolved = server_named(given)
     if resolved is None:
         raise SpecError(
@@ -30,12 +46,17 @@ def command(**given: Any) -> int:
     for warning in resolved.notes:
         output.note(f"warning: {warning.message} {warning.hint}")
     with connect(resolved.target, verb="drop") as connection:
-        gone = datasets.drop(connection)
+        gone = datasets.drop(connection, kind)
     place = resolved.target.place
     if gone.state == "none":
-        text = f"nothing to drop: {place} has no pgbench tables"
+        text = f"nothing to drop: {place} has {gone}"
     else:
         text = f"dropped {gone} from {place}: {format_bytes(gone.size_bytes)}"
-    document = {"format": "pgdyno.drop/1", "tables": list(gone.tables), "scale": gone.scale}
+    document = {
+        "format": "pgdyno.drop/1",
+        "kind": gone.kind,
+        "tables": list(gone.tables),
+        "scale": gone.scale,
+    }
     options.write(text, json.dumps(document, indent=2), given["json_to"])
     return 0

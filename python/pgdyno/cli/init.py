@@ -52,7 +52,9 @@ def command_for(kind: DatasetKind) -> Verb:
         options_of(kind.loading, LOADING),
         _loading("--restart", is_flag=True, help="Discard an interrupted load and start again."),
         _loading("--skip-space-check", is_flag=True, help="Load even if the disk seems too small."),
-        under(ANSWER)("--print-sql", is_flag=True, help="Print every statement that init may send, and exit."),
+        under(ANSWER)(
+            "--print-sql", is_flag=True, help="Print every statement that init may send, and exit."
+        ),
         options.confirm,
         options.json_option,
         options.quiet,

@@ -52,7 +52,11 @@ SETTINGS = (
 )
 _LISTED = ", ".join(f"'{name}'" for name in SETTINGS)
 _IS_CLIENT = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
-_IS_OTHERS = f"{_IS_CLIENT} AND strpos(coalesce(application_name, ''), 'pgdyno/') <> 1"
+_IS_OTHERS = (
+    f"{_IS_CLIENT} AND strpos(coalesce(application_name, ''), 'pgdyno/') <> 1"
+    # Citus works for a session in others, which are not a second application.
+    " AND strpos(coalesce(application_name, ''), 'citus_internal gpid=') <> 1"
+)
 
 
 def _role(*, alter_system: str) -> str:

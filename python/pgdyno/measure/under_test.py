@@ -236,26 +236,15 @@ def reached(
     if facts.is_local and host_command is not None:
         progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
         host_command = None
-    # A built-in script writes to the tables of its dataset alone; where a file writes nobody knows.
-    present = facts.dataset
-    owned = present.kind if present.is_marked else None
-    asked = zip(experiment.all_scripts(), conditions.scripts, strict=True)
-    writing = tuple(
-        shape.name
-        for script, shape in asked
-        if not (
-            shape.reads_only
-            or (script.builtin and owned and dataset_of_script(shape.name) == owned)
-        )
-    )
     for name in {dataset_of_script(script.name) for script in conditions.scripts} - {None}:
-        datasets.require_complete(present if present.kind == name else datasets.absent(str(name)))
+        is_there = facts.dataset.kind == name
+        datasets.require_complete(facts.dataset if is_there else datasets.absent(str(name)))
     safety.refuse_unsafe_load(
         safety.Intent(
             is_scratch=False,
             database=facts.database,
             host=facts.host,
-            scripts_writing=writing,
+            scripts_writing=_scripts_writing(experiment, conditions, facts),
             others=facts.others,
             allow_write=conditions.permissions.allow_write,
             confirmed=conditions.permissions.confirm,
@@ -277,6 +266,23 @@ def reached(
         pooler=console,
         host_command=host_command,
         host_files=server.host_files,
+    )
+
+
+def _scripts_writing(
+    experiment: Experiment, conditions: Conditions, facts: ServerFacts
+) -> tuple[str, ...]:
+    """Return the scripts that write to tables which pgdyno may not have made.
+
+    A built-in script writes to the tables of its dataset alone; a file may write anywhere.
+    """
+    owned = facts.dataset.kind if facts.dataset.is_marked else None
+    asked = zip(experiment.all_scripts(), conditions.scripts, strict=True)
+    return tuple(
+        shape.name
+        for script, shape in asked
+        if not shape.reads_only
+        and not (script.builtin and owned and dataset_of_script(shape.name) == owned)
     )
 
 

@@ -218,7 +218,10 @@ def other_sessions(connection: Connection) -> tuple[OtherSessions, ...]:
     rows = connection.execute(
         "SELECT coalesce(application_name, ''), count(*)::int FROM pg_stat_activity"
         f" WHERE {_IS_CLIENT} AND pid <> pg_backend_pid()"
-        " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%%' GROUP BY 1 ORDER BY 2 DESC, 1",
+        " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%%'"
+        # Citus works for a session in others, which are not a second application.
+        " AND coalesce(application_name, '') NOT LIKE 'citus_internal gpid=%%'"
+        " GROUP BY 1 ORDER BY 2 DESC, 1",
         [],
     ).fetchall()
     return tuple(OtherSessions(str(name), int(count)) for name, count in rows)

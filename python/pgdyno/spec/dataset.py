@@ -40,7 +40,11 @@ class PgbenchDataset(Spec):
     size: str | None = Field(default=None, exclude=True)
     """Instead of `scale`: about this much, such as "200GB" or "2xRAM"."""
     fillfactor: int | None = option(
-        "-F", "--fillfactor", help="Fill factor of the tables in percent (default 100).", ge=10, le=100
+        "-F",
+        "--fillfactor",
+        help="Fill factor of the tables in percent (default 100).",
+        ge=10,
+        le=100,
     )
     unlogged: bool = option("--unlogged-tables", help="Create tables without WAL.", default=False)
     foreign_keys: bool = option(

@@ -68,8 +68,8 @@ impl Loading<'_> {
     }
 }
 
-/// Enough for the entries of an index of this many `rows` to be sorted in memory, up to a bound; never less than
-/// the server allows by itself.
+/// Enough to sort the entries of an index of this many `rows` in memory, up to a bound; never less
+/// than the server allows by itself.
 fn sort_memory(rows: u64) -> String {
     let wanted_kb = (rows * SORT_BYTES_PER_ROW).min(SORT_BYTES_MAX) >> 10;
     format!(

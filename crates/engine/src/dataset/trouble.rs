@@ -99,8 +99,8 @@ fn next_step(sqlstate: &str) -> Option<&'static str> {
     Some(match sqlstate {
         "42P07" => "drop the tables that are there first, or let this job do it (drop_existing)",
         "53100" => {
-            "the server's disk is full: the load needs room for the tables, and as much again for WAL; \
-             free space, choose another tablespace or a smaller dataset"
+            "the server's disk is full: the load needs room for the tables, and as much again for \
+             WAL; free space, choose another tablespace or a smaller dataset"
         }
         "53200" => "the server is out of memory: use fewer jobs or a smaller maintenance_work_mem",
         "53300" => "use fewer jobs, or raise max_connections of the server",

@@ -1,0 +1,98 @@
+"""Loading, load and telemetry on a real Citus: one statement becomes several on other nodes."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.fixtures.clusters import connection, run_sql, scalar
+from tests.fixtures.command import Command, eventually, server_options
+
+from pgdyno.server.target import Target
+
+QUICK = ("--rounds", "1", "--knee-duration", "1s")
+BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+SHARDS = (
+    "SELECT count(*) FROM citus_shards WHERE table_name = 'pgbench_accounts'::regclass"
+    " AND nodeport <> current_setting('port')::int"
+)
+
+
+@pytest.mark.parametrize("column", ["aid", "bid"])
+def test_a_dataset_is_distributed_by_either_column_and_dropped(
+    pgdyno: Command, citus: Target, column: str
+) -> None:
+    where = server_options(citus)
+    said = pgdyno("init", *where, "-s", "2", "--distribute", f"citus:{column}", "--json")
+    assert said.code == 0, said.err
+    assert said.document["state"] == "complete"
+    distribution = "SELECT distribution_column FROM citus_tables WHERE table_name = %s::regclass"
+    assert scalar(citus, distribution, "pgbench_accounts") == column
+    assert scalar(citus, SHARDS) == 8
+    totals = "SELECT count(*), min(aid), max(aid), count(DISTINCT bid) FROM pgbench_accounts"
+    assert run_sql(citus, totals) == [(200_000, 1, 200_000, 2)]
+    assert scalar(citus, "SELECT count(*) FROM pgbench_tellers") == 20
+    assert pgdyno("drop", *where).code == 0
+    left = "SELECT count(*) FROM pg_class WHERE relname ~ '^(pgbench|pgdyno)'"
+    assert scalar(citus, left) == 0
+
+
+def test_foreign_keys_point_at_reference_tables(pgdyno: Command, citus: Target) -> None:
+    where = server_options(citus)
+    said = pgdyno("init", *where, "-s", "1", "--distribute", "citus", "--foreign-keys")
+    assert said.code == 0, said.err
+    keys = (
+        "SELECT count(*) FROM pg_constraint JOIN citus_tables ON table_name = conrelid"
+        " WHERE contype = 'f'"
+    )
+    assert scalar(citus, keys) == 5
+    assert pgdyno("drop", *where).code == 0
+
+
+def test_the_builtin_scripts_and_a_sweep_run_and_the_coordinator_is_observed(
+    pgdyno: Command, citus: Target, tmp_path: Path
+) -> None:
+    where = server_options(citus)
+    said = pgdyno("init", *where, "-s", "1", "--distribute", "citus")
+    assert said.code == 0, said.err
+    scripts = [word for name in BUILTINS for word in ("-b", name)]
+    store = ("--json", "--store", str(tmp_path))
+    said = pgdyno("bench", *where, *scripts, "-c", "4", "-T", "3s", *store)
+    # Runs of few seconds are not valid: 10 s are the least.
+    assert said.code in (0, 3), said.err
+    assert all(script["tps"]["value"] > 0 for script in said.document["scripts"])
+    said = pgdyno("sweep", *where, "-b", "select-only", "-c", "1,2", "-T", "1s", *QUICK, *store)
+    assert said.code in (0, 3), said.err
+    tables = {path.stem for path in tmp_path.glob("*/runs/*/telemetry/*.parquet")}
+    assert tables >= {"database", "wal"}, tables
+    assert pgdyno("drop", *where).code == 0
+
+
+def test_an_interrupted_load_goes_on(pgdyno: Command, citus: Target) -> None:
+    words = ["init", *server_options(citus), "-s", "5", "--distribute", "citus", "--load-jobs", "2"]
+    with connection(citus) as session, session.transaction():
+        session.execute("SET application_name = 'pgdyno/test'")
+        running = pgdyno.start(*words)
+        eventually(
+            lambda: _locked(session, "pgdyno_load"),
+            unless=lambda: running.process.poll() is not None,
+        )
+        running.signal(signal.SIGINT)
+        said = running.wait()
+    assert said.code == 130, said.err
+    said = pgdyno(*words, "--json")
+    assert said.code == 0, said.err
+    assert said.document["is_resumed"]
+    assert scalar(citus, "SELECT count(*) FROM pgbench_accounts") == 500_000
+    assert pgdyno("drop", *server_options(citus)).code == 0
+
+
+def _locked(session: psycopg.Connection, table: str) -> bool:
+    try:
+        with session.transaction():
+            session.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
+    except psycopg.errors.UndefinedTable:
+        return False
+    return True
