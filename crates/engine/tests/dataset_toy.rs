@@ -119,11 +119,11 @@ fn a_toy_dataset_is_loaded_marked_and_counted() {
         let (outcome, records) = load(&server, &database, false, &never(), |_| {});
         assert_eq!(outcome.ending, Ending::Completed, "{records:?}");
         assert_eq!(outcome.facts.rows, 9000);
-        let told = records.iter().filter_map(|record| match record {
+        let mut told = records.iter().filter_map(|record| match record {
             Record::Progress(progress) => Some((progress.table.as_str(), progress.rows_done)),
             _ => None,
         });
-        assert_eq!(told.last(), Some(("planets", 8000)));
+        assert_eq!(told.next_back(), Some(("planets", 8000)));
         let mut session = server.session(&database);
         let counts = "select (select count(*) from stars), (select max(id) from planets)";
         assert_eq!(lines(&mut session, counts), ["1000 | 8000"]);
