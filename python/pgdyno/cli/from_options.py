@@ -303,6 +303,11 @@ _SCALE = 10
 def _dataset(options: dict[str, Any], *, is_scratch: bool) -> Dataset:
     if not is_scratch:
         return ExistingDataset()
+    return dataset_of(options)
+
+
+def dataset_of(options: dict[str, Any]) -> Dataset:
+    """Return the pgbench tables of a scratch server that the options describe."""
     fields = given_of(PgbenchDataset, options)
     return PgbenchDataset.model_validate({"scale": _SCALE, **fields})
 

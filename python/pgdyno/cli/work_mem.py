@@ -184,7 +184,7 @@ def _opened(given: dict[str, Any], resolved: Resolved | None) -> Iterator[_Where
     with ScratchCluster.create(ScratchRequest(find(version=given["pg_version"]))) as cluster:
         target = cluster.target
         if given["sql"] is None:
-            dataset = dataset_of(given, default_scale=10)
+            dataset = dataset_of(given)
             load_dataset(dataset, target, clock=read_pair(), verb="work-mem", progress=Live())
         with connect(target, verb="work-mem") as connection:
             if given["sql"] is not None:
@@ -288,7 +288,7 @@ def _prove(
             scratch=Scratch(version=given["pg_version"]) if resolved is None else None,
             dsn=resolved.target.place if resolved is not None else None,
         ),
-        dataset=dataset_of(given, default_scale=10),
+        dataset=dataset_of(given),
         workload=Workload(
             scripts=tuple(Script(file=path, text=read_text(path)) for path in given["files"]),
             clients=min(advice.active_count, os.cpu_count() or 1),
