@@ -148,7 +148,7 @@ class Result:
         if self.findings.run is None:
             raise SpecError(
                 f"#{self.number} is a {self.findings.kind} without a detailed run.",
-                hint="compare() and variant() have what was measured",
+                hint="compare() and variant() have the measured values",
             )
         return self.findings.run
 
@@ -194,7 +194,7 @@ class Result:
         except ImportError as error:
             raise SpecError(
                 "to_dataframe() needs pandas, which is not installed.",
-                hint="pip install pandas; or take rows(), or pgdyno export --format parquet",
+                hint="pip install pandas; or use rows(), or pgdyno export --format parquet",
             ) from error
         frame = pandas.DataFrame(self.rows(), columns=[column.name for column in COLUMNS])
         frame.attrs["units"] = {column.name: column.unit for column in COLUMNS}
@@ -287,7 +287,7 @@ class Contrast:
         found = self.findings.comparisons.get(name)
         if found is None:
             raise SpecError(
-                f"{name} was not measured of both {self.findings.variant} and "
+                f"{name} was not measured for both {self.findings.variant} and "
                 f"{self.findings.reference}.",
                 hint=f"there are: {', '.join(self.findings.comparisons)}",
             )
@@ -326,4 +326,4 @@ def _signals() -> Iterator[None]:
             with signals.shielded():
                 problems = cleanup.run_all(since=begun)
     if problems:
-        raise PgdynoError(f"Not cleaned up: {'; '.join(problems)}.", hint="remove it by hand")
+        raise PgdynoError(f"Clean-up failed: {'; '.join(problems)}.", hint="remove it by hand")

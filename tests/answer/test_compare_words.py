@@ -98,7 +98,7 @@ def test_the_outlook_is_said_after_whole_rounds_only() -> None:
 def test_more_time_than_the_budget_leaves_is_said() -> None:
     history = carry_out(asked(), noisy(11, truth=(1000, 1050))).history[:12]
     short = outlook_words(asked(budget="100s"), history, frozenset())
-    assert "more than the budget leaves" in short
+    assert "more than the rest of the budget" in short
 
 
 def test_what_explains_less_than_a_tenth_is_no_reason() -> None:

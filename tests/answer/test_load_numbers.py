@@ -20,7 +20,7 @@ def summary(*, completed: int = 0, **failures: int) -> Any:
 @pytest.mark.parametrize(
     ("failures", "said", "next_step"),
     [
-        ({}, "No transaction was completed while it was measured", "longer"),
+        ({}, "No transaction completed within the measured time", "longer"),
         ({"22012": 8, "42601": 3_000}, r"3,008 failed \(42601: 3,000, 22012: 8\)", "psql"),
         ({"XXopen_block": 5}, "5 failed", "COMMIT"),
     ],

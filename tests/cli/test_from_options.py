@@ -116,7 +116,7 @@ def test_a_script_file_is_read_once_and_keeps_its_name(tmp_path: Path) -> None:
         ({"duration": "0"}, r"--duration 0: must be greater than 0\.$"),
         ({"duration": "99999999999d"}, "--duration 99999999999d: a duration of at most 366 d"),
         ({"duration": "-5"}, r"--duration -5: must be a number .* h, d\.$"),
-        ({"rate": 1e9}, "rate: '1000000000' is more than 10,000,000 a second"),
+        ({"rate": 1e9}, "rate: '1000000000' exceeds 10,000,000 per second"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_starts(given: dict[str, Any], said: str) -> None:

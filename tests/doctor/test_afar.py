@@ -61,9 +61,9 @@ def test_a_user_who_may_not_enter_the_data_directory_still_sees_its_disk(
     assert facts.data is not None
     assert facts.data.total_bytes > 0
     assert facts.wal is None
-    assert "may not enter the data directory" in facts.half_seen()
+    assert "has no access to the data directory" in facts.half_seen()
     assert facts.on_host().limits is not None
-    with pytest.raises(Unknown, match="data_directory is not told"):
+    with pytest.raises(Unknown, match="data_directory is not readable"):
         blind.places()
 
 
@@ -133,7 +133,7 @@ def test_a_way_to_this_host_is_not_gone_and_that_is_said(
 ) -> None:
     said = pgdyno("doctor", *server_options(pg15.target), option, "/nowhere")
     assert said.code == 0, said.err
-    assert f"{option} is not used: the server is on this host" in said.err
+    assert f"{option} is ignored: the server is on this host" in said.err
     assert "cannot be started" not in said.out
 
 
@@ -145,5 +145,5 @@ def test_why_there_is_no_host_is_what_every_check_of_it_says() -> None:
 
 def test_another_host_than_the_servers_is_not_taken_for_it() -> None:
     facts = HostAfar(("sh",), 1).told(Facts())
-    with pytest.raises(Unknown, match="process 1 is no PostgreSQL"):
+    with pytest.raises(Unknown, match="process 1 is not a PostgreSQL"):
         facts.on_host()

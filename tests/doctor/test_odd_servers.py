@@ -69,7 +69,7 @@ def test_an_older_or_a_newer_major_version_is_examined_with_what_it_has(
     is_moved = (claimed < 17) != (any_server.binaries.major < 17)
     missing = {"checkpoints"} if is_moved else set()
     assert set(failures(found)) <= missing
-    unjudged = {one.id for one in found.of("unknown") if "the server said" in one.seen}
+    unjudged = {one.id for one in found.of("unknown") if "the server's error" in one.seen}
     assert unjudged == ({"max_wal_size"} if failures(found) else set())
 
 
@@ -93,7 +93,7 @@ def test_the_grants_that_are_printed_run_and_give_what_they_say(
         session.execute("ALTER SYSTEM RESET max_wal_size")
         session.execute("DROP TABLE own")
     after = of(fresh)
-    assert grants_text(after) == "-- nothing is missing"
+    assert grants_text(after) == "-- no privilege is missing"
     assert after.facts.server is not None
     assert after.facts.server.rights.monitor
 

@@ -135,5 +135,5 @@ def test_the_devices_own_count_of_flushes_is_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="cannot be written"):
+    with pytest.raises(SpecError, match="cannot write a file"):
         flush.measure(tmp_path / "absent", devices=())

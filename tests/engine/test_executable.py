@@ -37,10 +37,10 @@ def test_an_older_engine_is_refused_with_both_versions_and_the_next_step(
     monkeypatch.setenv("PGDYNO_ENGINE", str(engine))
     with pytest.raises(EngineError) as caught:
         check_job(load_job(NOWHERE))
-    assert f"The engine at {engine} is of version 0.0.9 (release, abc" in caught.value.message
+    assert f"The engine at {engine} has version 0.0.9 (release, abc" in caught.value.message
     assert (
-        f"this lab, version {version('pgdyno')}, needs one with contract 1.{CONTRACT_REVISION}"
-        in (caught.value.message)
+        f"this pgdyno, version {version('pgdyno')}, needs an engine with contract "
+        f"1.{CONTRACT_REVISION}" in caught.value.message
     )
     assert "make build" in caught.value.hint
 

@@ -48,7 +48,7 @@ def test_a_scratch_server_that_ends_in_a_run_is_told_with_its_last_words(
     assert said.code == 2
     error = " ".join(said.error.split())
     assert "Its log ends: received immediate shutdown request." in error, said.err
-    assert "next: what was measured until then is kept" in said.err
+    assert "next: the results until then are kept" in said.err
 
 
 @pytest.mark.pg

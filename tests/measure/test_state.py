@@ -111,9 +111,9 @@ def test_a_size_is_the_scale_that_takes_as_much(size: str, scale: int) -> None:
 
 def test_size_stands_for_scale_in_a_spec() -> None:
     assert PgbenchDataset(size="1GB").scale == 69
-    with pytest.raises(ValueError, match="one of scale and size"):
+    with pytest.raises(ValueError, match="either scale or size"):
         PgbenchDataset(size="1GB", scale=2)
-    with pytest.raises(ValueError, match="no size"):
+    with pytest.raises(ValueError, match="not a size"):
         PgbenchDataset(size="large")
 
 

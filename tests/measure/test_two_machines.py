@@ -102,7 +102,7 @@ def test_every_cell_is_on_its_machine_by_its_path_with_its_settings(
 def test_a_machine_without_an_admin_is_refused_by_what_would_change(
     services: None, open_servers: Open
 ) -> None:
-    with pytest.raises(RefusedError, match="autovacuum_naptime would be changed"):
+    with pytest.raises(RefusedError, match="autovacuum_naptime would change"):
         open_servers(matrix(None), resolve(conninfo="service=db1-socket").target)
 
 
@@ -174,7 +174,7 @@ def test_a_command_of_the_experiment_for_several_servers_is_refused(
     asked = matrix(None).model_copy(
         update={"server": Server(dsn="service=db1-socket", apply_command="true")}
     )
-    with pytest.raises(SpecError, match="not told which server"):
+    with pytest.raises(SpecError, match="do not know their server"):
         open_servers(asked, resolve(conninfo="service=db1-socket").target)
 
 

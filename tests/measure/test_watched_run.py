@@ -159,7 +159,7 @@ def test_a_way_to_the_host_of_a_server_here_is_not_gone_and_that_is_said(
     how = load if verb == "bench" else ("--duration", "1s")
     said = pgdyno(verb, *server_options(pg15.target), *how, "--host-shell", "/nowhere/shell")
     assert said.code in (0, 3), said.err
-    assert said.err.count("--host-shell is not used: the server is on this host") == 1
+    assert said.err.count("--host-shell is ignored: the server is on this host") == 1
     assert "cannot be started" not in said.err
 
 

@@ -180,7 +180,7 @@ def test_other_options_are_refused_with_what_differs_and_restart_begins_anew(
     said = pgdyno(*other)
     assert said.code == 1
     assert "--scale was 10, now 1" in _one_line(said.error)
-    assert "--fillfactor was not given, now 90" in _one_line(said.error)
+    assert "--fillfactor was not set, now 90" in _one_line(said.error)
     assert "--restart" in said.error
     said = pgdyno(*other, "--restart")
     assert said.code == 0, said.err

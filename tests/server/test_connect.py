@@ -137,7 +137,7 @@ def test_a_session_that_the_server_ended_is_told_with_the_same(cluster: ScratchC
         connection.execute(end)
     assert "for: SELECT pg_terminate_backend" in caught.value.message
     assert caught.value.sqlstate == "57P01"
-    assert "log says why" in caught.value.hint
+    assert "see the server's log" in caught.value.hint
 
 
 def test_of_two_servers_sessions_the_failed_statement_is_told(cluster: ScratchCluster) -> None:

@@ -74,7 +74,7 @@ def test_the_database_option_may_be_a_conninfo() -> None:
 
 
 def test_two_different_databases_are_refused() -> None:
-    with pytest.raises(SpecError, match="dbname is given twice: core and other"):
+    with pytest.raises(SpecError, match="dbname has two values: core and other"):
         resolve(conninfo="host=db1 dbname=other", database="core")
 
 

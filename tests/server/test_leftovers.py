@@ -80,7 +80,7 @@ def test_a_kept_cluster_is_started_again_with_its_data_and_settings(
 
 
 def test_a_folder_that_is_no_kept_cluster_is_not_adopted(open_folder: Path) -> None:
-    with pytest.raises(SpecError, match="is no kept cluster"):
+    with pytest.raises(SpecError, match="is not a kept cluster"):
         ScratchCluster.adopt(open_folder)
 
 

@@ -37,7 +37,7 @@ def test_what_its_configuration_says_wrong_is_told_in_its_words(pg15: ScratchClu
 def test_a_host_without_pgbouncer_is_told_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no pgbouncer on this host") as error:
         find_pgbouncer(str(tmp_path))
-    assert "install it" in error.value.hint
+    assert "install the package" in error.value.hint
 
 
 @pytest.mark.parametrize(

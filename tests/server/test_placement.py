@@ -71,7 +71,7 @@ def test_a_store_that_the_server_s_user_cannot_enter_is_passed_over_and_said(
             user=nobody, data_dir=None, store_dir=store, allow_tmpfs=False, environ=environ
         )
         assert spot.parent == expected
-        assert "user nobody may not enter" in spot.notes[0]
+        assert "user nobody has no access" in spot.notes[0]
 
 
 @needs_root
@@ -79,9 +79,9 @@ def test_a_folder_that_was_named_must_do(open_folder: Path) -> None:
     closed = open_folder / "closed"
     closed.mkdir(mode=0o700)
     nobody = UserIds.of("nobody")
-    with pytest.raises(SpecError, match=r"--data-dir .*user nobody may not enter"):
+    with pytest.raises(SpecError, match=r"--data-dir .*user nobody has no access"):
         placement.place(user=nobody, data_dir=closed, store_dir=None, allow_tmpfs=False)
-    with pytest.raises(SpecError, match=r"\$PGDYNO_DATA .*user nobody may not enter"):
+    with pytest.raises(SpecError, match=r"\$PGDYNO_DATA .*user nobody has no access"):
         placement.place(
             user=nobody,
             data_dir=None,
@@ -115,7 +115,7 @@ def test_wal_and_data_on_one_disk_need_the_sum(
 
 def test_a_folder_whose_parent_is_not_there_is_refused_and_not_made(tmp_path: Path) -> None:
     typo = tmp_path / "nvme" / "data"
-    with pytest.raises(SpecError, match=r"nvme/data cannot be made: .*nvme is not there"):
+    with pytest.raises(SpecError, match=r"nvme/data cannot be created: .*nvme does not exist"):
         placement.place(
             user=UserIds("me", os.geteuid(), os.getegid()),
             data_dir=typo,

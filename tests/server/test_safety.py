@@ -57,7 +57,7 @@ def test_a_load_that_may_hurt_is_refused_with_the_option_that_allows_it(
 
 
 def test_a_confirmation_of_another_server_is_refused_even_where_none_was_needed() -> None:
-    with pytest.raises(RefusedError, match="core@uat names another target than this one, core@db1"):
+    with pytest.raises(RefusedError, match="core@uat does not name this target, which is core@db1"):
         refuse_unsafe_load(replace(READING, confirmed="core@uat"))
 
 
@@ -82,7 +82,9 @@ def test_the_default_script_only_reads_on_a_server_of_somebody_else() -> None:
 
 def test_the_largest_applications_are_named_first() -> None:
     many = (*OTHERS, OtherSessions("cron", 1))
-    assert describe(many) == "30 of erp, 2 of unnamed, 1 of cron, 1 of others (sessions)"
+    assert (
+        describe(many) == "30 of erp, 2 of unnamed, 1 of cron, 1 of other applications (sessions)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,5 +107,5 @@ def test_too_many_clients_are_refused_with_the_number_needed() -> None:
     refuse_too_many_connections(room, load=80, control=7, in_words="80 clients")
     with pytest.raises(RefusedError) as caught:
         refuse_too_many_connections(room, load=200, control=5, in_words="200 clients")
-    assert "need 205 connections, but 87 are free" in caught.value.message
+    assert "need 205 connections, but only 87 are free" in caught.value.message
     assert "at most 82, or set max_connections to at least 218" in caught.value.hint

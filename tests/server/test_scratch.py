@@ -100,7 +100,7 @@ def test_of_a_wrong_value_the_line_that_names_it_is_told(
 
 
 def test_a_setting_that_keeps_the_cluster_in_place_may_not_be_moved(binaries: Binaries) -> None:
-    with pytest.raises(SpecError, match="port of a scratch server belongs to pgdyno"):
+    with pytest.raises(SpecError, match="pgdyno sets port of a scratch server"):
         ScratchCluster.create(ScratchRequest(binaries, settings={"Port": "5432"}))
 
 

@@ -55,7 +55,7 @@ def test_a_warm_up_is_never_without_load() -> None:
         ("500:30s,oops,5", "'oops'"),
         ("100,200:3s", "'100' needs a time"),
         ("100:1s,100-200", "'100-200' needs a time"),
-        ("100:0s", "'100:0s' lasts no time"),
+        ("100:0s", "the time of '100:0s' must be above 0"),
         ("100:3parsec,5", "'100:3parsec'"),
         ("100:3s:4s", "'100:3s:4s'"),
         ("1-2-3:4s", "'1-2-3:4s'"),

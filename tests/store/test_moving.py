@@ -105,7 +105,7 @@ def test_a_working_directory_that_is_gone_is_said(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(StoreError, match="working directory is gone"):
+    with pytest.raises(StoreError, match="working directory no longer exists"):
         Store.default("relative")
     os.chdir(tmp_path)  # What is given as an absolute path needs none.
     assert Store.default(tmp_path / "x").root == tmp_path / "x"

@@ -66,7 +66,7 @@ def test_a_result_is_found_by_number_last_name_and_path(store: Store) -> None:
 def test_a_handle_that_means_nothing_lists_what_exists(store: Store) -> None:
     with pytest.raises(StoreError) as caught:
         store.find("last")
-    assert "holds no results yet" in caught.value.hint
+    assert "has no results yet" in caught.value.hint
     folder = store.create("a", "bench").folder
     with pytest.raises(StoreError) as caught:
         store.find("7")
@@ -76,7 +76,7 @@ def test_a_handle_that_means_nothing_lists_what_exists(store: Store) -> None:
 
 
 def test_a_folder_that_is_no_run_is_refused_by_name(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no result of pgdyno"):
+    with pytest.raises(StoreError, match="is not a result of pgdyno"):
         store.find(str(tmp_path))
 
 

@@ -147,8 +147,8 @@ def examine(asked: Asked) -> Examination:
             facts = told_by_hand(asked.host_file, facts, seen.data_folder)
         if asked.flush_folder is not None and not is_here:
             raise SpecError(
-                f"--flush {asked.flush_folder} is here, but the server is on another host.",
-                hint="leave --flush out, or run the doctor on the server's host",
+                f"--flush {asked.flush_folder} is on this host, but the server is on another host.",
+                hint="remove --flush, or run the doctor on the server's host",
             )
     return judged(target_line(target, seen), facts)
 
@@ -164,7 +164,7 @@ def target_line(target: Target, seen: ServerSeen) -> str:
         parts.append(format_bytes(seen.answers["size"][0]))
     others, applications = seen.answer("activity")[1:3]
     if not seen.rights.monitor:
-        parts.append("other sessions not to be seen")
+        parts.append("other sessions not visible")
     elif others:
         names = f"{applications} other application{'s' * (applications != 1)}"
         parts.append(f"{others} session{'s' * (others != 1)} of {names}")

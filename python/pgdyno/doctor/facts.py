@@ -47,7 +47,7 @@ class Facts:
     postmaster_pid: int | None = None
     health: Mapping[str, Health | str] = field(default_factory=dict)
     no_host: str = NO_SHELL
-    no_places: str = "where the server's data lie is not to be seen by this user"
+    no_places: str = "this user may not read the location of the server's data"
     is_afar: bool = False
 
     def on_host(self) -> HostFacts:
@@ -93,7 +93,7 @@ class Facts:
     def half_seen(self) -> str:
         """Return why checks of storage judge the data's disk alone; "" if they judge both."""
         if self.is_afar and self.data is not None and self.wal is None:
-            return "the host's user may not enter the data directory"
+            return "the host's user has no access to the data directory"
         return ""
 
     def memory_bytes(self) -> int:
@@ -102,9 +102,7 @@ class Facts:
         limit_bytes = limits.memory_bytes if limits is not None else None
         known = [size for size in (self.ram_bytes, limit_bytes) if size is not None]
         if not known:
-            raise Unknown(
-                "the size of its memory is not known here: give --ram, such as --ram 28GB"
-            )
+            raise Unknown("the memory size is not known: set --ram, such as --ram 28GB")
         return min(known)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-NO_SHELL = "not possible without a shell on the host"
-NO_SERVER = "no server was named"
-NO_MONITOR = "what other roles do is not to be seen without pg_monitor"
+NO_SHELL = "needs a shell on the host"
+NO_SERVER = "needs a server"
+NO_MONITOR = "needs pg_monitor to see other roles' sessions"
 
 
 class Unknown(Exception):

@@ -51,7 +51,7 @@ def measure(
             latencies_ns = _flush_blocks(file.fileno(), seconds)
     except OSError as error:
         raise SpecError(
-            f"--flush {folder}: a file there cannot be written: {error.strerror or error}.",
+            f"--flush {folder}: cannot write a file there: {error.strerror or error}.",
             hint="name a folder on the WAL's disk that this user may write to",
         ) from None
     after = _device_flushes(root, devices)

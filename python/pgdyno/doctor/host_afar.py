@@ -18,7 +18,7 @@ from pgdyno.observe.remote.host_session import HostLost, HostSession
 from pgdyno.observe.remote.processes import known_or_why
 
 _NO_PLACES = (
-    "the host's user may not look into the server's process, and its data_directory is not told"
+    "the host's user may not inspect the server's process, and data_directory is not readable"
 )
 
 
@@ -54,7 +54,7 @@ class HostAfar:
         files, pid = self._session.files, self._session.backend_pid
         stat = files.by_path.get(f"/proc/{pid}/stat", "")
         if not (stat and postgres_parent(stat)):
-            why = f"process {pid} is no PostgreSQL on host {self._session.host}"
+            why = f"process {pid} is not a PostgreSQL on host {self._session.host}"
             return replace(facts, no_host=why)
         window = window_between(self._first, last, own_pid=0)
         return told_by(files, facts, window, self._session.data_folder)
@@ -72,7 +72,7 @@ def told_by_hand(path: Path, facts: Facts, data_folder: str = "") -> Facts:
     samples = list(facts_by_hand(path))
     if not samples:
         raise SpecError(
-            f"--host-file {path} has no facts of a host: '@sample facts' is not in it.",
+            f"--host-file {path} has no facts of a host: '@sample facts' is missing.",
             hint="pgdyno watch --print-collector > collector.sh; sh collector.sh 1 60 PID there",
         )
     glances = [glance(time_ns, files) for time_ns, files in samples]

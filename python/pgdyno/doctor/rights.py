@@ -26,17 +26,19 @@ def verb_rights(rights: Rights, *, has_shell: bool, is_standby: bool) -> list[Ve
     """
     host = "" if has_shell else ", except host CPU, memory, disk"
     watch = f"complete{host}" if rights.monitor else f"own sessions only{host}"
-    checkpoint = "" if rights.checkpoint else "; starts at any checkpoint phase: wider intervals"
-    waits = "" if rights.monitor else "; without what other sessions wait for"
+    checkpoint = (
+        "" if rights.checkpoint else "; starts at any checkpoint phase, so intervals are wider"
+    )
+    waits = "" if rights.monitor else "; without the waits of other sessions"
     bench = f"runs{checkpoint}{waits}"
-    init = "loads" if rights.create_in_public else "cannot load: no right to create tables"
+    init = "loads" if rights.create_in_public else "cannot load: no privilege to create tables"
     if is_standby:
         bench = f"runs scripts that only read{checkpoint}{waits}"
         init = "cannot load: this is a standby; name its primary"
-    compare = f"only settings a session may change ({SESSION_SETTINGS})"
+    compare = f"only settings that a session may change ({SESSION_SETTINGS})"
     if rights.alter_system and rights.reload:
-        which = "every setting" if rights.is_superuser else "the settings it was granted"
-        compare = f"{which}, of those that a reload changes; a restart needs --restart-command"
+        which = "every setting" if rights.is_superuser else "the granted settings"
+        compare = f"{which}, if a reload changes them; a restart needs --restart-command"
     is_whole = rights.checkpoint and rights.monitor and not is_standby
     return [
         VerbRight("watch", rights.monitor and has_shell, watch),

@@ -75,13 +75,13 @@ class ServerSeen:
     def answer(self, name: str) -> tuple[Any, ...]:
         """Return the row a statement gave. Raises: Unknown in the server's words."""
         if name not in self.answers:
-            raise Unknown(f"the server said: {self.failures.get(name, 'nothing')}")
+            raise Unknown(f"the server's error: {self.failures.get(name, 'none')}")
         return self.answers[name]
 
     def text(self, name: str) -> str:
         """Return a setting as pg_settings has it. Raises: Unknown if this server has none."""
         if name not in self.settings:
-            raise Unknown(f"{name} is not a setting of PostgreSQL {self.major}, or not to be seen")
+            raise Unknown(f"{name} is not a setting of PostgreSQL {self.major}, or not visible")
         return self.settings[name].text
 
     def is_on(self, name: str) -> bool:

@@ -36,7 +36,7 @@ def read_only(target: Target, verb: str) -> Iterator[tuple[ServerSession, Target
         if session.version < OLDEST_MAJOR:
             raise ServerError(
                 f"{target.place} is PostgreSQL {session.version}, older than {OLDEST_MAJOR}.",
-                hint="older servers can only be loaded, with pgdyno pgbench",
+                hint="pgdyno can only load older servers, with pgdyno pgbench",
             )
         yield session, reached[-1]
     except PoolerInThePath:

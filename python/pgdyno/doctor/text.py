@@ -15,7 +15,7 @@ WIDTH = 100
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "good", "unknown": "?"}
 _LABEL_WIDTH = 6
 # Reasons that many checks share: counted rather than listed.
-_FOLDED = {NO_SHELL: NO_SHELL, NO_SERVER: "need a server, and none was named"}
+_FOLDED = {NO_SHELL: NO_SHELL, NO_SERVER: "need a server"}
 
 
 def text_of(
@@ -65,11 +65,11 @@ def grants_text(examination: Examination) -> str:
     """Return the statements that give the role what it lacks, ready to be run by the owner."""
     server = examination.facts.server
     if server is None:
-        return "-- no server was named: nothing to grant"
+        return "-- no server: nothing to grant"
     found = rights_of.grants(
         server.rights, major=server.major, database=str(server.answer("identity")[2])
     )
-    return "\n".join(found or ["-- nothing is missing"])
+    return "\n".join(found or ["-- no privilege is missing"])
 
 
 def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ def engine_path() -> Path:
             return Path(candidate)
     raise EngineError(
         f"The load engine was not found: $PGDYNO_ENGINE is {named or 'not set'}, {beside} does "
-        "not exist, PATH has none.",
+        "not exist, and PATH has no engine.",
         hint="run make build",
     )
 
@@ -55,8 +55,8 @@ def _require_known(path: Path, _changed_ns: int) -> None:
     if int(found[1] if found else 0) >= CONTRACT_REVISION:
         return
     raise EngineError(
-        f"The engine at {path} is of version {said.removeprefix('pgdyno-engine ') or 'unknown'}; "
-        f"this lab, version {version('pgdyno')}, needs one with contract 1.{CONTRACT_REVISION} or "
-        "later.",
-        hint="run make build, or name another engine by PGDYNO_ENGINE",
+        f"The engine at {path} has version {said.removeprefix('pgdyno-engine ') or 'unknown'}; "
+        f"this pgdyno, version {version('pgdyno')}, needs an engine with contract "
+        f"1.{CONTRACT_REVISION} or later.",
+        hint="run make build, or set PGDYNO_ENGINE to another engine",
     )

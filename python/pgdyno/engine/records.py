@@ -305,9 +305,9 @@ def parse_record(line: bytes | str) -> Record:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise EngineError(
-            f"The engine wrote a line that is no record: {place or 'line'}: {first['msg']} "
+            f"The engine wrote a line that is not a record: {place or 'line'}: {first['msg']} "
             f"in {text[:120]!r}.",
-            hint="The lab and the engine may be of different versions: run make build.",
+            hint="Lab and engine may have different versions: run make build.",
         ) from error
 
 

@@ -45,9 +45,9 @@ class EngineOutcome:
         if self.failures:
             raise engine_error(self.failures[0])
         raise EngineError(
-            f"The engine ended without a summary (exit code {self.exit_code}). "
-            f"Its last words: {self.log_tail or 'none'}.",
-            hint="what was measured until then is kept and listed as incomplete",
+            f"The engine ended without a summary (exit code {self.exit_code}). Its last "
+            f"messages: {self.log_tail or 'none'}.",
+            hint="the results until then are kept and listed as incomplete",
         )
 
 
@@ -161,7 +161,7 @@ def check_job(job: Job) -> tuple[ScriptShape, ...]:
     for record in records:
         if isinstance(record, Hello):
             return record.scripts
-    raise EngineError("The engine did not answer the check of the job.", hint="run make build")
+    raise EngineError("The engine did not answer when the job was checked.", hint="run make build")
 
 
 def print_sql(job: Job) -> str:
@@ -191,7 +191,7 @@ def engine_error(failure: Failure) -> EngineError:
     """Return the engine's own error as one of ours, its SQLSTATE and hint untouched."""
     hint = failure.hint
     if not hint and (failure.sqlstate or "").startswith("42"):  # Syntax, names, rights.
-        hint = "correct the script, or name the server and database that it was written for"
+        hint = "correct the script, or name the server and database that the script was written for"
     return EngineError(_sentence(failure.message), hint=hint, sqlstate=failure.sqlstate)
 
 

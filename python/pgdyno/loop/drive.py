@@ -178,7 +178,7 @@ def _nothing_to_measure(
     reasons = "; ".join(dict.fromkeys(left_out.values()))
     return ServerError(
         f"Nothing was measured: {decision.reason}{f' ({reasons})' if reasons else ''}.",
-        hint="mend the variants that cannot start",
+        hint="correct the variants that cannot start",
     )
 
 
@@ -207,7 +207,7 @@ def _why_ended(done: Executed) -> PgdynoError | None:
     if done.braked:
         return ServerError(
             f"Stopped by --abort-if {done.braked}.",
-            hint="what was measured until then is kept; offer less load, or raise the limit",
+            hint="the results until then are kept; offer less load, or raise the limit",
         )
     if outcome.interrupted is not None:
         return outcome.interrupted
@@ -217,19 +217,19 @@ def _why_ended(done: Executed) -> PgdynoError | None:
         return EngineError(message, hint=hint, sqlstate=error.sqlstate)
     if done.is_server_lost:
         message, hint = with_words_of_log(
-            "The server was lost during the run, and does not answer.",
-            "its log says why; what was measured until then is kept",
+            "The server was lost during the run and does not answer.",
+            "see the server's log; the results until then are kept",
             done.words_of_log,
         )
         return ServerError(message, hint=hint)
     if outcome.summary is None:
         return EngineError(
-            f"The load engine was lost during the run (exit code {outcome.exit_code}). "
-            f"Its last words: {outcome.log_tail or 'none'}.",
-            hint="what was measured until then is kept and listed as incomplete",
+            f"The load engine was lost during the run (exit code {outcome.exit_code}). Its last "
+            f"messages: {outcome.log_tail or 'none'}.",
+            hint="the results until then are kept and listed as incomplete",
         )
     if outcome.summary.ending == "stopped":
-        return InterruptedByUser("The load engine was told to stop.")
+        return InterruptedByUser("The load engine was stopped.")
     return None
 
 

@@ -93,17 +93,17 @@ def require_completed(summary: Summary) -> None:
         return
     if not summary.failures:
         raise AnalysisError(
-            "No transaction was completed while it was measured.",
-            hint="measure longer than one transaction takes",
+            "No transaction completed within the measured time.",
+            hint="set a duration longer than one transaction",
         )
     ranked = sorted(summary.failures.items(), key=lambda item: -item[1])
     codes = ", ".join(f"{code}: {count:,}" for code, count in ranked)
-    left_open = "close what BEGIN opens with END or COMMIT"
+    left_open = "end the transaction that BEGIN starts with END or COMMIT"
     raise AnalysisError(
-        f"No transaction was completed: {summary.counts.failed:,} failed ({codes}).",
+        f"No transaction completed: {summary.counts.failed:,} failed ({codes}).",
         hint=left_open
         if ranked[0][0] == "XXopen_block"
-        else "run the script once in psql to see what the server says to it",
+        else "run the script once in psql to see the server's error",
     )
 
 

@@ -20,7 +20,7 @@ METRIC_WORDS = {
     "p50": "p50",
     "p99": "p99",
     "mean": "mean latency",
-    "cpu_per_tx": "server CPU a transaction",
+    "cpu_per_tx": "server CPU per transaction",
     "wal_per_tx": "WAL per transaction",
     "duration": "duration",
 }
@@ -50,7 +50,7 @@ def _lines(experiment: Experiment) -> Iterator[str]:
     restarts = False
     for variant in variants:
         changes = [_change(experiment, variant, name) for name in variant.changes()]
-        restarts |= any(change.endswith(("restart)", "cluster of its own)")) for change in changes)
+        restarts |= any(change.endswith(("restart)", "separate cluster)")) for change in changes)
         yield f"variant     {variant.name}: {', '.join(changes) or 'as the server is'}"
     history: History = ()
     shown = []
@@ -103,10 +103,10 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
             level = "reload"
         return f"{name} = {value} ({level})"
     if name in ("script", "clients", "idle", "active", "protocol", "path", "pooler", "dsn"):
-        return f"{name} = {value} (of the load)"
+        return f"{name} = {value} (load)"
     if name in ("version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment"):
-        return f"{name} = {value} (cluster of its own)"
-    return f"{name} = {value} (database of its own)"
+        return f"{name} = {value} (separate cluster)"
+    return f"{name} = {value} (separate database)"
 
 
 def _disk_bytes(experiment: Experiment) -> int:
@@ -152,5 +152,5 @@ def _standing_words(experiment: Experiment, standing: Standing) -> str:
         return f"{change}, cannot tell yet"
     if not standing.is_within_budget:
         needed = duration_text(standing.left_ns)
-        return f"{change}, would need {needed}, more than the budget leaves"
+        return f"{change}, needs {needed}, more than the rest of the budget"
     return f"{change}, decided in about {duration_text(standing.left_ns)}"

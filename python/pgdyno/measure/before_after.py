@@ -88,7 +88,7 @@ class Around:
 
     def _disk(self, name: str, after: dict[str, Health]) -> dict[str, Any]:
         if name not in self._health or name not in after:
-            return {"unknown": self._health_unknown.get(name, "It did not answer any more.")}
+            return {"unknown": self._health_unknown.get(name, "It no longer answers.")}
         return {
             "before": asdict(self._health[name]),
             "after": asdict(after[name]),

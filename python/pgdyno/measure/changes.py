@@ -82,13 +82,13 @@ class SystemChanges:
         except ServerError as failed:
             listed = ", ".join(f"{name}={value}" for name, value in sorted(wanted.items()))
             error.message += (
-                f" {self._system.admin.place} is DOWN since it was restarted with {listed}, and it"
-                f" could not be started again: {failed.message}"
+                f" {self._system.admin.place} is DOWN since it was restarted with {listed}, and "
+                f"could not be started again: {failed.message}"
             )
             error.hint = self._system.by_hand(self._previous)
             self._left_down = error
         else:
-            error.message += f" It was brought back by {how}."
+            error.message += f" With {how} it was started again."
 
 
 def _refuse_secrets(previous: Mapping[str, str | None]) -> None:
@@ -96,9 +96,9 @@ def _refuse_secrets(previous: Mapping[str, str | None]) -> None:
     hidden = [name for name, value in previous.items() if value and masked_text(value) != value]
     if hidden:
         raise RefusedError(
-            f"{hidden[0]} has a password in postgresql.auto.conf. The journal of changes keeps no"
-            " password, so the value could not be put back.",
-            hint="take the setting out of the variants",
+            f"{hidden[0]} contains a password in postgresql.auto.conf. The journal stores no "
+            "passwords, so pgdyno could not restore the value.",
+            hint="remove the setting from the variants",
         )
 
 
@@ -219,6 +219,6 @@ def reached_again(place: Mapping[str, str], given: Target) -> Target:
     if not same:
         raise ServerError(
             f"The changes were made on {place['host']}:{place['port']}, not on {given.place}.",
-            hint="name that server",
+            hint="name that server with --admin",
         )
     return replace(given, database=place["database"])

@@ -59,9 +59,12 @@ class ClockWatch:
         return {
             "time_ns": self._clock.now_ns(),
             "kind": CLOCK_SET,
-            "message": f"A wall clock was set during the run: {', '.join(words)}. Nothing here is"
-            " measured by it; the server's time is sampled, as it counts that by its own clock.",
-            "hint": "let clocks be slewed, not set, while something is measured",
+            "message": (
+                f"Somebody set a wall clock during the run: {', '.join(words)}. No number here "
+                "depends on it; the server time is sampled, because the server counts it by its "
+                "wall clock."
+            ),
+            "hint": "let the clock be slewed, not set, during a measurement",
         }
 
 

@@ -142,7 +142,7 @@ class ForeignServers(Servers):
             if contexts.get(name, "internal") == "internal":
                 raise SpecError(
                     f"{name} cannot be set on PostgreSQL {under_test.facts.version}.",
-                    hint="SHOW ALL lists the settings there are",
+                    hint="SHOW ALL lists the settings",
                 )
         names = frozenset(n for n in self._wanted if contexts[n] not in own)
         if not names:
@@ -170,9 +170,12 @@ class ForeignServers(Servers):
             return known
         if means.are_shared and any(other.are_shared for _, other in self._changed.values()):
             raise SpecError(
-                "apply_command, restart_command and recover_command are not told which server they"
-                " are for, and the variants change several.",
-                hint="give each server's variants, or the level of its factor, commands of its own",
+                "apply_command, restart_command and recover_command do not know their server, "
+                "and the variants change several servers.",
+                hint=(
+                    "give the variants of each server, or the level of its factor, their own "
+                    "commands"
+                ),
             )
         target = under_test.target
         if means.admin is not None:
@@ -191,10 +194,12 @@ class ForeignServers(Servers):
         facts = under_test.facts
         if not system.can_start_again:
             raise RefusedError(
-                f"{', '.join(sorted(names))}: {facts.host} has to be restarted. If it does not"
-                " start with a variant's value, pgdyno could not put the value back.",
-                hint="give --recover-command CMD, which gets the previous settings as JSON on its"
-                " standard input and starts the server with them",
+                f"{', '.join(sorted(names))}: {facts.host} must be restarted. If it does not "
+                "start with a variant's value, pgdyno cannot restore the value.",
+                hint=(
+                    "add --recover-command CMD, which gets the previous settings as JSON on "
+                    "standard input and starts the server with them"
+                ),
             )
         for variant in self._variants:
             settings = {name.lower(): v for name, v in self._settings_of(variant).items()}
@@ -202,10 +207,10 @@ class ForeignServers(Servers):
             needed = _bytes_of_buffers(asked)
             if needed is not None and facts.ram_bytes and needed > facts.ram_bytes:
                 raise RefusedError(
-                    f"Variant {variant.name!r}: shared_buffers={asked} is more than the memory of"
-                    f" {facts.host} ({server_facts.format_bytes(facts.ram_bytes)}), so the server"
-                    " would not start.",
-                    hint="give a smaller value",
+                    f"Variant {variant.name!r}: shared_buffers={asked} exceeds the memory of "
+                    f"{facts.host} ({server_facts.format_bytes(facts.ram_bytes)}), so the "
+                    "server would not start.",
+                    hint="use a smaller value",
                 )
 
     def _refuse_what_cannot_be(self, conditions: Conditions) -> None:
@@ -213,15 +218,15 @@ class ForeignServers(Servers):
             others = {*variant.changes()} - {*variant.settings} - _OF_THE_LOAD
             if others:
                 raise SpecError(
-                    f"Variant {variant.name!r} changes {', '.join(sorted(others))}, which is not"
-                    " possible on a server that pgdyno did not start.",
+                    f"Variant {variant.name!r} changes {', '.join(sorted(others))}, which needs "
+                    "a server that pgdyno started.",
                     hint="compare on a scratch server (--scratch)",
                 )
             risks = [f"{n} = off" for n in WEAKENING if _is_off(self._settings_of(variant).get(n))]
             if risks and not conditions.permissions.allow_durability_risk:
                 raise RefusedError(
-                    f"{variant.name!r} sets {', '.join(risks)}: acknowledged commits can be lost"
-                    " at a crash.",
+                    f"{variant.name!r} sets {', '.join(risks)}: a crash may lose acknowledged "
+                    "commits.",
                     hint="remove it, or add --allow-risk durability",
                 )
 
@@ -239,12 +244,12 @@ def _require_means(
     if restarts and means.restart_command is None and means.apply_command is None:
         raise RefusedError(
             f"{listed}: at least one of these needs a restart of {host}.",
-            hint="give --restart-command, or --apply-command if that restarts it",
+            hint="add --restart-command, or --apply-command if that command restarts the server",
         )
     if means.admin is None and means.apply_command is None:
         raise RefusedError(
-            f"{listed} would be changed for all of {host}.",
-            hint="name the role that may do that with --admin CONNINFO, or --apply-command",
+            f"{listed} would change for all users of {host}.",
+            hint="name the role that may do this with --admin CONNINFO, or use --apply-command",
         )
 
 
@@ -269,8 +274,8 @@ def _require_same_server(under_test: UnderTest, admin: Target, started: str) -> 
         theirs = str(connection.execute(_STARTED).fetchone())
     if started != theirs:
         raise RefusedError(
-            f"--admin leads to {admin.place}, which is another server than"
-            f" {under_test.target.place}: they were not started at the same time.",
+            f"--admin leads to {admin.place}, which is another server than "
+            f"{under_test.target.place}: their start times differ.",
             hint="name the server under test in --admin",
         )
 

@@ -22,7 +22,9 @@ def command_to_host(*, ssh: str | None, host_shell: str | None) -> tuple[str, ..
     Raises: SpecError for a command that is none, or two of them.
     """
     if ssh is not None and host_shell is not None:
-        raise SpecError("--ssh and --host-shell both lead to a host.", hint="use one of the two")
+        raise SpecError(
+            "--ssh and --host-shell both name a way to the host.", hint="use one of the two"
+        )
     if ssh is not None:
         return ssh_command(ssh)
     return None if host_shell is None else shell_command(host_shell)
@@ -30,7 +32,7 @@ def command_to_host(*, ssh: str | None, host_shell: str | None) -> tuple[str, ..
 
 def way_unused(option: str) -> str:
     """Return what is said of an option that leads to a server's host, where that is this one."""
-    return f"{option} is not used: the server is on this host, which is read directly"
+    return f"{option} is ignored: the server is on this host, which pgdyno reads directly"
 
 
 def console_of(pooler: str | None) -> Target | None:

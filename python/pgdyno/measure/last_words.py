@@ -9,7 +9,9 @@ from pgdyno.errors import ServerError
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server.postmaster import last_words, read_log
 
-_HINT = "what was measured until then is kept; change what the log names, or name another disk"
+_HINT = (
+    "the results until then are kept; correct the problem that the log names, or use another disk"
+)
 
 
 def words_of_log(under_test: UnderTest) -> str:

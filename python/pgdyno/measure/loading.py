@@ -20,10 +20,10 @@ from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset
 
 GO_ON = (
-    "run the same command again to go on where it stopped; --restart begins anew, and pgdyno drop"
-    " removes what is there"
+    "run the same command again to continue; --restart starts again, and pgdyno drop removes "
+    "the tables"
 )
-_GONE = "the tables are not there: load them again"
+_GONE = "the tables do not exist: load them again"
 # Connections where none were asked for.
 _JOBS = 2
 
@@ -68,8 +68,8 @@ def refuse_other_options(asked: dict[str, str], interrupted: dict[str, str]) -> 
     ]
     if differing:
         raise RefusedError(
-            f"A load of other options was interrupted here: {'; '.join(differing)}.",
-            hint="give the same options to go on, or --restart to begin anew",
+            f"A load with other options was interrupted here: {'; '.join(differing)}.",
+            hint="use the same options to continue, or --restart to start again",
         )
 
 
@@ -138,4 +138,4 @@ def _option(name: str) -> str:
 
 
 def _shown(value: str | None) -> str:
-    return "not given" if value in (None, "False") else "given" if value == "True" else str(value)
+    return "not set" if value in (None, "False") else "given" if value == "True" else str(value)

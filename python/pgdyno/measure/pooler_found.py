@@ -38,9 +38,12 @@ class PoolerFound:
         if self.prepared_count or (self.prepared_count is None and parts >= _KNOWS_PREPARED):
             return
         raise SpecError(
-            f"{self.target.place} is PgBouncer {self.version} in {self.mode} mode, which does not"
-            " know prepared statements here; 1.21 and newer do, with max_prepared_statements.",
-            hint="-M extended or simple, pool_mode = session, or the server itself with -h and -p",
+            f"{self.target.place} is PgBouncer {self.version} in {self.mode} mode, which does "
+            "not support prepared statements; 1.21 and later do, with max_prepared_statements.",
+            hint=(
+                "use -M extended or simple, pool_mode = session, or connect to the server "
+                "directly with -h and -p"
+            ),
         )
 
 
@@ -59,9 +62,7 @@ def pooler_at(
     seen is said, with the option that leads there.
     """
     if observe is None:
-        progress.said(
-            f"{target.place} is a pooler: --observe CONNINFO leads past it, to what the server does"
-        )
+        progress.said(f"{target.place} is a pooler: to observe the server, add --observe CONNINFO")
     console = named or target.with_database(ADMIN_DATABASE)
     try:
         with connect(console, verb=verb) as connection:

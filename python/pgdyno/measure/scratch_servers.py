@@ -82,11 +82,11 @@ class ScratchServers(Servers):
         if self._asked.keep:
             raise SpecError(
                 "--keep keeps one loaded cluster, but variants may need several.",
-                hint="leave it out",
+                hint="remove --keep",
             )
         self._find_pooler()
         for leftover in sweep_leftovers(scratch_places(self._asked, self._conditions.store_dir)):
-            self._progress.said(f"removed what a killed command left: {leftover.path}")
+            self._progress.said(f"removed the rest of a killed command: {leftover.path}")
         places = [self._place_of(variant) for variant in self._variants]
         for place in dict.fromkeys(places):
             members = [i for i, own in enumerate(places) if own == place]
@@ -106,7 +106,7 @@ class ScratchServers(Servers):
         self._end_pooler()  # Each run begins with one of its own, whose pool is empty.
         one = self._cluster_of(variant)
         if one.cluster.pid is None:
-            self._progress.said(f"{self._variants[variant].name}: the server is started again")
+            self._progress.said(f"{self._variants[variant].name}: the server starts again")
             one.cluster.restart()
         was_restarted = one.cluster.apply(self._settings_of(variant))
         if self._restarts_each_run and not was_restarted:
@@ -149,9 +149,10 @@ class ScratchServers(Servers):
             knows = self._program.knows_prepared_statements
             if protocol == "prepared" and variant.pooler.mode != "session" and not knows:
                 raise SpecError(
-                    f"Variant {variant.name!r}: PgBouncer {self._program.version} does not know "
-                    f"prepared statements in {variant.pooler.mode} mode; 1.21 and newer do.",
-                    hint='protocol = "extended", pooler mode "session", or a newer PgBouncer',
+                    f"Variant {variant.name!r}: PgBouncer {self._program.version} does not "
+                    f"support prepared statements in {variant.pooler.mode} mode; 1.21 and later "
+                    "do.",
+                    hint='use protocol = "extended", pooler mode "session", or a newer PgBouncer',
                 )
 
     def _place_of(self, variant: Variant) -> _Place:
@@ -224,7 +225,7 @@ class ScratchServers(Servers):
             except ServerError as error:
                 self.excluded[variant] = error.message
                 self._progress.said(
-                    f"variant {self._variants[variant].name} cannot be made: {error.message}"
+                    f"variant {self._variants[variant].name} cannot be created: {error.message}"
                 )
 
     def _fill(

@@ -117,7 +117,7 @@ def _scratch(
     experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
 ) -> Iterator[UnderTest]:
     for leftover in sweep_leftovers(scratch_places(asked, conditions.store_dir)):
-        progress.said(f"removed what a killed command left: {leftover.path}")
+        progress.said(f"removed the rest of a killed command: {leftover.path}")
     cluster = _kept(experiment, asked, progress) or _created(experiment, asked, conditions)
     with cluster:
         for note in cluster.notes:
@@ -155,7 +155,7 @@ def _kept(experiment: Experiment, asked: Scratch, progress: Progress) -> Scratch
     wanted = find(bin_dir=asked.bin_dir, version=asked.version)
     for path in reversed(kept_clusters(parents)):
         if read_record(path).version == wanted.version:
-            progress.said(f"kept cluster {path} is used again")
+            progress.said(f"using the kept cluster {path}")
             return ScratchCluster.adopt(
                 path, clients=experiment.connections_max(), settings=experiment.server.settings
             )

@@ -186,7 +186,7 @@ def start(
     arguments = [str(argument) for argument in argv]
     name = name or Path(arguments[0]).name
     if any(_PASSWORD_IN_ARGUMENT.search(argument) for argument in arguments):
-        raise AssertionError(f"a password must never stand in the arguments of {name}")
+        raise AssertionError(f"the arguments of {name} must not contain a password")
     if death_signal is not None and threading.current_thread() is not threading.main_thread():
         raise AssertionError(f"{name} needs a death signal: start it from the main thread")
     change = user is not None and not user.is_current

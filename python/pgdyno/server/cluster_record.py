@@ -148,8 +148,8 @@ class ClusterFolder:
         left = [str(folder) for folder in doomed if folder.exists()]
         if left:
             raise ServerError(
-                f"The scratch cluster could not be removed: {', '.join(left)} is left.",
-                hint="see who uses it, then remove the folder",
+                f"The scratch cluster could not be removed: {', '.join(left)} still exists.",
+                hint="find the program that uses it, then remove the folder",
             )
 
     def remove_socket_folder(self) -> None:
@@ -245,6 +245,6 @@ def _read(path: Path) -> ClusterRecord:
         return ClusterRecord(**known)
     except (ValueError, TypeError, AttributeError) as error:
         raise ServerError(
-            f"{path} is not the note of a scratch cluster: {error}.",
-            hint="name a folder that --keep left behind",
+            f"{path} is not the record of a scratch cluster: {error}.",
+            hint="name a folder that --keep left",
         ) from error

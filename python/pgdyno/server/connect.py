@@ -26,7 +26,7 @@ from pgdyno.server.target import Target
 # As in the engine: those of clouds last a quarter of an hour.
 MAX_AGE_NS = 300_000_000_000
 TIMEOUT_S = 30.0
-_HINT = "run it by hand: it must print the password as its one line, and nothing else"
+_HINT = "run the command by hand: it must print the password as one line, and nothing else"
 
 _lock = threading.Lock()
 _printed: dict[str, tuple[str, int]] = {}
@@ -68,7 +68,7 @@ def _run(command: str) -> str:
         ) as child:
             if not child.ends_within(TIMEOUT_S):
                 raise ServerError(
-                    f"The password command took more than {TIMEOUT_S:g} s, and was ended.",
+                    f"The password command took more than {TIMEOUT_S:g} s and was stopped.",
                     hint=_HINT,
                 )
             code = child.wait()
@@ -78,7 +78,9 @@ def _run(command: str) -> str:
         lines = out.read(1 << 16).decode("utf-8", "replace").splitlines()
     if len(lines) != 1 or not lines[0]:
         raise ServerError(
-            f"The password command printed {len(lines)} lines, or an empty one.", hint=_HINT
+            f"The password command printed {len(lines)} lines, or an empty line; it must print "
+            "one line.",
+            hint=_HINT,
         )
     return lines[0]
 

@@ -85,9 +85,9 @@ def resolve(
         clashing = [key for key in parsed if key in in_strings and in_strings[key] != parsed[key]]
         if clashing:
             raise SpecError(
-                f"{clashing[0]} is given twice: {in_strings[clashing[0]]} and"
-                f" {parsed[clashing[0]]}.",
-                hint="give it once",
+                f"{clashing[0]} has two values: {in_strings[clashing[0]]} and "
+                f"{parsed[clashing[0]]}.",
+                hint="set it once",
             )
         in_strings.update(parsed)
     notes = [_password_note()] if in_strings.get("password") else []
@@ -112,9 +112,11 @@ def refuse_silent_target(
     named = [name for name in ("PGSERVICE", "PGHOST", "PGHOSTADDR") if environ.get(name)]
     if named and not server_given and not scratch_given:
         raise SpecError(
-            f"{named[0]}={environ[named[0]]} is set, but no server was named on the command line.",
-            hint=f"say --scratch for a server of its own, or -h, -d or a conninfo"
-            f" (-h {environ.get('PGHOST') or 'HOST'}) for that one",
+            f"{named[0]}={environ[named[0]]} is set, but the command line names no server.",
+            hint=(
+                "use --scratch for a scratch server, or -h, -d or a conninfo (-h "
+                f"{environ.get('PGHOST') or 'HOST'}) for that server"
+            ),
         )
 
 
@@ -151,7 +153,7 @@ def _parse(text: str) -> dict[str, str]:
     except psycopg.Error as error:
         raise SpecError(
             f"The connection string cannot be read: {str(error).strip()}.",
-            hint="a URI postgresql://user@host:port/database, or key=value pairs",
+            hint="use a URI postgresql://user@host:port/database, or key=value pairs",
         ) from None  # The chained text would show the string, and with it a password.
     return {key: str(value) for key, value in parsed.items() if value not in (None, "")}
 
@@ -253,7 +255,9 @@ def _is_libpq_variable(name: str) -> bool:
 def _password_note() -> ConnectionNote:
     return ConnectionNote(
         kind="password_in_arguments",
-        message="A password stood in the command line, where every user of this host can read it;"
-        " it is kept nowhere.",
+        message=(
+            "The command line contains a password, and every user of this host can read it "
+            "there; pgdyno does not store it."
+        ),
         hint="use ~/.pgpass or PGPASSWORD",
     )

@@ -151,7 +151,7 @@ def drop_statement(dataset: Dataset) -> sql.Composed:
     if not dataset.is_marked:
         raise RefusedError(
             f"The {dataset.kind} tables in schema {dataset.schema} were not made by pgdyno.",
-            hint="drop them yourself if they are yours to drop",
+            hint="drop the tables yourself if you no longer need them",
         )
     names = sorted(dataset.tables)
     if dataset.interrupted is not None:
@@ -181,7 +181,7 @@ def drop(
     except psycopg.Error as error:
         raise ServerError(
             f"The dataset was not dropped: {str(error).splitlines()[0]}.",
-            hint="end the sessions that use it, or become its owner with -U",
+            hint="end the sessions that use the tables, or connect as their owner with -U",
             sqlstate=error.sqlstate,
         ) from error
     return dataset
@@ -204,7 +204,9 @@ def _how_to_complete(dataset: Dataset) -> str:
     option = "-s" if kind is PGBENCH else f"--{kind.size_option}"
     if dataset.interrupted is not None:
         size = dataset.interrupted.get(kind.size_option, kind.size_option.upper())
-        return f"go on with pgdyno {verb} {option} {size} and the options it had, or pgdyno drop"
+        return (
+            f"continue with pgdyno {verb} {option} {size} and the same options, or use pgdyno drop"
+        )
     is_ours = dataset.state == "partial" and dataset.is_marked
     load = f"load the tables with pgdyno {verb} {option} {kind.size_option.upper()}"
     return load + (", after pgdyno drop" if is_ours else "")

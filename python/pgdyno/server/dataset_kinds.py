@@ -197,7 +197,7 @@ class Pgbench(DatasetKind):
 
 
 def _pgbench(dataset: Dataset) -> PgbenchDataset:
-    assert isinstance(dataset, PgbenchDataset), f"{dataset.kind} are no pgbench tables"
+    assert isinstance(dataset, PgbenchDataset), f"{dataset.kind} tables are not pgbench tables"
     return dataset
 
 
@@ -213,7 +213,7 @@ def kind_of(dataset: Dataset) -> DatasetKind:
     if dataset.kind not in KINDS:
         raise SpecError(
             f"A dataset of the kind {dataset.kind} cannot be loaded.",
-            hint=f"one of {', '.join(KINDS)}",
+            hint=f"use one of {', '.join(KINDS)}",
         )
     return KINDS[dataset.kind]
 

@@ -13,19 +13,21 @@ from pgdyno.server.target import Target
 _STATEMENT_LENGTH = 80
 # The next step by SQLSTATE, or by its class, for a statement of ours that the server refused.
 _STEPS = {
-    "42501": "grant the role what it lacks: pgdyno doctor --grants prints the statements",
-    "25006": "name a primary whose transactions may write, or take default_transaction_read_only"
-    " from the role",
-    "55P03": "another session holds a lock that this waits for: end it, or try again",
-    "57014": "somebody cancelled it, or a statement_timeout did: raise that for this role",
-    "57": "the server was stopped, or ended the session: its log says why",
-    "08": "the connection broke: is the server still there? Its log says more",
-    "40": "other sessions were in the way: try again",
-    "53": "the server has no room left: disk, memory or connections",
-    "58": "the server's operating system refused something: its log says more",
-    "XX": "the server found its own data damaged, or met a defect: its log says more",
+    "42501": "grant the missing privilege: pgdyno doctor --grants prints the statements",
+    "25006": "connect to a primary, or remove default_transaction_read_only from the role",
+    "55P03": "another session holds the lock: end that session, or try again",
+    "57014": (
+        "somebody cancelled the statement, or statement_timeout did: raise statement_timeout "
+        "for this role"
+    ),
+    "57": "the server was stopped, or ended the session: see the server's log",
+    "08": "the connection broke: check that the server runs, and see its log",
+    "40": "other sessions caused a conflict: try again",
+    "53": "the server is short of disk, memory or connections",
+    "58": "the operating system of the server refused a request: see the server's log",
+    "XX": "the server found damaged data or a defect: see the server's log",
 }
-_STEP_ELSE = "the server's log may say more; pgdyno doctor looks at the server"
+_STEP_ELSE = "see the server's log; pgdyno doctor checks the server"
 _SECRET = re.compile(r"(?i)\b(password)\s+'[^']*'?")
 
 # What a failed start-up says, in the server's or libpq's English: libpq keeps no SQLSTATE of it.
@@ -49,25 +51,29 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
         "end other sessions, or raise the server's max_connections",
     ),
     (
-        r"is starting up|not yet accepting connections|in recovery mode",
+        "is starting up|not yet accepting connections|in recovery mode",
         "57P03",
-        "try again when its start or recovery is over",
+        "try again when start-up or recovery is complete",
     ),
     (r"is shutting down", "57P03", "start the server again"),
-    (r"could not translate host name|[Nn]ame or service not known", None, "check the host in -h"),
+    (
+        r"could not translate host name|[Nn]ame or service not known",
+        None,
+        "check the host name in -h",
+    ),
     (
         r"Connection refused|No such file or directory|timeout expired|No route to host"
         r"|Network is unreachable|timed out|nothing came back",
         None,
-        "check -h and -p, that the server runs there, and that no firewall is between",
+        "check -h and -p, that the server runs, and that no firewall blocks the connection",
     ),
     (
         r"unsupported startup parameter",
         "08P01",
-        "a pooler is in the path: its ignore_startup_parameters must name that parameter, or give"
-        " the server itself with -h and -p",
+        "a pooler is in the path: add the parameter to its ignore_startup_parameters, or "
+        "connect to the server directly with -h and -p",
     ),
-    (r"does not support SSL", None, "give sslmode=prefer or sslmode=disable"),
+    (r"does not support SSL", None, "use sslmode=prefer or sslmode=disable"),
 )
 
 

@@ -80,10 +80,10 @@ def find(
     if wanted:
         return wanted[0]
     what = f"PostgreSQL {version}" if version else f"PostgreSQL {MAJOR_MIN} to {MAJOR_MAX}"
-    seen = "; ".join(str(binaries) for binaries in found) or "none at all"
+    seen = "; ".join(str(binaries) for binaries in found) or "none installed"
     raise SpecError(
-        f"{what} was not found; there is {seen}.",
-        hint="name its folder with --pg-bin DIR, or another version with --pg-version N",
+        f"{what} was not found; found: {seen}.",
+        hint="name the folder with --pg-bin DIR, or another version with --pg-version N",
     )
 
 
@@ -111,22 +111,24 @@ def _given(bin_dir: Path, version: str | None) -> Binaries:
     missing = [name for name in NEEDED_PROGRAMS if not os.access(folder / name, os.X_OK)]
     if missing:
         raise SpecError(
-            f"{bin_dir} holds no PostgreSQL server: {' and '.join(missing)} not there.",
-            hint="--pg-bin takes the folder with postgres and initdb, such as"
-            " /usr/lib/postgresql/15/bin",
+            f"{bin_dir} has no PostgreSQL server: {' and '.join(missing)} not found.",
+            hint=(
+                "--pg-bin needs the folder with postgres and initdb, such as "
+                "/usr/lib/postgresql/15/bin"
+            ),
         )
     binaries = _look(folder, "installed", any_version=True)
     if binaries is None:
-        raise SpecError(f"{folder / 'postgres'} does not tell its version.", hint="see --pg-bin")
+        raise SpecError(f"{folder / 'postgres'} does not print its version.", hint="see --pg-bin")
     if not MAJOR_MIN <= binaries.major <= MAJOR_MAX:
         raise SpecError(
-            f"{binaries} is not supported: versions {MAJOR_MIN} to {MAJOR_MAX} are.",
+            f"{binaries} is not supported; supported versions are {MAJOR_MIN} to {MAJOR_MAX}.",
             hint="name another folder with --pg-bin",
         )
     if not _matches(binaries.version, version):
         raise SpecError(
-            f"{folder} holds PostgreSQL {binaries.version}, not {version}.",
-            hint="leave out --pg-version, or name another folder with --pg-bin",
+            f"{folder} has PostgreSQL {binaries.version}, not {version}.",
+            hint="remove --pg-version, or name another folder with --pg-bin",
         )
     return binaries
 

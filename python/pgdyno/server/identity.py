@@ -81,8 +81,8 @@ def reachable_binaries(binaries: Binaries, user: UserIds, parent: Path | None = 
     copied = replace(binaries, bin_dir=home / root.parent.name / root.name / "bin")
     if not can_reach(user, copied.program("postgres")):
         raise ServerError(
-            f"User {user.name} cannot reach {binaries.bin_dir}, nor its copy {home}.",
-            hint="name a PostgreSQL that every user can execute with --pg-bin DIR",
+            f"User {user.name} cannot reach {binaries.bin_dir} or its copy {home}.",
+            hint="name a PostgreSQL that every user can execute: --pg-bin DIR",
         )
     return copied
 
@@ -140,8 +140,8 @@ def _must_be_ours(folder: Path) -> None:
         or entry.st_mode & 0o022
     ):
         raise ServerError(
-            f"{folder} is not a folder of ours that only we can write to.",
-            hint="remove it, or see who made it",
+            f"{folder} must belong to pgdyno's user, and only that user may write to it.",
+            hint="remove the folder, or find out who created it",
         )
 
 

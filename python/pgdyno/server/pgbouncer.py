@@ -61,7 +61,7 @@ def find_pgbouncer(path: str | None = None) -> PoolerProgram:
     if found is None:
         raise SpecError(
             "A variant has a pooler, but there is no pgbouncer on this host.",
-            hint="install it (the package is called pgbouncer), or leave the variant out",
+            hint="install the package pgbouncer, or remove the variant",
         )
     try:
         said = run([found, "--version"], timeout_s=10).stdout
@@ -69,7 +69,7 @@ def find_pgbouncer(path: str | None = None) -> PoolerProgram:
         raise SpecError(f"{found} does not start: {error.message}", hint="reinstall it") from error
     version = re.search(r"PgBouncer (\S+)", said, re.IGNORECASE)
     if version is None:
-        raise SpecError(f"{found} does not tell its version.", hint="is it PgBouncer?")
+        raise SpecError(f"{found} does not print its version.", hint="check that it is PgBouncer")
     return PoolerProgram(Path(found), version[1])
 
 
@@ -186,7 +186,7 @@ class PgBouncer:
         lines = [line.strip() for line in said.splitlines() if line.strip()]
         # The first that went wrong: what follows only says that it did.
         telling = [line for line in lines if " ERROR " in line or " FATAL " in line]
-        words = (telling or lines[-1:] or ["it said nothing"])[0].rstrip(".")
+        words = (telling or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
         return ServerError(
             f"PgBouncer {self._program.version} {what}: {words}.",
             hint=f"run {self._program.path} by hand to see more",

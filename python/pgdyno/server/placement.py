@@ -46,7 +46,7 @@ def place(
         why_not = _why_not(store_dir, user, allow_tmpfs)
         if not why_not:
             return Placement(store_dir.absolute())
-        notes.append(f"the scratch server does not lie in {store_dir}: {why_not}")
+        notes.append(f"the scratch server is not in {store_dir}: {why_not}")
     if environ.get("PGDYNO_DATA"):
         folder = Path(environ["PGDYNO_DATA"])
         check_folder(folder, user=user, option="$PGDYNO_DATA", allow_tmpfs=allow_tmpfs)
@@ -61,19 +61,19 @@ def check_folder(folder: Path, *, user: UserIds, option: str, allow_tmpfs: bool)
         raise SpecError(f"{option} {folder} is not a folder.", hint="name a folder")
     if not folder.exists() and not folder.absolute().parent.is_dir():
         raise SpecError(
-            f"{option} {folder} cannot be made: {folder.absolute().parent} is not there.",
-            hint="check the path: a folder made elsewhere would measure another disk",
+            f"{option} {folder} cannot be created: {folder.absolute().parent} does not exist.",
+            hint="check the path: a folder elsewhere would be on another disk",
         )
     for ancestor in (folder.absolute(), *folder.absolute().parents):
         if (ancestor / "PG_VERSION").exists():
             raise RefusedError(
-                f"{option} {folder} lies in {ancestor}, the data directory of a PostgreSQL.",
-                hint="name another folder; pgdyno makes a folder of its own inside it",
+                f"{option} {folder} is inside {ancestor}, the data directory of a PostgreSQL.",
+                hint="name another folder; pgdyno creates its own folder inside",
             )
     why_not = _why_not(folder, user, allow_tmpfs)
     if why_not.startswith("it is memory"):
         raise RefusedError(
-            f"{option} {folder}: {why_not}, so nothing measured there says anything about a disk.",
+            f"{option} {folder}: {why_not}, so the result would not describe a disk.",
             hint="name a folder on a disk, or add --allow-tmpfs",
         )
     if why_not:
@@ -105,7 +105,7 @@ def check_free_space(folder: Path, bytes_needed: int, *, what: str) -> None:
     free = free_bytes(folder)
     if free < bytes_needed:
         raise ServerError(
-            f"{what} needs about {_gb(bytes_needed)} in {folder}, but {_gb(free)} are free.",
+            f"{what} needs about {_gb(bytes_needed)} in {folder}, but only {_gb(free)} are free.",
             hint="choose a smaller dataset, or another folder with --data-dir and --wal-dir",
         )
 
@@ -118,7 +118,7 @@ def _why_not(folder: Path, user: UserIds, allow_tmpfs: bool) -> str:
     if not os.access(existing, os.W_OK | os.X_OK):
         return f"{existing} is not writable"
     if not can_reach(user, existing):
-        return f"the server's user {user.name} may not enter {existing}"
+        return f"the server's user {user.name} has no access to {existing}"
     return ""
 
 

@@ -115,7 +115,7 @@ def why_it_failed(log: str) -> tuple[str, str]:
             hint = match[1]
     if not reason:
         lines = [line for line in log.splitlines() if line.strip()]
-        reason = lines[-1].strip() if lines else "it said nothing"
+        reason = lines[-1].strip() if lines else "it printed nothing"
     return reason, hint
 
 
@@ -166,9 +166,12 @@ def _await_ready(
         if monotonic_ns() > deadline_ns:
             reason, _ = why_it_failed(read_log(place.log_path, log_start))
             raise ServerError(
-                f"PostgreSQL {binaries.version} did not become ready within {timeout_s:g} s; its"
-                f" last words: {_sentence(reason)}",
-                hint="a large shared_buffers or a recovery takes time; is the disk busy?",
+                f"PostgreSQL {binaries.version} did not become ready within {timeout_s:g} s; "
+                f"last messages: {_sentence(reason)}",
+                hint=(
+                    "a large shared_buffers or a recovery takes time; check whether the disk is "
+                    "busy"
+                ),
             )
         signals.sleep(_POLL_S)
 

@@ -58,7 +58,7 @@ def no_reset(connection: Connection, dataset: Dataset) -> Reset:
     """Change nothing; return how many dead rows the run begins with."""
     dead_rows = _dead_rows(connection, dataset) if dataset.tables else None
     size = _database_bytes(connection)
-    return Reset((Step("reset", skipped="none was asked for"),), None, dead_rows, size)
+    return Reset((Step("reset", skipped="no reset requested"),), None, dead_rows, size)
 
 
 def restore_database(connection: Connection, database: str) -> Step:
@@ -107,7 +107,7 @@ def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Rese
     where the role may. The session needs no statement_timeout.
     """
     owns_tables = dataset.state != "none" and (dataset.is_marked or is_scratch)
-    why_not = "" if owns_tables else "no table is pgdyno's"
+    why_not = "" if owns_tables else "no table has pgdyno's mark"
     dead_rows = _dead_rows(connection, dataset) if dataset.tables else None
     size = _database_bytes(connection)
     history_rows = None

@@ -70,8 +70,8 @@ def refuse_unsafe_load(intent: Intent) -> None:
     _refuse_wrong_confirmation(intent)
     if intent.scripts_writing and not (intent.allow_write or intent.is_marked):
         raise RefusedError(
-            f"{_listed(intent.scripts_writing)} would write to {intent.confirmation}, into tables"
-            " that pgdyno did not make.",
+            f"{_listed(intent.scripts_writing)} would write to {intent.confirmation}, into "
+            "tables that pgdyno did not make.",
             hint="add --allow-write, or run a script that only reads (-b select-only)",
         )
     _refuse_unconfirmed(intent)
@@ -84,8 +84,8 @@ def refuse_unsafe_init(intent: Intent, *, tables: Sequence[str]) -> None:
     """
     if tables and not intent.is_marked:
         raise RefusedError(
-            f"{intent.confirmation} has {', '.join(tables)}, which pgdyno did not make and will"
-            " not replace.",
+            f"{intent.confirmation} has {', '.join(tables)}, which pgdyno did not make and "
+            "never replaces.",
             hint="name another database with -d, or drop the tables yourself",
         )
     if intent.is_scratch:
@@ -107,11 +107,13 @@ def refuse_too_many_connections(
         return
     needed = room.max_connections + wanted - room.free
     raise RefusedError(
-        f"{in_words} and {control} sessions of pgdyno's own need {wanted} connections, but"
-        f" {room.free} are free: max_connections is {room.max_connections},"
-        f" {room.used_count} in use, {room.reserved_count} reserved.",
-        hint=f"ask for at most {max(0, room.free - control)}, or set max_connections to at least"
-        f" {needed}",
+        f"{in_words} and {control} sessions of pgdyno need {wanted} connections, but only "
+        f"{room.free} are free: max_connections is {room.max_connections}, {room.used_count} in "
+        f"use, {room.reserved_count} reserved.",
+        hint=(
+            f"use at most {max(0, room.free - control)}, or set max_connections to at least "
+            f"{needed}"
+        ),
     )
 
 
@@ -120,24 +122,24 @@ def describe(others: Sequence[OtherSessions]) -> str:
     ordered = sorted(others, key=lambda other: (-other.count, other.application))
     parts = [f"{other.count} of {other.application or 'unnamed'}" for other in ordered[:3]]
     rest = sum(other.count for other in ordered[3:])
-    return ", ".join(parts) + (f", {rest} of others" if rest else "") + " (sessions)"
+    return ", ".join(parts) + (f", {rest} of other applications" if rest else "") + " (sessions)"
 
 
 def _refuse_wrong_confirmation(intent: Intent) -> None:
     # Refused even where none was needed: it was meant for another server than this.
     if intent.confirmed is not None and intent.confirmed != intent.confirmation:
         raise RefusedError(
-            f"--confirm {intent.confirmed} names another target than this one,"
-            f" {intent.confirmation}.",
-            hint="check where the connection leads",
+            f"--confirm {intent.confirmed} does not name this target, which is "
+            f"{intent.confirmation}.",
+            hint="check the target of the connection",
         )
 
 
 def _refuse_unconfirmed(intent: Intent) -> None:
     if intent.others and intent.confirmed is None:
         raise RefusedError(
-            f"{intent.confirmation} is in use by others: {describe(intent.others)}.",
-            hint=f"add --confirm {intent.confirmation} if they may be slowed down",
+            f"Other sessions use {intent.confirmation}: {describe(intent.others)}.",
+            hint=f"if the load may slow them down, add --confirm {intent.confirmation}",
         )
 
 

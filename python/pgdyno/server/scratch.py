@@ -104,9 +104,10 @@ class ScratchCluster:
         if folder is None or not folder.record.is_kept:
             if folder is not None:
                 folder.release()
-            why = "is in use by another command" if is_in_use(path) else "is no kept cluster"
+            why = "is in use by another command" if is_in_use(path) else "is not a kept cluster"
             raise SpecError(
-                f"{path} {why}.", hint="name the folder that --keep printed, in no other use"
+                f"{path} {why}.",
+                hint="name the folder that --keep printed; no other command may use it",
             )
         record = folder.record
         chosen = server_settings.checked(record.settings if settings is None else settings)
@@ -305,7 +306,7 @@ class ScratchCluster:
         os.chown(socket_dir, self.user.uid, self.user.gid)
         if len(os.fsencode(socket_dir / ".s.PGSQL.65535.lock")) > SOCKET_PATH_BYTES_MAX:
             raise ServerError(
-                f"The path of a socket in {socket_dir} would be too long for the kernel.",
+                f"The path of a socket in {socket_dir} is too long for the kernel.",
                 hint="set TMPDIR to a short path",
             )
         self._conf.write_access()

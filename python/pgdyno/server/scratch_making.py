@@ -54,8 +54,8 @@ def initdb(
     telling = [line for line in lines if "error" in line.lower() or "FATAL" in line] or lines
     raise ServerError(
         f"initdb of PostgreSQL {binaries.version} failed in {data_dir}:"
-        f" {telling[0].strip() if telling else 'it said nothing'}.",
-        hint="is the disk full, or the folder not writable?",
+        f" {telling[0].strip() if telling else 'it printed nothing'}.",
+        hint="check that the disk has space and that the folder is writable",
     )
 
 

@@ -51,7 +51,7 @@ class Mismatch:
 
     def __str__(self) -> str:
         seen = "no such setting" if self.seen is None else repr(self.seen)
-        return f"{self.name}: asked {self.wanted!r}, seen {seen}"
+        return f"{self.name}: requested {self.wanted!r}, found {seen}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ def checked(settings: Mapping[str, str]) -> dict[str, str]:
             raise SpecError(f"{name!r} is not the name of a setting.", hint="--set name=value")
         if name.lower() in RESERVED:
             raise SpecError(
-                f"{name.lower()} of a scratch server belongs to pgdyno.",
-                hint="leave it out; --data-dir and --wal-dir place the files",
+                f"pgdyno sets {name.lower()} of a scratch server itself.",
+                hint="remove it; --data-dir and --wal-dir place the files",
             )
         if "\n" in value or "\0" in value:
-            raise SpecError(f"{name} = {value!r} is not one line.", hint="--set name=value")
+            raise SpecError(f"{name} = {value!r} must be one line.", hint="--set name=value")
         result[name.lower()] = value
     return result
 
@@ -147,8 +147,8 @@ def require(connection: Connection, wanted: Mapping[str, str]) -> None:
     wrong = read_back(connection, wanted)
     if wrong:
         raise ServerError(
-            f"Not every setting took effect: {'; '.join(map(str, wrong))}.",
-            hint="something overrides it: ALTER SYSTEM, ALTER ROLE or ALTER DATABASE ... SET",
+            f"Some settings did not take effect: {'; '.join(map(str, wrong))}.",
+            hint="something overrides them: ALTER SYSTEM, ALTER ROLE or ALTER DATABASE ... SET",
         )
 
 

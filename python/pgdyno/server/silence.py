@@ -68,7 +68,7 @@ def answer(libpq: pq.abc.PGconn, ready: select.poll, silence_s_max: int) -> pq.a
     while libpq.get_result() is not None:
         pass
     if result is None:
-        raise psycopg.OperationalError("the server answered nothing")
+        raise psycopg.OperationalError("the server did not answer")
     return result
 
 

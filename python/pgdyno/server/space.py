@@ -49,7 +49,7 @@ def check_own_server(
         is_one_disk = mount_of(data.resolve()) == mount_of(wal.resolve())
         free, free_wal = free_bytes(data), free_bytes(wal)
     except OSError:
-        return f"{data} cannot be looked into"
+        return f"{data} is not readable"
     if is_one_disk:
         _refuse(data, needed["data"] + needed["wal"], free, "The dataset with its WAL")
     else:
@@ -61,9 +61,9 @@ def check_own_server(
 def _refuse(folder: Path, needed: int, free: int, what: str) -> None:
     if free < needed:
         raise ServerError(
-            f"{what} needs about {needed / 1e9:.1f} GB more in {folder}, but {free / 1e9:.1f} GB"
-            " are free there.",
-            hint="free space, choose a smaller dataset, or add --skip-space-check",
+            f"{what} needs about {needed / 1000000000.0:.1f} GB more in {folder}, but only "
+            f"{free / 1000000000.0:.1f} GB are free.",
+            hint="free some space, choose a smaller dataset, or add --skip-space-check",
         )
 
 

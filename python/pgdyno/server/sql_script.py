@@ -37,7 +37,7 @@ def run_script(connection: Connection, text: str) -> None:
             said = error.diag.message_primary or str(error).strip()
             raise ServerError(
                 f"{shortened(statement)}: {said}.",
-                hint="mend the SQL of this variant",
+                hint="correct the SQL of this variant",
                 sqlstate=error.sqlstate,
             ) from None
 

@@ -73,7 +73,7 @@ class SystemSettings:
             except psycopg.Error as error:
                 role = self.admin.user
                 raise ServerError(
-                    f"{role} may not read which settings ALTER SYSTEM has set: "
+                    f"{role} may not read the settings of ALTER SYSTEM: "
                     f"{error.diag.message_primary}.",
                     hint="GRANT SELECT ON pg_file_settings, and EXECUTE ON FUNCTION"
                     f" pg_show_all_file_settings(), TO {role}; or name another with --admin",
@@ -154,8 +154,8 @@ class SystemSettings:
             self._run(self.restart_command, b"")
         else:
             raise ServerError(
-                f"{self.admin.place} does not answer, and nothing was given that puts its settings"
-                " back while it is down.",
+                f"{self.admin.place} does not answer, and there is no command that restores its "
+                "settings while it is down.",
                 hint=self.by_hand(entries),
             )
         self._wait_until(self.admin, lambda _session: None)
@@ -168,8 +168,8 @@ class SystemSettings:
         steps += [f"write {_line(name, value)}" for name, value in entries.items() if value]
         start = self.restart_command or "pg_ctl start"
         return (
-            f"on the server's host, in {file}: {'; '.join(steps)}. Then start the server ({start}),"
-            " and run pgdyno undo"
+            f"on the server's host, in {file}: {'; '.join(steps)}. Then start the server "
+            f"({start}), and run pgdyno undo"
         )
 
     def require(self, target: Target, wanted: Mapping[str, str]) -> None:
@@ -187,7 +187,7 @@ class SystemSettings:
         wrong = [name for name, value in entries.items() if present[name.lower()] != value]
         if wrong:
             raise ServerError(
-                f"Not put back as they were: {', '.join(wrong)}.",
+                f"Not restored: {', '.join(wrong)}.",
                 hint="look at postgresql.auto.conf, and run pgdyno undo again",
             )
 
@@ -219,7 +219,7 @@ class SystemSettings:
             return ""
         if not awaiting:
             return ""
-        return f" {AUTO_CONF} is as it was, but until a restart the server uses" + (
+        return f" {AUTO_CONF} is restored, but until a restart the server uses" + (
             f" {', '.join(awaiting)}."
         )
 
@@ -253,7 +253,7 @@ class SystemSettings:
             words = " / ".join(line.strip() for line in said) or "it printed nothing"
             raise ServerError(
                 f"{command} ended with exit code {done.returncode}: {words.rstrip('.')}.",
-                hint="the command runs as sh -c; settings come as JSON on its standard input",
+                hint="the command runs as sh -c; it gets the settings as JSON on standard input",
             )
 
     def _wait_until(self, target: Target, holds: Callable[[Connection], None]) -> None:

@@ -13,23 +13,35 @@ LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 # Parameters of libpq whose other values would be ignored, and the next step instead.
 SECRET = ("sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
 ENGINE_LACKS = {
-    "gssencmode": (("disable", "prefer"), "give gssencmode=disable, and sslmode=require for TLS"),
-    "sslnegotiation": (("postgres",), "give sslnegotiation=postgres"),
-    "sslcertmode": (("disable", "allow"), "give sslcertmode=allow: a certificate is sent if asked"),
-    "sslcrl": ((), "certificate revocation lists are not read: leave it out to go on without"),
-    "sslcrldir": ((), "certificate revocation lists are not read: leave it out to go on without"),
-    "sslpassword": ((), "give an sslkey without a password: openssl pkey -in KEY -out COPY"),
-    "requirepeer": ((), "leave it out: who owns the server is not looked at"),
-    "min_protocol_version": (("3.0",), "give min_protocol_version=3.0: no later one is spoken"),
-    "replication": ((), "leave it out: a load has nothing to do with replication"),
-    "scram_client_key": ((), "give the password itself"),
-    "scram_server_key": ((), "give the password itself"),
-    "oauth_issuer": ((), "leave it out: OAuth is not spoken"),
-    "oauth_client_id": ((), "leave it out: OAuth is not spoken"),
-    "oauth_client_secret": ((), "leave it out: OAuth is not spoken"),
-    "oauth_scope": ((), "leave it out: OAuth is not spoken"),
-    "sslkeylogfile": ((), "leave it out: keys of sessions are never written"),
-    "ssl_max_protocol_version": (("TLSv1.2", "TLSv1.3"), "the engine speaks TLS 1.2 and 1.3"),
+    "gssencmode": (("disable", "prefer"), "use gssencmode=disable, and sslmode=require for TLS"),
+    "sslnegotiation": (("postgres",), "use sslnegotiation=postgres"),
+    "sslcertmode": (
+        ("disable", "allow"),
+        "use sslcertmode=allow: a certificate is sent if the server asks",
+    ),
+    "sslcrl": (
+        (),
+        "certificate revocation lists are not supported: remove the parameter to connect without",
+    ),
+    "sslcrldir": (
+        (),
+        "certificate revocation lists are not supported: remove the parameter to connect without",
+    ),
+    "sslpassword": ((), "use an sslkey without a password: openssl pkey -in KEY -out COPY"),
+    "requirepeer": ((), "remove the parameter: the owner of the server is not checked"),
+    "min_protocol_version": (
+        ("3.0",),
+        "use min_protocol_version=3.0: later versions are not supported",
+    ),
+    "replication": ((), "remove the parameter: a load does not replicate"),
+    "scram_client_key": ((), "use the password itself"),
+    "scram_server_key": ((), "use the password itself"),
+    "oauth_issuer": ((), "remove the parameter: OAuth is not supported"),
+    "oauth_client_id": ((), "remove the parameter: OAuth is not supported"),
+    "oauth_client_secret": ((), "remove the parameter: OAuth is not supported"),
+    "oauth_scope": ((), "remove the parameter: OAuth is not supported"),
+    "sslkeylogfile": ((), "remove the parameter: session keys are never written"),
+    "ssl_max_protocol_version": (("TLSv1.2", "TLSv1.3"), "the engine supports TLS 1.2 and 1.3"),
 }
 
 

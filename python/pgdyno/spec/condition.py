@@ -49,13 +49,15 @@ def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
     name = found["name"] if found else ""
     if found is None or name not in names:
         raise SpecError(
-            f"{text!r} is no condition: NAME<NUMBER or NAME>NUMBER is needed.",
+            f"{text!r} is not a condition; the form is NAME<NUMBER or NAME>NUMBER.",
             hint=f"such as 'p99<20ms'; NAME is one of {', '.join(names)}",
         )
     units = {"": 1.0} if name.endswith("_ratio") else _UNITS.get(name, {"": 1.0, **_IN_MS})
     if found["unit"] not in units:
         known = ", ".join(unit for unit in units if unit) or "none"
-        raise SpecError(f"{text!r}: {found['unit']} is no unit of {name}.", hint=f"units: {known}")
+        raise SpecError(
+            f"{text!r}: {found['unit']} is not a unit of {name}.", hint=f"units: {known}"
+        )
     sign: Literal["<", ">"] = "<" if found["sign"] == "<" else ">"
     return Condition(text.strip(), name, sign, float(found["limit"]) * units[found["unit"]])
 
@@ -73,7 +75,7 @@ def slo_from(text: str) -> Condition:
         found = None
     if found is None or found.sign != "<" or not found.limit_ratio > 0:
         raise SpecError(
-            f"{text!r} is no latency target: NAME=LIMIT is needed.",
+            f"{text!r} is not a latency target; the form is NAME=LIMIT.",
             hint=f"such as p99=20ms; NAME is one of {', '.join(LATENCIES)}",
         )
     return found

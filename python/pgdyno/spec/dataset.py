@@ -66,7 +66,7 @@ class PgbenchDataset(Spec):
         if not isinstance(given, dict) or not isinstance(given.get("size"), str):
             return given
         if "scale" in given:
-            raise ValueError("give one of scale and size")
+            raise ValueError("use either scale or size, not both")
         try:
             return {**given, "scale": scale_for(given["size"])}
         except SpecError as error:

@@ -76,7 +76,7 @@ class Factor(Spec):
     def _names_differ(self) -> Factor:
         names = [level.name for level in self.levels]
         if len(set(names)) < len(names):
-            raise ValueError(f"two levels of {self.name} have one name: {', '.join(names)}")
+            raise ValueError(f"two levels of {self.name} have the same name: {', '.join(names)}")
         return self
 
 
@@ -96,12 +96,12 @@ class FactorialDesign(Spec):
     def _half_is_balanced(self) -> FactorialDesign:
         names = [factor.name for factor in self.factors]
         if len(set(names)) < len(names):
-            raise ValueError(f"two factors have one name: {', '.join(names)}")
+            raise ValueError(f"two factors have the same name: {', '.join(names)}")
         uneven = [factor.name for factor in self.factors if len(factor.levels) != 2]
         if self.fraction == "half" and (uneven or len(self.factors) < 3):
             raise ValueError(
                 'fraction = "half" needs at least 3 factors of 2 levels each'
-                + (f", and {uneven[0]} has another number" if uneven else "")
+                + (f", but {uneven[0]} has another number" if uneven else "")
             )
         return self
 

@@ -135,13 +135,17 @@ class Experiment(Spec):
         if isinstance(self.design, CompareDesign | PassesDesign) and given < 2:
             raise ValueError(f"{self.design.kind} needs at least 2 variants, got {given}")
         if isinstance(self.design, FactorialDesign) and given:
-            raise ValueError("the variants of a factorial are its factors' levels: leave them out")
+            raise ValueError(
+                "the variants of a factorial are the levels of its factors: remove the variants"
+            )
         if isinstance(self.design, BenchDesign) and given:
             raise ValueError(f"a bench has no variants, got {given}")
         if isinstance(self.design, SweepDesign):
             fixed = [one.name for one in self.variants if one.clients is not None]
             if fixed:
-                raise ValueError(f"variant {fixed[0]!r} sets clients, which a sweep varies itself")
+                raise ValueError(
+                    f"variant {fixed[0]!r} sets clients, but a sweep varies the clients"
+                )
         names = [variant.name for variant in self.variants]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
@@ -152,15 +156,15 @@ class Experiment(Spec):
             except ValueError as error:
                 raise ValueError(f"variant {variant.name!r}: {error}") from None
         if self.reset == "restore" and self.server.scratch is None:
-            raise ValueError('reset = "restore" drops a database: only on a scratch server')
+            raise ValueError('reset = "restore" drops a database, so it needs a scratch server')
         if self.cache == "cold" and self.server.scratch is None:
-            raise ValueError('cache = "cold" stops the server: only a scratch server')
+            raise ValueError('cache = "cold" stops the server, so it needs a scratch server')
         if self.reload == "round" and (self.server.scratch is None or not self.all_variants()):
-            raise ValueError('reload = "round" is for variants on a scratch server')
+            raise ValueError('reload = "round" needs variants on a scratch server')
         if self.server.scratch is None:
             self._refuse_what_needs_scratch()
         elif any(variant.dsn is not None for variant in self.all_variants()):
-            raise ValueError("a variant has a dsn, but the server is scratch: give one of the two")
+            raise ValueError("a variant has a dsn, but the server is scratch: use one of the two")
         return self
 
     def all_variants(self) -> tuple[Variant, ...]:

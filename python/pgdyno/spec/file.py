@@ -84,7 +84,7 @@ class _Reader:
                 if given.startswith("@"):
                     table["settings"] = self._read(place, "settings", given[1:], read_conf) or {}
                 else:
-                    self._note((*place, "settings"), f'a table, or "@FILE", got {given!r}')
+                    self._note((*place, "settings"), f'must be a table or "@FILE", got {given!r}')
             sql = table.get("sql")
             if isinstance(sql, str) and sql.startswith("@"):
                 table["sql"] = self._read(place, "sql", sql[1:], read_text) or ""
@@ -128,9 +128,9 @@ class _Reader:
         if item["type"] == "extra_forbidden":
             known = _names_of(model)
             like = nearest(str(loc[-1]), known)
-            rule = f"is no key here: did you mean {like}?" if like else "is no key here"
+            rule = f"is not a known key: did you mean {like}?" if like else "is not a known key"
             if not like:
-                rule += f"; there are {', '.join(known)}"
+                rule += f"; known keys: {', '.join(known)}"
             self._note(place, rule)
             return
         seen = item["input"]
@@ -152,7 +152,7 @@ class _Reader:
         found = sorted(self._mistakes, key=lambda mistake: mistake.line)
         lines = [f"{self._path}:{mistake.line}: {mistake.text}" for mistake in found]
         head = f"{self._path} has {len(lines)} mistake{'s' if len(lines) > 1 else ''}:"
-        raise SpecError("\n  ".join([head, *lines]), hint="nothing was started; mend the file")
+        raise SpecError("\n  ".join([head, *lines]), hint="nothing was started; correct the file")
 
 
 def _tables_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, dict[str, Any]]]:

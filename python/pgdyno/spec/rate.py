@@ -96,15 +96,15 @@ def rate_from(given: object) -> Rate:
     if isinstance(given, Rate):
         return given
     if isinstance(given, bool) or not isinstance(given, int | float | str):
-        raise SpecError(f"a rate is a number or text, got {given!r}.", hint=FORM)
+        raise SpecError(f"a rate must be a number or text, got {given!r}.", hint=FORM)
     if not isinstance(given, str):
         given = f"{given:f}".rstrip("0").rstrip(".")
     pieces = given.split(",")
     phases = tuple(_phase(piece, is_last=i == len(pieces) - 1) for i, piece in enumerate(pieces))
     if not any(phase.from_tps or phase.to_tps for phase in phases):
         raise SpecError(
-            f"rate {given!r} offers nothing: it must be above 0 somewhere.",
-            hint="leave the rate out for a closed loop",
+            f"rate {given!r} offers nothing: it must be above 0 at some time.",
+            hint="remove the rate for a closed loop",
         )
     return Rate(phases)
 
@@ -112,11 +112,11 @@ def rate_from(given: object) -> Rate:
 def _phase(piece: str, *, is_last: bool) -> RatePhase:
     found = _PHASE.fullmatch(piece)
     if found is None:
-        raise SpecError(f"rate: {piece.strip()!r} is no phase of a rate.", hint=FORM)
+        raise SpecError(f"rate: {piece.strip()!r} is not a phase of a rate.", hint=FORM)
     begin, end, time = float(found[1]), float(found[2] or found[1]), found[3]
     if max(begin, end) > RATE_TPS_MAX:
         raise SpecError(
-            f"rate: {piece.strip()!r} is more than {RATE_TPS_MAX:,} a second.",
+            f"rate: {piece.strip()!r} exceeds {RATE_TPS_MAX:,} per second.",
             hint="one engine cannot offer more",
         )
     if time is None:
@@ -135,7 +135,7 @@ def _phase(piece: str, *, is_last: bool) -> RatePhase:
     except SpecError as error:
         raise SpecError(f"rate: {piece.strip()!r}: {error.message}", hint=FORM) from error
     if length_ns <= 0:
-        raise SpecError(f"rate: {piece.strip()!r} lasts no time.", hint=FORM)
+        raise SpecError(f"rate: the time of {piece.strip()!r} must be above 0.", hint=FORM)
     return RatePhase(begin, end, length_ns)
 
 

@@ -120,7 +120,7 @@ def _object_to(name: str, value: str, major: int) -> str | None:
         meant = f": did you mean {like}?" if like else ""
         return f"PostgreSQL {major} has no setting of that name{meant}"
     if rule.context == "internal":
-        return "it cannot be set: it says how the server was built or its data were made"
+        return "it cannot be set: it describes the build of the server or its data"
     text = value.strip()
     if rule.vartype == "bool":
         words = (*_TRUE, *_FALSE)

@@ -55,7 +55,7 @@ def _split(text: str | float, what: str, units: dict[str, int], default: str) ->
     if match is None or unit not in units:
         raise SpecError(
             f"{what} must be a number with one of the units {', '.join(units)}, got {text!r}.",
-            hint=f"a number without a unit is read as {default}",
+            hint=f"a number without a unit is in {default}",
         )
     return float(match.group(1)), unit
 
@@ -80,7 +80,7 @@ def scale_for(size: str, *, ram_bytes: int | None = None) -> int:
         except SpecError:
             wanted = 0
     if not wanted > 0:
-        raise SpecError(f"{size!r} is no size.", hint='such as "200GB" or "2xRAM"')
+        raise SpecError(f"{size!r} is not a size.", hint='such as "200GB" or "2xRAM"')
     return max(1, math.ceil(wanted / _BYTES_EACH_SCALE))
 
 

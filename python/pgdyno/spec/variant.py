@@ -71,7 +71,9 @@ def price_of(text: str) -> tuple[float, str]:
     """
     found = _PRICE.fullmatch(text.strip())
     if found is None or not float(found["amount"]) > 0:
-        raise ValueError(f"{text!r} is no price: an amount and a unit are needed, as 312 EUR/month")
+        raise ValueError(
+            f"{text!r} is not a price: it needs an amount and a unit, such as 312 EUR/month"
+        )
     return float(found["amount"]), found["unit"]
 
 
@@ -124,8 +126,8 @@ class Variant(Spec):
     def _path_leads_to_the_pooler(self) -> Variant:
         if self.pooler is not None and self.path == "tcp":
             raise ValueError(
-                "path = tcp does not go with a pooler: pgdyno's PgBouncer listens on a Unix socket;"
-                " leave path out, or name a pooler of your own with dsn"
+                "path = tcp and pooler exclude each other: pgdyno's PgBouncer listens on a Unix "
+                "socket; remove path, or name your own pooler with dsn"
             )
         return self
 

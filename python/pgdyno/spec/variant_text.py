@@ -35,12 +35,12 @@ def read_conf(path: Path) -> dict[str, str]:
         if found is None:
             raise SpecError(
                 f"{path}:{number}: {line.strip()!r} is not name = value.",
-                hint="quote values that have blanks: name = 'value'",
+                hint="quote values that contain blanks: name = 'value'",
             )
         name = found["name"].lower()
         if name in _INCLUDES:
             raise SpecError(
-                f"{path}:{number}: {name} is not followed.", hint="copy the file's settings here"
+                f"{path}:{number}: {name} is not supported.", hint="copy that file's settings here"
             )
         quoted = found["quoted"]
         settings[name] = found["bare"] if quoted is None else _conf_file_unquoted(quoted)
@@ -122,7 +122,8 @@ def _take(part: str, fields: dict[str, Any], text: str) -> None:
     elif "-" in key:
         like = nearest(key, list(KEYS))
         raise SpecError(
-            f"--variant {text!r}: {key} is no key{f': did you mean {like}?' if like else ''}",
+            f"--variant {text!r}: {key} is not a known "
+            f"key{f': did you mean {like}?' if like else ''}",
             hint=f"a setting, @FILE, or one of {', '.join(KEYS)}",
         )
     else:

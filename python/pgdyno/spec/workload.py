@@ -104,23 +104,25 @@ class Workload(Spec):
         if self.rate is None or self.rate.is_constant:
             return self
         if self.transactions_per_client is not None:
-            raise ValueError("phases of a rate are times: give no number of transactions")
+            raise ValueError(
+                "the phases of a rate set the duration: remove the number of transactions"
+            )
         begun_ns = sum(phase.duration_ns or 0 for phase in self.rate.phases)
         if begun_ns > self.duration_ns:
             raise ValueError(
-                f"the phases of rate {self.rate.text} last {begun_ns / 1e9:g} s, but the run is "
-                f"measured for {self.duration_ns / 1e9:g} s: leave the duration out"
+                f"the phases of rate {self.rate.text} last {begun_ns / 1000000000.0:g} s, but "
+                f"the duration is {self.duration_ns / 1000000000.0:g} s: remove the duration"
             )
         return self
 
     @model_validator(mode="after")
     def _has_something_to_run(self) -> Workload:
         if not any(script.weight > 0 for script in self.scripts):
-            raise ValueError("the weights of all scripts are 0: nothing would run")
+            raise ValueError("the weights of all scripts are 0, so nothing would run")
         if self.active_connections is not None and self.connect_each_transaction:
             raise ValueError(
-                "active and connect_each_transaction (-C) exclude each other: a connection that"
-                " is shared is not made anew for every transaction"
+                "active and connect_each_transaction (-C) exclude each other: a shared "
+                "connection cannot be new for each transaction"
             )
         return self
 
@@ -143,8 +145,8 @@ def script_named(text: str) -> Script:
     path = Path(name)
     if not path.exists():
         raise SpecError(
-            f"There is no script {name!r}: no built-in has that name, and no file.",
-            hint=f"a file, or one of {', '.join(BUILTINS)}",
+            f"There is no script {name!r}: neither a built-in script nor a file has that name.",
+            hint=f"use a file, or one of {', '.join(BUILTINS)}",
         )
     return Script(file=path.absolute(), text=read_text(path), weight=int(weight))
 
@@ -164,6 +166,8 @@ def read_text(path: Path) -> str:
         raise SpecError(
             f"{path}, line {len(lines)}, column {len(lines[-1]) + 1}:"
             f" byte 0x{read[error.start]:02x} is not UTF-8.",
-            hint=f"iconv -f LATIN1 -t UTF-8 {path} > COPY, and give the copy: the server converts"
-            f" to its own encoding",
+            hint=(
+                f"iconv -f LATIN1 -t UTF-8 {path} > COPY, and use the copy: the server converts "
+                "to its encoding"
+            ),
         ) from None

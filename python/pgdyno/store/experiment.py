@@ -62,7 +62,7 @@ class Store:
             return cls(path.absolute())
         except FileNotFoundError as error:
             raise StoreError(
-                f"The working directory is gone, so {path} leads nowhere.",
+                f"The working directory no longer exists, so {path} has no meaning.",
                 hint="change to a folder that exists, or give --store an absolute path",
             ) from error
 
@@ -116,7 +116,7 @@ class Store:
             if handle and handle != "last" and folder.is_dir():
                 if read_identity(folder) is None:
                     raise StoreError(
-                        f"{folder} is no result of pgdyno: it has no {IDENTITY}.",
+                        f"{folder} is not a result of pgdyno: it has no {IDENTITY}.",
                         hint=self._what_exists(known),
                     )
                 return ExperimentFolder(folder)
@@ -140,7 +140,7 @@ class Store:
         if self.root.exists() and not self.root.is_dir():
             raise StoreError(
                 f"{self.root} is a file, not a folder of results.",
-                hint="name a folder with --store; a zipped one is unpacked first",
+                hint="name a folder with --store; unpack a zipped folder first",
             )
         if not self.root.is_dir():
             return found
@@ -171,7 +171,7 @@ class Store:
 
     def _what_exists(self, known: Mapping[int, Path]) -> str:
         if not known:
-            return f"{self.root} holds no results yet; name another folder with --store"
+            return f"{self.root} has no results yet; name another folder with --store"
         newest = sorted(known.items(), reverse=True)[:_LISTED_AT_MOST]
         listed = ", ".join(f"{number} ({folder.name})" for number, folder in newest)
         more = len(known) - len(newest)

@@ -78,5 +78,5 @@ def _copy(query: str, columns: Sequence[Column], target: Path, form: Form) -> No
     except Exception as error:  # DuckDB's tree is its own; every kind means the same here.
         raise StoreError(
             f"{target} could not be written: {parquet.first_line(error)}.",
-            hint="name another file with -o; is there room on that disk?",
+            hint="name another file with -o; check that the disk has space",
         ) from error

@@ -128,7 +128,7 @@ def read_json(path: Path) -> Any:
         raise refused(path, error) from error
     except ValueError as error:
         raise StoreError(
-            f"{path} is damaged: {error}.", hint="`pgdyno list` shows the results that are whole"
+            f"{path} is damaged: {error}.", hint="`pgdyno list` shows the intact results"
         ) from error
 
 
@@ -183,10 +183,10 @@ def refused(path: Path, error: OSError, *, kept: str = "") -> StoreError:
         errno.EDQUOT: "free some of the quota, or name another folder with --store",
         errno.EACCES: "name a folder you may write to with --store or PGDYNO_STORE",
         errno.EROFS: "name a folder you may write to with --store or PGDYNO_STORE",
-        errno.ENOENT: "was the folder removed meanwhile? `pgdyno list` shows what exists",
+        errno.ENOENT: "the folder may have been removed; `pgdyno list` shows the results",
     }
     message = f"{path}: {error.strerror or error}."
     return StoreError(
         f"{message} {kept}".rstrip(),
-        hint=hints.get(error.errno or 0, "check the folder given with --store or PGDYNO_STORE"),
+        hint=hints.get(error.errno or 0, "check the folder in --store or PGDYNO_STORE"),
     )

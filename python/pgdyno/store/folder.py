@@ -25,7 +25,7 @@ class ExperimentFolder:
         identity = read_identity(folder)
         if identity is None:
             raise StoreError(
-                f"{folder} is no result of pgdyno: it has no {IDENTITY}.",
+                f"{folder} is not a result of pgdyno: it has no {IDENTITY}.",
                 hint="`pgdyno list` shows the results that exist",
             )
         if identity.get("format") != FORMAT_VERSION:
@@ -136,7 +136,7 @@ class ExperimentFolder:
         """
         folder = self.folder / "runs" / f"{number:04d}"
         if folder.exists():
-            raise StoreError(f"Run {number} exists: {folder}.", hint="a run is never written again")
+            raise StoreError(f"Run {number} exists: {folder}.", hint="a run is never overwritten")
         return RunWriter(folder.with_name(folder.name + PARTIAL_SUFFIX), number, label, job)
 
     def runs(self) -> list[StoredRun]:
@@ -184,7 +184,7 @@ class ExperimentFolder:
         if manifest is None:
             raise StoreError(
                 f"{self.folder} was never sealed: it has no {MANIFEST}.",
-                hint="its experiment was interrupted; its complete runs can still be read",
+                hint="its experiment was interrupted; its complete runs are readable",
             )
         sealed, present = manifest["files"], self._files()
         problems = [f"{name} is missing." for name in sealed if name not in present]
@@ -211,7 +211,7 @@ class ExperimentFolder:
             return None
         found = files.read_json(path)
         if not isinstance(found, dict):
-            raise StoreError(f"{path} is damaged.", hint="`pgdyno list` shows what is whole")
+            raise StoreError(f"{path} is damaged.", hint="`pgdyno list` shows the intact results")
         return found
 
 

@@ -60,7 +60,7 @@ class LineFiles:
                 try:
                     self._write(name, b"".join(parts))
                 except OSError as error:
-                    kept = f"What was measured before is kept in {self._folder}."
+                    kept = f"The results until then are kept in {self._folder}."
                     self._failure = files.refused(self._folder / name, error, kept=kept)
                     return
 
@@ -104,4 +104,4 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} has no place in a store")
+    raise ValueError(f"a store must not contain {constant}")

@@ -75,8 +75,8 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
     except Exception as error:  # DuckDB's tree is its own; every kind means the same here.
         parquet.unlink(missing_ok=True)
         raise StoreError(
-            f"{parquet} could not be made: {first_line(error)}.",
-            hint="free some space on that disk if it is full; the rows themselves are kept",
+            f"{parquet} could not be written: {first_line(error)}.",
+            hint="free some space if the disk is full; the rows are kept",
         ) from error
 
 
@@ -210,7 +210,7 @@ def _rows(whole: Arrays, begin: int, end: int) -> Arrays:
 def _unreadable(source: Path, error: Exception) -> StoreError:
     return StoreError(
         f"{source} cannot be read: {first_line(error)}.",
-        hint="`pgdyno list` shows the results that are whole",
+        hint="`pgdyno list` shows the intact results",
     )
 
 

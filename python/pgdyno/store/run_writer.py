@@ -45,8 +45,8 @@ class RunWriter:
             (folder / "telemetry").mkdir(mode=files.FOLDER_MODE, parents=True)
         except FileExistsError as error:
             raise StoreError(
-                f"Run {number} has been begun before: {folder}.",
-                hint="take the number that next_run_number() gives",
+                f"Run {number} has already begun: {folder}.",
+                hint="use the number of next_run_number()",
             ) from error
         except OSError as error:
             raise files.refused(folder, error) from error
@@ -106,8 +106,8 @@ class RunWriter:
         self._lines.raise_failure()
         if not self._has_summary:
             raise StoreError(
-                f"Run {self.number} has no summary: the engine did not end by itself.",
-                hint=f"what was measured until then is kept in {self.folder}",
+                f"Run {self.number} has no summary: the engine did not end normally.",
+                hint=f"the results until then are kept in {self.folder}",
             )
         converted = [(rows, self._make_parquet(rows)) for rows in self._row_files()]
         final = self.folder.with_suffix("")

@@ -29,34 +29,37 @@ class Table:
 _PHASE = Column("phase", "text", "name", "phase of the run the rows belong to")
 
 _COUNTS: tuple[tuple[str, str], ...] = (
-    ("scheduled", "transactions that fell due; = started + skipped + not_started"),
-    ("started", "transactions begun; = completed + failed + unfinished"),
-    ("completed", "transactions committed"),
-    ("failed", "transactions that ended in an error after all tries"),
-    ("skipped", "transactions not begun because they were due longer than the latency limit"),
-    ("not_started", "transactions due and not begun when scheduling ended"),
-    ("unfinished", "transactions begun and not ended"),
-    ("late", "of the completed: above the latency limit"),
-    ("retried", "of the completed: needed more than one try"),
-    ("retries", "tries beyond the first, of all transactions"),
+    ("scheduled", "due transactions; = started + skipped + not_started"),
+    ("started", "started transactions; = completed + failed + unfinished"),
+    ("completed", "committed transactions"),
+    ("failed", "transactions that ended with an error after all tries"),
+    ("skipped", "transactions not started because they were late by more than the latency limit"),
+    ("not_started", "due transactions not started when scheduling ended"),
+    ("unfinished", "transactions started and not ended"),
+    ("late", "completed transactions above the latency limit"),
+    ("retried", "completed transactions with more than one try"),
+    ("retries", "tries after the first, of all transactions"),
 )
 COUNT_NAMES = tuple(name for name, _ in _COUNTS)
 
 INTERVALS = Table(
     "intervals",
     "intervals",
-    "What the load did in each interval, over all threads of the engine",
+    "Load in each interval, over all threads of the engine",
     (
         Column("time_ns", "int64", "ns", "Unix time of the end of the interval"),
         Column("interval_ns", "int64", "ns", "length of the interval"),
         _PHASE,
         *(Column(name, "int64", "transactions", meaning) for name, meaning in _COUNTS),
         Column(
-            "completed_by_script", "int64[]", "transactions", "completed, of each script in order"
+            "completed_by_script",
+            "int64[]",
+            "transactions",
+            "completed transactions of each script in order",
         ),
-        Column("latency_sum_ns", "int64", "ns", "sum of the latencies of the completed"),
-        Column("in_flight", "int64", "transactions", "begun and not ended, at the end"),
-        Column("backlog", "int64", "transactions", "due and not begun, at the end (open loop)"),
+        Column("latency_sum_ns", "int64", "ns", "sum of the latencies of completed transactions"),
+        Column("in_flight", "int64", "transactions", "started and not ended, at the end"),
+        Column("backlog", "int64", "transactions", "due and not started, at the end (open loop)"),
         Column("connections", "int64", "connections", "open connections, at the end"),
         Column("cpu_ns", "int64", "ns", "CPU time of the engine, user and system"),
     ),
@@ -70,15 +73,17 @@ HISTOGRAMS = Table(
         Column("time_ns", "int64", "ns", "Unix time of the end of the interval"),
         Column("interval_ns", "int64", "ns", "length of the interval"),
         _PHASE,
-        Column("measured", "text", "name", "which duration: latency, service, lag, statement, ..."),
+        Column(
+            "measured", "text", "name", "kind of duration: latency, service, lag, statement, ..."
+        ),
         Column("script", "int64", "index", "script in the order of the job; -1 = all scripts"),
         Column("statement", "int64", "index", "statement of the script; -1 = whole transaction"),
-        Column("count", "int64", "values", "how many durations"),
-        Column("sum_ns", "int64", "ns", "their sum"),
-        Column("min_ns", "int64", "ns", "the shortest"),
-        Column("max_ns", "int64", "ns", "the longest"),
+        Column("count", "int64", "values", "number of durations"),
+        Column("sum_ns", "int64", "ns", "sum of the durations"),
+        Column("min_ns", "int64", "ns", "shortest duration"),
+        Column("max_ns", "int64", "ns", "longest duration"),
         # Of 64 bits until they were found to be most of what the report of a long run reads.
-        Column("buckets", "int32[]", "index", "buckets that hold at least one value, ascending"),
+        Column("buckets", "int32[]", "index", "buckets with at least one value, ascending"),
         Column("counts", "int32[]", "values", "values in each of these buckets"),
     ),
 )

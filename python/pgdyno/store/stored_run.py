@@ -45,7 +45,7 @@ class StoredRun:
         found = _FOLDER_NAME.fullmatch(folder.name)
         if found is None or not folder.is_dir():
             raise StoreError(
-                f"{folder} is no run: a run is a folder such as runs/0001.",
+                f"{folder} is not a run: a run is a folder such as runs/0001.",
                 hint="`pgdyno list` shows the results that exist",
             )
         self.folder = folder
@@ -158,8 +158,8 @@ class StoredRun:
                 ended = int(phase["time_ns"])
         if not began:
             raise StoreError(
-                f"Run {self.number} in {self.folder.parent.parent} ended before it measured.",
-                hint="its events.jsonl and engine.log say why",
+                f"Run {self.number} in {self.folder.parent.parent} ended before the measured time.",
+                hint="see its events.jsonl and engine.log",
             )
         if not ended:
             times = self.intervals()["time_ns"]
@@ -174,7 +174,7 @@ class StoredRun:
         if (lengths != lengths[:1]).any():
             raise StoreError(
                 f"{self.folder} has intervals with different numbers of scripts.",
-                hint="the engine that wrote them is not one this pgdyno understands",
+                hint="this pgdyno cannot read the files of that engine",
             )
         columns = int(lengths[0]) if len(lengths) else 0
         arrays["completed_by_script"] = flat.reshape(len(lengths), columns)
@@ -229,7 +229,7 @@ class StoredRun:
             return {}
         found = files.read_json(path)
         if not isinstance(found, Mapping):
-            raise StoreError(f"{path} is damaged.", hint="`pgdyno list` shows what is whole")
+            raise StoreError(f"{path} is damaged.", hint="`pgdyno list` shows the intact results")
         return dict(found)
 
     def _events_of(self, kind: str) -> list[Document]:

@@ -42,9 +42,8 @@ def statements(schema: str = "public") -> dict[str, str]:
         "sessions of before, before and after": OTHERS_SQL,
         "pg_stat_statements, before and after": SCHEMA_SQL,
         "calls of statements, before and after": CALLS_SQL.format(schema=schema),
-        "texts of the dearest, before and after; of new ones shown, at most every 30 s": (
-            TEXTS_SQL.format(schema=schema)
-        ),
+        "texts of the most expensive statements, before and after; texts of new ones at most "
+        "every 30 s": (TEXTS_SQL.format(schema=schema)),
     }
 
 

@@ -9,7 +9,7 @@ from pgdyno.doctor.finding import Judgement, bad, good, warn
 _ATOMIC_FILE_SYSTEMS = {"zfs"}
 
 
-@check("durability", "what is measured without flushes is not what a durable server does")
+@check("durability", "a server without flushes does not show the speed of a durable server")
 def fsync(facts: Facts) -> Judgement:
     """Flushes at all."""
     if facts.on_server().is_on("fsync"):
@@ -20,7 +20,10 @@ def fsync(facts: Facts) -> Judgement:
     )
 
 
-@check("durability", "full page images are most of the WAL after a checkpoint; without them: torn")
+@check(
+    "durability",
+    "most WAL after a checkpoint is full page images; without them a crash can leave torn pages",
+)
 def full_page_writes(facts: Facts) -> Judgement:
     """Protection from pages that a crash wrote in half."""
     if facts.on_server().is_on("full_page_writes"):
@@ -35,7 +38,10 @@ def full_page_writes(facts: Facts) -> Judgement:
     return bad("full_page_writes = off: pages torn in a crash cannot be repaired", mend)
 
 
-@check("durability", "it decides whether a commit waits for the disk: most of its latency")
+@check(
+    "durability",
+    "it decides whether a commit waits for the disk, which is most of a commit's latency",
+)
 def synchronous_commit(facts: Facts) -> Judgement:
     """Whether acknowledged commits may vanish."""
     server = facts.on_server()
@@ -50,7 +56,7 @@ def synchronous_commit(facts: Facts) -> Judgement:
     )
 
 
-@check("durability", "commits wait for standbys that are named and not there, for ever")
+@check("durability", "commits wait forever for standbys that are named but not connected")
 def synchronous_standbys(facts: Facts) -> Judgement:
     """Standbys that commits wait for."""
     server = facts.on_server()
@@ -59,8 +65,8 @@ def synchronous_standbys(facts: Facts) -> Judgement:
         return good("commits wait for no standby")
     if value in ("off", "local"):
         return warn(
-            f"synchronous_standby_names = '{names}', and synchronous_commit = {value} does not wait"
-            " for them",
+            f"synchronous_standby_names = '{names}', but synchronous_commit = {value} does not "
+            "wait for them",
             "ALTER SYSTEM SET synchronous_commit = on, or no standby names",
         )
     connected, synchronous = facts.on_watched_server().answer("replication")
@@ -70,7 +76,7 @@ def synchronous_standbys(facts: Facts) -> Judgement:
     return good(seen)
 
 
-@check("durability", "without checksums a page the disk damaged is read as if it were right")
+@check("durability", "without checksums, the server does not detect pages that the disk damaged")
 def data_checksums(facts: Facts) -> Judgement:
     """Whether damaged pages are noticed, and whether some were."""
     server = facts.on_server()
@@ -84,7 +90,7 @@ def data_checksums(facts: Facts) -> Judgement:
     return good("data_checksums = on, no failures")
 
 
-@check("durability", "with these, reading damaged data goes on as if nothing were wrong")
+@check("durability", "with these settings, the server reads damaged data without an error")
 def damage_ignored(facts: Facts) -> Judgement:
     """Settings for rescuing data that were left on."""
     server = facts.on_server()
@@ -94,7 +100,9 @@ def damage_ignored(facts: Facts) -> Judgement:
     return good("damaged pages are errors")
 
 
-@check("durability", "after a failed flush Linux marks pages clean: trying again succeeds falsely")
+@check(
+    "durability", "after a failed flush Linux marks pages as clean, so a retry appears to succeed"
+)
 def data_sync_retry(facts: Facts) -> Judgement:
     """What the server does when a flush fails."""
     if facts.on_server().is_on("data_sync_retry"):
@@ -102,7 +110,7 @@ def data_sync_retry(facts: Facts) -> Judgement:
     return good("data_sync_retry = off")
 
 
-@check("durability", "minimal skips WAL that every server with backups or standbys writes")
+@check("durability", "minimal skips WAL that every server with backups or standbys must write")
 def wal_level(facts: Facts) -> Judgement:
     """Whether archiving and replication are possible."""
     value = facts.on_server().text("wal_level")
@@ -130,9 +138,7 @@ def archiving(facts: Facts) -> Judgement:
     return good(f"archive_mode = {mode}, the last segment was archived")
 
 
-@check(
-    "durability", "a transaction somebody prepared and forgot keeps locks and dead rows for ever"
-)
+@check("durability", "a forgotten prepared transaction keeps locks and dead rows forever")
 def prepared_transactions(facts: Facts) -> Judgement:
     """Room for two-phase commit, and what was forgotten."""
     server = facts.on_server()
@@ -147,8 +153,8 @@ def prepared_transactions(facts: Facts) -> Judgement:
         )
     if 0 < room < connections:
         return warn(
-            f"max_prepared_transactions = {room}, below max_connections = {connections}: sessions"
-            " may fail to prepare",
+            f"max_prepared_transactions = {room} is below max_connections = {connections}: "
+            "sessions may fail to prepare",
             f"ALTER SYSTEM SET max_prepared_transactions = {connections} (restart), or 0",
         )
     return good(f"max_prepared_transactions = {room}, {count} prepared")

@@ -13,27 +13,27 @@ _NEIGHBOUR_CORES = 0.1
 _SMALL_RAM_BYTES = 8 << 30
 
 
-@check("host", "what the hypervisor does to others on its machine is not to be seen from inside")
+@check("host", "a virtual machine cannot see how much CPU the hypervisor gives to other guests")
 def machine(facts: Facts) -> Judgement:
     """Whether this is hardware, a virtual machine, a container."""
     host = facts.on_host()
     if not host.machine:
-        raise Unknown("the host does not say what it is")
+        raise Unknown("the host does not report its kind")
     if host.container:
         return warn(
-            f"{host.machine}, container ({host.container}): its neighbours and part of its limits"
-            " are not to be seen from inside",
-            "state it beside the result, or measure on the host itself",
+            f"{host.machine}, container ({host.container}): other containers and some limits "
+            "are not visible from inside",
+            "state this with the result, or measure on the host itself",
         )
     return good(host.machine)
 
 
-@check("host", "a core that must speed up first answers the first statements late")
+@check("host", "a core that must first raise its clock rate answers the first statements late")
 def cpu_governor(facts: Facts) -> Judgement:
     """The frequency governor, of all cores."""
     host = facts.on_host()
     if not host.governors:
-        raise Unknown("the cores show no governor" + " (virtual machine)" * host.is_virtual)
+        raise Unknown("the cores report no governor" + " (virtual machine)" * host.is_virtual)
     other = [word for word in host.governors if word != "performance"]
     if other:
         words = ", ".join(sorted(set(other)))
@@ -49,7 +49,7 @@ def cpu_boost(facts: Facts) -> Judgement:
     """Frequencies that are not kept up for long."""
     host = facts.on_host()
     if host.has_boost is None:
-        raise Unknown("the cores do not say whether they boost")
+        raise Unknown("the cores do not report whether they boost")
     if host.has_boost:
         return warn(
             "boost is on",
@@ -59,12 +59,12 @@ def cpu_boost(facts: Facts) -> Judgement:
     return good("boost is off")
 
 
-@check("host", "the kernel stops programs to make huge pages of their memory")
+@check("host", "the kernel stops programs while it builds huge pages")
 def transparent_huge_pages(facts: Facts) -> Judgement:
     """Huge pages without being asked."""
     mode = facts.on_host().huge_pages_mode
     if not mode:
-        raise Unknown("this kernel has no transparent huge pages, or does not say")
+        raise Unknown("this kernel has no transparent huge pages, or does not report them")
     if mode == "always":
         return warn(
             "transparent huge pages: always",
@@ -73,7 +73,10 @@ def transparent_huge_pages(facts: Facts) -> Judgement:
     return good(f"transparent huge pages: {mode}")
 
 
-@check("host", "a server whose memory was swapped out for file cache reads it back in a run")
+@check(
+    "host",
+    "if the kernel swapped out the server's memory, the server must read it back during a run",
+)
 def swappiness(facts: Facts) -> Judgement:
     """How readily programs are swapped out, and whether they are."""
     host = facts.on_host()
@@ -86,13 +89,15 @@ def swappiness(facts: Facts) -> Judgement:
         f"vm.swappiness = {value}, {format_bytes(used_bytes)} of {format_bytes(total_bytes)} used"
     )
     if used_bytes > host.memory.get("total_bytes", 0) // 10:
-        return bad(seen, "find who needs the memory; swapoff -a && swapon -a afterwards")
+        return bad(
+            seen, "find the process that uses the memory; swapoff -a && swapon -a afterwards"
+        )
     if value > 10 and total_bytes:
         return warn(seen, "sysctl -w vm.swappiness=1")
     return good(seen if total_bytes else f"vm.swappiness = {value}, no swap space")
 
 
-@check("host", "gigabytes of dirty pages are written at once, and every flush waits behind them")
+@check("host", "the kernel writes gigabytes of dirty pages at once, and every flush waits for that")
 def dirty_limits(facts: Facts) -> Judgement:
     """How much may wait to be written before the kernel begins, and before it stops writers."""
     host = facts.on_host()
@@ -112,7 +117,7 @@ def dirty_limits(facts: Facts) -> Judgement:
     return good(seen)
 
 
-@check("host", "a kernel that promises more memory than it has kills the server to keep it")
+@check("host", "a kernel that promises more memory than it has may kill the server")
 def overcommit(facts: Facts) -> Judgement:
     """Whether memory is promised that is not there."""
     host = facts.on_host()
@@ -121,18 +126,20 @@ def overcommit(facts: Facts) -> Judgement:
         raise Unknown("vm.overcommit_memory cannot be read")
     seen = f"vm.overcommit_memory = {value}"
     if host.limits is not None and host.limits.memory_bytes is not None:
-        return good(f"{seen}; the control group's limit decides")
+        return good(f"{seen}; the limit of the control group decides")
     if value == 1:
-        return bad(f"{seen}: everything is promised", "sysctl -w vm.overcommit_memory=2")
+        return bad(
+            f"{seen}: the kernel promises any amount of memory", "sysctl -w vm.overcommit_memory=2"
+        )
     if value == 0 and host.memory.get("total_bytes", 0) >= _SMALL_RAM_BYTES:
         return warn(
-            f"{seen}: the kernel guesses",
-            "sysctl -w vm.overcommit_memory=2 vm.overcommit_ratio=80 where PostgreSQL is alone",
+            f"{seen}: the kernel uses a heuristic",
+            "if only PostgreSQL runs here: sysctl -w vm.overcommit_memory=2 vm.overcommit_ratio=80",
         )
     return good(seen)
 
 
-@check("host", "memory of the other socket is slower, and moving pages there costs time")
+@check("host", "memory of another socket is slower, and moving pages costs time")
 def numa(facts: Facts) -> Judgement:
     """Memory in several nodes, and what the kernel does about it."""
     host = facts.on_host()
@@ -162,37 +169,41 @@ def autogroup(facts: Facts) -> Judgement:
     return good("sched_autogroup_enabled = 0")
 
 
-@check("host", "one core that serves all interrupts is full before the others are busy")
+@check("host", "a core that serves all interrupts is saturated before the others are busy")
 def irqbalance(facts: Facts) -> Judgement:
     """Whether interrupts are spread over cores."""
     host = facts.on_host()
     if host.runs_irqbalance:
         return good("irqbalance runs")
     if host.cores <= 4:
-        return good(f"irqbalance does not run; with {host.cores} cores it hardly matters")
+        return good(f"irqbalance does not run; with {host.cores} cores this hardly matters")
     return warn(
         f"irqbalance does not run on {host.cores} cores", "systemctl enable --now irqbalance"
     )
 
 
-@check("host", "a slow clock makes each timed read dear: track_io_timing, EXPLAIN ANALYZE")
+@check("host", "a slow clock makes timed reads expensive: track_io_timing, EXPLAIN ANALYZE")
 def clock_source(facts: Facts) -> Judgement:
     """What the kernel reads the time from."""
     host = facts.on_host()
     if not host.clock_source:
-        raise Unknown("the kernel does not name its clock source")
+        raise Unknown("the kernel does not report its clock source")
     if host.clock_source in _FAST_CLOCKS:
         return good(f"clock source {host.clock_source}")
     better = next((name for name in host.clock_sources if name in _FAST_CLOCKS), "")
     seen = f"clock source {host.clock_source}; available: {', '.join(host.clock_sources)}"
     if not better:
-        return warn(seen, "pg_test_timing tells what one reading costs")
+        return warn(seen, "pg_test_timing measures the cost of one reading")
     path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
     return bad(seen, f"echo {better} > {path}")
 
 
 @check(
-    "host", "a control group stops the server in the middle of a transaction when its time is up"
+    "host",
+    (
+        "when its CPU time is used up, a control group stops the server in the middle of a "
+        "transaction"
+    ),
 )
 def cpu_limit(facts: Facts) -> Judgement:
     """The control group's limit of CPU time."""
@@ -208,7 +219,7 @@ def cpu_limit(facts: Facts) -> Judgement:
     return warn(seen, "watch the throttled time in the results")
 
 
-@check("host", "beyond the limit the kernel kills the server, whatever the host has")
+@check("host", "above the limit the kernel kills the server, even if the host has free memory")
 def memory_limit(facts: Facts) -> Judgement:
     """The control group's limit of memory."""
     host = facts.on_host()
@@ -220,11 +231,13 @@ def memory_limit(facts: Facts) -> Judgement:
         return good("no control group limits memory")
     seen = f"limited to {format_bytes(limit_bytes)} of {format_bytes(total_bytes)}"
     if facts.server is not None and limit_bytes < facts.server.size_bytes("shared_buffers") * 2:
-        return bad(f"{seen}, shared_buffers is over half of it", "raise memory.max of the group")
-    return warn(seen, "settings must fit the limit, not the host: the memory checks use it")
+        return bad(
+            f"{seen}; shared_buffers is more than half of it", "raise memory.max of the group"
+        )
+    return warn(seen, "settings must fit the limit, not the host: the memory checks use the limit")
 
 
-@check("host", "beyond the limit every read, write and flush waits, however fast the disk is")
+@check("host", "above the limit every read, write and flush waits, even on a fast disk")
 def io_limit(facts: Facts) -> Judgement:
     """The control group's limits of disk throughput."""
     limits = _limits(facts)
@@ -232,48 +245,48 @@ def io_limit(facts: Facts) -> Judgement:
         return good("no control group limits disks")
     return warn(
         f"a control group limits device {'; '.join(limits.io)}",
-        "raise io.max of the group, or name the limit beside the result",
+        "raise io.max of the group, or state the limit with the result",
     )
 
 
 def _limits(facts: Facts) -> Limits:
     limits = facts.on_host().limits
     if limits is None:
-        raise Unknown("which process there is the server is not known: give its number as PID")
+        raise Unknown("the server's process is not known: add its number as PID")
     return limits
 
 
-@check("host", "programs beside the server take its cores, its disk and its cache, at any time")
+@check("host", "other programs can use the server's cores, disk and cache at any time")
 def neighbours(facts: Facts) -> Judgement:
     """Who else is at work on the host."""
     host = facts.on_host()
     if host.window is None:
-        raise Unknown("the host was not watched")
+        raise Unknown("the host was not observed")
     busy = [one for one in host.window.neighbours if one.busy_cores >= _NEIGHBOUR_CORES]
     total = sum(one.busy_cores for one in busy)
     load = f"load {host.load_1min_ratio:g} on {host.cores} cores"
     if not busy:
-        return good(f"nobody else at work, {load}")
+        return good(f"no other program is busy, {load}")
     names = ", ".join(f"{one.name} {one.busy_cores:.1f}" for one in busy[:4])
-    seen = f"cores kept busy by others: {names}; {load}"
-    mend = "stop them, or measure elsewhere"
+    seen = f"cores that other programs keep busy: {names}; {load}"
+    mend = "stop them, or measure on another host"
     return bad(seen, mend) if total > host.cores / 2 else warn(seen, mend)
 
 
-@check("host", "time the hypervisor gave to other machines is missing in every latency")
+@check("host", "every latency includes time that the hypervisor gave to other guests")
 def steal(facts: Facts) -> Judgement:
     """CPU time that other virtual machines got."""
     host = facts.on_host()
     if host.window is None:
-        raise Unknown("the host was not watched")
-    seen = f"{host.window.steal_ratio:.1%} stolen over {host.window.duration_s:.1f} s"
-    mend = "ask for cores of your own, or measure at another time"
+        raise Unknown("the host was not observed")
+    seen = f"{host.window.steal_ratio:.1%} steal over {host.window.duration_s:.1f} s"
+    mend = "use a machine with dedicated cores, or measure at another time"
     if host.window.steal_ratio > 0.05:
         return bad(seen, mend)
     return warn(seen, mend) if host.window.steal_ratio > 0.01 else good(seen)
 
 
-@check("host", "tasks that wait for CPU, memory or disk now would wait in the run as well")
+@check("host", "if tasks wait for CPU, memory or disk now, they would also wait during a run")
 def pressure(facts: Facts) -> Judgement:
     """Pressure stall information of the last minute."""
     host = facts.on_host()
@@ -283,5 +296,5 @@ def pressure(facts: Facts) -> Judgement:
     seen = f"tasks waited in the last minute for {', '.join(parts)} of the time"
     worst = max(host.pressure_percent.values())
     if worst > 50:
-        return bad(seen, "find what is at work on this host")
-    return warn(seen, "find what is at work on this host") if worst > 10 else good(seen)
+        return bad(seen, "find the programs that are busy on this host")
+    return warn(seen, "find the programs that are busy on this host") if worst > 10 else good(seen)

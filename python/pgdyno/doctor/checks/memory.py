@@ -13,7 +13,7 @@ _NODES_PER_SESSION = 4
 _SHARED_BUFFERS_DEFAULT_BYTES = 128 * _MB
 
 
-@check("memory", "a server that runs out of memory swaps or is killed in the middle of a run")
+@check("memory", "a server without free memory swaps, or the kernel kills it during a run")
 def memory_rule(facts: Facts) -> Judgement:
     """The rule as published: every connection the server admits uses its work_mem at once."""
     server = facts.on_server()
@@ -28,12 +28,18 @@ def memory_rule(facts: Facts) -> Judgement:
     return verdict(seen, _mend(facts, connections, nodes=1))
 
 
-@check("memory", "the rule as published assumes that everybody works at once; this one looks")
+@check(
+    "memory",
+    (
+        "the published rule assumes that all sessions work at the same time; this check uses the "
+        "observed number"
+    ),
+)
 def memory_at_the_peak(facts: Facts) -> Judgement:
     """The rule with the most sessions that were seen at work at one time."""
     facts.on_watched_server()
     if facts.peak is None:
-        raise Unknown("how many sessions work at one time was not seen")
+        raise Unknown("the number of concurrently active sessions was not observed")
     active = max(1, facts.peak.sessions)
     text, total_bytes = _sum(facts, active, f"active ({facts.peak.source})")
     ram_bytes = facts.memory_bytes()
@@ -43,9 +49,7 @@ def memory_at_the_peak(facts: Facts) -> Judgement:
     return bad(seen, _mend(facts, active, nodes=_NODES_PER_SESSION))
 
 
-@check(
-    "memory", "temp_buffers is per session, not once: every session with temporary tables has it"
-)
+@check("memory", "temp_buffers is per session: every session with temporary tables uses that much")
 def temp_buffers(facts: Facts) -> Judgement:
     """What temporary tables may take if every session has some."""
     server = facts.on_server()
@@ -62,7 +66,13 @@ def temp_buffers(facts: Facts) -> Judgement:
     return bad(seen, mend) if total_bytes > 2 * ram_bytes else warn(seen, mend)
 
 
-@check("memory", "too little is read again and again, too much leaves nothing for everything else")
+@check(
+    "memory",
+    (
+        "with too little, pages are read again and again; with too much, nothing is left for other "
+        "uses"
+    ),
+)
 def shared_buffers(facts: Facts) -> Judgement:
     """The buffer pool against memory."""
     size_bytes, ram_bytes = facts.on_server().size_bytes("shared_buffers"), facts.memory_bytes()
@@ -72,13 +82,13 @@ def shared_buffers(facts: Facts) -> Judgement:
     if ratio > 0.8:
         return bad(seen, quarter)
     if ratio > 0.4:
-        return warn(seen, f"{quarter}; a measured comparison may say otherwise")
+        return warn(seen, f"{quarter}; a measured comparison may show something else")
     if size_bytes <= _SHARED_BUFFERS_DEFAULT_BYTES and ram_bytes >= 4 << 30:
-        return warn(f"{seen}: the default of every size of machine", quarter)
+        return warn(f"{seen}: the default for a machine of any size", quarter)
     return good(seen)
 
 
-@check("memory", "the planner chooses index scans by what it believes is cached")
+@check("memory", "the planner selects index scans by the cache size that it assumes")
 def effective_cache_size(facts: Facts) -> Judgement:
     """The planner's belief about caches against memory and shared_buffers."""
     server = facts.on_server()
@@ -87,13 +97,13 @@ def effective_cache_size(facts: Facts) -> Judgement:
     seen = f"{format_bytes(believed_bytes)}, memory {format_bytes(ram_bytes)}"
     mend = f"ALTER SYSTEM SET effective_cache_size = '{ram_bytes * 3 // 4 // _MB}MB'"
     if believed_bytes > ram_bytes:
-        return warn(f"{seen}: more than there is", mend)
+        return warn(f"{seen}: more than the host has", mend)
     if believed_bytes < shared_bytes:
         return warn(f"{seen}: less than shared_buffers, {format_bytes(shared_bytes)}", mend)
     return good(seen)
 
 
-@check("memory", "without huge pages each backend maps shared_buffers in 4 kB pages")
+@check("memory", "without huge pages each backend maps shared_buffers in pages of 4 kB")
 def huge_pages(facts: Facts) -> Judgement:
     """Explicit huge pages for a large buffer pool; pages set aside and not used."""
     server = facts.on_server()
@@ -106,13 +116,15 @@ def huge_pages(facts: Facts) -> Judgement:
     elif facts.host is not None:
         is_used = facts.host.memory.get("huge_pages_total_bytes", 0) >= size_bytes
     if is_used is None:
-        raise Unknown(f"huge_pages = {asked}; whether it works is only seen on the host before 17")
+        raise Unknown(
+            f"huge_pages = {asked}; before PostgreSQL 17 only the host shows whether they are used"
+        )
     reserved_bytes = facts.host.memory.get("huge_pages_total_bytes", 0) if facts.host else 0
     seen = f"huge_pages = {asked}, {'used' if is_used else 'not used'}"
     seen += f", shared_buffers {format_bytes(size_bytes)}"
     if not is_used and reserved_bytes:
         return warn(
-            f"{seen}, and {format_bytes(reserved_bytes)} set aside for nobody",
+            f"{seen}, and {format_bytes(reserved_bytes)} reserved but unused",
             "sysctl -w vm.nr_hugepages=0, or huge_pages = try and a restart of the server",
         )
     if is_used or size_bytes < 2 << 30:
@@ -144,8 +156,8 @@ def _mend(facts: Facts, sessions: int, *, nodes: int) -> str:
     room_mb = (ram_bytes - fixed_bytes) // sessions // nodes // _MB
     if room_mb < 1:
         return (
-            f"the fixed parts alone leave no room: lower shared_buffers, temp_buffers or"
-            f" maintenance_work_mem, or max_connections ({sessions} here) behind a pooler"
+            "the fixed parts alone use all memory: lower shared_buffers, temp_buffers or "
+            f"maintenance_work_mem, or max_connections ({sessions} here) with a pooler"
         )
     new_mb = min(1 << (room_mb.bit_length() - 1), max(1, work_bytes // _MB))
     after = format_bytes(fixed_bytes + sessions * new_mb * _MB)

@@ -9,30 +9,31 @@ from pgdyno.server.facts import format_bytes
 
 
 @check(
-    "settings", "read and write times are missing without it; it costs what reading a clock costs"
+    "settings",
+    "without it, results have no read and write times; its cost is that of reading a clock",
 )
 def track_io_timing(facts: Facts) -> Judgement:
     """Times of reads and writes of blocks."""
     if facts.on_server().is_on("track_io_timing"):
         return good("track_io_timing = on")
     return warn(
-        "track_io_timing = off: read times will be missing",
+        "track_io_timing = off: results have no read times",
         "ALTER SYSTEM SET track_io_timing = on; SELECT pg_reload_conf()",
     )
 
 
-@check("settings", "the time WAL flushes take is missing without it")
+@check("settings", "without it, results have no WAL flush times")
 def track_wal_io_timing(facts: Facts) -> Judgement:
     """Times of WAL writes and flushes."""
     if facts.on_server().is_on("track_wal_io_timing"):
         return good("track_wal_io_timing = on")
     return warn(
-        "track_wal_io_timing = off: flush times will be missing",
+        "track_wal_io_timing = off: results have no flush times",
         "ALTER SYSTEM SET track_wal_io_timing = on; SELECT pg_reload_conf()",
     )
 
 
-@check("settings", "waits and vacuum are decided by what is tracked")
+@check("settings", "wait events and autovacuum depend on tracking")
 def tracking(facts: Facts) -> Judgement:
     """The statistics everything else is read from."""
     server = facts.on_server()
@@ -42,7 +43,7 @@ def tracking(facts: Facts) -> Judgement:
     return good("track_activities and track_counts = on")
 
 
-@check("settings", "statements are not told apart without pg_stat_statements")
+@check("settings", "without pg_stat_statements, results do not separate statements")
 def statements(facts: Facts) -> Judgement:
     """pg_stat_statements in the database that is looked at."""
     server = facts.on_server()
@@ -54,10 +55,16 @@ def statements(facts: Facts) -> Judgement:
         )
     if query_id == "off":
         return warn("compute_query_id = off", "ALTER SYSTEM SET compute_query_id = auto")
-    return good(f"pg_stat_statements is there, compute_query_id = {query_id}")
+    return good(f"pg_stat_statements is installed, compute_query_id = {query_id}")
 
 
-@check("settings", "without it tables grow and slow down from run to run, and wrap around one day")
+@check(
+    "settings",
+    (
+        "without it, tables grow and get slower from run to run, and transaction IDs wrap around "
+        "one day"
+    ),
+)
 def autovacuum(facts: Facts) -> Judgement:
     """Whether dead rows are ever removed."""
     if facts.on_server().is_on("autovacuum"):
@@ -65,7 +72,7 @@ def autovacuum(facts: Facts) -> Judgement:
     return bad("autovacuum = off", "ALTER SYSTEM SET autovacuum = on")
 
 
-@check("settings", "a build with assertions is several times slower: its numbers are of no use")
+@check("settings", "a build with assertions is several times slower, so its numbers are useless")
 def debug_assertions(facts: Facts) -> Judgement:
     """How the server was built."""
     if facts.on_server().is_on("debug_assertions"):
@@ -73,28 +80,28 @@ def debug_assertions(facts: Facts) -> Judgement:
     return good("built without assertions")
 
 
-@check("settings", "what is measured is the value in force, not the one in the file")
+@check("settings", "the measurement uses the value in effect, not the value in the file")
 def pending_restart(facts: Facts) -> Judgement:
     """Values that wait for a restart."""
     server = facts.on_server()
     names = sorted(name for name, setting in server.settings.items() if setting.is_pending)
     if names:
         return warn(f"{', '.join(names)} wait for a restart", "restart the server")
-    return good("every setting is in force")
+    return good("every setting is in effect")
 
 
-@check("settings", "a log line for each statement is load of its own, on the same disk")
+@check("settings", "a log line for each statement is extra load on the same disk")
 def statement_logging(facts: Facts) -> Judgement:
     """Logging of every statement."""
     server = facts.on_server()
     logged, shortest = server.text("log_statement"), server.number("log_min_duration_statement")
     seen = f"log_statement = {logged}, log_min_duration_statement = {shortest:g} ms"
     if logged == "all" or shortest == 0:
-        return warn(f"{seen}: every statement is logged", "log only what is slow, such as 1 s")
+        return warn(f"{seen}: every statement is logged", "log only slow statements, such as 1 s")
     return good(seen.replace("-1 ms", "off"))
 
 
-@check("settings", "without it, nobody sees when checkpoints began and why")
+@check("settings", "without it, the log does not show when checkpoints began and why")
 def log_checkpoints(facts: Facts) -> Judgement:
     """Checkpoints in the log."""
     if facts.on_server().is_on("log_checkpoints"):
@@ -102,7 +109,7 @@ def log_checkpoints(facts: Facts) -> Judgement:
     return warn("log_checkpoints = off", "ALTER SYSTEM SET log_checkpoints = on")
 
 
-@check("settings", "checkpoints that WAL forces come in bursts, and write every page again")
+@check("settings", "checkpoints that WAL forces come in bursts and write every page again")
 def max_wal_size(facts: Facts) -> Judgement:
     """Why checkpoints began since the statistics were reset."""
     server = facts.on_server()
@@ -116,7 +123,7 @@ def max_wal_size(facts: Facts) -> Judgement:
     return good(seen)
 
 
-@check("settings", "a checkpoint that writes in a hurry is a pause in every latency curve")
+@check("settings", "a checkpoint that writes too fast causes a pause in every latency curve")
 def checkpoint_pace(facts: Facts) -> Judgement:
     """How much of the interval a checkpoint may take."""
     server = facts.on_server()
@@ -129,7 +136,7 @@ def checkpoint_pace(facts: Facts) -> Judgement:
     )
 
 
-@check("settings", "the smaller of these three decides; the others promise what is not there")
+@check("settings", "the smallest of these three limits decides; the others have no effect")
 def parallel_workers(facts: Facts) -> Judgement:
     """Limits of parallel workers that contradict each other."""
     server = facts.on_server()
@@ -137,12 +144,13 @@ def parallel_workers(facts: Facts) -> Judgement:
     values = [int(server.number(name)) for name in names]
     seen = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
     if sorted(values) != values:
-        return warn(seen, "make them ascend in this order")
+        return warn(seen, "set them in ascending order")
     return good(seen)
 
 
 @check(
-    "settings", "4 is the price of a seek on a rotating disk; others are hardly dearer at random"
+    "settings",
+    ("4 is the cost of a seek on a rotating disk; on other disks random reads cost little more"),
 )
 def random_page_cost(facts: Facts) -> Judgement:
     """The planner's price of random reads against the disk."""
@@ -151,7 +159,7 @@ def random_page_cost(facts: Facts) -> Judgement:
     disks = facts.data.disks if facts.data is not None else ()
     kinds = {disk.is_rotational for disk in disks}
     if not disks or None in kinds:
-        raise Unknown("whether the disk rotates is not known")
+        raise Unknown("the kind of the disk is not known")
     seen = f"random_page_cost = {cost:g} on {'a rotating disk' if True in kinds else 'flash'}"
     if kinds == {False} and cost >= 4:
         return warn(seen, "ALTER SYSTEM SET random_page_cost = 1.1; compare the plans")

@@ -12,7 +12,7 @@ _SLOT_BYTES = 1 << 30
 _WRAP_XIDS = 1 << 31
 
 
-@check("state", "somebody else's load is in every number")
+@check("state", "every number includes the load of other users")
 def other_load(facts: Facts) -> Judgement:
     """Sessions of others at work during the look."""
     facts.on_watched_server()
@@ -20,24 +20,24 @@ def other_load(facts: Facts) -> Judgement:
         raise Unknown("the active sessions were not counted")
     if facts.others_active:
         return warn(
-            f"{facts.others_active} sessions of others at work",
-            "measure when nobody works, or state it beside the result",
+            f"{facts.others_active} active sessions of other users",
+            "measure when no other user works, or state this with the result",
         )
-    return good("nobody else at work")
+    return good("no other user is active")
 
 
-@check("state", "vacuum, index builds and backups are load of their own")
+@check("state", "vacuum, index builds and backups are extra load")
 def maintenance(facts: Facts) -> Judgement:
     """Maintenance that runs now."""
     words = ("vacuum", "index build", "base backup")
     counts = facts.on_server().answer("progress")
     running = [f"{count} {word}" for word, count in zip(words, counts, strict=True) if count]
     if running:
-        return warn(f"running: {', '.join(running)}", "wait until it is over")
-    return good("no vacuum, index build or base backup running")
+        return warn(f"running: {', '.join(running)}", "wait until it ends")
+    return good("no vacuum, index build or base backup runs")
 
 
-@check("state", "a load whose connections are refused measures nothing")
+@check("state", "a load without free connections measures nothing")
 def connections(facts: Facts) -> Judgement:
     """Connections in use."""
     server = facts.on_watched_server()
@@ -48,11 +48,11 @@ def connections(facts: Facts) -> Judgement:
     if used >= most - reserved:
         return bad(seen, "end idle sessions, or raise max_connections (restart)")
     if used > 0.8 * most:
-        return warn(seen, "a pooler, or fewer idle sessions")
+        return warn(seen, "use a pooler, or fewer idle sessions")
     return good(seen)
 
 
-@check("state", "no dead row that an old transaction might see can be removed")
+@check("state", "vacuum cannot remove dead rows that an old transaction might still need")
 def old_transactions(facts: Facts) -> Judgement:
     """Transactions that were left open."""
     *_, idle, oldest_s = facts.on_watched_server().answer("activity")
@@ -69,22 +69,23 @@ def old_transactions(facts: Facts) -> Judgement:
     return good(seen)
 
 
-@check("state", "a slot nobody reads keeps WAL until the disk is full, and dead rows with it")
+@check("state", "a slot without a reader keeps WAL until the disk is full, and also dead rows")
 def replication_slots(facts: Facts) -> Judgement:
     """Slots without a reader."""
     inactive, retained_bytes, lost = facts.on_server().answer("slots")
     if lost:
         return bad(f"{lost} slots lost their WAL", "SELECT pg_drop_replication_slot('NAME')")
     if not inactive:
-        return good("every replication slot has its reader")
+        return good("every replication slot has a reader")
     seen = (
-        f"{inactive} slots without reader keep up to {format_bytes(max(0, retained_bytes))} of WAL"
+        f"{inactive} slots without a reader keep up to {format_bytes(max(0, retained_bytes))} "
+        "of WAL"
     )
     mend = "start the reader, or SELECT pg_drop_replication_slot('NAME')"
     return bad(seen, mend) if retained_bytes > 16 * _SLOT_BYTES else warn(seen, mend)
 
 
-@check("state", "near the end of the transaction ids an emergency vacuum reads every table")
+@check("state", "near the end of the transaction IDs, an emergency vacuum reads every table")
 def wraparound(facts: Facts) -> Judgement:
     """How near the oldest database is to the end of its transaction ids."""
     server = facts.on_server()

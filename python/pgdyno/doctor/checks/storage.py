@@ -28,25 +28,27 @@ _PROTECTED_NS = 150_000
 _HALF_TURN_NS = 2_000_000
 
 
-@check("storage", "what PostgreSQL's flushes mean is decided by the file system")
+@check("storage", "the file system decides the effect of PostgreSQL's flushes")
 def file_system(facts: Facts) -> Judgement:
     """The kind of file system of data and WAL."""
     return _worst(facts.places(), _judge_file_system)
 
 
-@check("storage", "a mount option may switch off the flushes that durability rests on")
+@check("storage", "a mount option may turn off the flushes that durability needs")
 def mount_options(facts: Facts) -> Judgement:
     """Options of the mounts of data and WAL."""
     return _worst(facts.places(), _judge_options)
 
 
-@check("storage", "a scheduler that sorts and delays requests costs latency where nothing rotates")
+@check(
+    "storage", "a scheduler that sorts and delays requests adds latency on disks that do not rotate"
+)
 def io_scheduler(facts: Facts) -> Judgement:
     """The I/O scheduler of each disk."""
     return _worst_disk(facts, _judge_scheduler)
 
 
-@check("storage", "what lies in a cache without a battery is gone when the power is")
+@check("storage", "a power failure destroys the content of a cache without a battery")
 def write_cache(facts: Facts) -> Judgement:
     """The volatile cache of each disk."""
     times = facts.flush
@@ -54,25 +56,25 @@ def write_cache(facts: Facts) -> Judgement:
 
     def judge(disk: Disk) -> Judgement:
         if disk.write_cache == "write through":
-            return good("write through: nothing volatile")
+            return good("write through: no volatile cache")
         if disk.write_cache != "write back":
-            raise Unknown(f"{disk.name} does not say how it caches writes")
+            raise Unknown(f"{disk.name} does not report its cache mode")
         if reached:
             return good("write back, and flushes reach the disk")
         return warn(
-            "write back: safe only because it is flushed",
-            "measure with --flush DIR whether flushes reach it",
+            "write back: safe only with flushes",
+            "measure with --flush DIR whether flushes reach the disk",
         )
 
     return _worst_disk(facts, judge)
 
 
-@check("storage", "a worn or overheated disk slows down unevenly, and then loses data")
+@check("storage", "a worn or hot disk slows down irregularly, and later loses data")
 def disk_health(facts: Facts) -> Judgement:
     """What NVMe disks say of their own wear, heat and errors."""
 
     def judge(disk: Disk) -> Judgement:
-        health = facts.health.get(disk.name, f"the health of {disk.name} was not asked for")
+        health = facts.health.get(disk.name, f"the health of {disk.name} was not read")
         if isinstance(health, str):
             raise Unknown(health.rstrip("."))
         return _judge_health(health)
@@ -80,22 +82,20 @@ def disk_health(facts: Facts) -> Judgement:
     return _worst_disk(facts, judge)
 
 
-@check("storage", "a block across two of the disk's own costs a read before each write")
+@check("storage", "a page that spans two blocks of the disk costs a read before each write")
 def alignment(facts: Facts) -> Judgement:
     """Where partitions begin."""
     return _worst_disk(facts, _judge_alignment)
 
 
-@check(
-    "storage", "a full disk stops the server; a nearly full flash disk is slower, and unevenly so"
-)
+@check("storage", "a full disk stops the server; a nearly full flash disk is slow and irregular")
 def free_space(facts: Facts) -> Judgement:
     """Room for the data and for the WAL of a run."""
     wal_bytes = facts.server.size_bytes("max_wal_size") if facts.server is not None else 1 << 30
 
     def judge(place: Place) -> Judgement:
         if not place.total_bytes:
-            raise Unknown(f"what is free on {place.mount_point} was not told")
+            raise Unknown(f"the free space of {place.mount_point} is not known")
         ratio = place.free_bytes / place.total_bytes
         seen = f"{format_bytes(place.free_bytes)} free = {ratio:.0%}"
         if place.free_bytes < 2 * wal_bytes:
@@ -111,13 +111,19 @@ def free_space(facts: Facts) -> Judgement:
     return _worst(facts.places(), judge)
 
 
-@check("storage", "a commit is never faster than one flush; a flush that is too fast is a lie")
+@check(
+    "storage",
+    "a commit is never faster than one flush; a flush that is too fast does not reach the disk",
+)
 def flush_latency(facts: Facts) -> Judgement:
     """The measured latency of flushes, and whether it can be true."""
     times = facts.flush
     is_elsewhere = facts.is_afar or (facts.host is None and facts.server is not None)
     if times is None and is_elsewhere:
-        raise Unknown("a flush writes, and from afar nothing does: run doctor --flush DIR there")
+        raise Unknown(
+            "a flush writes, and pgdyno does not write on another host: run doctor --flush DIR "
+            "there"
+        )
     if times is None:
         raise Unknown("not measured: --flush DIR writes and flushes 8 kB blocks there for 2 s")
     per_second = 1e9 / times.latency_ns_p50 if times.latency_ns_p50 else 0.0
@@ -129,29 +135,29 @@ def flush_latency(facts: Facts) -> Judgement:
     place = facts.wal or facts.data
     disks = place.disks if place is not None else ()
     if place is not None and place.file_system in MEMORY_FILE_SYSTEMS:
-        return bad(f"{seen}; this is memory, no disk", "name a folder on a disk")
+        return bad(f"{seen}; this is memory, not a disk", "name a folder on a disk")
     if times.latency_ns_p50 < _IMPOSSIBLE_NS:
         return bad(
-            f"{seen}; no disk is that fast: flushes do not reach one",
+            f"{seen}; no disk is that fast, so flushes do not reach a disk",
             "check mount options, the hypervisor's cache mode, the controller's write cache",
         )
     has_cache = any(disk.write_cache == "write back" for disk in disks)
     counted = times.device_flushes
     if has_cache and counted is not None and counted < times.flush_count // 2:
         return bad(
-            f"{seen}; the disk has a volatile cache, and was sent {counted} flushes only",
-            "remove nobarrier or its like from the mount options",
+            f"{seen}; the disk has a volatile cache, but got only {counted} flushes",
+            "remove nobarrier or similar mount options",
         )
     if any(disk.is_rotational for disk in disks) and times.latency_ns_p50 < _HALF_TURN_NS:
         return warn(
-            f"{seen}; faster than a platter turns: a cache answers",
-            "make sure that the cache has a battery; only pulling the plug proves it",
+            f"{seen}; that is faster than a rotation of the disk, so a cache answers",
+            "make sure that the cache has a battery; only a power cut proves it",
         )
     if has_cache and times.latency_ns_p50 < _PROTECTED_NS:
         return warn(
             f"{seen}; a cache answers",
-            "make sure that the disk protects its cache from power loss; only pulling the plug"
-            " proves it",
+            "make sure that the disk protects its cache from power loss; only a power cut "
+            "proves it",
         )
     return good(seen)
 
@@ -159,13 +165,13 @@ def flush_latency(facts: Facts) -> Judgement:
 def _judge_file_system(place: Place) -> Judgement:
     seen = f"{place.file_system} on {_device(place)}"
     if place.file_system in MEMORY_FILE_SYSTEMS:
-        return bad(f"{seen}: memory, no disk", "put it on a disk")
+        return bad(f"{seen}: memory, not a disk", "use a disk")
     if place.file_system in _LAYERED:
         return warn(f"{seen}: layers of a container", "mount a volume for the data")
     if place.file_system in _NETWORK:
-        return warn(f"{seen}: a network is in every flush", "measure the network as well")
+        return warn(f"{seen}: every flush goes over a network", "measure the network as well")
     if place.file_system in _COPY_ON_WRITE:
-        return warn(f"{seen}: copy on write", "its cost grows with age: measure an aged one")
+        return warn(f"{seen}: copy on write", "its cost grows with age: measure an old file system")
     return good(seen)
 
 
@@ -174,7 +180,7 @@ def _judge_options(place: Place) -> Judgement:
     if wrong:
         return bad(
             f"{', '.join(wrong)}: the disk's cache is not flushed",
-            f"mount -o remount,barrier=1 {place.mount_point}, and mend /etc/fstab",
+            f"mount -o remount,barrier=1 {place.mount_point}, and correct /etc/fstab",
         )
     slow = sorted({"sync", "dirsync", "strictatime", "data=journal"} & set(place.options))
     if slow:
@@ -184,7 +190,7 @@ def _judge_options(place: Place) -> Judgement:
 
 def _judge_scheduler(disk: Disk) -> Judgement:
     if not disk.scheduler:
-        raise Unknown(f"{disk.name} names no I/O scheduler")
+        raise Unknown(f"{disk.name} reports no I/O scheduler")
     wanted = ("none",) if disk.is_nvme else ("none", "mq-deadline", "noop", "deadline")
     if disk.scheduler in wanted or disk.is_rotational:
         return good(disk.scheduler)
@@ -207,18 +213,18 @@ def _judge_health(health: Health) -> Judgement:
         return bad(seen, "replace the disk")
     heat_minutes = (health.too_warm_minutes or 0) + (health.critical_minutes or 0)
     if heat_minutes:
-        return warn(f"{seen}, {heat_minutes} min too warm in its life", "cool the disk")
+        return warn(f"{seen}, {heat_minutes} min too warm in its lifetime", "cool the disk")
     return warn(seen, "plan to replace the disk") if used >= _AGED_PERCENT else good(seen)
 
 
 def _judge_alignment(disk: Disk) -> Judgement:
     if disk.offset_bytes is None:
-        return good("no partition: begins where the disk does")
-    seen = f"partition begins at {disk.offset_bytes} bytes"
+        return good("no partition: starts with the disk")
+    seen = f"partition starts at {disk.offset_bytes} bytes"
     if disk.offset_bytes % _BLOCK_BYTES:
-        return bad(seen, "partition again, beginning at a multiple of 1 MiB")
+        return bad(seen, "partition again, starting at a multiple of 1 MiB")
     if disk.offset_bytes % _ALIGNED_BYTES:
-        return warn(seen, "partition again, beginning at a multiple of 1 MiB")
+        return warn(seen, "partition again, starting at a multiple of 1 MiB")
     return good(seen)
 
 
@@ -230,7 +236,7 @@ def _worst_disk(facts: Facts, judge: Callable[[Disk], Judgement]) -> Judgement:
     facts.places()
     disks = facts.disks()
     if not disks:
-        raise Unknown("no disk is seen below the file system")
+        raise Unknown("no disk is visible below the file system")
     return _most_severe([(disk.name, judge(disk)) for disk in disks])
 
 

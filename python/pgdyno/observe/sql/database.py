@@ -11,7 +11,7 @@ from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
 
 # (column, unit, expression over pg_stat_database d, meaning)
 _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
-    ("xact_commit", "transactions", "xact_commit", "transactions committed"),
+    ("xact_commit", "transactions", "xact_commit", "committed transactions"),
     ("xact_rollback", "transactions", "xact_rollback", "transactions rolled back"),
     ("blks_read", "blocks", "blks_read", "blocks not found in shared_buffers"),
     ("blks_hit", "blocks", "blks_hit", "blocks found in shared_buffers"),
