@@ -40,7 +40,15 @@ def test_a_variant_that_loses_the_server_is_left_out_and_the_others_go_on(
     said = pgdyno(
         *("compare", "-s", "1", "--pg-version", "15", *SCRATCH, *SHORT, "--json"),
         *("-f", one_script(tmp_path)),
-        *("--variant", "first", "--variant", f"killer: script={killer}", "--variant", "second"),
+        *(
+            "--variant",
+            "first",
+            "--variant",
+            f"killer: script={killer}",
+            "--variant",
+            "second",
+            "--aa",
+        ),
     )
     document = json.loads(said.out)
     by_name = {variant["name"]: variant for variant in document["variants"]}
@@ -69,7 +77,7 @@ def test_a_second_interrupt_leaves_nothing_behind_either(pgdyno: Command, tmp_pa
     running = pgdyno.start(
         *("compare", "-s", "1", "--pg-version", "15", "--data-dir", place, *SCRATCH),
         *("-c", "1", "-T", "60s", "--warmup", "0s", "-f", one_script(tmp_path)),
-        *("--variant", "a", "--variant", "b"),
+        *("--variant", "a", "--variant", "b", "--aa"),
     )
     engine_pid = running.await_load(pgdyno.store)
     running.signal(signal.SIGINT)

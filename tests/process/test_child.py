@@ -246,3 +246,8 @@ def test_no_process_has_a_pid_that_nobody_has() -> None:
         int(Path("/proc/sys/kernel/pid_max").read_text()) if sys.platform == "linux" else 99999
     )
     assert ProcessIdentity.of(pid_max + 1) is None
+
+
+def test_a_child_does_not_get_the_password_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "s3same-open")
+    assert "s3same" not in run(["env"], timeout_s=10).stdout

@@ -88,7 +88,7 @@ def test_every_mistake_is_said_at_once_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "rule"),
     [
-        ('name = "4GB"', 'name = "128MB"', "two variants have the name '128MB'"),
+        ('name = "4GB"', 'name = "128MB"', "variant.1.name = '128MB': an earlier variant has it"),
         ('kind = "compare"', 'kind = "compair"', "must be one of"),
         ('scratch = { version = "15" }', 'dsn = "x"\nscratch = {}', "exactly one of scratch"),
         ('name = "4GB"', 'name = "4GB"\ndsn = "service=x"', "the server is scratch"),
@@ -100,11 +100,44 @@ def test_every_mistake_is_said_at_once_with_its_line(tmp_path: Path) -> None:
         ('{ builtin = "select-only" }', '{ file = "no.sql" }', "no.sql cannot be read"),
         ('{ shared_buffers = "128MB" }', '"@no.conf"', "no.conf cannot be read"),
         ("clients = 16", "clients = 16\nclients = 3", "is not TOML"),
+        ("clients = 16", "clients = 16\nactive = 50", "50 connections for 16 clients"),
+        ("clients = 16", 'clients = 16\nvariables = { 1x = "2" }', "not the name of a variable"),
+        ('duration = "10s"', 'duration = "40d"', "at most 31 d"),
     ],
 )
 def test_a_mistake_is_refused_with_its_rule(tmp_path: Path, old: str, new: str, rule: str) -> None:
     assert old in GOOD
     assert rule in mistakes(tmp_path, GOOD.replace(old, new, 1))
+
+
+def test_a_name_that_is_given_twice_is_noted_at_its_own_line(tmp_path: Path) -> None:
+    said = mistakes(tmp_path, GOOD.replace('name = "4GB"', 'name = "128MB"'))
+    assert "has 1 mistake" in said
+    assert "spec.toml:18: variant.1.name" in said
+
+
+def test_a_kind_that_there_is_not_is_noted_with_value_and_nearest_name(tmp_path: Path) -> None:
+    said = mistakes(tmp_path, GOOD.replace('kind = "compare"', 'kind = "comapre"'))
+    assert "design.kind = 'comapre': must be one of" in said
+    assert "did you mean compare?" in said
+
+
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert read_spec(path).experiment.name == "shared_buffers on this disk"
+
+
+def test_deep_nesting_is_a_mistake_and_no_defect(tmp_path: Path) -> None:
+    assert "nested too deeply" in mistakes(tmp_path, f"x = {'[' * 3000}{']' * 3000}\n")
+
+
+def test_variants_that_are_the_same_raise_a_doubt(tmp_path: Path) -> None:
+    text = GOOD.replace(
+        'shared_buffers = "4GB", max_parallel_workers = 4', 'shared_buffers = "128MB"'
+    )
+    [doubt] = read_spec(written(tmp_path, text)).doubts
+    assert "'128MB' and '4GB' are the same" in doubt
 
 
 def test_a_comparison_needs_two_variants(tmp_path: Path) -> None:
@@ -201,6 +234,30 @@ def test_a_variant_option_names_settings_places_and_data(tmp_path: Path) -> None
     assert (found.data_dir, found.dataset.fillfactor) == (Path("/mnt/nvme"), 50)
     assert (found.sql, found.clients, found.path) == ("SELECT 1; SELECT 2", 8, "tcp")
     assert (found.wal_segment, found.scripts[0].weight) == ("64MB", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "changes"),
+    [
+        ("work_mem=1MB", "work_mem=1MB", {"work_mem": "1MB"}),
+        ("work_mem = 1MB; jit=off", "work_mem = 1MB; jit=off", {"work_mem": "1MB", "jit": "off"}),
+        ("wm=64: work_mem=64MB", "wm=64", {"work_mem": "64MB"}),
+        ("dsn=host=db1 port=5433", "dsn=host=db1 port=5433", {"dsn": "host=db1 port=5433"}),
+        ("dsn=postgres://h:5432/d", "dsn=postgres://h:5432/d", {"dsn": "postgres://h:5432/d"}),
+        ("pooler=session:20", "pooler=session:20", {"pooler": "pgbouncer session, 20 sessions"}),
+        ("off: ", "off", {}),
+    ],
+)
+def test_a_variant_without_a_name_is_named_by_what_it_changes(
+    text: str, name: str, changes: dict[str, str]
+) -> None:
+    found = variant_from(text)
+    assert (found.name, found.changes()) == (name, changes)
+
+
+def test_a_setting_twice_in_a_variant_is_refused() -> None:
+    with pytest.raises(SpecError, match="Work_Mem is given twice"):
+        variant_from("a: work_mem=1MB; Work_Mem=2MB")
 
 
 def test_a_variant_may_change_nothing() -> None:

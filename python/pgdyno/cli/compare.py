@@ -11,7 +11,9 @@ from pgdyno.cli import load_options, options
 from pgdyno.cli.from_options import experiment_of, refuse
 from pgdyno.cli.headings import COMPARED, LOAD, Verb, under
 from pgdyno.cli.measure import measure
+from pgdyno.errors import SpecError
 from pgdyno.spec.designs import METRICS, CompareDesign
+from pgdyno.spec.variant import Variant
 from pgdyno.spec.variant_text import variant_from
 
 _compared, _option = under(COMPARED), under(LOAD)
@@ -27,6 +29,7 @@ _compared, _option = under(COMPARED), under(LOAD)
     metavar="VARIANT",
     help='Variant as "NAME: KEY=VALUE; ...". The first variant is the reference.',
 )
+@_compared("--aa", is_flag=True, help="Allow equal variants (A/A test: shows the noise).")
 @_compared(
     "--metric",
     type=click.Choice(METRICS),
@@ -76,8 +79,22 @@ def command(**given: Any) -> int:
     restarted before every run. With price=312 EUR/month the result has the cost of 1,000 tps.
     """
     variants = tuple(variant_from(text) for text in given["variants"])
+    if not given["aa"]:
+        _refuse_the_same(variants)
     asked = experiment_of("compare", given, _design(given), variants)
     return measure("compare", asked, given)
+
+
+def _refuse_the_same(variants: tuple[Variant, ...]) -> None:
+    """Raise SpecError for a variant that is the reference under another name."""
+    for variant in variants[1:]:
+        if variant.changes() == variants[0].changes():
+            both = "both change nothing" if not variant.changes() else "both change the same"
+            raise SpecError(
+                f"Variant {variant.name!r} is the same as {variants[0].name!r}: {both}.",
+                hint='give what it changes, as "NAME: KEY=VALUE"; add --aa to compare the server'
+                " with itself, which shows its noise",
+            )
 
 
 def _design(given: dict[str, Any]) -> CompareDesign:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from pgdyno.cli.headings import under
+from pgdyno.errors import SpecError
 from pgdyno.spec.base import Spec
 
 
@@ -27,8 +28,16 @@ def options_of(model: type[Spec], heading: str) -> Callable[[Any], Any]:
 
 
 def given_of(model: type[Spec], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of `model` that the command line names."""
+    """Return the fields of `model` that the command line names.
+
+    Raises: SpecError for one that has no effect without another.
+    """
     fields = {name: given.get(name) for name, _ in _fields(model)}
+    if (method := fields.get("partition_method")) is not None and not fields["partitions"]:
+        raise SpecError(
+            f"--partition-method {method} needs --partitions N.",
+            hint="add --partitions, or leave the method out",
+        )
     return {name: value for name, value in fields.items() if value not in (None, False)}
 
 

@@ -58,7 +58,9 @@ def experiment_of(
     """
     resolved = server_named(options)
     scripts = _scripts(options, is_scratch=resolved is None)
-    dsn = resolved.target.place if resolved else None
+    dsn = resolved.conninfo if resolved else None
+    if options.get("name") == "":
+        raise SpecError("--name is empty.", hint="leave it out, or give a name")
     try:
         experiment = Experiment(
             name=options.get("name") or _default_name(verb, scripts),
@@ -72,7 +74,7 @@ def experiment_of(
                 restart_command=options.get("restart_command"),
                 recover_command=options.get("recover_command"),
                 **_watched(options, is_scratch=resolved is None),
-                settings=_settings(options.get("settings", ())),
+                settings=_settings(options.get("settings", ()), options.get("pg_version")),
             ),
             dataset=_dataset(options, is_scratch=resolved is None),
             workload=Workload(
@@ -99,8 +101,10 @@ def experiment_of(
     except ValidationError as error:
         refuse(error)
     _refuse_too_few_connections(experiment)
+    usual = options.get("pg_version")
     for variant in variants:
-        _refuse_settings(f"--variant {variant.name!r}:", variant.settings, variant.version)
+        version = variant.version or usual
+        _refuse_settings(f"--variant {variant.name!r}:", variant.settings, version)
     return Asked(
         experiment,
         resolved,
@@ -250,14 +254,16 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
             raise SpecError(
                 f"{option} {text} must have the form NAME=VALUE.", hint=f"{option} name=value"
             )
+        if name.strip() in pairs:
+            raise SpecError(f"{option} {name.strip()} is given twice.", hint="give it once")
         pairs[name.strip()] = value.strip()
     return pairs
 
 
-def _settings(texts: tuple[str, ...]) -> dict[str, str]:
+def _settings(texts: tuple[str, ...], version: str | None) -> dict[str, str]:
     """Return the settings of --set. Raises: SpecError for one that no PostgreSQL would take."""
     settings = _pairs(texts, "--set")
-    _refuse_settings("--set", settings, None)
+    _refuse_settings("--set", settings, version)
     return settings
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import click
 
 from pgdyno.cli import options, output
+from pgdyno.errors import StoreError
 from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
 
@@ -19,7 +21,14 @@ from pgdyno.store.experiment import ListedExperiment, Store
 @options.json_option
 def command(store: Path | None, json_to: str | None) -> int:
     """Print each result: number, time, verb, runs, and its answer."""
-    rows = Store.default(store).list()
+    kept = Store.default(store)
+    is_named = store is not None or "PGDYNO_STORE" in os.environ
+    if is_named and not kept.root.exists():
+        raise StoreError(
+            f"There is no folder of results at {kept.root}.",
+            hint="check --store and PGDYNO_STORE",
+        )
+    rows = kept.list()
     document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}
     text = "\n".join(_line(row) for row in rows) or "no results yet; pgdyno bench makes one"
     options.write(text, json.dumps(document, indent=2, default=str), json_to)

@@ -41,7 +41,12 @@ _LEVELS = {
 
 
 def preview(experiment: Experiment) -> str:
-    """Return the plan as text: what is changed at which level, the order, time, disk."""
+    """Return the plan as text: what is changed at which level, the order, time, disk.
+
+    Raises: SpecError for a version of a scratch server that is not there.
+    """
+    if (scratch := experiment.server.scratch) is not None:
+        find(bin_dir=scratch.bin_dir, version=scratch.version)
     return "\n".join(_lines(experiment))
 
 

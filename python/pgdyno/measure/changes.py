@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pgdyno.errors import InterruptedByUser, PgdynoError, RefusedError, ServerError
+from pgdyno.errors import InterruptedByUser, PgdynoError, RefusedError, ServerError, masked_text
 from pgdyno.process import cleanup, signals
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
-from pgdyno.store.files import masked_text
 from pgdyno.store.folder import ExperimentFolder
 
 Journal = Callable[[Mapping[str, Any]], None]

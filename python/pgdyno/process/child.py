@@ -177,8 +177,9 @@ def start(
 ) -> Child:
     """Start a child that cannot outlive this process.
 
-    Args: user, whom the child becomes (None: ourselves); env, the whole environment (None: ours);
-    death_signal, what the kernel sends it when this process dies (Linux only; None: nothing).
+    Args: user, whom the child becomes (None: ourselves); env, the whole environment (None: ours
+    without PGPASSWORD); death_signal, what the kernel sends it when this process dies (Linux only;
+    None: nothing).
     Raises: ProcessError if the program cannot be started.
     Limits: Linux sends the death signal when the *thread* that started the child ends, therefore
     only the main thread may start one that has it.
@@ -196,7 +197,7 @@ def start(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            env=None if env is None else dict(env),
+            env=_environment() if env is None else dict(env),
             cwd=cwd,
             start_new_session=new_session,
             user=user.uid if change and user else None,
@@ -208,6 +209,11 @@ def start(
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ProcessError(f"{arguments[0]} cannot be started: {reason}.") from error
     return Child(popen, name)
+
+
+def _environment() -> dict[str, str]:
+    """Return ours without the password of the server, which no child needs by default."""
+    return {name: value for name, value in os.environ.items() if name != "PGPASSWORD"}
 
 
 def run(

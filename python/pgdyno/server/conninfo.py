@@ -59,6 +59,13 @@ class Resolved:
 
     target: Target
     notes: tuple[ConnectionNote, ...] = ()
+    service: str = ""
+    """The entry of the service file that was named, if one was."""
+
+    @property
+    def conninfo(self) -> str:
+        """Return the connection string that leads to this target again, without a password."""
+        return self.target.as_conninfo(service=self.service)
 
 
 def resolve(
@@ -98,7 +105,7 @@ def resolve(
         target = replace(
             target, password=None, host_passwords={}, password_command=password_command
         )
-    return Resolved(target, tuple(notes))
+    return Resolved(target, tuple(notes), in_strings.get("service", ""))
 
 
 def refuse_silent_target(

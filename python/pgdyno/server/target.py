@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
 from pgdyno.errors import SpecError
@@ -113,6 +114,18 @@ class Target:
     def with_database(self, database: str) -> Target:
         """Return the same server and user, another database."""
         return replace(self, database=database)
+
+    def as_conninfo(self, *, service: str = "") -> str:
+        """Return the connection string that leads here again; without passwords and secret keys.
+
+        Args: service, the entry of the service file that was named: it may hold the password.
+        """
+        given = {**({"service": service} if service else {}), **self.libpq_parameters()}
+        hidden = {"password", "passfile", *SECRET}
+        kept = {name: value for name, value in given.items() if name not in hidden}
+        if kept.get("sslmode") == "prefer":
+            del kept["sslmode"]
+        return make_conninfo("", **kept)
 
     def as_document(self) -> dict[str, str]:
         """Return what a result may keep: no password, no file names."""

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from pgdyno.errors import SpecError
+from pgdyno.errors import SpecError, masked_text
 from pgdyno.spec.units import duration_ns
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
-_DURATION_NS_MAX = 366 * 24 * 60 * MINUTE_NS
+_DURATION_NS_MAX = 31 * 24 * 60 * MINUTE_NS
 _NAME_LENGTH_MAX = 200
 
 
@@ -23,7 +23,7 @@ def _duration(value: object) -> int:
         except SpecError as error:
             raise ValueError(error.message) from error
         if nanoseconds > _DURATION_NS_MAX:
-            raise ValueError(f"a duration of at most 366 d, got {value!r}")
+            raise ValueError(f"a duration of at most 31 d, got {value!r}")
         return nanoseconds
     raise ValueError(f'a duration such as "60s", got {value!r}')
 
@@ -44,13 +44,15 @@ def _name(value: str) -> str:
 
 
 def _without_password(value: str) -> str:
-    if re.search(r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]+@", value):
+    if masked_text(value) != value:
         raise ValueError("a password does not belong in a spec: use ~/.pgpass, PGPASSWORD, service")
     return value
 
 
 # A conninfo or URI; results keep it, so it holds no password.
 Conninfo = Annotated[str, AfterValidator(_without_password)]
+# A command of the user's own; the journal of changes keeps it, so it holds no password.
+Command = Conninfo
 # What lists, titles and terminals can show as it is.
 Name = Annotated[str, AfterValidator(_name)]
 # Given as text or seconds under its alias, held as nanoseconds, written back as text.

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec.base import SECOND_NS, Conninfo, DurationNs, Name, Spec
+from pgdyno.spec.base import SECOND_NS, Command, Conninfo, DurationNs, Name, Spec
 from pgdyno.spec.dataset import Dataset, ExistingDataset, PgbenchDataset, changed
 from pgdyno.spec.designs import (
     BenchDesign,
@@ -79,10 +79,10 @@ class Server(Spec):
     dsn: Conninfo | None = None
     observe: Conninfo | None = None
     admin: Conninfo | None = None
-    apply_command: str | None = None
-    restart_command: str | None = None
-    recover_command: str | None = None
-    pooler: str | None = None
+    apply_command: Command | None = None
+    restart_command: Command | None = None
+    recover_command: Command | None = None
+    pooler: Conninfo | None = None
     ssh: str | None = None
     host_shell: str | None = None
     host_files: tuple[Path, ...] = ()
@@ -165,6 +165,16 @@ class Experiment(Spec):
             self._refuse_what_needs_scratch()
         elif any(variant.dsn is not None for variant in self.all_variants()):
             raise ValueError("a variant has a dsn, but the server is scratch: use one of the two")
+        return self
+
+    @model_validator(mode="after")
+    def _connections_are_shared_by_more(self) -> Experiment:
+        active = self.workload.active_connections
+        if active is not None and active > self.clients_max():
+            raise ValueError(
+                f"active = {active} connections for {self.clients_max()} clients: connections are"
+                " shared only if there are fewer of them than clients"
+            )
         return self
 
     def all_variants(self) -> tuple[Variant, ...]:

@@ -49,10 +49,17 @@ def read_spec(path: Path) -> SpecFile:
     """
     text = read_text(path)
     try:
-        document = tomllib.loads(text)
+        document: dict[str, Any] | None = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path} is not TOML: {error}.", hint="see toml.io, or examples/") from None
-    return _Reader(path, text).read(document)
+    except RecursionError:
+        document = None
+    try:
+        if document is not None:
+            return _Reader(path, text).read(document)
+    except RecursionError:
+        pass
+    raise SpecError(f"{path} has values nested too deeply.", hint="see examples/ for its form")
 
 
 class _Reader:
@@ -71,6 +78,7 @@ class _Reader:
             for item in error.errors():
                 self._add(item["loc"], _rule(item), item)
         self._judge_settings(document)
+        self._judge_variants(document)
         if self._mistakes:
             self._refuse()
         assert experiment is not None, "without a mistake there is an experiment"
@@ -123,7 +131,33 @@ class _Reader:
                 else:
                     self._doubts.append(f"{said}.")
 
+    def _judge_variants(self, document: dict[str, Any]) -> None:
+        """Note names that are given twice, with their lines, and variants that are the same."""
+        given = document.get("variant")
+        seen: dict[str, str] = {}
+        changes: dict[str, str] = {}
+        for index, one in enumerate(given if isinstance(given, list) else ()):
+            name = one.get("name") if isinstance(one, dict) else None
+            if not isinstance(name, str):
+                continue
+            if name in seen:
+                self._note(("variant", index, "name"), "an earlier variant has it", seen=repr(name))
+            seen[name] = name
+            changed = repr(
+                sorted((key, repr(value)) for key, value in one.items() if key != "name")
+            )
+            if (same := changes.setdefault(changed, name)) != name:
+                self._doubts.append(f"variants {same!r} and {name!r} are the same: an A/A test.")
+
     def _add(self, loc: Place, rule: str, item: Any) -> None:
+        if "two variants have the name" in rule:
+            return  # Noted with its line.
+        if item["type"] == "union_tag_invalid":
+            tag, tags = item["ctx"]["tag"], item["ctx"]["expected_tags"]
+            like = nearest(tag, re.findall(r"'([^']+)'", tags))
+            rule += f"; did you mean {like}?" if like else ""
+            self._note((*_without_tags(loc)[0], "kind"), rule, seen=repr(tag))
+            return
         place, model = _without_tags(loc)
         if item["type"] == "extra_forbidden":
             known = _names_of(model)

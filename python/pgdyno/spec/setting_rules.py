@@ -68,6 +68,8 @@ def object_to(name: str, value: str, major: int | None) -> Objection | None:
     if None in objections:
         return None
     rule = objections[-1] or ""
+    if major is None:
+        rule = rule.replace(f"PostgreSQL {wanted[-1]} ", "PostgreSQL ")
     if major is None or major in MAJORS:
         return Objection("error", rule)
     return Objection("doubt", f"{rule} (as of PostgreSQL {wanted[0]})")

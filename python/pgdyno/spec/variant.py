@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import SpecError
-from pgdyno.spec.base import Conninfo, Spec
+from pgdyno.spec.base import Command, Conninfo, Spec
 from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.workload import Protocol, Script
 
@@ -103,9 +103,9 @@ class Variant(Spec):
     wal_segment: WalSegment | None = None
     dsn: Conninfo | None = None
     admin: Conninfo | None = None
-    apply_command: str | None = None
-    restart_command: str | None = None
-    recover_command: str | None = None
+    apply_command: Command | None = None
+    restart_command: Command | None = None
+    recover_command: Command | None = None
     path: Literal["unix", "tcp"] | None = None
     pooler: Pooler | None = None
     scripts: tuple[Script, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pgdyno.errors import SpecError
+from pgdyno.errors import SpecError, masked_text
 from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.setting_rules import nearest
 from pgdyno.spec.variant import Variant, pooler_from
@@ -73,23 +73,27 @@ _PLAIN = (
 _DATASET = tuple(DatasetChange.model_fields)
 KEYS = (*_PLACES, *_PLAIN, *_DATASET, "pooler", "sql", "script")
 # Cut at semicolons, but not inside quotes.
+_IS_CHANGE = re.compile(r"\s*(@|[A-Za-z_][\w.-]*\s*=)")
+_NAME_LENGTH = 60
 _PARTS = re.compile(r"""((?:[^;'"]|'[^']*'|"[^"]*")*)(?:;|$)""")
 
 
 def variant_from(text: str) -> Variant:
     """Return what one --variant means; the name ends at the first colon.
 
+    Without a name (`work_mem=1MB`) the variant is named by what it changes.
     KEY is one of `KEYS`, `@FILE` (a postgresql.conf), or else a setting. `sql` and `@` may name
     files; quotes keep a semicolon inside a value.
     Raises: SpecError with the part that cannot be read.
     """
-    name, _, rest = text.partition(":")
-    fields: dict[str, Any] = {"name": name.strip(), "settings": {}, "dataset": {}}
+    name, rest = _name_and_rest(text)
+    fields: dict[str, Any] = {"name": name, "settings": {}, "dataset": {}}
+    seen: set[str] = set()
     for part in (found.strip() for found in _PARTS.findall(rest)):
         if part.startswith("@"):
             fields["settings"] |= read_conf(Path(part[1:].strip()))
         elif part:
-            _take(part, fields, text)
+            _take(part, fields, text, seen)
     try:
         return Variant.model_validate(fields)
     except ValidationError as error:
@@ -101,12 +105,25 @@ def variant_from(text: str) -> Variant:
         ) from None
 
 
-def _take(part: str, fields: dict[str, Any], text: str) -> None:
+def _name_and_rest(text: str) -> tuple[str, str]:
+    """Return the name and the changes; a text that is all changes is its own name."""
+    name, colon, rest = text.partition(":")
+    is_named = colon and all(_IS_CHANGE.match(p) for p in _PARTS.findall(rest) if p.strip())
+    if is_named or not _IS_CHANGE.match(text):
+        return name.strip(), rest
+    words = masked_text(" ".join(text.split()))
+    return words if len(words) <= _NAME_LENGTH else f"{words[: _NAME_LENGTH - 3]}...", text
+
+
+def _take(part: str, fields: dict[str, Any], text: str, seen: set[str]) -> None:
     key, equals, value = part.partition("=")
     key, value = key.strip(), _variant_text_unquoted(value.strip())
     if not equals or not key:
         raise SpecError(f"--variant {text!r}: {part!r} is not KEY=VALUE.", hint=_FORM)
     plain = key.replace("-", "_")
+    if plain.lower() in seen and key != "script":
+        raise SpecError(f"--variant {text!r}: {key} is given twice.", hint="leave out one of them")
+    seen.add(plain.lower())
     if key in _PLACES:
         fields[_PLACES[key]] = value
     elif key in _PLAIN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +13,7 @@ from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.rate import Rate, rate_from
 
 BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+_VARIABLE = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*")
 Protocol = Literal["simple", "extended", "prepared"]
 
 
@@ -89,6 +91,14 @@ class Workload(Spec):
 
     @model_validator(mode="before")
     @classmethod
+    def _auto_is_no_time(cls, given: object) -> object:
+        """Take `warmup = "auto"` for what it is without: found by a pilot run."""
+        if isinstance(given, dict) and given.get("warmup") == "auto":
+            return {name: value for name, value in given.items() if name != "warmup"}
+        return given
+
+    @model_validator(mode="before")
+    @classmethod
     def _phases_say_how_long(cls, given: object) -> object:
         """Measure for as long as the phases of the rate last, unless a duration is given."""
         if not isinstance(given, dict) or given.get("rate") is None or given.get("duration"):
@@ -98,6 +108,16 @@ class Workload(Spec):
         except SpecError:
             return given  # The field says what is wrong.
         return given if length_ns is None else {**given, "duration": f"{length_ns}ns"}
+
+    @model_validator(mode="after")
+    def _variables_have_names(self) -> Workload:
+        wrong = [name for name in self.variables if not _VARIABLE.fullmatch(name)]
+        if wrong:
+            raise ValueError(
+                f"{wrong[0]!r} is not the name of a variable: letters, digits and _ are allowed,"
+                " and the first is no digit"
+            )
+        return self
 
     @model_validator(mode="after")
     def _phases_fit(self) -> Workload:
@@ -117,6 +137,8 @@ class Workload(Spec):
 
     @model_validator(mode="after")
     def _has_something_to_run(self) -> Workload:
+        if not self.scripts:
+            raise ValueError("no script is given: at least one is needed")
         if not any(script.weight > 0 for script in self.scripts):
             raise ValueError("the weights of all scripts are 0, so nothing would run")
         if self.active_connections is not None and self.connect_each_transaction:
@@ -160,7 +182,8 @@ def read_text(path: Path) -> str:
             f"{path} cannot be read: {error.strerror}.", hint="check the path"
         ) from None
     try:
-        return read.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        # Editors on Windows begin a file with a byte order mark.
+        return read.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         lines = read[: error.start].decode("utf-8").split("\n")
         raise SpecError(

@@ -9,38 +9,13 @@ import errno
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno.errors import StoreError
-
-MASK = "***"
+from pgdyno.errors import StoreError, masked_text
 
 _SECRET_KEYS = frozenset({"password", "passwd", "sslpassword", "pgpassword", "passfile", "secret"})
-_MASKED: tuple[tuple[re.Pattern[str], str], ...] = (
-    # postgres://user:secret@host. A password may hold "/" or "@": mask up to the last "@" of the
-    # word, rather than leave half of one.
-    (re.compile(r"(?i)\b(postgres(?:ql)?://[^\s:/@\"']*):[^\s\"']*@"), rf"\1:{MASK}@"),
-    # password=secret and password='a secret', in a conninfo string, a URI query or a setting;
-    # a space around "=" is allowed, as libpq allows it.
-    (
-        re.compile(r"(?i)\b((?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'|(?:\\.|[^\s&;\"'\\])+)"),
-        rf"\1{MASK}",
-    ),
-    # CREATE ROLE r PASSWORD 'secret'
-    (re.compile(r"(?i)\b(password\s+)E?'(?:''|[^'])*'"), rf"\1'{MASK}'"),
-)
-
-
-def masked_text(text: str) -> str:
-    """Return `text` with the passwords of connection strings and role statements masked."""
-    if "password" not in text.lower() and "://" not in text:
-        return text
-    for pattern, replacement in _MASKED:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 def without_secrets(value: Any) -> Any:

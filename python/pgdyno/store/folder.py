@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno.errors import StoreError
+from pgdyno.errors import StoreError, masked_text
 from pgdyno.store import files
-from pgdyno.store.files import masked_text
 from pgdyno.store.run_writer import RunWriter
 from pgdyno.store.schema import FORMAT_VERSION
 from pgdyno.store.stored_run import PARTIAL_SUFFIX, Shelf, StoredRun

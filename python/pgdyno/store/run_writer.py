@@ -15,9 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pgdyno.errors import StoreError
+from pgdyno.errors import StoreError, masked_text
 from pgdyno.store import files, parquet
-from pgdyno.store.files import masked_text
 from pgdyno.store.line_files import LineFiles
 from pgdyno.store.schema import FORMAT_VERSION, table
 from pgdyno.store.stored_run import STATEMENTS, StoredRun

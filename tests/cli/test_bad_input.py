@@ -1,0 +1,125 @@
+"""Bad command lines: each ends in one paragraph with the value seen; nothing was started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.cli.main import _run
+
+SCRATCH = ("--scratch", "--dry-run")
+TWO = ("--variant", "a", "--variant", "b: work_mem=8MB")
+SECRET = "s3same-open"
+# The command line, and what the error must say.
+LINES: list[tuple[list[str], str]] = [
+    (["bench", *SCRATCH, "--name", ""], "--name is empty"),
+    (["bench", *SCRATCH, "--partition-method", "hash"], "needs --partitions"),
+    (["bench", *SCRATCH, "--active", "50", "-c", "2"], "50 connections for 2 clients"),
+    (["bench", *SCRATCH, "-T", "99d"], "at most 31 d"),
+    (["bench", *SCRATCH, "-D", "1bad=3"], "'1bad' is not the name of a variable"),
+    (["bench", *SCRATCH, "-D", "a b=3"], "'a b' is not the name of a variable"),
+    (["bench", *SCRATCH, "-D", "x=1", "-D", "x=2"], "-D x is given twice"),
+    (["bench", *SCRATCH, "--pg-version", "9"], "9"),
+    (["bench", *SCRATCH, "--pg-version", "banana"], "banana"),
+    (["bench", *SCRATCH, "--pg-bin", "/nowhere"], "/nowhere"),
+    (["bench", *SCRATCH, "--set", "shared_bufers=1GB"], "did you mean shared_buffers?"),
+    (["bench", *SCRATCH, "--set", "work_mem=1MB", "--set", "work_mem=2MB"], "given twice"),
+    (["bench", *SCRATCH, "--set", "work_mem=banana"], "must be a number"),
+    (["bench", *SCRATCH, "--set", "max_connections=3"], "too small"),
+    (
+        ["bench", *SCRATCH, "--pg-version", "15", "--set", "io_method=worker"],
+        "PostgreSQL 15 has no",
+    ),
+    (["bench", *SCRATCH, "-c", "0"], "0"),
+    (["bench", *SCRATCH, "-c", "two"], "two"),
+    (["bench", *SCRATCH, "-T", "10s", "-t", "10"], "-T"),
+    (["bench", *SCRATCH, "-R", "10-20"], "needs a time"),
+    (["bench", *SCRATCH, "-R", "0"], "0"),
+    (["bench", *SCRATCH, "-R", "nan"], "nan"),
+    (["bench", *SCRATCH, "-L", "0"], "0"),
+    (["bench", *SCRATCH, "-b", "nope"], "nope"),
+    (["bench", *SCRATCH, "-b", "tpcb-like@-1"], "-1"),
+    (["bench", *SCRATCH, "-f", "/nowhere.sql"], "/nowhere.sql"),
+    (["bench", *SCRATCH, "-F", "3"], "3"),
+    (["bench", *SCRATCH, "--seed", "-1"], "-1"),
+    (["bench", *SCRATCH, "--check", "p99"], "p99"),
+    (["bench", *SCRATCH, "--check", "p98<3ms"], "p98"),
+    (["bench", *SCRATCH, "--abort-if", "p99>2 weeks"], "p99>2 weeks"),
+    (["bench", *SCRATCH, "--warmup", "soon"], "soon"),
+    (["bench", *SCRATCH, "--ssh", "db1"], "--ssh"),
+    (["bench", *SCRATCH, "--json", "/nowhere/x.json"], "/nowhere/x.json"),
+    (["bench", "-h", "db1", "--keep", "--dry-run"], "--keep"),
+    (["bench", "port=5432 port=5433 x=", "--dry-run"], "cannot be"),
+    (["bench", f"host=a password='{SECRET} nosuch=1", "--dry-run"], "cannot be read"),
+    (["bench", "-d", "postgres://[::1", "--dry-run"], "cannot be read"),
+    (["bench", "--dry-run", "service=nosuch_service"], "nosuch_service"),
+    (["compare", *SCRATCH], "variant"),
+    (["compare", *SCRATCH, "--variant", "a", "--variant", "b"], "add --aa"),
+    (["compare", *SCRATCH, "--variant", "work_mem=1MB"], "needs at least 2 variants"),
+    (["compare", *SCRATCH, "--variant", "a: work_mem=1MB", "--variant", "b: work_mem=1MB"], "--aa"),
+    (["compare", *SCRATCH, *TWO, "--variant", "a: work_mem=9MB"], "two variants have the name 'a'"),
+    (["compare", *SCRATCH, *TWO, "--variant", "c: work_mem=1MB; work_mem=2MB"], "given twice"),
+    (["compare", *SCRATCH, *TWO, "--variant", "c: clients=0"], "clients"),
+    (["compare", *SCRATCH, *TWO, "--variant", "c: nonsense"], "KEY=VALUE"),
+    (["compare", *SCRATCH, *TWO, "--variant", ": work_mem=1MB"], "name"),
+    (["compare", *SCRATCH, *TWO, "--variant", "c: @/nowhere.conf"], "/nowhere.conf"),
+    (["compare", *SCRATCH, *TWO, "--variant", "c: pooler=a:b:c"], "MODE:SIZE"),
+    (["compare", *SCRATCH, *TWO, "--variant", "c: wal-segmnt=1GB"], "did you mean wal-segment?"),
+    (["compare", *SCRATCH, *TWO, "--variant", f"c: dsn=postgres://me:{SECRET}@h/d"], "password"),
+    (["compare", *SCRATCH, *TWO, "--metric", "speed"], "speed"),
+    (["compare", *SCRATCH, *TWO, "--precision", "0"], "precision"),
+    (["compare", *SCRATCH, *TWO, "--margin", "200%"], "margin"),
+    (["compare", *SCRATCH, *TWO, "--budget", "0"], "budget"),
+    (["compare", "-h", "db1", *TWO, "--dry-run", "--admin", f"password={SECRET}"], "password"),
+    (["compare", "-h", "db1", *TWO, "--restart-command", f"PGPASSWORD={SECRET} x"], "password"),
+    (["sweep", *SCRATCH, "-c", "0,1"], "0"),
+    (["sweep", *SCRATCH, "-c", "1,,2"], "1,,2"),
+    (["sweep", *SCRATCH, "--slo", "p99"], "p99"),
+    (["sweep", *SCRATCH, "--rounds", "0"], "0"),
+    (["sweep", *SCRATCH, "--variant", "a: clients=3"], "clients"),
+    (["run"], "spec"),
+    (["run", "/nowhere.toml"], "/nowhere.toml"),
+    (["run", "a.toml", "--resume", "1"], "--resume"),
+    (["run", "--resume", "77"], "77"),
+    (["show", "77"], "77"),
+    (["report", "nothing"], "nothing"),
+    (["report", "--md", "--pdf", "77"], "77"),
+    (["export", "77", "--table", "nosuch"], "nosuch"),
+    (["export", "--format", "parquet"], "-o"),
+    (["diff", "1"], "SECOND"),
+    (["diff", "1", "2"], "1"),
+    (["note", "77", "x"], "77"),
+    (["list", "--store", "/nowhere/at/all"], "/nowhere/at/all"),
+    (["undo", "--store", "/nowhere/at/all"], "/nowhere/at/all"),
+    (["undo", "--dismiss"], "--dismiss"),
+    (["drop"], "drop"),
+    (["init", "-s", "0", "-d", "x"], "0"),
+    (["nosuchverb"], "nosuchverb"),
+    (["bench", "--nosuch"], "--nosuch"),
+    (["watch", "--duration", "soon", "-h", "/nowhere"], "soon"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), LINES, ids=[" ".join(line)[:60] for line, _ in LINES])
+def test_a_bad_command_line_ends_in_one_paragraph_and_exit_code_1(
+    line: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PGDYNO_STORE", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    code = _run(line)
+    shown = capsys.readouterr()
+    words = " ".join(shown.err.split())
+    assert code == 1, words
+    assert shown.out == ""
+    assert said in words
+    assert words.count("pgdyno: ") == 1
+    assert words.count(" next: ") == 1
+    assert "defect" not in words
+    assert SECRET not in words
+    assert list(tmp_path.iterdir()) == []

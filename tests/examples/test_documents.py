@@ -1,0 +1,77 @@
+"""What README and the documents show can be typed: command lines parse, specs are read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.cli.main import VERBS, _run, pgdyno
+from pgdyno.spec.designs import FactorialDesign
+from pgdyno.spec.file import read_spec
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Verbs whose plan can be shown without a server.
+PLANNED = ("bench", "sweep", "compare")
+
+
+def blocks() -> Iterator[tuple[str, str, str]]:
+    """Yield document, language and text of each block; the reference is made from the options."""
+    for path in DOCUMENTS:
+        if path.name != "cli.md":
+            for language, text in BLOCKS.findall(path.read_text()):
+                yield path.name, language, text
+
+
+def command_lines() -> Iterator[tuple[str, str]]:
+    for document, _, text in blocks():
+        for line in text.replace("\\\n", " ").splitlines():
+            typed = line.strip().removeprefix("$ ")
+            if typed.startswith("pgdyno ") and typed.split()[1] in VERBS:
+                yield document, re.split(r"\s+#|\s{3,}|\s[|>]\s", typed)[0]
+
+
+LINES = list(command_lines())
+SPECS = [text for _, language, text in blocks() if language == "toml"]
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(LINES) > 20
+    assert SPECS
+
+
+@pytest.mark.parametrize(("document", "line"), LINES, ids=[line[:70] for _, line in LINES])
+def test_a_command_line_of_the_documents_can_be_typed(
+    document: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in re.findall(r"[\w/]+\.(?:sql|conf|log|txt)", line):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    _, verb, *arguments = shlex.split(line)
+    if verb == "pgbench":
+        return  # The drop-in reads its own.
+    command = pgdyno.get_command(pgdyno.make_context("pgdyno", [verb]), verb)
+    assert command is not None
+    if "--print-collector" not in arguments:
+        command.make_context(verb, list(arguments))
+    if verb in PLANNED and not {"-h", "--host"} & set(arguments):
+        assert _run([verb, *arguments, "--dry-run"]) == 0, f"{document}: {line}"
+
+
+@pytest.mark.parametrize("text", SPECS)
+def test_a_spec_of_the_documents_can_be_read(text: str, tmp_path: Path) -> None:
+    if "[experiment]" not in text:  # A part of a file: the design of a matrix.
+        assert FactorialDesign.model_validate(tomllib.loads(text)["design"]).factors
+        return
+    for name in re.findall(r'file = "([^"]+)"', text):
+        (tmp_path / name).write_text("SELECT 1;\n")
+    path = tmp_path / "spec.toml"
+    path.write_text(text)
+    assert read_spec(path).experiment.name
