@@ -27,6 +27,22 @@ def test_a_moment_is_one_line_with_units() -> None:
     )
 
 
+def test_connecting_says_how_many_how_fast_and_how_long_it_will_take() -> None:
+    connecting = Moment(
+        "update-only, 8000 clients",
+        "connecting",
+        eta_ns=41 * 10**9,
+        made_count=3120,
+        wanted_count=8000,
+        made_per_second=119.6,
+    )
+    figures = "connecting 3,120 of 8,000 (120/s, 41 s left)"
+    assert line(connecting) == f"update-only, 8000 clients  {figures}"
+    assert fitting(connecting, 50) == figures
+    begun = Moment("", "connecting", made_count=0, wanted_count=8000)
+    assert line(begun) == "connecting 0 of 8,000"
+
+
 def test_on_a_narrow_terminal_the_figures_stay_and_the_names_go() -> None:
     figures = "measuring  12 of 60 s  1,892 tps  p99 24.8 ms  3 failed"
     assert fitting(MEASURING, 79) == f"run 4 of 20  {figures}"

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pgdyno.engine.records import Phase, Warning_
+from pgdyno.engine.records import Connecting, Phase, Warning_
 from pgdyno.engine.records import Progress as LoadProgress
-from pgdyno.measure.run_progress import LoadWatch, Moment, Progress
+from pgdyno.measure.run_progress import LoadWatch, Moment, Progress, RunWatch
+from pgdyno.spec.planned import Cell, PlannedRun
 
 SECOND_NS = 10**9
 
@@ -80,3 +81,21 @@ def test_warnings_of_the_loader_are_said_with_their_next_step() -> None:
     assert not watch.is_unfinished
     watch.see(Warning_(time_ns=2, kind="dataset_unfinished", message="kept", hint=""))
     assert watch.is_unfinished
+
+
+def test_connecting_counts_its_rate_from_the_last_ten_seconds() -> None:
+    heard = Heard()
+    planned = PlannedRun(1, "round", 1, Cell((0,), 8000), warm_ns=0, measure_ns=SECOND_NS, seed=1)
+    watch = RunWatch(planned, "many", heard, position="")
+    watch.see(Phase(time_ns=0, phase="connect", event="begin"))
+    watch.see(Connecting(time_ns=SECOND_NS, made_count=400, wanted_count=8000))
+    assert heard.moments[-1].made_per_second == 400
+    for second in range(2, 22):
+        made = 400 + (second - 1) * 100
+        watch.see(Connecting(time_ns=second * SECOND_NS, made_count=made, wanted_count=8000))
+    last = heard.moments[-1]
+    assert (last.made_count, last.wanted_count, last.made_per_second) == (2400, 8000, 100)
+    assert last.eta_ns == 56 * SECOND_NS
+    # Once all are made, the phases that follow say what they say.
+    watch.see(Phase(time_ns=80 * SECOND_NS, phase="measure", event="begin"))
+    assert heard.moments[-1] is last

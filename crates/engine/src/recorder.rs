@@ -30,7 +30,9 @@ impl Traffic {
 pub struct Levels {
     pub in_flight: u64,
     pub backlog: u64,
+    /// Of the clients; and beside them.
     pub connections: u64,
+    pub idle_connections: u64,
 }
 
 /// Everything one thread counted in one epoch.

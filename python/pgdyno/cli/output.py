@@ -216,6 +216,9 @@ def fitting(moment: Moment, width: int) -> str:
 
 def line(moment: Moment) -> str:
     """Return the state of a run in one line."""
+    if moment.wanted_count:
+        parts = [moment.position, moment.label, connections_text(moment)]
+        return "  ".join(part for part in parts if part)
     parts = [part for part in (moment.position, moment.label, moment.phase) if part]
     if moment.total_ns:
         parts.append(f"{moment.elapsed_ns / 1e9:.0f} of {duration_text(moment.total_ns)}")
@@ -232,3 +235,12 @@ def line(moment: Moment) -> str:
     if moment.eta_ns:
         parts.append(f"{duration_text(moment.eta_ns)} left")
     return "  ".join(parts)
+
+
+def connections_text(moment: Moment) -> str:
+    """Return how far connecting is, such as `connecting 3,120 of 8,000 (120/s, 41 s left)`."""
+    made = f"{moment.phase} {moment.made_count:,} of {moment.wanted_count:,}"
+    if moment.made_per_second is None:
+        return made
+    left = f", {duration_text(moment.eta_ns)} left" if moment.eta_ns else ""
+    return f"{made} ({moment.made_per_second:,.0f}/s{left})"

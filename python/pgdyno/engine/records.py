@@ -160,6 +160,15 @@ class Progress(Open):
     rows_total: int
 
 
+class Connecting(Open):
+    """The connect phase: connections made so far, of the clients and idle ones."""
+
+    record: Literal["connecting"] = "connecting"
+    time_ns: int
+    made_count: int
+    wanted_count: int
+
+
 class Warning_(Open):
     """Something the reader must know that did not stop the run."""
 
@@ -287,7 +296,15 @@ class Summary(Open):
 
 
 Record = Annotated[
-    Hello | Phase | Interval | HistogramRecord | Progress | Warning_ | Failure | Summary,
+    Hello
+    | Phase
+    | Interval
+    | HistogramRecord
+    | Progress
+    | Connecting
+    | Warning_
+    | Failure
+    | Summary,
     Field(discriminator="record"),
 ]
 _RECORD: TypeAdapter[Record] = TypeAdapter(Record)

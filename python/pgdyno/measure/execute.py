@@ -13,7 +13,7 @@ import psycopg
 
 from pgdyno.clock import ClockPair
 from pgdyno.doctor.checkup import Checkup
-from pgdyno.engine.job import Job
+from pgdyno.engine.job import Job, LoadWork
 from pgdyno.engine.records import Record, ScriptShape, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import PgdynoError
@@ -28,7 +28,7 @@ from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals, read_totals, totals_between
-from pgdyno.server.connect import connect
+from pgdyno.server.connect import connect, took_too_long
 from pgdyno.server.explain import plans_of, query_ids_of
 from pgdyno.server.facts import ServerFacts
 from pgdyno.spec.condition import Condition
@@ -117,7 +117,7 @@ def _execute(
         try:
             outcome = _drive(job, writer, observer, watch, brake, around)
             # It waits for the load's sessions to end: the observer's last look sees all they did.
-            after = _totals(under_test, name, application_name) if before else None
+            after = _totals_after(under_test, job, name, application_name) if before else None
         finally:
             observer.stop()
             stage.progress.ended()
@@ -151,18 +151,52 @@ def _execute(
     )
 
 
-def _totals(under_test: UnderTest, name: str, application_name: str) -> Totals | None:
-    """Return the server's counters, or None when it does not answer any more."""
-    try:
-        observe, verb = under_test.observe, under_test.verb
-        with connect(observe, verb=verb, run=name, patient=True) as connection:
-            return read_totals(
-                connection,
-                database=under_test.database,
-                load_application_name=application_name,
-            )
-    except (psycopg.Error, PgdynoError):
-        return None
+# A server that ends thousands of sessions lets nobody in for longer than a connection may take.
+_TRIES_AFTER = 6
+_ENDING_S = 5.0
+_ENDING_S_PER_SESSION = 0.01
+
+
+def _totals_after(
+    under_test: UnderTest, job: Job, name: str, application_name: str
+) -> Totals | None:
+    """Return the server's counters after the load; its sessions end one after the other."""
+    work = job.work
+    assert isinstance(work, LoadWork)
+    sessions = work.arrivals.clients + work.connect.idle_connections
+    timeout_s = _ENDING_S + sessions * _ENDING_S_PER_SESSION
+    return _totals(
+        under_test, name, application_name, timeout_s=timeout_s, tries_count=_TRIES_AFTER
+    )
+
+
+def _totals(
+    under_test: UnderTest,
+    name: str,
+    application_name: str,
+    *,
+    timeout_s: float = _ENDING_S,
+    tries_count: int = 1,
+) -> Totals | None:
+    """Return the server's counters, or None when it does not answer any more.
+
+    Args: timeout_s, for the sessions of the load to end; tries_count, to connect while the server
+    only takes too long.
+    """
+    for tries_left in reversed(range(tries_count)):
+        try:
+            observe, verb = under_test.observe, under_test.verb
+            with connect(observe, verb=verb, run=name, patient=True) as connection:
+                return read_totals(
+                    connection,
+                    database=under_test.database,
+                    load_application_name=application_name,
+                    timeout_s=timeout_s,
+                )
+        except (psycopg.Error, PgdynoError) as error:
+            if not (tries_left and took_too_long(error)):
+                return None
+    return None
 
 
 def _explained(

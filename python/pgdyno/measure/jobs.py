@@ -29,6 +29,7 @@ from pgdyno.engine.job import (
     TextScript,
     TlsSettings,
 )
+from pgdyno.errors import SpecError
 from pgdyno.server.connect import password_of
 from pgdyno.server.target import Target
 from pgdyno.spec.base import SECOND_NS
@@ -36,6 +37,7 @@ from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.rate import RatePhase
 
+# So long the connect phase may go on without a further connection.
 CONNECT_TIMEOUT_NS = 60_000_000_000
 
 
@@ -77,7 +79,7 @@ def start_up(target: Target) -> dict[str, str]:
 def reach(parameters: Mapping[str, str]) -> Reach:
     """Return the part of libpq's parameters that says which host is the right one."""
     # As libpq: 0 and negative numbers mean no limit, and less than 2 s is not taken.
-    seconds = int(parameters.get("connect_timeout") or 0)
+    seconds = _connect_timeout_s(parameters)
     return Reach.model_validate(
         {
             "target_session_attrs": parameters.get("target_session_attrs") or "any",
@@ -86,6 +88,22 @@ def reach(parameters: Mapping[str, str]) -> Reach:
             "keepalive": keepalive(parameters),
         }
     )
+
+
+def _connect_timeout_s(parameters: Mapping[str, str]) -> int:
+    """Return how long one connection may take; 0 = no limit was asked for.
+
+    Raises: SpecError when the environment names no number. libpq has put the environment's value
+    into the parameters, but not for a scratch server: its target was never resolved.
+    """
+    asked = parameters.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT") or "0"
+    try:
+        return int(asked)
+    except ValueError:
+        raise SpecError(
+            f"PGCONNECT_TIMEOUT is {asked!r}, which is not a whole number of seconds.",
+            hint="set a number, such as PGCONNECT_TIMEOUT=10, or unset the variable",
+        ) from None
 
 
 def keepalive(parameters: Mapping[str, str]) -> Keepalive:
@@ -143,7 +161,7 @@ def load_job(
         scripts=tuple(_script_source(script) for script in scripts),
         variables={**variables, **workload.variables},
         arrivals=_arrivals(experiment, planned),
-        connect=_connect(workload, connections),
+        connect=_connect(workload),
         warm_ns=planned.warm_ns,
         measure=measure,
         read_only=read_only,
@@ -152,10 +170,10 @@ def load_job(
     return Job(clock=_clock(clock), target=target, work=work)
 
 
-def _connect(workload: Workload, connections: int) -> Connect:
+def _connect(workload: Workload) -> Connect:
     rate = workload.connect_rate_per_second or math.inf
     return Connect(
-        timeout_ns=CONNECT_TIMEOUT_NS + round(connections / rate * 1e9),
+        timeout_ns=CONNECT_TIMEOUT_NS + round(SECOND_NS / rate),
         rate_per_second=workload.connect_rate_per_second,
         idle_connections=workload.idle_connections,
         active_connections=workload.active_connections,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.engine.records import (
+    Connecting,
     Distribution,
     HistogramRecord,
     Interval,
@@ -25,7 +26,10 @@ from pgdyno.spec.planned import PlannedRun
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a run stands now. `total_ns` 0 = not known; `position` such as "run 4 of 20"."""
+    """Where a run stands now. `total_ns` 0 = not known; `position` such as "run 4 of 20".
+
+    `wanted_count` is 0 unless the phase makes connections: `made_count` of them are there.
+    """
 
     label: str
     phase: str
@@ -38,6 +42,9 @@ class Moment:
     eta_ns: int = 0
     rows_per_second: float | None = None
     mb_per_second: float | None = None
+    made_count: int = 0
+    wanted_count: int = 0
+    made_per_second: float | None = None
 
 
 class Progress:
@@ -83,6 +90,7 @@ class RunWatch:
         self._phase = "connect"
         self._phase_began_ns = 0
         self._recent: deque[Interval] = deque(maxlen=_WINDOW_INTERVALS)
+        self._connecting: deque[Connecting] = deque(maxlen=_WINDOW_INTERVALS)
         self._p99_ms: float | None = None
         self._failed_count = 0
 
@@ -92,6 +100,9 @@ class RunWatch:
             self._phase, self._phase_began_ns = record.phase, record.time_ns
             if record.phase == "measure":
                 self._failed_count = 0
+        elif isinstance(record, Connecting):
+            self._connecting.append(record)
+            self._progress.moved(self._moment(record.time_ns))
         elif isinstance(record, HistogramRecord):
             if record.measured == "latency" and record.script is None:
                 self._p99_ms = percentile_ms(record, 99.0)
@@ -103,6 +114,8 @@ class RunWatch:
             self._progress.moved(self._whole(record))
 
     def _moment(self, now_ns: int) -> Moment:
+        if self._phase == "connect" and self._connecting:
+            return self._connection_moment(now_ns)
         seconds = sum(interval.interval_ns for interval in self._recent) / 1e9
         completed = sum(interval.counts.completed for interval in self._recent)
         return Moment(
@@ -114,6 +127,26 @@ class RunWatch:
             p99_ms=self._p99_ms,
             failed_count=self._failed_count,
             position=self._position,
+        )
+
+    def _connection_moment(self, now_ns: int) -> Moment:
+        """Return how many connections are made, how fast, and how long the others will take."""
+        first, last = self._connecting[0], self._connecting[-1]
+        # One record tells what was made since the phase began.
+        since_ns = self._phase_began_ns if first is last else first.time_ns
+        before = 0 if first is last else first.made_count
+        seconds = (last.time_ns - since_ns) / 1e9
+        rate = (last.made_count - before) / seconds if seconds > 0 else 0.0
+        missing = last.wanted_count - last.made_count
+        return Moment(
+            label=self._label,
+            phase=_PHASE_WORDS["connect"],
+            elapsed_ns=max(0, now_ns - self._phase_began_ns),
+            position=self._position,
+            eta_ns=round(missing / rate * SECOND_NS) if rate > 0 else 0,
+            made_count=last.made_count,
+            wanted_count=last.wanted_count,
+            made_per_second=rate if rate > 0 else None,
         )
 
     def _whole(self, summary: Summary) -> Moment:

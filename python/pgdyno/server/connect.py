@@ -174,6 +174,13 @@ def connect(
     return connection
 
 
+def took_too_long(error: BaseException) -> bool:
+    """Return whether a connection was not refused, but not made in time: the server may be busy."""
+    return isinstance(error, psycopg.errors.ConnectionTimeout) or isinstance(
+        error.__context__, psycopg.errors.ConnectionTimeout
+    )
+
+
 def _be_patient(connection: Connection) -> None:
     """Take away the statement_timeout of the role or the database, cheaply: it bounds this, too."""
     for tries_left in reversed(range(_TRIES)):

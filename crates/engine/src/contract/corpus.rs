@@ -62,6 +62,7 @@ fn records_with(edge: u64) -> Vec<Record> {
             rows_done: edge,
             rows_total: edge,
         }),
+        Record::Connecting(Connecting { time_ns: edge, made_count: edge, wanted_count: edge }),
         Record::Warning(Notice {
             time_ns: edge,
             kind: "commit_in_doubt".into(),

@@ -14,6 +14,7 @@ pub enum Record {
     Interval(Interval),
     Histogram(Histogram),
     Progress(Progress),
+    Connecting(Connecting),
     Warning(Notice),
     Error(Failure),
     Summary(Box<Summary>),
@@ -186,6 +187,14 @@ pub struct Progress {
     pub table: String,
     pub rows_done: u64,
     pub rows_total: u64,
+}
+
+/// The connect phase: connections made so far, of the clients and idle ones. Once a second.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Connecting {
+    pub time_ns: u64,
+    pub made_count: u64,
+    pub wanted_count: u64,
 }
 
 /// Something the reader must know that did not stop the run.

@@ -91,8 +91,9 @@ impl Collector {
         self.seen_ns[thread as usize] = u64::MAX;
     }
 
+    /// Of clients and idle ones, as far as the threads have told.
     pub(super) fn connections(&self) -> u64 {
-        self.levels.iter().map(|levels| levels.connections).sum()
+        self.levels.iter().map(|levels| levels.connections + levels.idle_connections).sum()
     }
 
     /// Write the next interval that all threads have passed, and what goes with it.

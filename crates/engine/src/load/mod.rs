@@ -1,6 +1,7 @@
 //! A load job: threads are started, led through the phases, and what they counted is written.
 
 mod collect;
+mod connecting;
 mod gaps;
 mod start;
 mod summary;
@@ -12,12 +13,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use self::collect::Collector;
+use self::connecting::Connecting;
 use self::summary::ProcessUsage;
 pub(crate) use self::summary::resident_bytes_max;
 use self::watch::Watch;
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Measure;
-use crate::contract::record::{Ending, ErrorKind};
+use crate::contract::record::{Ending, ErrorKind, Record};
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::recorder::Epoch;
@@ -46,6 +48,7 @@ pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
     let thread_count = plan.thread_count();
     let mut coordinator = Coordinator {
         collector: Collector::new(&plan, spares, Timeline::begin(connect_ns), output.clock),
+        connecting: Connecting::new(&plan, connect_ns),
         watch: Watch::new(),
         timeline: Timeline::begin(connect_ns),
         plan: &plan,
@@ -92,6 +95,7 @@ struct Coordinator<'a, W: Write> {
     output: &'a mut Output<W>,
     collector: Collector,
     watch: Watch,
+    connecting: Connecting,
     timeline: Timeline,
     connected_count: usize,
     prepared_count: usize,
@@ -115,10 +119,7 @@ impl<W: Write> Coordinator<'_, W> {
         }
         let now = now_ns();
         self.usage.at(now, &self.timeline);
-        let is_connecting = self.timeline.prepare_ns == NEVER_NS;
-        if is_connecting && now >= self.connect_deadline_ns() {
-            self.abort(&self.connect_timeout());
-        }
+        self.follow_connecting(now);
         if self.output.is_broken() && self.ending == Ending::Completed {
             eprintln!("pgdyno-engine: nobody reads the records any more; stopping");
             self.stop(Ending::Stopped);
@@ -130,13 +131,24 @@ impl<W: Write> Coordinator<'_, W> {
         let now = now_ns();
         let phases = self.timeline.phases().into_iter().map(|(_, begin_ns)| begin_ns);
         phases
-            .chain([self.connect_deadline_ns()])
+            .chain([self.connecting.deadline_ns()])
             .filter(|&instant_ns| instant_ns > now)
             .fold(now + 1_000_000_000, u64::min)
     }
 
-    fn connect_deadline_ns(&self) -> u64 {
-        self.timeline.connect_ns.saturating_add(self.plan.work.connect.timeout_ns)
+    /// Tell how far connecting is, and end the run when it does not get on.
+    fn follow_connecting(&mut self, now_ns: u64) {
+        if self.timeline.prepare_ns != NEVER_NS || self.ending == Ending::Aborted {
+            return;
+        }
+        let count = self.collector.connections();
+        if let Some(record) = self.connecting.see(count, now_ns, self.output.clock) {
+            self.output.write(&Record::Connecting(record));
+            self.output.flush();
+        }
+        if now_ns >= self.connecting.deadline_ns() {
+            self.abort(&self.connecting.refusal());
+        }
     }
 
     fn on_message(&mut self, message: Message) {
@@ -251,19 +263,6 @@ impl<W: Write> Coordinator<'_, W> {
         self.output.refuse(refusal, now_ns());
         let drain_ns = self.plan.work.drain_ns;
         self.change(|timeline, now| timeline.stop(now, drain_ns));
-    }
-
-    fn connect_timeout(&self) -> Refusal {
-        let seconds = self.plan.work.connect.timeout_ns as f64 / 1e9;
-        Refusal::new(
-            ErrorKind::Connect,
-            format!(
-                "{} of {} connections were made within {seconds} s",
-                self.collector.connections(),
-                self.plan.connection_count()
-            ),
-            "raise the connect timeout, or look for what slows connecting down",
-        )
     }
 
     fn end(mut self) -> Ending {

@@ -18,7 +18,7 @@ const BACKLOG_PAUSE_NS: u64 = 2_000_000;
 const PASSWORD_PAUSE_NS: u64 = 1_000_000_000;
 
 impl<'s, S: Starts<'s>> Worker<'s, S> {
-    /// The idle ones first: they are there before anybody works.
+    /// Those that work first: where not all can be had, the idle ones are missing.
     pub(super) fn queue_all_connects(&mut self) {
         if self.plan.pgbench.connects_late() {
             self.is_connected = true;
@@ -26,9 +26,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
         let clients = self.slots.len() as u32;
         let all = clients + self.idle.count() as u32;
-        for index in (clients..all).chain(0..clients) {
-            self.queue_connect(index);
-        }
+        (0..all).for_each(|index| self.queue_connect(index));
     }
 
     /// Have a connection made, beginning its search.

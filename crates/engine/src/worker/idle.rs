@@ -1,4 +1,5 @@
-//! Connections that nobody uses: opened first, kept open, and asked in the end whether they live.
+//! Connections that nobody uses: opened after those of the clients, kept open, and asked in the end
+//! whether they live.
 //!
 //! They lie behind the clients' connections in the shard's list, and have no transactions.
 

@@ -228,6 +228,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 in_flight: self.in_flight,
                 backlog: self.arrivals.as_ref().map_or(0, OpenArrivals::backlog),
                 connections: self.connector.up_count,
+                idle_connections: self.connector.idle_up_count,
             };
             self.tell(Message::Epoch(Box::new(shard.recorder.rotate(levels))));
             self.facts.at_boundary(boundary_ns, &self.timeline, self.reply_wait.looked());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::fake::job::{MS, load, load_until, open, work};
 use crate::fake::{Answer, Server};
 use pgdyno_engine::contract::job::{Arrivals, ClosedLoop, LoadWork, Measure, Protocol};
-use pgdyno_engine::contract::record::{Ending, IdleFacts, Measured};
+use pgdyno_engine::contract::record::{Connecting, Ending, IdleFacts, Measured, Record};
 
 const TRANSFER: &str = "BEGIN;\nUPDATE t SET a = :client_id;\nEND;\n";
 
@@ -18,7 +18,7 @@ fn sharing(clients: u32, active: u32, each: u64) -> LoadWork {
 }
 
 #[test]
-fn idle_connections_are_opened_first_and_asked_in_the_end_whether_they_live() {
+fn idle_connections_are_opened_after_the_others_and_asked_in_the_end_whether_they_live() {
     let server = Server::start(|_| Answer::Done);
     let mut work = work(TRANSFER);
     work.threads = 2;
@@ -33,8 +33,49 @@ fn idle_connections_are_opened_first_and_asked_in_the_end_whether_they_live() {
     assert_eq!(run.distribution(Measured::Connect).count, 7);
     let working: BTreeSet<_> = server.seen().connections.iter().copied().collect();
     assert_eq!(working.len(), 2);
-    // Each thread opens its idle ones before the one that works.
-    assert!(working.first() >= Some(&2), "{working:?}");
+    // Each thread opens the one that works before its idle ones.
+    assert!(working.last() < Some(&5), "{working:?}");
+}
+
+#[test]
+fn connecting_may_take_any_time_while_it_gets_on_and_is_told_every_second() {
+    let server = Server::start(|_| Answer::Done);
+    let mut work = work(TRANSFER);
+    work.arrivals = Arrivals::Closed(ClosedLoop { clients: 6 });
+    work.connect.idle_connections = 4;
+    // Ten connections in 2.25 s: longer than the limit, which is for the next one.
+    work.connect.rate_per_second = Some(4.0);
+    work.connect.timeout_ns = 1_000 * MS;
+    work.measure = Measure::TransactionsPerClient(1);
+    let run = load(&server, work);
+    assert_eq!((run.ending, server.connection_count()), (Ending::Completed, 10));
+    let told: Vec<_> = run
+        .records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Connecting(Connecting { made_count, wanted_count, .. }) => {
+                assert_eq!(*wanted_count, 10);
+                Some(*made_count)
+            }
+            _ => None,
+        })
+        .collect();
+    assert!(told.len() >= 2 && told.is_sorted() && told[0] >= 1, "{told:?}");
+}
+
+#[test]
+fn when_no_further_connection_is_made_the_run_ends_and_says_how_many_there_are() {
+    // The third client is refused as by a server that is starting up, so it tries again for ever.
+    let server =
+        Server::start_admitting(|_| Answer::Done, |number| (number >= 2).then_some("57P03"));
+    let mut work = work(TRANSFER);
+    work.arrivals = Arrivals::Closed(ClosedLoop { clients: 3 });
+    work.connect.timeout_ns = 700 * MS;
+    let run = load(&server, work);
+    assert_eq!(run.ending, Ending::Aborted);
+    let error = run.error().expect("an error");
+    assert_eq!(error.message, "2 of 3 connections were made, and no further one for 0.7 s");
+    assert!(error.hint.contains("connect_timeout"), "{}", error.hint);
 }
 
 #[test]
