@@ -8,20 +8,23 @@ BIN     := .venv/bin
 STAMP   := .venv/.requirements
 
 build: $(STAMP)
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e crates/engine -e .
-	@$(BIN)/python -m compileall -q python
-	@$(BIN)/python -m pgdyno.report.bytecode
+	@scripts/timed "build: engine (Rust)" $(UV) pip install --quiet --python $(BIN)/python --no-deps \
+	  --no-build-isolation -e crates/engine -e .
+	@scripts/timed "build: lab (Python)" sh -c '$(BIN)/python -m compileall -q python && \
+	  $(BIN)/python -m pgdyno.report.bytecode'
 
 .tools/bin/uv: requirements/uv.txt
 	@scripts/require-toolchain "$(PYTHON)"
-	@$(PYTHON) -m venv .tools
-	@.tools/bin/python -m pip install --quiet --require-hashes -r requirements/uv.txt
+	@scripts/timed "build: tool (uv)" sh -c '$(PYTHON) -m venv .tools && \
+	  .tools/bin/python -m pip install --quiet --require-hashes -r requirements/uv.txt'
 	@touch $@
 
 $(STAMP): .tools/bin/uv requirements/lock.txt
 	@[ -x $(BIN)/python ] || $(UV) venv --quiet --python "$(PYTHON)" .venv
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/lock.txt
-	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true  # A template of a package need not compile.
+	@scripts/timed "build: dependencies" $(UV) pip install --quiet --python $(BIN)/python \
+	  --require-hashes -r requirements/lock.txt
+	@# A template of a package need not compile.
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true
 	@touch $@
 
 # After changing a dependency in pyproject.toml: pins and hashes, without download addresses.

@@ -1,11 +1,18 @@
-# Sourced by check, test and prove: one line a step with its time; the first failure ends it all,
-# with the step's output. Counts of tests are added up over the steps.
+# Sourced by check, test and prove: one line a step, begun with the step and ended with its time.
+# The first failure ends it all, with the step's output. Counts of tests are added up.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 BIN="$PWD/.venv/bin"
 LOGS=$(mktemp -d "${TMPDIR:-/tmp}/pgdyno-steps-XXXXXX")
-BESIDE_PIDS=() BESIDE_NAMES=()
-trap 'kill ${BESIDE_PIDS[@]+"${BESIDE_PIDS[@]}"} 2>/dev/null; wait; rm -rf "$LOGS"' EXIT
+BESIDE_PIDS=() BESIDE_NAMES=() COUNTING_PID=
+# Subtle: a child that is killed before bash has reset its traps would run this, too.
+ended() {
+  [ "$BASHPID" = "$$" ] || return 0
+  kill ${BESIDE_PIDS[@]+"${BESIDE_PIDS[@]}"} $COUNTING_PID 2>/dev/null
+  wait
+  rm -rf "$LOGS"
+}
+trap ended EXIT
 PASSED=0
 BEGUN=$(date +%s%N)
 export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
@@ -22,14 +29,53 @@ counted() {
     grep -oE "[0-9]+ ($2)" | awk '{ sum += $1 } END { if (NR) print sum }'
 }
 
-# step NAME COMMAND...
+# tests_so_far LOG: the tests that a quiet cargo test or pytest has finished, by its dots.
+tests_so_far() {
+  grep -aoE '^[.sFExX]+( +(\[ *[0-9]+%\]|[0-9]+/[0-9]+))?$' "$1" 2>/dev/null |
+    sed -E 's/ .*//' | tr -d '\n' | wc -c
+}
+
+# counting NAME LOG: while a step lasts, how many of its tests are done: in place on a terminal
+# every second, else a line a minute. Ends when it is killed, or the script is gone.
+counting() {
+  local count waited=0
+  while kill -0 $$ 2>/dev/null; do
+    sleep 1
+    waited=$((waited + 1))
+    if [ -t 1 ] || [ $((waited % 60)) -eq 0 ]; then
+      count=$(tests_so_far "$2")
+      if [ "$count" -gt 0 ] && [ -t 1 ]; then
+        printf '\r%-34s %7d s   %d tests done' "$1" "$waited" "$count"
+      elif [ ! -t 1 ]; then
+        printf '\n%-34s %7d s   %s' "  ... $1" "$waited" "${count/#0/no} tests done"
+        : >"$2.counted"
+      fi
+    fi
+  done
+}
+
+# step NAME COMMAND...: its name is printed when it begins.
 step() {
-  local name=$1 begun log status=0
+  local name=$1 begun log status=0 is_named=
   shift
   begun=$(date +%s%N)
   log=$(log_of "$name")
+  printf '%-34s ' "$name"
+  counting "$name" "$log" &
+  COUNTING_PID=$!
   "$@" >"$log" 2>&1 </dev/null || status=$?
-  reported "$name" "$status" "$(seconds "$begun")" "$*"
+  kill "$COUNTING_PID" 2>/dev/null
+  wait "$COUNTING_PID" 2>/dev/null
+  COUNTING_PID=
+  if [ -t 1 ]; then
+    printf '\r\033[K'
+  elif [ -e "$log.counted" ]; then
+    printf '\n'
+  else
+    # The line goes on behind the name.
+    is_named=1
+  fi
+  reported "$name" "$status" "$(seconds "$begun")" "$*" "$log" "$is_named"
 }
 
 # beside NAME COMMAND...: as step, but what follows begins at once; `together` waits for it.
@@ -54,7 +100,8 @@ together() {
   for place in "${!BESIDE_PIDS[@]}"; do
     wait "${BESIDE_PIDS[$place]}"
     IFS=$'\t' read -r status spent command <"$(log_of "${BESIDE_NAMES[$place]}").end"
-    reported "${BESIDE_NAMES[$place]}" "$status" "$spent" "$command"
+    reported "${BESIDE_NAMES[$place]}" "$status" "$spent" "$command" \
+      "$(log_of "${BESIDE_NAMES[$place]}")"
   done
   BESIDE_PIDS=() BESIDE_NAMES=()
 }
@@ -64,23 +111,39 @@ log_of() {
   echo "$LOGS/${1//[^a-z0-9]/-}.log"
 }
 
-# reported NAME STATUS SECONDS COMMAND: its line; a failure shows the output and ends it all.
+# reported NAME STATUS SECONDS COMMAND LOG [IS_NAMED]: its line, of which the name may stand there
+# already; a failure shows the output and ends it all.
 reported() {
-  local log passed
-  log=$(log_of "$1")
+  local log=$5 passed
   passed=$(counted "$log" passed)
   PASSED=$((PASSED + ${passed:-0}))
   if [ "$2" -ne 0 ]; then
+    printf '\n'
     cat "$log"
     printf '%-34s failed after %s s, exit code %d\n%s\n' "$1" "$3" "$2" "$4"
     finish "$(counted "$log" 'failed|error')"
     exit 1
   fi
-  printf '%-34s %7s s%s\n' "$1" "$3" "${passed:+   $passed passed}"
+  [ -n "${6:-}" ] || printf '%-34s ' "$1"
+  printf '%7s s%s\n' "$3" "${passed:+   $passed passed}"
+}
+
+# skipped: what was not tested because a program is missing, and the command that installs it.
+# The marks are those of tests/fixtures/needs.py.
+skipped() {
+  local found
+  found=$(cat "$LOGS"/*.log 2>/dev/null |
+    sed -nE 's/^SKIPPED \[([0-9]+)\].*; Debian package ([a-z0-9.+-]+)$/\2 \1/p' |
+    awk '{ sum[$1] += $2 } END { for (name in sum) print name, sum[name] }' | sort)
+  [ -n "$found" ] || return 0
+  awk '{ printf("%s%d need %s", (NR > 1 ? ", " : "skipped tests: "), $2, $1) } END { print "" }' \
+    <<<"$found"
+  awk '{ names = names " " $1 } END { print "to run them:   apt-get install" names }' <<<"$found"
 }
 
 # finish [FAILED]: the plain closing line.
 finish() {
   printf '%-34s %7s s\n' "all steps" "$(seconds "$BEGUN")"
   printf '%d passed, %d failed\n' "$PASSED" "${1:-0}"
+  skipped
 }

@@ -147,7 +147,7 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         python_rules.skipping_in_one_place,
         "tests/store/test_a.py",
         "import pytest\npytest.skip('no bird here')",
-        "from tests.fixtures import needs\nneeds.installed(False, 'no bird here')",
+        "from tests.fixtures import needs\nneeds.offered(False, 'no bird here')",
     ),
     (
         python_rules.printing_in_one_place,
@@ -273,7 +273,7 @@ def test_a_blob_over_the_limit_is_refused(tmp_path: Path) -> None:
 
 
 def _exists(path: str) -> pytest.MarkDecorator:
-    return needs.when_installed((ROOT / path).exists(), f"{path} does not exist")
+    return needs.when_offered((ROOT / path).exists(), f"{path} does not exist")
 
 
 @_exists("python/pgdyno/cli/main.py")

@@ -152,7 +152,7 @@ def test_without_perf_the_next_step_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         record(0.1)
 
 
-@when_installed(shutil.which("perf") is not None, "perf is not installed")
+@when_installed(shutil.which("perf") is not None, "no perf here", package="linux-perf")
 def test_cores_are_recorded_for_as_long_as_asked() -> None:
     over = threading.Event()
 

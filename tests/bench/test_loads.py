@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from bench.loads import Load
+from tests.fixtures import needs
 from tests.fixtures.null_server import StartNullServer
 
 from bench import loads, processes
@@ -28,6 +29,7 @@ def test_a_program_that_fails_says_why() -> None:
         )
 
 
+@needs.POSTGRESQL_15
 def test_pgbench_and_the_bare_loop_agree_with_the_server_about_what_they_did(
     null_server: StartNullServer,
 ) -> None:

@@ -43,8 +43,9 @@ class OpenedReport:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium; its absence is a failure unless PGDYNO_ALLOW_SKIP says otherwise."""
-    needs.installed(CHROMIUM.exists(), f"no Chromium at {CHROMIUM} (PGDYNO_CHROMIUM)")
+    """A headless Chromium."""
+    missing = f"no Chromium at {CHROMIUM} (PGDYNO_CHROMIUM)"
+    needs.installed(CHROMIUM.exists(), missing, package="chromium")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield chromium

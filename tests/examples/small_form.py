@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -17,6 +18,7 @@ _LEFT_OUT = ("shared_buffers",)
 
 def small_form(name: str, place: Path) -> Path:
     """Write the small form of an example into `place` and return the spec file."""
+    needs.postgresql("15")
     document = tomllib.loads((FOLDER / f"{name}.toml").read_text())
     document["dataset"]["scale"] = 1
     document["server"]["scratch"]["version"] = "15"

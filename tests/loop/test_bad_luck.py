@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK, connection, make_cluster, run_sql
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.poolers import Pooler
@@ -32,6 +33,7 @@ def one_script(folder: Path, text: str = "SELECT 1;\n") -> Path:
     return path
 
 
+@needs.POSTGRESQL_15
 def test_a_variant_that_loses_the_server_is_left_out_and_the_others_go_on(
     pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -57,6 +59,7 @@ def test_a_variant_that_loses_the_server_is_left_out_and_the_others_go_on(
     assert (by_name["first"]["runs"], by_name["second"]["runs"]) == (1, 1)
 
 
+@needs.POSTGRESQL_15
 def test_memory_that_is_not_there_is_found_before_anything_is_loaded(
     pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -71,6 +74,7 @@ def test_memory_that_is_not_there_is_found_before_anything_is_loaded(
     assert (by_name["as it is"]["runs"], by_name["fine"]["runs"]) == (1, 1)
 
 
+@needs.POSTGRESQL_15
 def test_a_second_interrupt_leaves_nothing_behind_either(pgdyno: Command, tmp_path: Path) -> None:
     place = Path(os.environ["PGDYNO_DATA"])
     before = set(place.iterdir())

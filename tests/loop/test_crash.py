@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.command import Command
 from tests.loop.test_bad_luck import KILL, SCRATCH, SHORT, one_script
 
@@ -37,6 +38,7 @@ def test_the_last_words_of_a_log_are_the_servers_own_each_once() -> None:
     assert last_words("") == ()
 
 
+@needs.POSTGRESQL_15
 @pytest.mark.pg
 def test_a_scratch_server_that_ends_in_a_run_is_told_with_its_last_words(
     pgdyno: Command, tmp_path: Path
@@ -51,6 +53,7 @@ def test_a_scratch_server_that_ends_in_a_run_is_told_with_its_last_words(
     assert "next: the results until then are kept" in said.err
 
 
+@needs.POSTGRESQL_15
 @pytest.mark.pg
 def test_a_variant_left_out_for_a_crash_has_the_last_words_in_its_result(
     pgdyno: Command, tmp_path: Path

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import run_sql, scalar
 
 from pgdyno.clock import read_pair
@@ -50,6 +51,7 @@ def asked(*variants: str | Variant, server: Server | None = None) -> Experiment:
 
 @pytest.fixture
 def open_servers(house: Path, tmp_path: Path) -> Iterator[Open]:
+    needs.postgresql("15")
     """Open servers that are closed when the test is over."""
     with ExitStack() as stack:
 

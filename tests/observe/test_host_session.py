@@ -34,7 +34,7 @@ def shell(request: pytest.FixtureRequest) -> str:
     if request.param == "ssh":
         return str(request.getfixturevalue("ssh_server").shell)
     is_there = shutil.which(request.param.split()[0]) is not None
-    needs.installed(is_there, f"no {request.param} here")
+    needs.installed(is_there, f"no {request.param} here", package=request.param.split()[0])
     return str(request.param)
 
 

@@ -17,11 +17,12 @@ from tests.observe.test_server_collectors import LOAD, open_session, sample_unti
 from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.sql.statements import WaitSamplingCollector
 from pgdyno.observe.sql.waits import WaitSampler
-from pgdyno.server.find import find
 from pgdyno.server.scratch import ScratchCluster
 
-LIBRARY = Path(str(find(version="15").bin_dir)).parent / "lib/pg_wait_sampling.so"
-needs_extension = needs.when_installed(LIBRARY.exists(), "no pg_wait_sampling here")
+LIBRARY = Path("/usr/lib/postgresql/15/lib/pg_wait_sampling.so")
+needs_extension = needs.when_installed(
+    LIBRARY.exists(), "no pg_wait_sampling here", package="postgresql-15-pg-wait-sampling"
+)
 
 
 pytestmark = pytest.mark.pg

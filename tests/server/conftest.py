@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.fixtures import needs
 
-from pgdyno.errors import SpecError
 from pgdyno.process import cleanup
 from pgdyno.server.connect import Connection
 from pgdyno.server.find import Binaries, find
@@ -32,11 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", params=MAJORS)
 def binaries(request: pytest.FixtureRequest) -> Binaries:
-    try:
-        return find(version=request.param)
-    except SpecError as error:
-        needs.installed(False, error.message)
-        raise
+    needs.postgresql(request.param)
+    return find(version=request.param)
 
 
 @pytest.fixture

@@ -260,12 +260,12 @@ pub struct RateStep {
 #[serde(deny_unknown_fields)]
 pub struct Connect {
     /// The connect phase ends with an error when for so long no further connection was made. How
-    /// long one connection may take is `Reach::timeout_ns`; how long all of them take is not limited.
+    /// long one connection may take is `Reach::timeout_ns`; the time of all is not limited.
     pub timeout_ns: u64,
     /// New connections a second over all threads; absent = as fast as the server answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<f64>,
-    /// Connections beside those of the clients: opened after them, never used, looked at in the end.
+    /// Connections beside those of the clients: opened last, never used, looked at in the end.
     #[serde(default)]
     pub idle_connections: u32,
     /// The clients share so many connections, one transaction at a time; absent = one each.
