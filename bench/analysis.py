@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.generated import generate
-from pgdyno.answer.answer import answer_of
 from pgdyno.clock import monotonic_ns
+from pgdyno.designs import answer_of
 from pgdyno.loop.history import history_of
-from pgdyno.plan.next import next_run
+from pgdyno.plan.designs.compare import Compare
 from pgdyno.report.compare_page import compare_page
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.experiment import Store
@@ -48,7 +48,7 @@ def main(runs: int) -> int:
 def decisions(experiment: Experiment, history: Any) -> None:
     """Decide anew after every tenth run, as an experiment under way does after each."""
     for end in range(0, len(history), 10):
-        next_run(experiment, 1, history[:end], frozenset())
+        Compare(experiment).next_run(history[:end])
 
 
 def timed(name: str, work: Callable[[], Any]) -> tuple[Any, float]:

@@ -69,7 +69,7 @@ def generate(
     for number in range(1, 2 * rounds + 1):
         place = (number - 1) // 2
         variant = (number - 1) % 2 ^ is_reversed(place)
-        cell = Cell((0,), 4, variant=variant)
+        cell = Cell((0,), 4, variant=asked.planned_variants()[variant])
         planned = PlannedRun(number, "round", place + 1, cell, 0, _SECONDS * SECOND_NS, seed=1)
         decided(folder, planned)
         if number <= distinct:

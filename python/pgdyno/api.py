@@ -21,11 +21,9 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings, RunFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where_difference import Difference
-from pgdyno.answer.answer import answer_of, answer_so_far
 from pgdyno.answer.table import COLUMNS, rows_of
-from pgdyno.cli.documents import document_of
 from pgdyno.cli.measure import keep
-from pgdyno.cli.pages import page_of
+from pgdyno.designs import answer_of, answer_so_far, design_of, document_of, page_of
 from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.loop.drive import carry_out
 from pgdyno.measure.run_progress import Progress
@@ -66,6 +64,7 @@ def run(
     with _signals():
         outcome = carry_out(
             found,
+            design_of(found),
             verb=found.design.kind,
             resolved=server,
             permissions=permissions or Permissions(),

@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.clusters import QUICK
 from tests.fixtures.command import Command, Said, eventually
 
-from pgdyno.answer.answer import answer_of
+from pgdyno.designs import answer_of
 from pgdyno.loop.history import history_of
 from pgdyno.loop.journal import excluded
 from pgdyno.store.experiment import Store
@@ -142,7 +142,7 @@ def test_a_variant_that_fails_while_it_is_measured_is_left_out(
     assert by_name["fast"]["runs"] == 1
     assert said.document["stopped_by"].startswith("the budget")
     folder = Store(pgdyno.store).find("last")
-    assert set(excluded(folder)) == {2}
+    assert set(excluded(folder)) == {"2"}
 
 
 def test_a_spec_file_is_shown_as_a_plan_before_it_is_run(pgdyno: Command, scripts: Path) -> None:

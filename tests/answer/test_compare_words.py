@@ -16,7 +16,7 @@ from pgdyno.answer.compare_words import (
     because_words,
     verdict_sentence,
 )
-from pgdyno.loop.preview import outlook_words
+from pgdyno.plan.designs.compare import Compare
 
 
 def sentence(verdict: Verdict, **changes: object) -> str:
@@ -87,17 +87,16 @@ def test_a_ratio_is_said_as_a_change(found: object, text: str) -> None:
 
 def test_the_outlook_is_said_after_whole_rounds_only() -> None:
     history = carry_out(asked(), noisy(11, truth=(1000, 1050))).history
-    excluded: frozenset[int] = frozenset()
-    assert outlook_words(asked(), history[:3], excluded) == ""
-    after = outlook_words(asked(), history[:12], excluded)
+    assert Compare(asked()).outlook(history[:3]) == ""
+    after = Compare(asked()).outlook(history[:12])
     assert after.startswith("round 6: B tps +")
     assert "decided in about" in after
-    assert outlook_words(asked(), history, excluded).endswith(", decided")
+    assert Compare(asked()).outlook(history).endswith(", decided")
 
 
 def test_more_time_than_the_budget_leaves_is_said() -> None:
     history = carry_out(asked(), noisy(11, truth=(1000, 1050))).history[:12]
-    short = outlook_words(asked(budget="100s"), history, frozenset())
+    short = Compare(asked(budget="100s")).outlook(history)
     assert "more than the rest of the budget" in short
 
 

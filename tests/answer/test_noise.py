@@ -10,9 +10,9 @@ from bench.generated import generate
 from pydantic import ValidationError
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.answer.answer import answer_of
 from pgdyno.answer.noise import aa_experiment, host_noise
 from pgdyno.cli import doctor
+from pgdyno.designs import answer_of
 from pgdyno.errors import AnalysisError
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml

@@ -9,9 +9,9 @@ from bench.generated import generate
 from pydantic import ValidationError
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.answer.answer import answer_of
 from pgdyno.answer.served import cost_of
-from pgdyno.cli.compare_documents import compare_document
+from pgdyno.designs import answer_of
+from pgdyno.report.compare_documents import compare_body
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.markdown_tables import variant_table
@@ -34,7 +34,7 @@ def test_a_price_becomes_the_cost_of_1000_tps_with_an_interval(tmp_path: Path) -
     assert after.cost.value > before.cost.value  # a fifth faster, half as dear again
     assert "EUR/month per 1,000 tps" in " ".join(compare_text(findings).split())
     assert '<th class="l">EUR/month per 1,000 tps</th>' in compare_page(findings)
-    document = compare_document(findings.compare)
+    document = compare_body(findings)
     assert document["variants"][1]["cost"]["unit"] == "EUR/month per 1,000 tps"
     head, rows = variant_table(findings.compare)
     assert head[-1] == "cost"

@@ -9,9 +9,9 @@ import pytest
 from bench.generated import generate
 from click.testing import CliRunner
 
-from pgdyno.answer.answer import answer_of
 from pgdyno.cli.diff import command
 from pgdyno.cli.measure import keep
+from pgdyno.designs import answer_of
 from pgdyno.errors import PgdynoError, SpecError, StoreError
 from pgdyno.store import Store
 

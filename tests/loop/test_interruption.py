@@ -13,6 +13,7 @@ from tests.fixtures.command import Command, RunningCommand, eventually, under_wa
 
 from pgdyno.errors import InterruptedByUser
 from pgdyno.loop import drive
+from pgdyno.plan.designs.compare import Compare
 from pgdyno.process import signals
 from pgdyno.store.experiment import Store
 
@@ -34,7 +35,7 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(InterruptedByUser):
             signals.check()  # Raised, and caught by somebody for whom it was no interruption.
-        assert isinstance(drive._loop(stage), InterruptedByUser)
+        assert isinstance(drive._loop(stage, Compare), InterruptedByUser)
     assert folder.decisions() == []
 
 

@@ -7,12 +7,18 @@ from pathlib import Path
 from tests.store.contents import written
 
 from pgdyno.loop.journal import decided, finished, shown_visits, visits
-from pgdyno.spec.planned import Cell, PlannedRun, Purpose, Stop
+from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Purpose, Stop
+from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
+
+VARIANT = PlannedVariant("b", Variant(name="B", settings={"work_mem": "8MB"}))
 
 
 def planned(
-    number: int, clients: int, purpose: Purpose = "round", variant: int | None = 0
+    number: int,
+    clients: int,
+    purpose: Purpose = "round",
+    variant: PlannedVariant | None = VARIANT,
 ) -> PlannedRun:
     return PlannedRun(
         number=number,
@@ -32,6 +38,9 @@ def test_a_decision_made_again_after_a_kill_does_not_count_its_run_twice(tmp_pat
     decided(folder, planned(number, clients=2))
     finished(folder, number, took_ns=5)
     (visit,) = visits(folder)
+    assert visit.planned.cell.variant is not None
+    assert visit.planned.cell.variant.spec.settings == {"work_mem": "8MB"}
+    assert [one["decision"] for one in folder.decisions()] == ["variant", "run", "run", "done"]
     assert (visit.planned.number, visit.planned.cell.clients) == (number, 2)
 
 

@@ -13,8 +13,7 @@ from tests.answer.test_compare import options, scripts
 from tests.fixtures.command import Command, eventually
 from tests.fixtures.moments import SEEDS, moment_s
 
-from pgdyno.answer.answer import answer_of
-from pgdyno.cli.documents import document_of
+from pgdyno.designs import answer_of, document_of
 from pgdyno.loop.journal import visits
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from pgdyno.designs import design_of
 from pgdyno.loop.preview import preview
 from pgdyno.spec.experiment import (
     CompareDesign,
@@ -27,7 +28,7 @@ def disk_gb(*variants: Variant) -> float:
         variant=variants,
         design=CompareDesign(),
     )
-    found = re.search(r"disk +about ([0-9.]+) GB", preview(asked))
+    found = re.search(r"disk +about ([0-9.]+) GB", preview(asked, design_of(asked)))
     assert found is not None
     return float(found[1])
 

@@ -33,9 +33,27 @@ from pgdyno.spec.experiment import (
     Variant,
     Workload,
 )
+from pgdyno.spec.planned import PlannedVariant
+from pgdyno.spec.variant import DatasetChange
 from pgdyno.spec.variant_text import variant_from
 
-Open = Callable[..., Servers]
+
+class ByPlace:
+    """The servers of an experiment, asked for by a variant's place in the spec."""
+
+    def __init__(self, servers: Servers, experiment: Experiment) -> None:
+        self.servers = servers
+        self._planned = experiment.planned_variants()
+
+    def ready(self, place: int, round_number: int = 0) -> UnderTest:
+        return self.servers.ready(self._planned[place], round_number)
+
+    @property
+    def excluded(self) -> dict[str, str]:
+        return self.servers.excluded
+
+
+Open = Callable[..., ByPlace]
 
 
 def asked(*variants: str | Variant, server: Server | None = None) -> Experiment:
@@ -55,7 +73,7 @@ def open_servers(house: Path, tmp_path: Path) -> Iterator[Open]:
     """Open servers that are closed when the test is over."""
     with ExitStack() as stack:
 
-        def opened(experiment: Experiment, target: Target | None = None) -> Servers:
+        def opened(experiment: Experiment, target: Target | None = None) -> ByPlace:
             conditions = Conditions(
                 verb="test",
                 target=target,
@@ -64,7 +82,8 @@ def open_servers(house: Path, tmp_path: Path) -> Iterator[Open]:
                 clock=read_pair(),
                 store_dir=tmp_path,
             )
-            return stack.enter_context(opened_servers(experiment, conditions, Progress()))
+            servers = stack.enter_context(opened_servers(experiment, conditions, Progress()))
+            return ByPlace(servers, experiment)
 
         yield opened
 
@@ -110,9 +129,9 @@ def test_a_variant_that_cannot_start_is_named_with_the_servers_words(open_server
             "unknown: io_method=worker",
         )
     )
-    assert set(servers.excluded) == {1, 2}
-    assert "WAL archival cannot be enabled" in servers.excluded[1]
-    assert "io_method" in servers.excluded[2]
+    assert set(servers.excluded) == {"1", "2"}
+    assert "WAL archival cannot be enabled" in servers.excluded["1"]
+    assert "io_method" in servers.excluded["2"]
     assert show(servers.ready(0), "work_mem") == "8MB"
 
 
@@ -132,7 +151,7 @@ def test_other_data_get_a_database_each_and_sql_is_run_before(open_servers: Open
     assert "fillfactor=50" not in str(scalar(plain.target, options, "pgbench_accounts"))
     assert (scalar(indexed.target, index), scalar(plain.target, index)) == (1, 0)
     assert len({server.target.database for server in (plain, half, indexed)}) == 3
-    assert "does not exist" in servers.excluded[3]
+    assert "does not exist" in servers.excluded["3"]
 
 
 def test_versions_checksums_and_wal_segments_get_clusters_of_their_own(open_servers: Open) -> None:
@@ -231,3 +250,29 @@ def test_what_is_not_safe_on_a_foreign_server_is_refused(
     server = Server(dsn=database15.place)
     with pytest.raises((SpecError, RefusedError), match=rule):
         open_servers(asked("a", variant, server=server), database15)
+
+
+def test_a_variant_created_while_the_experiment_runs_is_prepared_when_first_used(
+    open_servers: Open,
+) -> None:
+    opened = open_servers(asked("a: work_mem=1MB", "b: work_mem=2MB"))
+    opened.ready(0)
+    trial = PlannedVariant("trial-1", Variant(name="trial 1", settings={"shared_buffers": "24MB"}))
+    assert show(opened.servers.ready(trial), "shared_buffers") == "24MB"
+    assert show(opened.ready(1), "work_mem") == "2MB"
+    assert show(opened.ready(1), "shared_buffers") != "24MB"
+    other_data = DatasetChange(fillfactor=70)
+    half = PlannedVariant("trial-2", Variant(name="trial 2", dataset=other_data))
+    assert opened.servers.ready(half).target.database != opened.ready(0).target.database
+
+
+def test_a_created_variant_that_cannot_start_leaves_the_others_their_server(
+    open_servers: Open,
+) -> None:
+    opened = open_servers(asked("a: work_mem=1MB", "b: work_mem=2MB"))
+    settings = {"wal_level": "minimal", "archive_mode": "on"}
+    trial = PlannedVariant("trial-1", Variant(name="trial 1", settings=settings))
+    with pytest.raises(ServerError, match="WAL archival cannot be enabled"):
+        opened.servers.ready(trial)
+    assert set(opened.excluded) == {"trial-1"}
+    assert show(opened.ready(1), "work_mem") == "2MB"

@@ -14,14 +14,8 @@ from tests.measure.test_servers import Open, open_servers, show
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.scratch import ScratchCluster
-from pgdyno.spec.experiment import (
-    ExistingDataset,
-    Experiment,
-    FactorialDesign,
-    Script,
-    Server,
-    Workload,
-)
+from pgdyno.spec.designs import MatrixDesign
+from pgdyno.spec.experiment import ExistingDataset, Experiment, Script, Server, Workload
 from pgdyno.spec.variant_text import variant_from
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -73,7 +67,7 @@ def matrix(admin: str | None, **commands: str) -> Experiment:
         server=Server(dsn="service=db1-socket"),
         dataset=ExistingDataset(),
         workload=Workload(scripts=(Script(file=Path("/one.sql"), text="SELECT 1"),)),
-        design=FactorialDesign(kind="matrix", factors=factors),
+        design=MatrixDesign(factors=factors),
     )
 
 
@@ -83,7 +77,7 @@ def test_every_cell_is_on_its_machine_by_its_path_with_its_settings(
     asked = matrix("service={machine}-socket")
     folder = Store(tmp_path / "store").create("two machines", "matrix")
     servers = open_servers(asked, resolve(conninfo="service=db1-socket").target)
-    servers.journal = folder.add_audit
+    servers.servers.journal = folder.add_audit
     names = [variant.name for variant in asked.all_variants()]
     for index, name in enumerate(names):
         machine, settings, path = name.split(", ")
@@ -93,7 +87,7 @@ def test_every_cell_is_on_its_machine_by_its_path_with_its_settings(
         wanted = {"before": ("4MB", "1min"), "after": ("9MB", "41s")}[settings]
         assert (show(server, "work_mem"), show(server, "autovacuum_naptime")) == wanted
     assert len(ExperimentFolder(folder.folder).outstanding_changes()) == 2
-    servers.close()
+    servers.servers.close()
     assert ExperimentFolder(folder.folder).outstanding_changes() == []
     for cluster in (pg15, pg18):
         assert scalar(cluster.target, "SHOW autovacuum_naptime") == "1min"
@@ -122,7 +116,7 @@ def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
     asked = matrix(None, apply_command=str(tmp_path / "apply-{machine}"))
     folder = Store(tmp_path / "store").create("two machines", "matrix")
     servers = open_servers(asked, resolve(conninfo="service=db1-socket").target)
-    servers.journal = folder.add_audit
+    servers.servers.journal = folder.add_audit
     after_on_db2 = [v.name for v in asked.all_variants()].index("db2, after, tcp")
     assert show(servers.ready(after_on_db2), "autovacuum_naptime") == "41s"
     assert not (tmp_path / "given-db1").exists()
@@ -130,7 +124,7 @@ def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
     [changed] = ExperimentFolder(folder.folder).outstanding_changes()
     assert changed["apply_command"] == str(tmp_path / "apply-db2")
     servers.ready(0)
-    servers.close()
+    servers.servers.close()
     assert ExperimentFolder(folder.folder).outstanding_changes() == []
     given = (tmp_path / "given-db2").read_text().splitlines()
     assert [json.loads(one)["autovacuum_naptime"] for one in given] == ["41s", None]
@@ -154,17 +148,15 @@ def test_each_machine_is_restarted_by_its_own_command(
     ]
     memory = [{"name": size, "settings": {"shared_buffers": size}} for size in ("16MB", "24MB")]
     factors = [{"name": "machine", "levels": levels}, {"name": "memory", "levels": memory}]
-    asked = matrix(None).model_copy(
-        update={"design": FactorialDesign(kind="matrix", factors=factors)}
-    )
+    asked = matrix(None).model_copy(update={"design": MatrixDesign(factors=factors)})
     folder = Store(tmp_path / "store").create("two machines", "matrix")
     servers = open_servers(asked, resolve(conninfo=own_servers["db1"].conninfo).target)
-    servers.journal = folder.add_audit
+    servers.servers.journal = folder.add_audit
     larger_on_db2 = [v.name for v in asked.all_variants()].index("db2, 24MB")
     assert show(servers.ready(larger_on_db2), "shared_buffers") == "24MB"
     assert (tmp_path / "restarted-db2").exists()
     assert not (tmp_path / "restarted-db1").exists()
-    servers.close()
+    servers.servers.close()
     assert scalar(own_servers["db2"].target, "SHOW shared_buffers") == "32MB"
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pgdyno.designs import design_of
+from pgdyno.plan.design import next_run
 from pgdyno.plan.history import History, Measured
-from pgdyno.plan.next import next_run
 from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import (
     Experiment,
@@ -26,7 +27,7 @@ RUN_NS = 8_000_000_000  # 5 s measured + 3 s around it
 
 
 def experiment(design: object, names: Sequence[str], **workload: object) -> Experiment:
-    options = {"duration": "5s", "warmup": "2s", **workload}
+    options = {"duration": "5s", "warmup": "2s", "seed": 7, **workload}
     return Experiment(
         name="simulated",
         server=Server(scratch=Scratch()),
@@ -50,8 +51,9 @@ class Carried:
 
     @property
     def variants(self) -> list[int | None]:
-        """Which variant each run visited."""
-        return [measured.run.cell.variant for measured in self.history]
+        """Which variant each run visited, by its place in the spec."""
+        variants = (measured.run.cell.variant for measured in self.history)
+        return [None if variant is None else int(variant.id) for variant in variants]
 
 
 def carry_out(
@@ -60,7 +62,7 @@ def carry_out(
     """Plan and measure until Stop; `metrics_of` is given the run and the time since the start."""
     history: History = ()
     while True:
-        decision = next_run(asked, 7, history, **more)
+        decision = next_run(design_of(asked), asked, history, **more)
         if isinstance(decision, Stop):
             return Carried(history, decision)
         metrics = metrics_of(decision, len(history) * RUN_NS)
@@ -83,7 +85,7 @@ def noisy(
     def measure(run: PlannedRun, at_ns: int) -> Mapping[str, float]:
         assert run.cell.variant is not None
         drift = math.exp(drift_per_hour * at_ns / 3.6e12)
-        tps = truth[run.cell.variant] * drift * math.exp(deviation * rng.standard_normal())
+        tps = truth[int(run.cell.variant.id)] * drift * math.exp(deviation * rng.standard_normal())
         return {"tps": tps, "p99": 1e7 / tps}
 
     return measure

@@ -6,8 +6,7 @@ import statistics
 
 from tests.plan.simulated_server import RUN_NS, carry_out, comparison, experiment, noisy
 
-from pgdyno.plan.compare import standings
-from pgdyno.plan.next import next_run, runs_expected
+from pgdyno.plan.designs.compare import Compare
 from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.planned import PlannedRun
 
@@ -28,7 +27,7 @@ def test_every_variant_has_a_pilot_and_all_runs_the_longest_warm_up() -> None:
 def test_a_large_difference_is_decided_after_five_pairs() -> None:
     done = carry_out(comparison(), noisy(2, truth=(1000, 2000)))
     assert (len(done.history), done.stop.reason) == (10, "decided after 5 rounds")
-    [standing] = standings(comparison(), done.history)
+    [standing] = Compare(comparison()).standings(done.history)
     assert standing.comparison is not None
     assert standing.comparison.verdict == "faster"
     assert standing.left_ns == 0
@@ -36,7 +35,7 @@ def test_a_large_difference_is_decided_after_five_pairs() -> None:
 
 def test_equal_variants_end_as_no_difference() -> None:
     done = carry_out(comparison(margin="5%"), noisy(3, truth=(1000, 1000), deviation=0.02))
-    [standing] = standings(comparison(margin="5%"), done.history)
+    [standing] = Compare(comparison(margin="5%")).standings(done.history)
     assert standing.comparison is not None
     assert standing.comparison.verdict == "no difference"
 
@@ -44,7 +43,7 @@ def test_equal_variants_end_as_no_difference() -> None:
 def test_a_precision_is_measured_until_the_interval_is_that_narrow() -> None:
     asked = comparison(precision="1%")
     done = carry_out(asked, noisy(4, truth=(1000, 2000), deviation=0.02))
-    [standing] = standings(asked, done.history)
+    [standing] = Compare(asked).standings(done.history)
     assert standing.comparison is not None
     ratio = standing.comparison.ratio
     assert ratio.low is not None
@@ -70,7 +69,7 @@ def test_what_is_decided_is_not_measured_further() -> None:
     done = carry_out(asked, noisy(6, truth=(1000, 3000, 1040), deviation=0.03))
     counts = [done.variants.count(variant) for variant in (0, 1, 2)]
     assert counts[1] < counts[2] == counts[0]
-    assert all(standing.is_settled for standing in standings(asked, done.history))
+    assert all(standing.is_settled for standing in Compare(asked).standings(done.history))
 
 
 def test_rounds_of_three_are_visited_forwards_and_backwards() -> None:
@@ -83,14 +82,14 @@ def test_rounds_of_three_are_visited_forwards_and_backwards() -> None:
 
 def test_a_variant_that_cannot_start_is_left_out_and_the_next_one_is_the_reference() -> None:
     asked = comparison("A", "B", "C")
-    done = carry_out(asked, noisy(7, truth=(1, 1000, 2000)), excluded=frozenset({0}))
+    done = carry_out(asked, noisy(7, truth=(1, 1000, 2000)), excluded=frozenset({"0"}))
     assert set(done.variants) == {1, 2}
-    [standing] = standings(asked, done.history, frozenset({0}))
-    assert (standing.reference, standing.variant) == (1, 2)
+    [standing] = Compare(asked).standings(done.history, frozenset({"0"}))
+    assert (standing.reference.id, standing.variant.id) == ("1", "2")
 
 
 def test_one_variant_alone_is_not_compared() -> None:
-    done = carry_out(comparison(), noisy(7, truth=(1, 1)), excluded=frozenset({1}))
+    done = carry_out(comparison(), noisy(7, truth=(1, 1)), excluded=frozenset({"1"}))
     assert (done.history, done.stop.reason) == ((), "fewer than two variants can be measured")
 
 
@@ -101,7 +100,7 @@ def test_a_metric_that_cannot_be_measured_ends_it_at_once() -> None:
 
 
 def test_a_long_script_is_one_execution_a_run() -> None:
-    run = next_run(comparison(metric="duration"), 7, ())
+    run = Compare(comparison(metric="duration")).next_run(())
     assert isinstance(run, PlannedRun)
     assert (run.transactions_per_client, run.warm_ns) == (1, 2_000_000_000)
 
@@ -117,17 +116,20 @@ def test_an_interrupted_comparison_goes_on_where_it_was() -> None:
     asked = comparison("A", "B", "C")
     done = carry_out(asked, noisy(10, truth=(1000, 1100, 900)))
     for count in range(len(done.history)):
-        assert next_run(asked, 7, done.history[:count]) == done.history[count].run
+        assert Compare(asked).next_run(done.history[:count]) == done.history[count].run
 
 
 def test_the_time_left_is_foreseen_from_the_second_pair_on() -> None:
     asked = comparison()
     done = carry_out(asked, noisy(11, truth=(1000, 1050)))
-    after_one, after_ten = standings(asked, done.history[:2]), standings(asked, done.history[:20])
+    after_one, after_ten = (
+        Compare(asked).standings(done.history[:2]),
+        Compare(asked).standings(done.history[:20]),
+    )
     assert after_one[0].left_ns is None
     assert after_ten[0].left_ns is not None
     assert after_ten[0].left_ns % (2 * RUN_NS) == 0
-    assert runs_expected(asked, done.history[:20]) > 20
+    assert Compare(asked).runs_expected(done.history[:20]) > 20
 
 
 def test_a_true_five_percent_is_decided_in_the_runs_that_are_promised() -> None:
@@ -136,7 +138,7 @@ def test_a_true_five_percent_is_decided_in_the_runs_that_are_promised() -> None:
     counts, wrong = [], 0
     for seed in range(120):
         done = carry_out(asked, noisy(1000 + seed, truth=(1000, 1050)))
-        [standing] = standings(asked, done.history)
+        [standing] = Compare(asked).standings(done.history)
         assert standing.comparison is not None
         counts.append(len(done.history))
         wrong += standing.comparison.verdict != "faster"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.plan.simulated_server import carry_out, experiment, noisy
 
-from pgdyno.plan.next import runs_expected
+from pgdyno.designs import design_of
 from pgdyno.spec.designs import Factor, FactorialDesign, PassesDesign
 from pgdyno.spec.experiment import Variant
 
@@ -20,9 +20,10 @@ def test_every_cell_of_a_factorial_is_visited_once_a_round() -> None:
     asked = experiment(FactorialDesign(factors=factors(2), rounds=3), ())
     done = carry_out(asked, noisy(1, truth=(1000, 1100, 1200, 1300)))
     for number in (1, 2, 3):
-        visits = [m.run.cell.variant for m in done.history if m.run.round == number]
-        assert sorted(visits, key=str) == [0, 1, 2, 3]
-    assert len(done.history) == runs_expected(asked, ()) == 12
+        visited = zip(done.variants, done.history, strict=True)
+        in_round = [variant for variant, m in visited if m.run.round == number]
+        assert sorted(in_round, key=str) == [0, 1, 2, 3]
+    assert len(done.history) == design_of(asked)(asked).runs_expected(()) == 12
 
 
 def test_rounds_are_not_in_the_same_order() -> None:
@@ -40,5 +41,5 @@ def test_passes_are_measured_in_rounds_and_not_one_after_the_other() -> None:
 
 def test_a_cell_that_cannot_start_is_left_out() -> None:
     asked = experiment(PassesDesign(rounds=2), ("base", "1", "2"))
-    done = carry_out(asked, noisy(1, truth=(1, 1, 1)), excluded=frozenset({1}))
+    done = carry_out(asked, noisy(1, truth=(1, 1, 1)), excluded=frozenset({"1"}))
     assert sorted(done.variants, key=str) == [0, 0, 2, 2]

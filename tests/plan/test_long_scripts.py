@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.plan.simulated_server import comparison
 
+from pgdyno.plan.design import next_run
+from pgdyno.plan.designs.compare import Compare
 from pgdyno.plan.history import History, Measured
 from pgdyno.plan.long_scripts import as_measured
-from pgdyno.plan.next import next_run
 from pgdyno.spec.planned import PlannedRun
 
 SETTLED_NS = 2_000_000_000
@@ -15,12 +16,12 @@ SETTLED_NS = 2_000_000_000
 
 def after_one_run(mean_ms: float, **design: object) -> tuple[PlannedRun, History]:
     asked = comparison(**design)
-    run = next_run(asked, 7, ())
+    run = next_run(Compare, asked, ())
     assert isinstance(run, PlannedRun)
     measured = Measured(
         run, 1.0, SETTLED_NS, {"tps": 1.0, "p99": 1.0}, 1, latency_ms={"mean": mean_ms}
     )
-    following = next_run(asked, 7, (measured,))
+    following = next_run(Compare, asked, (measured,))
     assert isinstance(following, PlannedRun)
     return following, (measured,)
 

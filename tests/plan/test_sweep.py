@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pgdyno.plan.designs.sweep import Sweep
 from pgdyno.plan.history import Measured
-from pgdyno.plan.next import next_run
 from pgdyno.spec.experiment import (
     Experiment,
     PgbenchDataset,
@@ -25,14 +25,14 @@ def sweep(levels: tuple[int, ...] | str = "auto", scripts: int = 1, rounds: int 
         name="curve",
         server=Server(scratch=Scratch()),
         dataset=PgbenchDataset(),
-        workload=Workload(scripts=tuple(Script(builtin=name) for name in builtins)),
+        workload=Workload(scripts=tuple(Script(builtin=name) for name in builtins), seed=7),
         design=SweepDesign(levels=levels, rounds=rounds),
     )
 
 
 def carry_out(experiment: Experiment, tps_at: Callable[[int], float]) -> list[PlannedRun]:
     history: tuple[Measured, ...] = ()
-    while isinstance(run := next_run(experiment, 7, history), PlannedRun):
+    while isinstance(run := Sweep(experiment).next_run(history), PlannedRun):
         history = (*history, Measured(run, tps_at(run.cell.clients), settled_after_ns=3 * 10**9))
         assert len(history) < 200
     assert isinstance(run, Stop)
@@ -90,12 +90,17 @@ def test_each_script_is_swept_over_its_own_levels() -> None:
     assert cells == {((0,), 1), ((0,), 2), ((1,), 1), ((1,), 2)}
 
 
+def variant_id(run: PlannedRun) -> str:
+    assert run.cell.variant is not None
+    return run.cell.variant.id
+
+
 def with_variants(levels: tuple[int, ...] | str, **design: object) -> Experiment:
     return Experiment(
         name="curves",
         server=Server(scratch=Scratch()),
         dataset=PgbenchDataset(),
-        workload=Workload(scripts=(Script(builtin="tpcb-like"),)),
+        workload=Workload(scripts=(Script(builtin="tpcb-like"),), seed=7),
         variant=(Variant(name="before"), Variant(name="after")),
         design=SweepDesign(levels=levels, **design),
     )
@@ -106,14 +111,14 @@ def test_every_variant_visits_every_level_beside_the_others() -> None:
     assert len(runs) == 3 * 3 * 2
     for first, second in zip(runs[::2], runs[1::2], strict=True):
         assert first.cell.clients == second.cell.clients
-        assert {first.cell.variant, second.cell.variant} == {0, 1}
-    assert {run.cell.variant for run in runs[::2]} == {0, 1}, "either may go first"
+        assert {variant_id(first), variant_id(second)} == {"0", "1"}
+    assert {variant_id(run) for run in runs[::2]} == {"0", "1"}, "either may go first"
 
 
 def test_the_first_variant_climbs_and_the_others_follow_it() -> None:
     runs = carry_out(with_variants("auto"), saturating(8))
     levels = [
-        {r.cell.clients for r in runs if r.cell.variant == v and r.round == 2} for v in (0, 1)
+        {r.cell.clients for r in runs if variant_id(r) == v and r.round == 2} for v in ("0", "1")
     ]
     assert levels[0] == levels[1]
     assert {1, 2, 4, 8, 16} <= levels[0]
@@ -121,21 +126,21 @@ def test_the_first_variant_climbs_and_the_others_follow_it() -> None:
 
 def test_a_variant_that_cannot_start_leaves_the_others_their_curves() -> None:
     experiment = with_variants((1, 2))
-    run = next_run(experiment, 7, (), frozenset({0}))
+    run = Sweep(experiment).next_run((), frozenset({"0"}))
     assert isinstance(run, PlannedRun)
-    assert run.cell.variant == 1
-    assert isinstance(next_run(experiment, 7, (), frozenset({0, 1})), Stop)
+    assert variant_id(run) == "1"
+    assert isinstance(Sweep(experiment).next_run((), frozenset({"0", "1"})), Stop)
 
 
 def test_a_latency_target_is_searched_after_the_curve_with_the_peaks_clients() -> None:
     experiment = with_variants((1, 4, 8), slo="p99=20ms")
     history: tuple[Measured, ...] = ()
-    while isinstance(run := next_run(experiment, 7, history), PlannedRun):
+    while isinstance(run := Sweep(experiment).next_run(history), PlannedRun):
         rate = run.cell.rate_tps
         tps = saturating(4)(run.cell.clients) if rate is None else rate
         held = {"p99": 5.0 if tps < 3000 else 50.0}
         history = (*history, Measured(run, tps, 2 * 10**9, latency_ms=held))
     tried = [measured.run for measured in history if measured.run.purpose == "capacity"]
-    assert {run.cell.variant for run in tried} == {0, 1}
+    assert {variant_id(run) for run in tried} == {"0", "1"}
     assert {run.cell.clients for run in tried} == {4}
     assert history[-1].run.purpose == "detail"

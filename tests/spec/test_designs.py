@@ -15,7 +15,7 @@ from pgdyno.spec.experiment import (
     Variant,
     Workload,
 )
-from pgdyno.spec.planned import Cell, PlannedRun
+from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant
 
 
 def asked(design: object, *variants: Variant, **workload: object) -> Experiment:
@@ -74,16 +74,16 @@ def test_passes_build_on_each_other() -> None:
     last = found.all_variants()[2]
     assert last.settings == {"work_mem": "64MB", "jit": "on"}
     assert last.sql == "A;\nB"
-    assert found.dataset_of(2).fillfactor == 50
-    assert found.dataset_of(1).fillfactor is None
-    assert found.dataset_of(2).scale == 3
+    assert found.dataset_of(found.planned_variants()[2]).fillfactor == 50
+    assert found.dataset_of(found.planned_variants()[1]).fillfactor is None
+    assert found.dataset_of(found.planned_variants()[2]).scale == 3
 
 
 def test_a_variant_may_bring_its_own_scripts() -> None:
     own = Variant(name="b", scripts=(Script(builtin="select-only"),))
     found = asked(CompareDesign(), Variant(name="a"), own)
     assert [script.name for script in found.all_scripts()] == ["tpcb-like", "select-only"]
-    assert (found.scripts_of(0), found.scripts_of(1)) == ((0,), (1,))
+    assert [found.scripts_of(one) for one in found.planned_variants()] == [(0,), (1,)]
 
 
 def test_under_a_rate_p99_decides() -> None:
@@ -99,5 +99,6 @@ def test_connections_are_those_of_the_variant_that_needs_most() -> None:
 
 
 def test_a_run_is_named_after_its_variant() -> None:
-    run = PlannedRun(1, "round", 1, Cell((0,), 16, variant=1), 0, 1, 1)
-    assert run.label(("tpcb-like",), ("a", "4GB")) == "4GB: tpcb-like, 16 clients"
+    variant = PlannedVariant("1", Variant(name="4GB"))
+    run = PlannedRun(1, "round", 1, Cell((0,), 16, variant=variant), 0, 1, 1)
+    assert run.label(("tpcb-like",)) == "4GB: tpcb-like, 16 clients"

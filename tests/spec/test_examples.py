@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.designs import design_of
 from pgdyno.loop.preview import preview
 from pgdyno.spec.experiment import BUILTINS
 from pgdyno.spec.file import read_spec
@@ -23,7 +24,7 @@ def test_there_is_an_example_of_every_design() -> None:
 def test_an_example_can_be_planned(path: Path) -> None:
     found = read_spec(path)
     assert found.doubts == ()
-    plan = preview(found.experiment)
+    plan = preview(found.experiment, design_of(found.experiment))
     assert "order " in plan
     assert "time " in plan
     for script in found.experiment.all_scripts():

@@ -12,7 +12,7 @@ from bench.generated import generate
 from tests.store import records
 from tests.store.contents import check_contents, written
 
-from pgdyno.answer.answer import answer_of
+from pgdyno.designs import answer_of
 from pgdyno.errors import StoreError
 from pgdyno.store import Store
 

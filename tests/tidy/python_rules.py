@@ -28,6 +28,7 @@ ARROW = (
     ("answer",),
     ("watch",),
     ("report",),
+    ("designs",),
     ("cli",),
     ("api",),
 )

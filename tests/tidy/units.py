@@ -46,7 +46,7 @@ MAPPING_OR_TEXT = re.compile(r"\b(dict|Mapping|str|ClassVar|Literal|Callable|Est
 DRAWING = {"x", "y", "low", "high", "mean", "dash", "values"}
 # A statistic has the unit of the values it is of.
 STATISTICS = {"value", "mean", "median", "variance", "half_width", "values"}
-EXCEPTED_FILES = {"python/pgdyno/cli/documents.py"}
+EXCEPTED_FILES = {"python/pgdyno/report/documents.py"}
 EXCEPTED_CLASSES = {"Estimate"}
 
 

@@ -248,10 +248,11 @@ class ExperimentFindings:
     """The whole answer: what `show`, `report` and `--json` print.
 
     `run` is the run shown in detail: the only one of a bench, the long one at the knee of a sweep.
-    `compare` is there for every design with variants but a sweep.
+    `compare` is there where variants were compared, `own` for a kind of answer that needs more than
+    these three. `kind` is the design's.
     """
 
-    kind: Literal["bench", "sweep", "compare", "factorial", "matrix", "passes"]
+    kind: str
     number: int
     name: str
     version: str
@@ -262,6 +263,7 @@ class ExperimentFindings:
     run: RunFindings | None
     curves: tuple[CurveFindings, ...] = ()
     compare: CompareFindings | None = None
+    own: Any = None
     runs_total: int = 1
     runs_valid: int = 1
     doubts: tuple[Doubt, ...] = ()

@@ -1,11 +1,14 @@
-"""From a stored experiment to its answer: every run read, the curve fitted, the sentence said."""
+"""From a stored experiment to its answer: every run read and judged, then one kind of answer made.
+
+The kind of answer is a function of `Measurements`: it belongs to the design (`pgdyno.designs`).
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -19,22 +22,19 @@ from pgdyno.analysis.findings import (
 )
 from pgdyno.analysis.rounding import counted
 from pgdyno.analysis.verdicts import Doubt, is_valid
-from pgdyno.answer.compare_words import comparison_sentence
-from pgdyno.answer.comparison import Compared
-from pgdyno.answer.curves import curves_of
 from pgdyno.answer.judging import changes_of, doubts_of
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
-from pgdyno.answer.sentences import bench_sentence, sweep_sentence
+from pgdyno.answer.sentences import bench_sentence
 from pgdyno.answer.served import connections_of
 from pgdyno.answer.telemetry import telemetry_findings
 from pgdyno.answer.time_split import split_or_why_not
 from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import Visit, excluded, shown_visits, stopped_by
+from pgdyno.loop.journal import Visit, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
-from pgdyno.spec.experiment import Experiment, SweepDesign
+from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.units import duration_text
 from pgdyno.store.folder import ExperimentFolder
 
@@ -48,9 +48,48 @@ _OF_A_TRIAL = ("engine_busy", "timer_lag", "steal", "throttled")
 _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
 
 
-def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What an answer is made from: the runs that count, their numbers, and which are valid.
+
+    `numbers` and `valid` are by the number of a run; `run` is the one shown in detail.
+    """
+
+    folder: ExperimentFolder
+    experiment: Experiment
+    visits: Sequence[Visit]
+    numbers: Mapping[int, LoadNumbers]
+    valid: Mapping[int, bool]
+    run: RunFindings | None
+
+    @property
+    def rounds(self) -> list[Visit]:
+        """Return the visits of cells."""
+        return [visit for visit in self.visits if visit.planned.purpose == "round"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one kind of answer adds to the findings; `own`, what only this kind knows."""
+
+    sentence: str
+    curves: tuple[CurveFindings, ...] = ()
+    compare: CompareFindings | None = None
+    own: Any = None
+
+
+MakeAnswer = Callable[[Measurements], Answer]
+
+
+def run_answer(seen: Measurements) -> Answer:
+    """Return the answer of a bench: its one run."""
+    return Answer(bench_sentence(seen.run))
+
+
+def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """Return everything an experiment says, from its files alone.
 
+    Args: make, the kind of answer.
     Raises: StoreError when no run of the folder counts, with what it has.
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
@@ -76,7 +115,6 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         last = details[-1]
         run = run_findings(experiment, last, numbers[last.planned.number], server)
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
-    curves = curves_of(experiment, done, numbers, frozenset(excluded(folder)))
     doubts = {
         visit.planned.number: _doubts_of_round(visit, numbers[visit.planned.number], facts)
         for visit in rounds
@@ -87,35 +125,33 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
         if visit.planned.purpose == "capacity"
     }
     valid = {number: is_valid(found) for number, found in doubts.items()}
-    kind = experiment.design.kind
-    compare = None
-    if experiment.all_variants() and kind != "sweep":
-        compare = Compared(folder, experiment, rounds, numbers, valid).findings()
+    answer = make(Measurements(folder, experiment, done, numbers, valid, run))
     began_ns = min(one.began_ns for one in numbers.values())
     ended_ns = max(one.ended_ns for one in numbers.values())
     return ExperimentFindings(
-        kind=kind,
+        kind=experiment.design.kind,
         number=folder.number,
         name=folder.name,
         version=version("pgdyno"),
         started_utc=f"{datetime.fromtimestamp(folder.began_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M} UTC",
         seconds=max(0.0, (ended_ns - min(began_ns, folder.began_ns)) / 1e9),
-        sentence=_sentence(kind, run, curves, compare),
+        sentence=answer.sentence,
         facts=_facts(facts),
         run=run,
-        curves=curves,
-        compare=compare,
+        curves=answer.curves,
+        compare=answer.compare,
+        own=answer.own,
         runs_total=len(doubts) + len(details),
         runs_valid=sum(valid.values())
         + sum(1 for _ in details if run is not None and run.is_valid),
-        doubts=_rounds_doubts(doubts.values(), of_variants=compare is not None),
+        doubts=_rounds_doubts(doubts.values(), of_variants=answer.compare is not None),
         notes=_notes(experiment, done),
         is_complete=bool(stopped_by(folder)),
     )
 
 
 def answer_so_far(
-    folder: ExperimentFolder | None, error: PgdynoError | None
+    folder: ExperimentFolder | None, error: PgdynoError | None, make: MakeAnswer
 ) -> ExperimentFindings | None:
     """Return the findings of an experiment that just ended; when it broke off, of what there is.
 
@@ -124,7 +160,7 @@ def answer_so_far(
     if folder is None or (error is not None and not _has_something(folder)):
         return None
     try:
-        return answer_of(folder)
+        return answer_of(folder, make)
     except PgdynoError:
         if error is None:
             raise
@@ -138,8 +174,6 @@ def _has_something(folder: ExperimentFolder) -> bool:
 def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:
     """Return the question as it was carried out, and the runs that count towards its answer."""
     done = [visit for visit in seen if visit.planned.purpose != "pilot"]
-    if not experiment.all_variants() or isinstance(experiment.design, SweepDesign):
-        return experiment, done
     first = [visit for visit in seen if visit.planned.round <= 1 and is_by_clock(visit.planned)]
     history = tuple(measured(v.planned, v.stored, took_ns=v.took_ns) for v in first)
     if not is_long(experiment, history):
@@ -243,20 +277,10 @@ def _rounds_doubts(by_run: Iterable[tuple[Doubt, ...]], *, of_variants: bool) ->
 
 def _server_of(facts: Mapping[str, Any], visit: Visit) -> Mapping[str, Any]:
     """Return the facts of the server that a run was on."""
-    own = facts.get("variants", {}).get(str(visit.planned.cell.variant), facts)
+    variant = visit.planned.cell.variant
+    own = facts if variant is None else facts.get("variants", {}).get(variant.id, facts)
     server: Mapping[str, Any] = own.get("server", {})
     return server
-
-
-def _sentence(
-    kind: str,
-    run: RunFindings | None,
-    curves: tuple[CurveFindings, ...],
-    compare: CompareFindings | None,
-) -> str:
-    if compare is not None:
-        return comparison_sentence(compare)
-    return sweep_sentence(curves) if kind == "sweep" else bench_sentence(run)
 
 
 def _facts(facts: Mapping[str, Any]) -> Facts:
@@ -298,7 +322,7 @@ def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
         f"{hello.get('poller', '')}), {counted(work.get('threads', 1), 'thread')}, query mode "
         f"{work.get('protocol', '')}, seed {experiment.workload.seed}.",
     ]
-    if experiment.all_variants():
+    if any(visit.planned.cell.variant is not None for visit in done):
         notes.append(
             "Intervals are between runs: they cover a repetition of the runs (for a mean) or of "
             "the rounds (for a change). docs/method.md explains each method."

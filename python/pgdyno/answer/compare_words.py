@@ -10,7 +10,7 @@ from pgdyno.analysis.compare_findings import CompareFindings, PlanChange
 from pgdyno.analysis.rounding import change_text, counted
 from pgdyno.analysis.where import Part
 from pgdyno.analysis.where_difference import Difference
-from pgdyno.loop.preview import METRIC_WORDS
+from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.spec.units import duration_text
 
 _PARTS_NAMED = 3

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from pgdyno.analysis.compare import (
-    Better,
     Comparison,
     compare,
     family_level,
@@ -23,27 +23,21 @@ from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.rounding import counted
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
-from pgdyno.answer.compare_words import because_words, verdict_sentence
+from pgdyno.answer.answer import Answer, Measurements
+from pgdyno.answer.compare_words import because_words, comparison_sentence, verdict_sentence
 from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.served import cost_of, served_by
 from pgdyno.answer.time_split import time_split
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.history import UNITS, measured
-from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by
-from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.plan.compare import Standing, standings
+from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by, variants
+from pgdyno.plan.designs.compare import Compare, Standing, better_of
+from pgdyno.plan.designs.fixed_rounds import Factorial, Matrix
 from pgdyno.plan.history import History
-from pgdyno.spec.designs import (
-    METRICS,
-    MORE_IS_BETTER,
-    CompareDesign,
-    FactorialDesign,
-    Metric,
-    PassesDesign,
-)
-from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.designs import METRICS, Metric
+from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import duration_text
-from pgdyno.store.folder import ExperimentFolder
+from pgdyno.spec.variant import Variant
 
 _HOLDS_RATE_RATIO = 0.99
 # Settings that say where a server is, not how it works.
@@ -54,80 +48,142 @@ _PLACES = frozenset(
 _ALSO_NAMED: Mapping[str, tuple[Metric, ...]] = {"tps": ("p99",)}
 
 
+Contrasts = tuple[ContrastFindings, ...]
+
+
+def comparison_answer(seen: Measurements) -> Answer:
+    """Return every variant against the reference, at the looks that were taken."""
+    compared = Compared(seen)
+    standings = Compare(seen.experiment).standings(compared.history, compared.excluded_ids)
+    contrasts = tuple(
+        compared.contrast(one.variant, one.reference, one.comparison, standing=one)
+        for one in standings
+        if one.comparison is not None
+    )
+    return _answer(compared.findings(contrasts=contrasts))
+
+
+def passes_answer(seen: Measurements) -> Answer:
+    """Return every pass against the first, and against the one before it."""
+    compared = Compared(seen)
+    order = compared.usable
+    table = compared.table(order)
+    to_base, steps = [], []
+    if len(table) >= 2:
+        names = [variant.name for variant in order]
+        found = passes(names, table, better=better_of(compared.metric))
+        for place, one in enumerate(found, 1):
+            to_base.append(compared.contrast(order[place], order[0], one.to_base))
+            steps.append(compared.contrast(order[place], order[place - 1], one.to_previous))
+    return _answer(
+        compared.findings(
+            contrasts=tuple(to_base), steps=tuple(steps), added=seen.experiment.variants
+        )
+    )
+
+
+def factorial_answer(seen: Measurements) -> Answer:
+    """Return what each factor does."""
+    return _effects_answer(seen, Factorial(seen.experiment))
+
+
+def matrix_answer(seen: Measurements) -> Answer:
+    """Return what each factor does, hosts or paths among them."""
+    return _effects_answer(seen, Matrix(seen.experiment))
+
+
+def _effects_answer(seen: Measurements, design: Factorial | Matrix) -> Answer:
+    compared = Compared(seen)
+    order = compared.usable
+    factors = {f.name: [level.name for level in f.levels] for f in design.asked.factors}
+    by_variant = zip(design.variants(), design.asked.levels_by_variant(), strict=True)
+    cells = [levels for variant, levels in by_variant if variant in order]
+    effects: tuple[Effect, ...] = ()
+    # Too few rounds, or a cell that could not start makes it unbalanced: then there is no effect.
+    with suppress(AnalysisError):
+        effects = factorial(factors, cells, compared.table(order))
+    return _answer(compared.findings(effects=effects))
+
+
+def _answer(found: CompareFindings) -> Answer:
+    return Answer(comparison_sentence(found), compare=found)
+
+
 class Compared:
     """The counted runs of one experiment, by variant."""
 
-    def __init__(
-        self,
-        folder: ExperimentFolder,
-        experiment: Experiment,
-        rounds: Sequence[Visit],
-        numbers: Mapping[int, LoadNumbers],
-        valid: Mapping[int, bool],
-    ) -> None:
-        self._experiment = experiment
-        self._rounds = rounds
+    def __init__(self, seen: Measurements) -> None:
+        folder, numbers = seen.folder, seen.numbers
+        self._experiment = seen.experiment
+        self._rounds = seen.rounds
         self._numbers = numbers
-        self._valid = valid
+        self._valid = seen.valid
         self._excluded = excluded(folder)
         self._facts = folder.facts() or {}
         self._stopped_by = stopped_by(folder)
         self._resumed = resumed_count(folder)
-        self._metric = experiment.metric()
-        self._history: History = tuple(
+        self._variants = variants(folder)
+        self.metric: Metric = seen.experiment.metric()
+        self.history: History = tuple(
             measured(
                 visit.planned,
                 visit.stored,
                 took_ns=visit.took_ns,
                 numbers=numbers[visit.planned.number],
             )
-            for visit in rounds
+            for visit in self._rounds
         )
-        self._splits = {i: self._split(i) for i in range(len(experiment.all_variants()))}
+        self._splits = {variant: self._split(variant) for variant in self._variants}
 
-    def findings(self) -> CompareFindings:
-        """Return the answer of the experiment's design."""
-        design = self._experiment.design
-        contrasts: tuple[ContrastFindings, ...] = ()
-        steps: tuple[ContrastFindings, ...] = ()
-        effects: tuple[Effect, ...] = ()
-        if isinstance(design, CompareDesign):
-            contrasts = self._compared()
-        elif isinstance(design, PassesDesign):
-            contrasts, steps = self._passes()
-        elif isinstance(design, FactorialDesign):
-            effects = self._effects(design)
-        usable = [i for i in self._variant_range() if i not in self._excluded]
-        by_variant = {i: self._runs_of(i) for i in self._variant_range()}
+    @property
+    def excluded_ids(self) -> frozenset[str]:
+        """Return the variants that could not be measured."""
+        return frozenset(self._excluded)
+
+    @property
+    def usable(self) -> list[PlannedVariant]:
+        """Return the variants that could be measured."""
+        return [variant for variant in self._variants if variant.id not in self._excluded]
+
+    def findings(
+        self,
+        *,
+        contrasts: Contrasts = (),
+        steps: Contrasts = (),
+        effects: tuple[Effect, ...] = (),
+        added: Sequence[Variant] = (),
+    ) -> CompareFindings:
+        """Return the answer, with what the design compared.
+
+        Args: added, what each pass adds to the passes before it.
+        """
+        by_variant = {variant: self._runs_of(variant) for variant in self._variants}
+        usable, resumed = self.usable, self._resumed
         return CompareFindings(
-            metric=self._metric,
-            unit=UNITS[self._metric],
-            reference=self._name(usable[0]) if usable else "",
-            variants=tuple(self._variant(i) for i in self._variant_range()),
+            metric=self.metric,
+            unit=UNITS[self.metric],
+            reference=usable[0].name if usable else "",
+            variants=tuple(self._variant(variant) for variant in self._variants),
             contrasts=contrasts,
             rounds=len({visit.planned.round for visit in self._rounds}),
             stopped_by=self._stopped_by or "interrupted",
             effects=effects,
             steps=steps,
-            confounds=tuple(confounds(self._experiment, by_variant, resumed_count=self._resumed)),
+            confounds=tuple(
+                confounds(self._experiment, by_variant, resumed_count=resumed, steps=added)
+            ),
             state=tuple(
                 words
-                for i, runs in by_variant.items()
-                if (words := state_words(self._name(i), runs))
+                for variant, runs in by_variant.items()
+                if (words := state_words(variant.name, runs))
             ),
             settings=self._settings(),
         )
 
-    def _variant_range(self) -> range:
-        return range(len(self._experiment.all_variants()))
-
-    def _name(self, variant: int) -> str:
-        return self._experiment.variant(variant).name
-
-    def _runs_of(self, variant: int) -> list[Visit]:
+    def _runs_of(self, variant: PlannedVariant) -> list[Visit]:
         return [visit for visit in self._rounds if visit.planned.cell.variant == variant]
 
-    def _split(self, variant: int) -> WhereTheTimeGoes | None:
+    def _split(self, variant: PlannedVariant) -> WhereTheTimeGoes | None:
         splits = [
             split
             for visit in self._runs_of(variant)
@@ -140,10 +196,10 @@ class Compared:
         ]
         return mean_over_runs(splits) if splits else None
 
-    def _variant(self, variant: int) -> VariantFindings:
-        facts = self._facts.get("variants", {}).get(str(variant), {})
+    def _variant(self, variant: PlannedVariant) -> VariantFindings:
+        facts = self._facts.get("variants", {}).get(variant.id, {})
         runs = self._runs_of(variant)
-        values = [m.metrics for m in self._history if m.run.cell.variant == variant]
+        values = [m.metrics for m in self.history if m.run.cell.variant == variant]
         metrics: dict[str, Estimate] = {
             name: mean_between_runs([one[name] for one in values], UNITS[name])
             for name in METRICS
@@ -155,10 +211,10 @@ class Compared:
             offered = sum(one.scheduled for one in counts)
             holds = sum(one.completed for one in counts) >= _HOLDS_RATE_RATIO * offered
         return VariantFindings(
-            name=self._name(variant),
-            changes=tuple(self._experiment.variant(variant).changes().items()),
+            name=variant.name,
+            changes=tuple(variant.spec.changes().items()),
             target=str(facts.get("target_line", "")),
-            cannot_start=self._excluded.get(variant, ""),
+            cannot_start=self._excluded.get(variant.id, ""),
             runs=len(runs),
             runs_valid=sum(self._valid[visit.planned.number] for visit in runs),
             metrics=metrics,
@@ -166,13 +222,11 @@ class Compared:
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
             served=served_by(runs, self._numbers),
-            cost=cost_of(
-                self._experiment.variant(variant), None if holds is False else metrics.get("tps")
-            ),
+            cost=cost_of(variant.spec, None if holds is False else metrics.get("tps")),
             by_round=tuple(
-                (m.run.round, m.metrics[self._metric])
-                for m in self._history
-                if m.run.cell.variant == variant and self._metric in m.metrics
+                (m.run.round, m.metrics[self.metric])
+                for m in self.history
+                if m.run.cell.variant == variant and self.metric in m.metrics
             ),
         )
 
@@ -180,8 +234,8 @@ class Compared:
         """Return the settings that the servers of the variants do not share, as read back."""
         known = self._facts.get("variants", {})
         seen = [
-            known.get(str(i), {}).get("server", {}).get("settings", {})
-            for i in self._variant_range()
+            known.get(variant.id, {}).get("server", {}).get("settings", {})
+            for variant in self._variants
         ]
         read = [one for one in seen if one]
         return tuple(
@@ -190,72 +244,48 @@ class Compared:
             if name not in _PLACES and len({one.get(name) for one in read}) > 1
         )
 
-    def _compared(self) -> tuple[ContrastFindings, ...]:
-        found = standings(self._experiment, self._history, frozenset(self._excluded))
-        return tuple(
-            self._contrast(one.variant, one.reference, one.comparison, standing=one)
-            for one in found
-            if one.comparison is not None
-        )
-
-    def _passes(self) -> tuple[tuple[ContrastFindings, ...], tuple[ContrastFindings, ...]]:
-        order = [i for i in self._variant_range() if i not in self._excluded]
-        table = self._table(order)
-        if len(table) < 2:
-            return (), ()
-        better: Better = "more" if self._metric in MORE_IS_BETTER else "less"
-        found = passes([self._name(i) for i in order], table, better=better)
-        to_base, steps = [], []
-        for place, one in enumerate(found, 1):
-            to_base.append(self._contrast(order[place], order[0], one.to_base))
-            steps.append(self._contrast(order[place], order[place - 1], one.to_previous))
-        return tuple(to_base), tuple(steps)
-
-    def _effects(self, design: FactorialDesign) -> tuple[Effect, ...]:
-        order = [i for i in self._variant_range() if i not in self._excluded]
-        table = self._table(order)
-        factors = {f.name: [level.name for level in f.levels] for f in design.factors}
-        cells = [self._experiment.levels_of(i) for i in order]
-        try:
-            return factorial(factors, cells, table)
-        except AnalysisError:
-            return ()  # Too few rounds, or a cell that could not start makes it unbalanced.
-
-    def _table(self, order: Sequence[int]) -> list[list[float]]:
+    def table(self, order: Sequence[PlannedVariant]) -> list[list[float]]:
         """Return the metric by round and variant, of the rounds that visited all."""
-        by_round: dict[int, dict[int | None, float]] = {}
-        for one in self._history:
-            if self._metric in one.metrics:
+        by_round: dict[int, dict[PlannedVariant | None, float]] = {}
+        for one in self.history:
+            if self.metric in one.metrics:
                 by_round.setdefault(one.run.round, {})[one.run.cell.variant] = one.metrics[
-                    self._metric
+                    self.metric
                 ]
         return [
-            [found[i] for i in order]
+            [found[variant] for variant in order]
             for _, found in sorted(by_round.items())
-            if all(i in found for i in order)
+            if all(variant in found for variant in order)
         ]
 
-    def _contrast(
+    def contrast(
         self,
-        variant: int,
-        reference: int,
+        variant: PlannedVariant,
+        reference: PlannedVariant,
         deciding: Comparison,
         *,
         standing: Standing | None = None,
     ) -> ContrastFindings:
-        comparisons = self._comparisons(variant, reference, deciding)
+        """Return one variant against a reference, with its reasons.
+
+        Args: deciding, the comparison of the deciding metric; standing, where a budget may have
+        ended it before it was settled.
+        """
+        comparisons = self._comparisons(
+            variant, reference, deciding, is_watched=standing is not None
+        )
         apart = self._difference(variant, reference)
         runs = [*self._runs_of(reference), *self._runs_of(variant)]
         changed = between_variants(
             self._runs_of(reference),
             self._runs_of(variant),
-            names=(self._name(reference), self._name(variant)),
+            names=(reference.name, variant.name),
         )
         is_direction = deciding.verdict not in ("no difference", "cannot tell")
         because = because_words(apart, changed) if is_direction else ""
         also: dict[str, Comparison] = {
             name: comparisons[name]
-            for name in _ALSO_NAMED.get(self._metric, ())
+            for name in _ALSO_NAMED.get(self.metric, ())
             if name in comparisons
         }
         holds = self._variant(variant).holds_rate
@@ -263,8 +293,8 @@ class Compared:
         effort = f"{rounds}, {counted(len(runs), 'run')}, {self._spent(runs)}"
         left_ns = standing.left_ns if standing is not None else None
         return ContrastFindings(
-            variant=self._name(variant),
-            reference=self._name(reference),
+            variant=variant.name,
+            reference=reference.name,
             deciding=deciding,
             comparisons=comparisons,
             pairs=self._pairs(variant, reference),
@@ -272,9 +302,9 @@ class Compared:
             because=because,
             plan_changes=changed,
             sentence=verdict_sentence(
-                self._name(variant),
-                self._name(reference),
-                self._metric,
+                variant.name,
+                reference.name,
+                self.metric,
                 deciding,
                 others=also,
                 because=because,
@@ -287,12 +317,15 @@ class Compared:
         )
 
     def _comparisons(
-        self, variant: int, reference: int, deciding: Comparison
+        self,
+        variant: PlannedVariant,
+        reference: PlannedVariant,
+        deciding: Comparison,
+        *,
+        is_watched: bool,
     ) -> dict[str, Comparison]:
         """Return every metric's comparison, at the level and by the looks of the deciding one."""
-        design = self._experiment.design
-        usable = len(self._variant_range()) - len(self._excluded)
-        is_watched = isinstance(design, CompareDesign)
+        usable = len(self.usable)
         found: dict[str, Comparison] = {}
         for name in METRICS:
             pairs = self._values(variant, reference, name)
@@ -301,16 +334,18 @@ class Compared:
             found[name] = compare(
                 log_ratios([a for _, a, _ in pairs], [b for _, _, b in pairs]),
                 looks="sequential" if is_watched else "fixed",
-                better="more" if name in MORE_IS_BETTER else "less",
+                better=better_of(name),
                 level=family_level(usable) if is_watched else deciding.level_ratio,
                 margin_ratio=deciding.margin_ratio,
             )
-        return {**found, self._metric: deciding}
+        return {**found, self.metric: deciding}
 
-    def _values(self, variant: int, reference: int, metric: str) -> list[tuple[int, float, float]]:
+    def _values(
+        self, variant: PlannedVariant, reference: PlannedVariant, metric: str
+    ) -> list[tuple[int, float, float]]:
         """Return round, reference and variant of every round that measured both."""
-        by_round: dict[int, dict[int | None, float]] = {}
-        for one in self._history:
+        by_round: dict[int, dict[PlannedVariant | None, float]] = {}
+        for one in self.history:
             if metric in one.metrics:
                 by_round.setdefault(one.run.round, {})[one.run.cell.variant] = one.metrics[metric]
         return [
@@ -319,13 +354,13 @@ class Compared:
             if reference in found and variant in found
         ]
 
-    def _pairs(self, variant: int, reference: int) -> tuple[Pair, ...]:
+    def _pairs(self, variant: PlannedVariant, reference: PlannedVariant) -> tuple[Pair, ...]:
         return tuple(
             Pair(number, a, b, is_reversed(number - 1))
-            for number, a, b in self._values(variant, reference, self._metric)
+            for number, a, b in self._values(variant, reference, self.metric)
         )
 
-    def _difference(self, variant: int, reference: int) -> Difference | None:
+    def _difference(self, variant: PlannedVariant, reference: PlannedVariant) -> Difference | None:
         a, b = self._splits[reference], self._splits[variant]
         return difference(a, b) if a is not None and b is not None else None
 

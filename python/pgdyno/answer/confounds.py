@@ -10,8 +10,9 @@ from pgdyno.analysis.compare_findings import PlanChange
 from pgdyno.loop.journal import Visit
 from pgdyno.server.facts import format_bytes
 from pgdyno.spec.dataset import DatasetChange
-from pgdyno.spec.designs import PassesDesign
 from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import PlannedVariant
+from pgdyno.spec.variant import Variant
 
 # Changes that put the data elsewhere, or otherwise.
 _LAYOUT = (
@@ -21,26 +22,29 @@ _LAYOUT = (
 
 
 def confounds(
-    experiment: Experiment, runs: Mapping[int, Sequence[Visit]], *, resumed_count: int
+    experiment: Experiment,
+    runs: Mapping[PlannedVariant, Sequence[Visit]],
+    *,
+    resumed_count: int,
+    steps: Sequence[Variant] = (),
 ) -> Iterator[str]:
     """Yield what beside the change itself may be in a difference.
 
-    Args: runs, by variant; resumed_count, how often the experiment went on after an interruption.
+    Args: runs, by variant; resumed_count, how often the experiment went on after an interruption;
+    steps, what each pass adds to the passes before it.
     """
-    variants = experiment.all_variants()
-    layouts = {tuple(one.changes().get(name) for name in _LAYOUT) for one in variants}
+    layouts = {tuple(own.spec.changes().get(name) for name in _LAYOUT) for own in runs}
     if len(layouts) > 1 and experiment.reload == "once":
         yield "each has one layout of the data: the interval does not cover other layouts"
     if resumed_count and experiment.server.scratch is not None:
         times = "once" if resumed_count == 1 else f"{resumed_count} times"
         yield f"interrupted {times}: the rounds after it use data that was loaded again"
-    if isinstance(experiment.design, PassesDesign):
-        for own in experiment.variants:
-            if len(own.changes()) > 1:
-                names = ", ".join(own.changes())
-                yield f"{own.name} changes {names} at once: their effects cannot be separated"
+    for step in steps:
+        if len(step.changes()) > 1:
+            names = ", ".join(step.changes())
+            yield f"{step.name} changes {names} at once: their effects cannot be separated"
     for variant, visits in runs.items():
-        for change in between_rounds(visits, name=variants[variant].name):
+        for change in between_rounds(visits, name=variant.name):
             place = f"{change.script}:{change.line}"
             yield f"{place} changed its plan between rounds of {change.between}"
 

@@ -6,52 +6,57 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pgdyno.analysis.capacity import Capacity, capacity
+from pgdyno.analysis.capacity import Capacity, Target, capacity
 from pgdyno.analysis.curve import LoadCurve, load_curve
 from pgdyno.analysis.findings import CurveFindings
 from pgdyno.analysis.speed_up import SpeedUp, speed_up
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
+from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.hazel_windows import hazel_of_sweep
 from pgdyno.answer.judging import cpu_busy_ratio
-from pgdyno.answer.sentences import limit_sentence
+from pgdyno.answer.sentences import limit_sentence, sweep_sentence
 from pgdyno.answer.served import cost_of
 from pgdyno.answer.time_split import time_split
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import Visit
+from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.plan.designs.sweep import Line, Sweep, trials_of
 from pgdyno.plan.history import History
-from pgdyno.plan.sweep import Line, lines_of, slo_of, trials_of
-from pgdyno.spec.experiment import Experiment, SweepDesign
+from pgdyno.spec.experiment import UNCHANGED
 
 _SEED = 20_260_104
 _CURVE_LATENCIES = ("p50", "p95", "p99")
 Numbers = Mapping[int, LoadNumbers]
 
 
-def curves_of(
-    experiment: Experiment, done: Sequence[Visit], numbers: Numbers, excluded: frozenset[int]
-) -> tuple[CurveFindings, ...]:
+def sweep_answer(seen: Measurements) -> Answer:
+    """Return the answer of a sweep: its curves."""
+    curves = _curves(seen)
+    return Answer(sweep_sentence(curves), curves=curves)
+
+
+def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
     """Return the curve of every line that was measured, variants of a script beside each other."""
-    if not isinstance(experiment.design, SweepDesign):
-        return ()
-    rounds = [visit for visit in done if visit.planned.purpose == "round"]
-    history = _trials(done, numbers)
+    numbers, rounds = seen.numbers, seen.rounds
+    sweep = Sweep(seen.experiment)
+    history = _trials(seen.visits, numbers)
     found: list[CurveFindings] = []
     references: dict[int, tuple[Line, CurveFindings]] = {}
-    for line in lines_of(experiment, excluded):
+    for line in sweep.lines(frozenset(excluded(seen.folder))):
         of_line = [visit for visit in rounds if line.is_of(visit.planned.cell)]
         curve = _curve([(visit, numbers[visit.planned.number]) for visit in of_line])
         if curve is None:
             continue
-        held = _capacity(experiment.design, history, line)
+        held = _capacity(sweep.slo, history, line)
+        variant = UNCHANGED if line.variant is None else line.variant.spec
         one = CurveFindings(
-            script=_name(experiment, line),
+            script=_name(sweep, line),
             curve=curve,
             limit=_limit(of_line, numbers, curve),
             capacity=held,
-            cost=None if held is None else cost_of(experiment.variant(line.variant), held.tps),
-            variant=experiment.variant(line.variant).name if line.variant is not None else "",
+            cost=None if held is None else cost_of(variant, held.tps),
+            variant=line.variant.name if line.variant is not None else "",
             hazel=hazel_of_sweep([(v, numbers[v.planned.number]) for v in of_line]),
         )
         if line.script in references:
@@ -63,13 +68,12 @@ def curves_of(
     return tuple(found)
 
 
-def _name(experiment: Experiment, line: Line) -> str:
-    script = experiment.all_scripts()[line.script].name
+def _name(sweep: Sweep, line: Line) -> str:
+    script = sweep.experiment.all_scripts()[line.script].name
     if line.variant is None:
         return script
-    variant = experiment.variant(line.variant).name
-    is_only = len({one.script for one in lines_of(experiment)}) == 1
-    return variant if is_only else f"{script}, {variant}"
+    is_only = len({other.script for other in sweep.lines()}) == 1
+    return line.variant.name if is_only else f"{script}, {line.variant.name}"
 
 
 def _trials(done: Sequence[Visit], numbers: Numbers) -> History:
@@ -85,8 +89,7 @@ def _trials(done: Sequence[Visit], numbers: Numbers) -> History:
     )
 
 
-def _capacity(design: SweepDesign, history: History, line: Line) -> Capacity | None:
-    target = slo_of(design)
+def _capacity(target: Target | None, history: History, line: Line) -> Capacity | None:
     found = trials_of(history, line, target) if target is not None else []
     return capacity(found, target) if target is not None and found else None
 

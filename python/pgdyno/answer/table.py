@@ -58,9 +58,7 @@ def rows_of(folder: ExperimentFolder, experiment: Experiment) -> list[Row]:
                 "run": run.number,
                 "purpose": run.purpose,
                 "round": run.round,
-                "variant": None
-                if run.cell.variant is None
-                else experiment.variant(run.cell.variant).name,
+                "variant": None if run.cell.variant is None else run.cell.variant.name,
                 "script": " + ".join(scripts[i] for i in run.cell.script_indexes),
                 "clients": run.cell.clients,
                 "rate_tps": run.cell.rate_tps,

@@ -13,8 +13,8 @@ import click
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.answer.answer import answer_of
 from pgdyno.cli import options, output
+from pgdyno.designs import answer_of
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.report.figures import percentile_name
 from pgdyno.report.numbers import estimate_text, percent

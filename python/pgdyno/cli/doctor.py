@@ -12,13 +12,13 @@ import click
 from pydantic import ValidationError
 
 from pgdyno.analysis.rounding import change_text
-from pgdyno.answer.answer import answer_so_far
 from pgdyno.answer.noise import HostNoise, aa_experiment, host_noise
 from pgdyno.cli import options, output
 from pgdyno.cli.from_options import host_command_of, refuse, say_unused_ways, server_named
 from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
 from pgdyno.cli.measure import exit_code, keep
 from pgdyno.cli.output import Live
+from pgdyno.designs import answer_so_far, design_of
 from pgdyno.doctor.examine import Asked, Examination, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.session import OLDEST_MAJOR
@@ -165,6 +165,7 @@ def measure_noise(given: dict[str, Any]) -> int:
     progress = Live()
     outcome = carry_out(
         asked,
+        design_of(asked),
         verb="doctor",
         resolved=resolved,
         permissions=Permissions(confirm=given["confirm"]),

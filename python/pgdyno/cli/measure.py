@@ -10,13 +10,11 @@ from typing import Any
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
-from pgdyno.answer.answer import answer_so_far
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
-from pgdyno.cli.documents import document_of
 from pgdyno.cli.from_options import Asked
 from pgdyno.cli.output import Live
-from pgdyno.cli.pages import page_of, words_of
+from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.loop.drive import Outcome, carry_out
 from pgdyno.loop.preview import preview
@@ -47,7 +45,7 @@ def measure(
         output.data(to_toml(asked.experiment).rstrip())
         return 0
     if options.get("dry_run"):
-        output.data(preview(asked.experiment))
+        output.data(preview(asked.experiment, design_of(asked.experiment)))
         return 0
     for warning in asked.resolved.notes if asked.resolved else ():
         output.note(f"warning: {warning.message} {warning.hint}")
@@ -57,6 +55,7 @@ def measure(
     progress = Live(plain_every_ns=int(every_s * 1e9)) if every_s else Live()
     outcome = carry_out(
         asked.experiment,
+        design_of(asked.experiment),
         verb=verb,
         resolved=asked.resolved,
         permissions=asked.permissions,

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.answer.answer import answer_of
 from pgdyno.cli import options, output
-from pgdyno.cli.pages import page_of
+from pgdyno.designs import answer_of, markdown_of, page_of
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
 from pgdyno.store.experiment import Store
@@ -70,8 +69,6 @@ def _contents(
         from pgdyno.report.pdf import pdf_of  # matplotlib takes a second to import.
 
         return {path: pdf_of(findings)}
-    from pgdyno.report.markdown import markdown_of
-
     text, pictures = markdown_of(findings, stem=path.stem)
     return {path: text} | {path.with_name(name): picture for name, picture in pictures.items()}
 

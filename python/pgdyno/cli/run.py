@@ -15,7 +15,7 @@ from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import resolve
-from pgdyno.spec.experiment import CompareDesign, Experiment
+from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import read_spec
 from pgdyno.spec.workload import read_text
 from pgdyno.store.experiment import Store
@@ -87,14 +87,14 @@ def _changed(experiment: Experiment, given: dict[str, Any]) -> Experiment:
         experiment = experiment.model_copy(update={"name": given["name"]})
     if given["budget"] is None:
         return experiment
-    if not isinstance(experiment.design, CompareDesign):
+    fields = experiment.design.model_dump(by_alias=True)
+    if "budget" not in fields:
         raise SpecError(
             f"--budget needs a comparison, but this is a {experiment.design.kind}.",
             hint="remove the option, or set rounds in the file",
         )
     try:
-        fields = experiment.design.model_dump(by_alias=True) | {"budget": given["budget"]}
-        design = CompareDesign.model_validate(fields)
+        design = type(experiment.design).model_validate(fields | {"budget": given["budget"]})
     except ValidationError as error:
         refuse(error)
     return experiment.model_copy(update={"design": design})

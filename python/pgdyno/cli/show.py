@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from pgdyno.answer.answer import answer_of
 from pgdyno.cli import options, output, watch_text
 from pgdyno.cli.measure import show
+from pgdyno.designs import answer_of
 from pgdyno.measure.changes import place_of
 from pgdyno.store.experiment import Store
 from pgdyno.watch.segments import document_again

@@ -13,7 +13,6 @@ import click
 from pgdyno.cli import options, output
 from pgdyno.cli.doctor import sql_text
 from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
-from pgdyno.cli.hazel_document import hazel_document
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
 from pgdyno.cli.watch_text import shortened, text_of
 from pgdyno.doctor.examine import Examination
@@ -22,6 +21,7 @@ from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import console_of
 from pgdyno.observe.catalogue import statements as observed
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+from pgdyno.report.hazel_document import hazel_document
 from pgdyno.report.watch_page import watch_page
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store

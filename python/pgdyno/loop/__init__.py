@@ -1,1 +1,1 @@
-"""plan.next -> measure -> store -> plan.next, until Stop; whoever called asks `answer` then."""
+"""Next run -> measure -> store -> next run, until Stop; the caller asks for the answer."""

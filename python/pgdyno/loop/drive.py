@@ -1,4 +1,4 @@
-"""Carry an experiment out: plan.next -> run -> store -> analysis -> plan.next, until Stop."""
+"""Carry an experiment out: next_run -> run -> store -> analysis -> next_run, until Stop."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from pgdyno.engine.stream import check_job, engine_error
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, ServerError
 from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import decided, exclude, excluded, finished, resume
-from pgdyno.loop.preview import outlook_words
 from pgdyno.measure.execute import Executed, Stage, execute
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.last_words import with_words_of_log
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.under_test import Conditions
+from pgdyno.plan.design import Design, next_run, outlook, runs_expected
 from pgdyno.plan.history import History
-from pgdyno.plan.long_scripts import as_measured
-from pgdyno.plan.next import next_run, runs_expected
 from pgdyno.process import signals
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.facts import ServerFacts, format_bytes, target_line
@@ -30,7 +28,7 @@ from pgdyno.server.target import Target
 from pgdyno.spec.condition import WATCHED, condition_from
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.file import to_toml
-from pgdyno.spec.planned import Cell, PlannedRun, Stop
+from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Stop
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -47,6 +45,7 @@ class Outcome:
 
 def carry_out(
     experiment: Experiment,
+    design: type[Design[Any]],
     *,
     verb: str,
     resolved: Resolved | None,
@@ -59,7 +58,8 @@ def carry_out(
 
     `answer.answer.answer_so_far` says what the folder holds.
 
-    Args: resumed, the folder of an interrupted experiment that shall go on where it was.
+    Args: design, which plans the runs; resumed, the folder of an interrupted experiment that shall
+    go on where it was.
 
     Raises: SpecError, RefusedError or ServerError when not a single run could be begun.
     """
@@ -86,12 +86,18 @@ def carry_out(
             is_foreign = experiment.server.scratch is None
             read_only = is_foreign and all(s.reads_only for s in scripts)
             stage = Stage(
-                *(experiment, servers, scripts, folder, clock, progress, read_only),
+                experiment=experiment,
+                servers=servers,
+                scripts=scripts,
+                folder=folder,
+                clock=clock,
+                progress=progress,
+                read_only=read_only,
                 abort_if=tuple(condition_from(text, WATCHED) for text in permissions.abort_if),
             )
-            if not experiment.all_variants():
+            if not experiment.has_variants():
                 _Facts(stage).keep(None, servers.ready(None).facts)
-            error = _loop(stage)
+            error = _loop(stage, design)
     except PgdynoError as seen:
         if folder is None:
             raise
@@ -99,10 +105,9 @@ def carry_out(
     return Outcome(folder, error)
 
 
-def _loop(stage: Stage) -> PgdynoError | None:
-    """Do what the planner says until it says Stop; return what ended it early, if anything did."""
+def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
+    """Do what the design says until it says Stop; return what ended it early, if anything did."""
     experiment, folder = stage.experiment, stage.folder
-    seed = experiment.workload.seed
     history = history_of(folder)
     left_out = _excluded(stage)
     facts = _Facts(stage)
@@ -110,7 +115,7 @@ def _loop(stage: Stage) -> PgdynoError | None:
     while True:
         if (asked := signals.interruption()) is not None:
             return asked
-        decision = next_run(experiment, seed, history, frozenset(left_out))
+        decision = next_run(design, experiment, history, frozenset(left_out))
         if not isinstance(decision, PlannedRun):
             decided(folder, decision)
             return _nothing_to_measure(history, left_out, decision)
@@ -118,7 +123,7 @@ def _loop(stage: Stage) -> PgdynoError | None:
         decision = replace(decision, number=folder.next_run_number())
         decided(folder, decision)
         began_ns = monotonic_ns()
-        expected = runs_expected(experiment, history, frozenset(left_out))
+        expected = runs_expected(design, experiment, history, frozenset(left_out))
         position = f"run {len(history) + 1} of {expected}" if expected > 1 else ""
         if decision.purpose == "pilot":
             position = f"pilot, {position}".removesuffix(", ")
@@ -128,10 +133,9 @@ def _loop(stage: Stage) -> PgdynoError | None:
             is_braked = done is not None and bool(done.braked)
             if variant is None or is_braked or isinstance(ended, InterruptedByUser):
                 return ended
-            left_out = {**left_out, variant: ended.message}
-            exclude(folder, variant, ended.message, run=decision.number)
-            name = experiment.variant(variant).name
-            stage.progress.said(f"variant {name} is left out: {ended.message}")
+            left_out = {**left_out, variant.id: ended.message}
+            exclude(folder, variant.id, ended.message, run=decision.number)
+            stage.progress.said(f"variant {variant.name} is left out: {ended.message}")
             continue
         assert done is not None
         assert done.stored is not None
@@ -141,7 +145,7 @@ def _loop(stage: Stage) -> PgdynoError | None:
         one = measured(decision, done.stored, took_ns=took_ns)
         finished(folder, decision.number, took_ns)
         history = (*history, one)
-        words = outlook_words(*as_measured(experiment, history), frozenset(left_out))
+        words = outlook(design, experiment, history, frozenset(left_out))
         if words not in ("", last_words):
             stage.progress.said(words)
             last_words = words
@@ -160,7 +164,7 @@ def _executed(
     return done, _why_ended(done)
 
 
-def _excluded(stage: Stage) -> dict[int, str]:
+def _excluded(stage: Stage) -> dict[str, str]:
     """Return the variants that cannot be measured, and keep what the store does not know yet."""
     known = excluded(stage.folder)
     for variant, reason in stage.servers.excluded.items():
@@ -170,7 +174,7 @@ def _excluded(stage: Stage) -> dict[int, str]:
 
 
 def _nothing_to_measure(
-    history: History, left_out: dict[int, str], decision: Stop
+    history: History, left_out: dict[str, str], decision: Stop
 ) -> PgdynoError | None:
     """Return an error when the plan ended before a single run counted."""
     if any(one.run.purpose != "pilot" for one in history):
@@ -189,15 +193,15 @@ class _Facts:
         self._stage = stage
         self._kept: dict[str, Any] = stage.folder.facts() or {}
 
-    def keep(self, variant: int | None, facts: ServerFacts) -> None:
+    def keep(self, variant: PlannedVariant | None, facts: ServerFacts) -> None:
         """Write what is not there yet, and say the target once."""
         if not self._kept:
             self._stage.progress.said(f"target  {target_line(facts)}")
             self._kept = _facts(facts)
-        elif variant is None or str(variant) in self._kept.get("variants", {}):
+        elif variant is None or variant.id in self._kept.get("variants", {}):
             return
         if variant is not None:
-            self._kept.setdefault("variants", {})[str(variant)] = _facts(facts)
+            self._kept.setdefault("variants", {})[variant.id] = _facts(facts)
         self._stage.folder.write_facts(self._kept)
 
 

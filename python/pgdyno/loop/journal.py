@@ -1,12 +1,20 @@
-"""The planner's decisions in the store, and the runs that came of them."""
+"""The decisions in the store, and the runs that came of them.
+
+`plan.jsonl` has one decision a line: a variant when it is first used, each run, each variant left
+out, each end. Results before variants were written there have the places of the spec's variants.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import tomllib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.spec.planned import Cell, PlannedRun, Stop
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Stop
+from pgdyno.spec.variant import Variant
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
 
@@ -22,8 +30,15 @@ class Visit:
 
 def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
     """Append a decision; it is on the disk when this returns."""
-    kind = "run" if isinstance(decision, PlannedRun) else "stop"
-    folder.add_decision({"decision": kind, **asdict(decision)})
+    if isinstance(decision, Stop):
+        folder.add_decision({"decision": "stop", "reason": decision.reason})
+        return
+    variant = decision.cell.variant
+    if variant is not None and variant.id not in _recorded(folder.decisions()):
+        fields = variant.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        folder.add_decision({"decision": "variant", "id": variant.id, "variant": fields})
+    cell = {**_fields(decision.cell), "variant": None if variant is None else variant.id}
+    folder.add_decision({"decision": "run", **_fields(decision), "cell": cell})
 
 
 def finished(folder: ExperimentFolder, number: int, took_ns: int) -> None:
@@ -31,15 +46,15 @@ def finished(folder: ExperimentFolder, number: int, took_ns: int) -> None:
     folder.add_decision({"decision": "done", "number": number, "took_ns": took_ns})
 
 
-def exclude(folder: ExperimentFolder, variant: int, reason: str, *, run: int | None = None) -> None:
+def exclude(folder: ExperimentFolder, variant: str, reason: str, *, run: int | None = None) -> None:
     """Append that a variant cannot be measured, and by which failed run that was learned."""
     folder.add_decision({"decision": "excluded", "variant": variant, "reason": reason, "run": run})
 
 
-def excluded(folder: ExperimentFolder) -> dict[int, str]:
-    """Return the variants that could not be measured, and why."""
+def excluded(folder: ExperimentFolder) -> dict[str, str]:
+    """Return the ids of the variants that could not be measured, and why."""
     return {
-        int(one["variant"]): str(one["reason"])
+        str(one["variant"]): str(one["reason"])
         for one in folder.decisions()
         if one["decision"] == "excluded"
     }
@@ -98,7 +113,11 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
     took_ns = {one["number"]: one["took_ns"] for one in decisions if one["decision"] == "done"}
     # Once no run was noted as done, and a plan that had come to its end spoke for all.
     is_old = not took_ns and any(one["decision"] == "stop" for one in decisions)
-    planned = {one["number"]: _planned(one) for one in decisions if one["decision"] == "run"}
+    ran = [one for one in decisions if one["decision"] == "run"]
+    known = _recorded(decisions)
+    if {str(one["cell"]["variant"]) for one in ran} - {"None", *known}:
+        known = {variant.id: variant for variant in variants(folder)}
+    planned = {one["number"]: _planned(one, known) for one in ran}
     for number, one in sorted(planned.items()):
         if number in stored:
             usual_ns = one.warm_ns + one.measure_ns
@@ -106,7 +125,34 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
             yield visit, number in took_ns or (is_old and one.cell.variant is None)
 
 
-def _planned(decision: dict[str, Any]) -> PlannedRun:
+def variants(folder: ExperimentFolder) -> tuple[PlannedVariant, ...]:
+    """Return every variant: those of the spec in their order, then those the design created."""
+    experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
+    given = {variant.id: variant for variant in experiment.planned_variants()}
+    return tuple({**given, **_recorded(folder.decisions()), **given}.values())
+
+
+def _recorded(decisions: list[dict[str, Any]]) -> dict[str, PlannedVariant]:
+    return {
+        one["id"]: PlannedVariant(one["id"], Variant.model_validate(one["variant"]))
+        for one in decisions
+        if one["decision"] == "variant"
+    }
+
+
+def _planned(decision: dict[str, Any], known: dict[str, PlannedVariant]) -> PlannedRun:
     fields = {name: value for name, value in decision.items() if name != "decision"}
     cell = dict(fields.pop("cell"))
-    return PlannedRun(cell=Cell(tuple(cell.pop("script_indexes")), **cell), **fields)
+    named = cell.pop("variant")
+    return PlannedRun(
+        cell=Cell(
+            tuple(cell.pop("script_indexes")),
+            variant=None if named is None else known[str(named)],
+            **cell,
+        ),
+        **fields,
+    )
+
+
+def _fields(shown: PlannedRun | Cell) -> dict[str, Any]:
+    return {field.name: getattr(shown, field.name) for field in dataclasses.fields(shown)}

@@ -25,13 +25,19 @@ class SystemChanges:
 
     def __init__(self, system: SystemSettings, names: frozenset[str], restarts: bool) -> None:
         """Change nothing yet. Args: names, all that any variant changes for the whole server."""
-        self._system = system
+        self.system = system
         self._names = names
         self._restarts = restarts
         self._previous: dict[str, str | None] | None = None
         self._values: dict[str, str] = {}
+        self._journaled: list[dict[str, str | None]] = []
         self._token = 0
         self._left_down: ServerError | None = None
+
+    def include(self, names: frozenset[str], *, restarts: bool) -> None:
+        """Change these settings, too, from the next `apply` on."""
+        self._names |= names
+        self._restarts |= restarts
 
     def apply(self, wanted: Mapping[str, str], target: Target, journal: Journal) -> None:
         """Make the server have the variant's settings, and what it does not set as it was.
@@ -40,20 +46,24 @@ class SystemChanges:
         """
         if self._left_down is not None:
             raise self._left_down
-        if self._previous is None:
-            previous = self._system.entries(self._names)
+        if new := self._names - (self._previous or {}).keys():
+            previous = self.system.entries(new)
             _refuse_secrets(previous)
-            self._values = self._system.values(self._names)
-            journal(_entry(self._system, previous, self._values, restarts=self._restarts))
-            self._previous = previous
-            place = self._system.admin.place
-            self._token = cleanup.register(f"settings of {place}", lambda: self.undo(journal))
+            values = self.system.values(new)
+            journal(_entry(self.system, previous, values, restarts=self._restarts))
+            self._journaled.append(previous)
+            if self._previous is None:
+                place = self.system.admin.place
+                self._token = cleanup.register(f"settings of {place}", lambda: self.undo(journal))
+            self._previous = {**(self._previous or {}), **previous}
+            self._values = {**self._values, **values}
+        assert self._previous is not None, "there is a name to change"
         chosen = {**self._previous, **{name.lower(): value for name, value in wanted.items()}}
         try:
-            self._system.apply(chosen, needs_restart=self._restarts)
-            self._system.require(target, wanted)
+            self.system.apply(chosen, needs_restart=self._restarts)
+            self.system.require(target, wanted)
         except ServerError as error:
-            if self._restarts and self._system.is_down():
+            if self._restarts and self.system.is_down():
                 self._bring_back(error, wanted)
             raise
 
@@ -63,28 +73,29 @@ class SystemChanges:
             return
         with signals.shielded():
             try:
-                self._system.put_back(self._previous, self._values, restarts=self._restarts)
+                self.system.put_back(self._previous, self._values, restarts=self._restarts)
             except ServerError as error:
                 if self._left_down is not None:
                     raise self._left_down from error
                 raise
-            journal(_ended("undone", self._system.admin.as_document(), self._previous))
-            self._previous = None
+            for previous in self._journaled:
+                journal(_ended("undone", self.system.admin.as_document(), previous))
+            self._previous, self._journaled = None, []
             cleanup.forget(self._token)
 
     def _bring_back(self, error: ServerError, wanted: Mapping[str, str]) -> None:
         """Start the server again as it was, after a variant with which it does not start."""
         assert self._previous is not None
-        how = "the recover command" if self._system.recover_command else "the previous settings"
+        how = "the recover command" if self.system.recover_command else "the previous settings"
         try:
-            self._system.start_again(self._previous)
+            self.system.start_again(self._previous)
         except ServerError as failed:
             listed = ", ".join(f"{name}={value}" for name, value in sorted(wanted.items()))
             error.message += (
-                f" {self._system.admin.place} is DOWN since it was restarted with {listed}, and "
+                f" {self.system.admin.place} is DOWN since it was restarted with {listed}, and "
                 f"could not be started again: {failed.message}"
             )
-            error.hint = self._system.by_hand(self._previous)
+            error.hint = self.system.by_hand(self._previous)
             self._left_down = error
         else:
             error.message += f" With {how} it was started again."

@@ -78,10 +78,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     measured until then is in the store.
     Raises: ServerError when the server cannot be prepared; StoreError when the disk refuses.
     """
-    label = planned.label(
-        [script.name for script in stage.experiment.all_scripts()],
-        [variant.name for variant in stage.experiment.all_variants()],
-    )
+    label = planned.label([script.name for script in stage.experiment.all_scripts()])
     stage.progress.moved(Moment(label, "preparing", position=position))
     under_test = stage.servers.ready(planned.cell.variant, planned.round)
     with quoting_the_log(under_test):
@@ -145,7 +142,10 @@ def _execute(
         )
         stored = writer.finish() if outcome.summary is not None else None
     return Executed(
-        *(stored, outcome, under_test.facts, brake.why),
+        stored=stored,
+        outcome=outcome,
+        facts=under_test.facts,
+        braked=brake.why,
         is_server_lost=before is not None and after is None,
         words_of_log=words_of_log(under_test) if after is None else "",
     )

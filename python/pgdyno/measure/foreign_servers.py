@@ -18,6 +18,7 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.server.system_settings import SystemSettings, is_writable
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Experiment, Server
+from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import size_bytes
 from pgdyno.spec.variant import COMMANDS, Variant
 
@@ -84,12 +85,16 @@ class ForeignServers(Servers):
     ) -> None:
         super().__init__()
         self._experiment = experiment
-        self._variants = experiment.all_variants()
-        self._wanted = {n.lower() for v in self._variants for n in self._settings_of(v)}
+        self._under_test = under_test
+        self._allows_risk = conditions.permissions.allow_durability_risk
+        variants = self._variants = list(experiment.all_variants())
+        self._known = {planned.id for planned in experiment.planned_variants()}
+        self._wanted = {name.lower() for own in variants for name in self._settings_of(own)}
         self._changed: dict[str, tuple[SystemChanges, _Means]] = {}
         self._places: dict[tuple[str | None, _Means], _Place] = {}
-        self._refuse_what_cannot_be(conditions)
-        for variant in self._variants:
+        for variant in variants:
+            self._refuse_what_cannot_be(variant)
+        for variant in variants:
             key = self._key(variant)
             if key not in self._places:
                 own = under_test
@@ -98,11 +103,18 @@ class ForeignServers(Servers):
                     own = reached(experiment, conditions, own_target, progress, dsn=variant.dsn)
                 self._places[key] = self._place(own, variant)
 
-    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:  # noqa: ARG002
+    def ready(
+        self,
+        variant: PlannedVariant | None,
+        round_number: int = 0,  # noqa: ARG002
+    ) -> UnderTest:
         """Return the server as the variant's sessions see it; read back in a new session."""
         assert variant is not None, "every run of such an experiment is of a variant"
-        place = self._places[self._key(self._variants[variant])]
-        settings = self._settings_of(self._variants[variant])
+        if variant.id not in self._known:
+            self._admit(variant.spec)
+            self._known.add(variant.id)
+        place = self._places[self._key(variant.spec)]
+        settings = self._settings_of(variant.spec)
         system = {n: v for n, v in settings.items() if n.lower() in place.system_names}
         own = {n: v for n, v in settings.items() if n not in system}
         target = _with_settings(place.under_test.target, own)
@@ -127,6 +139,21 @@ class ForeignServers(Servers):
         if errors:
             raise errors[0]
 
+    def _admit(self, variant: Variant) -> None:
+        """Prepare a variant that the design created while the experiment runs.
+
+        Limits: it must be on the server of the spec, or on one that a variant of the spec is on.
+        Raises: SpecError or RefusedError for what cannot be, or is not allowed.
+        """
+        self._refuse_what_cannot_be(variant)
+        key = self._key(variant)
+        is_known = key in self._places
+        assert is_known or variant.dsn is None, f"{variant.name} is on a server that is not opened"
+        under_test = self._places[key].under_test if is_known else self._under_test
+        self._variants.append(variant)
+        self._wanted |= {name.lower() for name in self._settings_of(variant)}
+        self._places[key] = self._place(under_test, variant)
+
     def _key(self, variant: Variant) -> tuple[str | None, _Means]:
         return variant.dsn, _Means.of(variant, self._experiment.server)
 
@@ -149,6 +176,13 @@ class ForeignServers(Servers):
             return _Place(under_test, names, None)
         restarts = any(contexts[name] == "postmaster" for name in names)
         means = _Means.of(variant, self._experiment.server)
+        before = self._places.get(self._key(variant))
+        if before is not None and before.changes is not None:
+            _require_means(means, under_test, names, restarts=restarts)
+            if restarts:
+                self._refuse_what_may_not_start(before.changes.system, under_test, names)
+            before.changes.include(names, restarts=restarts)
+            return _Place(under_test, names, before.changes)
         changes = self._changes_of(under_test, names, means, restarts=restarts)
         return _Place(under_test, names, changes)
 
@@ -213,22 +247,20 @@ class ForeignServers(Servers):
                     hint="use a smaller value",
                 )
 
-    def _refuse_what_cannot_be(self, conditions: Conditions) -> None:
-        for variant in self._variants:
-            others = {*variant.changes()} - {*variant.settings} - _OF_THE_LOAD
-            if others:
-                raise SpecError(
-                    f"Variant {variant.name!r} changes {', '.join(sorted(others))}, which needs "
-                    "a server that pgdyno started.",
-                    hint="compare on a scratch server (--scratch)",
-                )
-            risks = [f"{n} = off" for n in WEAKENING if _is_off(self._settings_of(variant).get(n))]
-            if risks and not conditions.permissions.allow_durability_risk:
-                raise RefusedError(
-                    f"{variant.name!r} sets {', '.join(risks)}: a crash may lose acknowledged "
-                    "commits.",
-                    hint="remove it, or add --allow-risk durability",
-                )
+    def _refuse_what_cannot_be(self, variant: Variant) -> None:
+        others = {*variant.changes()} - {*variant.settings} - _OF_THE_LOAD
+        if others:
+            raise SpecError(
+                f"Variant {variant.name!r} changes {', '.join(sorted(others))}, which needs "
+                "a server that pgdyno started.",
+                hint="compare on a scratch server (--scratch)",
+            )
+        risks = [f"{n} = off" for n in WEAKENING if _is_off(self._settings_of(variant).get(n))]
+        if risks and not self._allows_risk:
+            raise RefusedError(
+                f"{variant.name!r} sets {', '.join(risks)}: a crash may lose acknowledged commits.",
+                hint="remove it, or add --allow-risk durability",
+            )
 
 
 def _with_settings(target: Target, settings: Mapping[str, str]) -> Target:

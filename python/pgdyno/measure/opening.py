@@ -25,7 +25,7 @@ def opened_servers(
     Raises: as `opened`; a variant that cannot start is no error, it is in `excluded`.
     """
     scratch = experiment.server.scratch
-    if not experiment.all_variants():
+    if not experiment.has_variants():
         with opened(experiment, conditions, progress) as under_test:
             yield OneServer(under_test)
     elif scratch is not None:

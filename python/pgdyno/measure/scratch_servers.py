@@ -32,6 +32,7 @@ from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.sql_script import run_script
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Variant
+from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Pooler
 
 
@@ -55,7 +56,7 @@ class _Cluster:
     """A running cluster and the databases loaded in it, by what is in them."""
 
     cluster: ScratchCluster
-    variants: list[int]
+    variants: list[PlannedVariant]
     databases: dict[tuple[Dataset, str | None], str] = field(default_factory=dict)
 
 
@@ -67,7 +68,9 @@ class ScratchServers(Servers):
     ) -> None:
         super().__init__()
         self._experiment = experiment
-        self._variants = experiment.all_variants()
+        self._variants = experiment.planned_variants()
+        self._known: set[str] = set()
+        self._stack = ExitStack()
         self._asked = asked
         self._conditions = conditions
         self._progress = progress
@@ -84,29 +87,32 @@ class ScratchServers(Servers):
                 "--keep keeps one loaded cluster, but variants may need several.",
                 hint="remove --keep",
             )
-        self._find_pooler()
+        self._stack = stack
+        for variant in self._variants:
+            self._find_pooler(variant.spec)
         for leftover in sweep_leftovers(scratch_places(self._asked, self._conditions.store_dir)):
             self._progress.said(f"removed the rest of a killed command: {leftover.path}")
-        places = [self._place_of(variant) for variant in self._variants]
-        for place in dict.fromkeys(places):
-            members = [i for i, own in enumerate(places) if own == place]
-            cluster = stack.enter_context(self._created(place, members))
-            for note in cluster.notes:
-                self._progress.said(note)
-            self._clusters[place] = _Cluster(cluster, members)
+        members: dict[_Place, list[PlannedVariant]] = {}
+        for variant in self._variants:
+            members.setdefault(self._place_of(variant.spec), []).append(variant)
+        for place, variants in members.items():
+            self._create(place, variants)
         stack.callback(self._end_pooler)
         for one in self._clusters.values():
             self._try_every_variant(one)
         for one in self._clusters.values():
             self._load(one)
+        self._known = {variant.id for variant in self._variants}
 
-    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:
+    def ready(self, variant: PlannedVariant | None, round_number: int = 0) -> UnderTest:
         """Return the variant's server with its settings, restarted if any variant needs that."""
         assert variant is not None, "every run of such an experiment is of a variant"
         self._end_pooler()  # Each run begins with one of its own, whose pool is empty.
+        if variant.id not in self._known:
+            self._admit(variant)
         one = self._cluster_of(variant)
         if one.cluster.pid is None:
-            self._progress.said(f"{self._variants[variant].name}: the server starts again")
+            self._progress.said(f"{variant.name}: the server starts again")
             one.cluster.restart()
         was_restarted = one.cluster.apply(self._settings_of(variant))
         if self._restarts_each_run and not was_restarted:
@@ -118,7 +124,7 @@ class ScratchServers(Servers):
         with connect(target, verb=self._conditions.verb) as connection:
             facts = server_facts.collect(connection, target)
         ready = UnderTest(target, one.cluster.target, one.cluster, facts, self._conditions.verb)
-        asked = self._variants[variant].pooler
+        asked = variant.spec.pooler
         return ready if asked is None else self._pooled(ready, asked, one.cluster)
 
     def _pooled(self, ready: UnderTest, asked: Pooler, cluster: ScratchCluster) -> UnderTest:
@@ -139,21 +145,45 @@ class ScratchServers(Servers):
             self._pooler.close()
             self._pooler = None
 
-    def _find_pooler(self) -> None:
-        """Find PgBouncer where a variant needs it. Raises: SpecError for what it cannot do."""
-        for variant in self._variants:
-            if variant.pooler is None:
-                continue
-            self._program = self._program or find_pgbouncer()
-            protocol = variant.protocol or self._experiment.workload.protocol
-            knows = self._program.knows_prepared_statements
-            if protocol == "prepared" and variant.pooler.mode != "session" and not knows:
-                raise SpecError(
-                    f"Variant {variant.name!r}: PgBouncer {self._program.version} does not "
-                    f"support prepared statements in {variant.pooler.mode} mode; 1.21 and later "
-                    "do.",
-                    hint='use protocol = "extended", pooler mode "session", or a newer PgBouncer',
-                )
+    def _admit(self, variant: PlannedVariant) -> None:
+        """Prepare a variant that the design created while the experiment runs.
+
+        Raises: ServerError where it cannot start, or its data cannot be made.
+        """
+        self._find_pooler(variant.spec)
+        place = self._place_of(variant.spec)
+        if place not in self._clusters:
+            self._create(place, [])
+        one = self._clusters[place]
+        one.variants.append(variant)
+        self._try_every_variant(one, only=variant)
+        self._load(one, only=variant)
+        if variant.id in self.excluded:
+            one.variants.remove(variant)
+            raise ServerError(
+                self.excluded[variant.id], hint="the experiment goes on without this variant"
+            )
+        self._known.add(variant.id)
+
+    def _find_pooler(self, variant: Variant) -> None:
+        """Find PgBouncer if the variant needs it. Raises: SpecError for what it cannot do."""
+        if variant.pooler is None:
+            return
+        self._program = self._program or find_pgbouncer()
+        protocol = variant.protocol or self._experiment.workload.protocol
+        knows = self._program.knows_prepared_statements
+        if protocol == "prepared" and variant.pooler.mode != "session" and not knows:
+            raise SpecError(
+                f"Variant {variant.name!r}: PgBouncer {self._program.version} does not "
+                f"support prepared statements in {variant.pooler.mode} mode; 1.21 and later do.",
+                hint='use protocol = "extended", pooler mode "session", or a newer PgBouncer',
+            )
+
+    def _create(self, place: _Place, variants: list[PlannedVariant]) -> None:
+        cluster = self._stack.enter_context(self._created(place, variants))
+        for note in cluster.notes:
+            self._progress.said(note)
+        self._clusters[place] = _Cluster(cluster, variants)
 
     def _place_of(self, variant: Variant) -> _Place:
         asked = self._asked
@@ -169,7 +199,7 @@ class ScratchServers(Servers):
             wal_segment=variant.wal_segment,
         )
 
-    def _created(self, place: _Place, members: list[int]) -> ScratchCluster:
+    def _created(self, place: _Place, members: list[PlannedVariant]) -> ScratchCluster:
         experiment = self._experiment
         datasets = {experiment.dataset_of(variant) for variant in members}
         needed = {"data": 0, "wal": 0}
@@ -185,36 +215,35 @@ class ScratchServers(Servers):
                 wal_dir=place.wal_dir,
                 store_dir=self._conditions.store_dir,
                 allow_tmpfs=self._asked.allow_tmpfs,
-                listens_tcp=any(self._variants[i].path == "tcp" for i in members),
+                listens_tcp=any(variant.spec.path == "tcp" for variant in members),
                 checksums=place.checksums,
                 wal_segment=place.wal_segment,
                 needed=needed,
             )
         )
 
-    def _settings_of(self, variant: int) -> dict[str, str]:
-        return {**self._experiment.server.settings, **self._variants[variant].settings}
+    def _settings_of(self, variant: PlannedVariant) -> dict[str, str]:
+        return {**self._experiment.server.settings, **variant.spec.settings}
 
-    def _try_every_variant(self, one: _Cluster) -> None:
-        """Start each variant once on the empty cluster; note what does not start."""
+    def _try_every_variant(self, one: _Cluster, *, only: PlannedVariant | None = None) -> None:
+        """Start each variant once, on the empty cluster at first; note what does not start."""
         base = self._experiment.server.settings
-        for variant in one.variants:
-            name = self._variants[variant].name
+        for variant in one.variants if only is None else [only]:
             try:
                 was_restarted = one.cluster.apply(self._settings_of(variant))
             except (ServerError, SpecError) as error:
-                self.excluded[variant] = error.message
-                self._progress.said(f"variant {name} cannot start: {error.message}")
+                self.excluded[variant.id] = error.message
+                self._progress.said(f"variant {variant.name} cannot start: {error.message}")
                 continue
             self._restarts_each_run |= was_restarted and len(one.variants) > 1
         one.cluster.apply(base)
 
-    def _load(self, one: _Cluster) -> None:
+    def _load(self, one: _Cluster, *, only: PlannedVariant | None = None) -> None:
         """Load each different dataset once, into a database of its own."""
-        for variant in one.variants:
-            if variant in self.excluded:
+        for variant in one.variants if only is None else [only]:
+            if variant.id in self.excluded:
                 continue
-            key = self._experiment.dataset_of(variant), self._variants[variant].sql
+            key = self._experiment.dataset_of(variant), variant.spec.sql
             if key in one.databases:
                 continue
             number = len(one.databases) + 1
@@ -223,10 +252,8 @@ class ScratchServers(Servers):
             try:
                 self._fill(one.cluster, name, *key)
             except ServerError as error:
-                self.excluded[variant] = error.message
-                self._progress.said(
-                    f"variant {self._variants[variant].name} cannot be created: {error.message}"
-                )
+                self.excluded[variant.id] = error.message
+                self._progress.said(f"variant {variant.name} cannot be created: {error.message}")
 
     def _fill(
         self, cluster: ScratchCluster, database: str, dataset: Dataset, sql: str | None
@@ -236,9 +263,9 @@ class ScratchServers(Servers):
             with connect(target, verb=self._conditions.verb) as connection:
                 run_script(connection, sql)
 
-    def _reload(self, one: _Cluster, variant: int, round_number: int) -> None:
+    def _reload(self, one: _Cluster, variant: PlannedVariant, round_number: int) -> None:
         """Load the variant's data anew, once a round: another layout, as another machine has it."""
-        key = self._experiment.dataset_of(variant), self._variants[variant].sql
+        key = self._experiment.dataset_of(variant), variant.spec.sql
         database = one.databases[key]
         before = self._loaded_in.setdefault(database, 0)
         if round_number <= max(before, 1):  # What was loaded first is round 1's.
@@ -248,11 +275,11 @@ class ScratchServers(Servers):
         drop_database(one.cluster, database)
         self._fill(one.cluster, database, *key)
 
-    def _cluster_of(self, variant: int) -> _Cluster:
+    def _cluster_of(self, variant: PlannedVariant) -> _Cluster:
         return next(one for one in self._clusters.values() if variant in one.variants)
 
-    def _target_of(self, variant: int, one: _Cluster) -> Target:
-        own = self._variants[variant]
+    def _target_of(self, variant: PlannedVariant, one: _Cluster) -> Target:
+        own = variant.spec
         key = self._experiment.dataset_of(variant), own.sql
         target = one.cluster.tcp_target if own.path == "tcp" else one.cluster.target
         return target.with_database(one.databases[key])

@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from pgdyno.measure.changes import Journal
-from pgdyno.measure.under_test import (
-    UnderTest,
-)
+from pgdyno.measure.under_test import UnderTest
+from pgdyno.spec.planned import PlannedVariant
 
 
 class Servers(ABC):
-    """Every server of one experiment; `excluded` says which variants cannot be measured, why.
+    """Every server of one experiment; `excluded`: id of a variant that cannot be measured -> why.
 
     `journal` keeps what is changed on a server that is not ours, before it is changed.
     """
 
     def __init__(self) -> None:
-        self.excluded: dict[int, str] = {}
+        self.excluded: dict[str, str] = {}
         self.journal: Journal = _no_journal
 
     @abstractmethod
-    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:
+    def ready(self, variant: PlannedVariant | None, round_number: int = 0) -> UnderTest:
         """Return the server in the state that a run of the variant starts from.
 
+        What a variant needs that was not there at the start is made when it is first used.
         Args: round_number, 0 for runs outside the rounds.
         Raises: ServerError when it cannot be brought there.
         """
@@ -42,7 +42,11 @@ class OneServer(Servers):
         super().__init__()
         self._under_test = under_test
 
-    def ready(self, variant: int | None, round_number: int = 0) -> UnderTest:  # noqa: ARG002
+    def ready(
+        self,
+        variant: PlannedVariant | None,
+        round_number: int = 0,  # noqa: ARG002
+    ) -> UnderTest:
         """Return the one server."""
         assert variant is None, "an experiment without variants has one server"
         return self._under_test

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.plan.history import History, Measured
-from pgdyno.spec.experiment import (
-    CompareDesign,
-    Experiment,
-    FactorialDesign,
-    PassesDesign,
-)
+from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
 
 # A run of fixed length holds so few executions of a longer script that their rate is an accident.
@@ -31,10 +26,10 @@ def as_measured(experiment: Experiment, history: History) -> tuple[Experiment, H
 def is_long(experiment: Experiment, history: History) -> bool:
     """Return whether the pilots, or where there are none the first runs, say that."""
     design = experiment.design
-    if not isinstance(design, CompareDesign | FactorialDesign | PassesDesign):
+    if not design.decides:
         return False
     workload = experiment.workload
-    is_asked = design.metric is not None or workload.transactions_per_client is not None
+    is_asked = design.deciding is not None or workload.transactions_per_client is not None
     if is_asked or workload.rate_tps is not None:
         return False
     first = (one for one in history if is_by_clock(one.run) and one.run.round <= 1)

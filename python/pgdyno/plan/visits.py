@@ -4,30 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.plan.bench import WARMUP_LEAST_NS, pilot
 from pgdyno.plan.history import History, pilots, warm_ns
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.planned import Cell, PlannedRun
+from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant
+
+WARMUP_LEAST_NS = 2_000_000_000
+PILOT_NS = 10_000_000_000
+# Of short runs a pilot is no longer than this: the cut is at most half of it, as is fit for them.
+PILOT_SHORT_NS = 5_000_000_000
 
 
-def usable(experiment: Experiment, excluded: frozenset[int]) -> tuple[int, ...]:
-    """Return the variants that can be measured, in their order."""
-    return tuple(i for i in range(len(experiment.all_variants())) if i not in excluded)
+def pilot(seed: int, cell: Cell, *, number: int, run_ns: int) -> PlannedRun:
+    """Return the run that finds how long `cell` takes to settle; nothing of it is reported.
+
+    Args: run_ns, how long the runs are that it is a pilot of.
+    """
+    return PlannedRun(
+        number=number,
+        purpose="pilot",
+        round=0,
+        cell=cell,
+        warm_ns=0,
+        measure_ns=min(PILOT_NS, max(PILOT_SHORT_NS, run_ns)),
+        seed=seed + number,
+        reason="finds the warm-up; not reported",
+    )
 
 
-def cell_of(experiment: Experiment, variant: int) -> Cell:
+def cell_of(experiment: Experiment, variant: PlannedVariant) -> Cell:
     """Return what a visit of the variant loads the server with."""
-    own = experiment.all_variants()[variant]
     return Cell(
         script_indexes=experiment.scripts_of(variant),
-        clients=own.clients or experiment.workload.clients,
+        clients=variant.spec.clients or experiment.workload.clients,
         rate_tps=experiment.workload.rate_tps,
         variant=variant,
     )
 
 
 def pilot_missing(
-    experiment: Experiment, seed: int, history: History, variants: Sequence[int]
+    experiment: Experiment, history: History, variants: Sequence[PlannedVariant]
 ) -> PlannedRun | None:
     """Return the pilot of the first variant that had none; None where no warm-up is to be found."""
     workload = experiment.workload
@@ -38,12 +53,13 @@ def pilot_missing(
     for variant in variants:
         if variant not in done:
             cell, number = cell_of(experiment, variant), len(history) + 1
+            seed = workload.seed
             return pilot(seed, cell, number=number, run_ns=workload.duration_ns)
     return None
 
 
 def visit(
-    experiment: Experiment, seed: int, history: History, *, variant: int, round_number: int
+    experiment: Experiment, history: History, *, variant: PlannedVariant, round_number: int
 ) -> PlannedRun:
     """Return one visit of a variant; the same length and warm-up for all."""
     workload = experiment.workload
@@ -60,12 +76,12 @@ def visit(
         warm_ns=warm,
         measure_ns=workload.duration_ns,
         transactions_per_client=executions,
-        seed=seed + round_number,  # the same arrivals and random keys for all of a round
+        seed=workload.seed + round_number,  # the same arrivals and random keys for all of a round
         reason=f"round {round_number}",
     )
 
 
-def visited(history: History, round_number: int) -> set[int]:
+def visited(history: History, round_number: int) -> set[PlannedVariant]:
     """Return the variants that a round has visited."""
     return {
         measured.run.cell.variant

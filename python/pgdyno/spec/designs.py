@@ -1,19 +1,40 @@
-"""The designs: which cells are visited, how often, and what is asked of them."""
+"""The designs as a spec file names them: which cells are visited, how often, what decides.
+
+A model says what the question is and which variants fit it. The class that plans the runs is in
+`plan/designs/`; `pgdyno/designs.py` is the table that joins the two with the answer.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import itertools
+from typing import Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    TypeAdapter,
+    model_validator,
+)
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
 from pgdyno.spec.condition import Condition, slo_from
-from pgdyno.spec.variant import Variant
+from pgdyno.spec.variant import COMMANDS, Variant, merged
 
 Metric = Literal["tps", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration"]
 METRICS: tuple[Metric, ...] = ("tps", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration")
 MORE_IS_BETTER = frozenset({"tps"})
+METRIC_WORDS: dict[str, str] = {
+    "tps": "tps",
+    "p50": "p50",
+    "p99": "p99",
+    "mean": "mean latency",
+    "cpu_per_tx": "server CPU per transaction",
+    "wal_per_tx": "WAL per transaction",
+    "duration": "duration",
+}
 Rounds = Annotated[int, Field(ge=1, le=1000)]
 
 
@@ -25,19 +46,68 @@ def _slo(text: str) -> str:
     return text
 
 
-class BenchDesign(Spec):
+class DesignSpec(Spec):
+    """What every design shares; a design overrides what it does otherwise.
+
+    `deciding`: the metric that was asked to decide, None without one. `decides`: whether one metric
+    decides; then a script that takes long may be measured by its duration.
+    `varies_clients`: whether the design itself sets the number of clients. `creates_variants`:
+    whether it creates variants while the experiment runs, so that the spec may name none.
+    """
+
+    kind: str
+    decides: ClassVar[bool] = False
+    varies_clients: ClassVar[bool] = False
+    creates_variants: ClassVar[bool] = False
+
+    @property
+    def deciding(self) -> Metric | None:
+        """Return the metric that was asked to decide."""
+        return None
+
+    def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
+        """Return the variants as they are visited, from those of the spec."""
+        return given
+
+    def objection_to(self, given: tuple[Variant, ...]) -> str:  # noqa: ARG002
+        """Return why these variants do not fit the design, "" if they do."""
+        return ""
+
+    def clients_of(self, variant: Variant, usual: int) -> int:
+        """Return the largest number of clients that a run of the variant will have."""
+        return variant.clients or usual
+
+
+class DecidingDesign(DesignSpec):
+    """A design in which one metric decides between variants; None: tps, or p99 under a rate."""
+
+    decides: ClassVar[bool] = True
+    metric: Metric | None = None
+
+    @property
+    def deciding(self) -> Metric | None:
+        """Return the metric that was asked to decide."""
+        return self.metric
+
+
+class BenchDesign(DesignSpec):
     """One measured run."""
 
     kind: Literal["bench"] = "bench"
 
+    def objection_to(self, given: tuple[Variant, ...]) -> str:
+        """Refuse variants."""
+        return f"a bench has no variants, got {len(given)}" if given else ""
 
-class SweepDesign(Spec):
+
+class SweepDesign(DesignSpec):
     """The load curve: every level `rounds` times, then one longer run at the knee.
 
     `slo`, such as "p99=20ms": the load that can be held under it is searched in an open loop.
     """
 
     kind: Literal["sweep"] = "sweep"
+    varies_clients: ClassVar[bool] = True
     levels: tuple[Annotated[int, Field(ge=1, le=100_000)], ...] | Literal["auto"] = "auto"
     rounds: Annotated[int, Field(ge=1, le=100)] = 3
     run_ns: DurationNs = Field(default=5 * SECOND_NS, alias="run")
@@ -51,19 +121,31 @@ class SweepDesign(Spec):
         """Return what `slo` asks for, its limit in ms."""
         return None if self.slo is None else slo_from(self.slo)
 
+    def objection_to(self, given: tuple[Variant, ...]) -> str:
+        """Refuse a variant with clients."""
+        fixed = [variant.name for variant in given if variant.clients is not None]
+        return f"variant {fixed[0]!r} sets clients, but a sweep varies the clients" if fixed else ""
 
-class CompareDesign(Spec):
+    def clients_of(self, variant: Variant, usual: int) -> int:  # noqa: ARG002
+        """Return the largest level."""
+        return self.clients_max if self.levels == "auto" else max(self.levels)
+
+
+class CompareDesign(DecidingDesign):
     """Every variant against the first, in adjacent pairs, until it is decided.
 
-    `metric` decides (None: tps, or p99 under a rate); `precision` asks for an interval of at most
-    this half-width instead of a verdict; `margin` is the difference that would not matter.
+    `precision` asks for an interval of at most this half-width instead of a verdict; `margin` is
+    the difference that would not matter.
     """
 
     kind: Literal["compare"] = "compare"
-    metric: Metric | None = None
     precision_ratio: Ratio | None = Field(default=None, alias="precision")
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
     margin_ratio: Ratio = Field(default=0.02, alias="margin")
+
+    def objection_to(self, given: tuple[Variant, ...]) -> str:
+        """Refuse fewer than two variants."""
+        return _too_few(self.kind, given)
 
 
 class Factor(Spec):
@@ -80,17 +162,13 @@ class Factor(Spec):
         return self
 
 
-class FactorialDesign(Spec):
-    """All combinations of the factors' levels, or a balanced half of them, `rounds` times.
+class FactorialDesign(DecidingDesign):
+    """All combinations of the factors' levels, or a balanced half of them, `rounds` times."""
 
-    `matrix` is the same with hosts or paths among the factors.
-    """
-
-    kind: Literal["factorial", "matrix"] = "factorial"
+    kind: Literal["factorial"] = "factorial"
     factors: Annotated[tuple[Factor, ...], Field(min_length=1)]
     fraction: Literal["full", "half"] = "full"
     rounds: Rounds = 5
-    metric: Metric | None = None
 
     @model_validator(mode="after")
     def _half_is_balanced(self) -> FactorialDesign:
@@ -105,16 +183,94 @@ class FactorialDesign(Spec):
             )
         return self
 
+    def objection_to(self, given: tuple[Variant, ...]) -> str:
+        """Refuse variants."""
+        return (
+            "the variants of a factorial are the levels of its factors: remove the variants"
+            * bool(given)
+        )
 
-class PassesDesign(Spec):
+    def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:  # noqa: ARG002
+        """Return a variant for each combination of levels."""
+        names = [factor.name for factor in self.factors]
+        return tuple(_cell(names, levels) for levels in self._combinations())
+
+    def levels_by_variant(self) -> list[dict[str, str]]:
+        """Return factor -> level of each variant, in the order of `variants_of`."""
+        return [
+            {f.name: level.name for f, level in zip(self.factors, levels, strict=True)}
+            for levels in self._combinations()
+        ]
+
+    def _combinations(self) -> list[tuple[Variant, ...]]:
+        """Return the levels of each cell, in the order of the factors; of a half, the even ones."""
+        places = itertools.product(*(range(len(factor.levels)) for factor in self.factors))
+        return [
+            tuple(f.levels[i] for f, i in zip(self.factors, picked, strict=True))
+            for picked in places
+            if self.fraction == "full" or sum(picked) % 2 == 0
+        ]
+
+
+class MatrixDesign(FactorialDesign):
+    """A factorial with hosts or paths among the factors."""
+
+    kind: Literal["matrix"] = "matrix"  # type: ignore[assignment]
+
+
+class PassesDesign(DecidingDesign):
     """The variants in their order, each on top of those before it, `rounds` times."""
 
     kind: Literal["passes"] = "passes"
     rounds: Rounds = 5
-    metric: Metric | None = None
+
+    def objection_to(self, given: tuple[Variant, ...]) -> str:
+        """Refuse fewer than two variants."""
+        return _too_few(self.kind, given)
+
+    def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
+        """Return each variant with the changes of all before it."""
+        return tuple(merged(last.name, given[: place + 1]) for place, last in enumerate(given))
 
 
-Design = Annotated[
-    BenchDesign | SweepDesign | CompareDesign | FactorialDesign | PassesDesign,
-    Field(discriminator="kind"),
-]
+MODELS: dict[str, type[DesignSpec]] = {
+    "bench": BenchDesign,
+    "sweep": SweepDesign,
+    "compare": CompareDesign,
+    "factorial": FactorialDesign,
+    "matrix": MatrixDesign,
+    "passes": PassesDesign,
+}
+
+
+def _design(given: object) -> DesignSpec:
+    """Return the design that a table of a spec asks for, by its kind."""
+    if isinstance(given, DesignSpec):
+        return given
+    # A mistake then names the kind within its place, as pydantic does: ("design", "compare", ...).
+    models: Any = Union[tuple(MODELS.values())]  # noqa: UP007
+    kinds = Annotated[models, Field(discriminator="kind")]
+    found: DesignSpec = TypeAdapter(kinds).validate_python(given)
+    return found
+
+
+Design = Annotated[SerializeAsAny[DesignSpec], PlainValidator(_design)]
+
+
+def _too_few(kind: str, given: tuple[Variant, ...]) -> str:
+    return f"{kind} needs at least 2 variants, got {len(given)}" if len(given) < 2 else ""
+
+
+def _cell(factors: list[str], levels: tuple[Variant, ...]) -> Variant:
+    """Return the variant of one combination; `{FACTOR}` in where and how is its level's name."""
+    found = merged(", ".join(level.name for level in levels), levels)
+    names = {factor: level.name for factor, level in zip(factors, levels, strict=True)}
+
+    def filled(text: str | None) -> str | None:
+        for factor, name in names.items():
+            text = text.replace("{" + factor + "}", name) if text else text
+        return text
+
+    return found.model_copy(
+        update={field: filled(getattr(found, field)) for field in ("dsn", "admin", *COMMANDS)}
+    )

@@ -6,7 +6,6 @@ models are immutable and closed; a spec file and a verb's options end in the sam
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +22,8 @@ from pgdyno.spec.designs import (
     PassesDesign,
     SweepDesign,
 )
-from pgdyno.spec.variant import COMMANDS, Settings, Variant, merged
+from pgdyno.spec.planned import PlannedVariant
+from pgdyno.spec.variant import Settings, Variant
 from pgdyno.spec.workload import BUILTINS, Protocol, Script, Workload
 
 __all__ = [
@@ -97,7 +97,7 @@ class Server(Spec):
 
 ResetMode = Literal["none", "vacuum", "restore"]
 CacheState = Literal["warm", "prewarm", "cold"]
-_UNCHANGED = Variant(name="unchanged")
+UNCHANGED = Variant(name="unchanged")
 
 
 class Experiment(Spec):
@@ -131,21 +131,8 @@ class Experiment(Spec):
 
     @model_validator(mode="after")
     def _variants_fit_the_design(self) -> Experiment:
-        given = len(self.variants)
-        if isinstance(self.design, CompareDesign | PassesDesign) and given < 2:
-            raise ValueError(f"{self.design.kind} needs at least 2 variants, got {given}")
-        if isinstance(self.design, FactorialDesign) and given:
-            raise ValueError(
-                "the variants of a factorial are the levels of its factors: remove the variants"
-            )
-        if isinstance(self.design, BenchDesign) and given:
-            raise ValueError(f"a bench has no variants, got {given}")
-        if isinstance(self.design, SweepDesign):
-            fixed = [one.name for one in self.variants if one.clients is not None]
-            if fixed:
-                raise ValueError(
-                    f"variant {fixed[0]!r} sets clients, but a sweep varies the clients"
-                )
+        if objection := self.design.objection_to(self.variants):
+            raise ValueError(objection)
         names = [variant.name for variant in self.variants]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
@@ -159,7 +146,7 @@ class Experiment(Spec):
             raise ValueError('reset = "restore" drops a database, so it needs a scratch server')
         if self.cache == "cold" and self.server.scratch is None:
             raise ValueError('cache = "cold" stops the server, so it needs a scratch server')
-        if self.reload == "round" and (self.server.scratch is None or not self.all_variants()):
+        if self.reload == "round" and (self.server.scratch is None or not self.has_variants()):
             raise ValueError('reload = "round" needs variants on a scratch server')
         if self.server.scratch is None:
             self._refuse_what_needs_scratch()
@@ -179,65 +166,58 @@ class Experiment(Spec):
 
     def all_variants(self) -> tuple[Variant, ...]:
         """Return the variants as they are visited: combinations of factors, cumulative passes."""
-        design = self.design
-        if isinstance(design, PassesDesign):
-            return tuple(
-                merged(self.variants[last].name, self.variants[: last + 1])
-                for last in range(len(self.variants))
-            )
-        if not isinstance(design, FactorialDesign):
-            return self.variants
-        names = [factor.name for factor in design.factors]
-        return tuple(_cell(names, levels) for levels in _combinations(design))
+        return self.design.variants_of(self.variants)
 
-    def levels_of(self, variant: int) -> dict[str, str]:
-        """Return factor -> level of a variant of a factorial."""
-        assert isinstance(self.design, FactorialDesign), "only a factorial has factors"
-        levels = _combinations(self.design)[variant]
-        return {f.name: one.name for f, one in zip(self.design.factors, levels, strict=True)}
+    def has_variants(self) -> bool:
+        """Return whether every run is of a variant."""
+        return self.design.creates_variants or bool(self.all_variants())
 
-    def variant(self, index: int | None) -> Variant:
-        """Return a variant as it is visited; None: one that changes nothing."""
-        return _UNCHANGED if index is None else self.all_variants()[index]
+    def planned_variants(self) -> tuple[PlannedVariant, ...]:
+        """Return `all_variants` under their ids, which are their places: "0", "1" and so on."""
+        return tuple(PlannedVariant(str(i), own) for i, own in enumerate(self.all_variants()))
 
-    def dataset_of(self, variant: int | None) -> Dataset:
+    def dataset_of(self, variant: PlannedVariant | None) -> Dataset:
         """Return the data a variant runs on; None: the experiment's own."""
-        return changed(self.dataset, self.variant(variant).dataset)
+        own = UNCHANGED if variant is None else variant.spec
+        return changed(self.dataset, own.dataset)
 
     def all_scripts(self) -> tuple[Script, ...]:
         """Return the workload's scripts, then the variants' own; a cell names them by index."""
         own = (script for variant in self.all_variants() for script in variant.scripts)
         return (*self.workload.scripts, *own)
 
-    def scripts_of(self, variant: int) -> tuple[int, ...]:
-        """Return which of `all_scripts` run in a variant, those of weight 0 left out."""
-        variants = self.all_variants()
+    def scripts_of(self, variant: PlannedVariant) -> tuple[int, ...]:
+        """Return which of `all_scripts` run in a variant, those of weight 0 left out.
+
+        Limits: a variant that is not of the spec runs the workload's scripts.
+        """
         first, count = 0, len(self.workload.scripts)
-        if variants[variant].scripts:
-            first = count + sum(len(before.scripts) for before in variants[:variant])
-            count = len(variants[variant].scripts)
+        before = count
+        for own in self.planned_variants():
+            if own == variant and own.spec.scripts:
+                first, count = before, len(own.spec.scripts)
+            before += len(own.spec.scripts)
         scripts = self.all_scripts()
         return tuple(i for i in range(first, first + count) if scripts[i].weight > 0)
 
     def metric(self) -> Metric:
         """Return what decides: what was asked, else tps, under a rate p99."""
-        asked = getattr(self.design, "metric", None)
-        default: Metric = "tps" if self.workload.rate_tps is None else "p99"
-        return asked or default
+        return self.design.deciding or ("tps" if self.workload.rate_tps is None else "p99")
 
     def connections_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""
-        if isinstance(self.design, SweepDesign) or not self.all_variants():
-            loads = [self.workload_of(i) for i in range(len(self.all_variants()))]
-            return max(w.connections_of(self.clients_max()) for w in loads or [self.workload])
         return max(
-            self.workload_of(index).connections_of(variant.clients or self.workload.clients)
-            for index, variant in enumerate(self.all_variants())
+            self._workload_of(own).connections_of(
+                self.design.clients_of(own, self.workload.clients)
+            )
+            for own in self.all_variants() or (UNCHANGED,)
         )
 
-    def workload_of(self, variant: int | None) -> Workload:
+    def workload_of(self, variant: PlannedVariant | None) -> Workload:
         """Return the workload as a variant changes it; None: as it is."""
-        own = self.variant(variant)
+        return self._workload_of(UNCHANGED if variant is None else variant.spec)
+
+    def _workload_of(self, own: Variant) -> Workload:
         changes = {
             field: value
             for field in ("protocol", "idle_connections", "active_connections")
@@ -262,11 +242,10 @@ class Experiment(Spec):
 
     def clients_max(self) -> int:
         """Return the largest number of clients any run of this experiment will have."""
-        design = self.design
-        if isinstance(design, SweepDesign):
-            return design.clients_max if design.levels == "auto" else max(design.levels)
-        own = [v.clients for v in self.all_variants() if v.clients is not None]
-        return max([self.workload.clients, *own])
+        usual = self.workload.clients
+        return max(
+            self.design.clients_of(variant, usual) for variant in (UNCHANGED, *self.all_variants())
+        )
 
     def _refuse_what_needs_scratch(self) -> None:
         for variant in self.all_variants():
@@ -280,31 +259,6 @@ class Experiment(Spec):
 _SCRATCH_ONLY = (
     *("version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment", "path", "pooler"),
 )
-
-
-def _cell(factors: list[str], levels: tuple[Variant, ...]) -> Variant:
-    """Return the variant of one combination; `{FACTOR}` in where and how is its level's name."""
-    found = merged(", ".join(level.name for level in levels), levels)
-    names = {factor: level.name for factor, level in zip(factors, levels, strict=True)}
-
-    def filled(text: str | None) -> str | None:
-        for factor, name in names.items():
-            text = text.replace("{" + factor + "}", name) if text else text
-        return text
-
-    return found.model_copy(
-        update={field: filled(getattr(found, field)) for field in ("dsn", "admin", *COMMANDS)}
-    )
-
-
-def _combinations(design: FactorialDesign) -> list[tuple[Variant, ...]]:
-    """Return the levels of every cell, in the order of the factors; of a half, the even ones."""
-    places = itertools.product(*(range(len(factor.levels)) for factor in design.factors))
-    return [
-        tuple(f.levels[i] for f, i in zip(design.factors, picked, strict=True))
-        for picked in places
-        if design.fraction == "full" or sum(picked) % 2 == 0
-    ]
 
 
 class Permissions(Spec):

@@ -14,6 +14,7 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import SpecError
+from pgdyno.spec.designs import MODELS, DesignSpec
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.setting_rules import nearest, object_to
 from pgdyno.spec.toml_lines import TomlLines
@@ -237,7 +238,9 @@ def _without_tags(loc: Place) -> tuple[Place, type[BaseModel] | None]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if annotation is DesignSpec:
+        yield from MODELS.values()
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     elif get_origin(annotation) in (Union, UnionType, tuple, list) or get_args(annotation):
         for inner in get_args(annotation):

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from pgdyno.spec.variant import Variant
+
 Purpose = Literal["pilot", "round", "detail", "capacity"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedVariant:
+    """A variant under the id by which the store, the servers and the answer know it.
+
+    The id never changes within an experiment: "0", "1" and so on are the variants of the spec in
+    their order; a design names those that it creates while the experiment runs. Two planned
+    variants are equal when their ids are.
+    """
+
+    id: str
+    spec: Variant = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """Return the name that people read."""
+        return self.spec.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +37,8 @@ class Cell:
     """Which scripts of the experiment run, mixed by their weights."""
     clients: int
     rate_tps: float | None = None
-    variant: int | None = None
-    """Which variant of the experiment; None where there are none."""
+    variant: PlannedVariant | None = None
+    """None where the experiment has no variants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +59,12 @@ class PlannedRun:
     transactions_per_client: int | None = None
     reason: str = ""
 
-    def label(self, script_names: Sequence[str], variant_names: Sequence[str] = ()) -> str:
+    def label(self, script_names: Sequence[str]) -> str:
         """Return the run in words, such as `4GB: tpcb-like, 16 clients`."""
         names = " + ".join(script_names[index] for index in self.cell.script_indexes)
         clients = f"{self.cell.clients} client{'s' if self.cell.clients != 1 else ''}"
         rate = f", {self.cell.rate_tps:g}/s" if self.cell.rate_tps else ""
-        variant = "" if self.cell.variant is None else f"{variant_names[self.cell.variant]}: "
+        variant = "" if self.cell.variant is None else f"{self.cell.variant.name}: "
         return f"{variant}{names}, {clients}{rate}"
 
 

@@ -17,15 +17,18 @@ from pgdyno.analysis.findings import (
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
-from pgdyno.cli.compare_documents import compare_document
-from pgdyno.cli.hazel_document import hazel_document
+from pgdyno.report.hazel_document import hazel_document
 
 Document = dict[str, Any]
 
 
-def document_of(findings: ExperimentFindings) -> Document:
-    """Return the document of one experiment: `pgdyno.bench/1`, `pgdyno.compare/1` and so on."""
-    document: Document = {
+def document_with(findings: ExperimentFindings, body: Document) -> Document:
+    """Return the document of one experiment: `pgdyno.bench/1`, `pgdyno.compare/1` and so on.
+
+    Args: body, what only this kind of answer has.
+    """
+    doubts = [*findings.doubts, *(findings.run.doubts if findings.run is not None else ())]
+    return {
         "format": f"pgdyno.{findings.kind}/1",
         "number": findings.number,
         "name": findings.name,
@@ -39,18 +42,22 @@ def document_of(findings: ExperimentFindings) -> Document:
         "is_complete": findings.is_complete,
         "runs": findings.runs_total,
         "runs_valid": findings.runs_valid,
+        **body,
+        "warnings": [_warning(doubt) for doubt in doubts],
     }
-    run = findings.run
-    if findings.compare is not None:
-        document |= compare_document(findings.compare)
-    elif findings.kind == "bench":
-        document |= _run(run) if run is not None else {}
-    else:
-        document["curves"] = [_curve(curve) for curve in findings.curves]
-        document["at_the_knee"] = _run(run) if run is not None else None
-    doubts = [*findings.doubts, *(run.doubts if run is not None else ())]
-    document["warnings"] = [_warning(doubt) for doubt in doubts]
-    return document
+
+
+def run_body(findings: ExperimentFindings) -> Document:
+    """Return what `pgdyno.bench/1` adds: the one run."""
+    return _run(findings.run) if findings.run is not None else {}
+
+
+def sweep_body(findings: ExperimentFindings) -> Document:
+    """Return what `pgdyno.sweep/1` adds: the curves, and the run at the knee."""
+    return {
+        "curves": [_curve(curve) for curve in findings.curves],
+        "at_the_knee": _run(findings.run) if findings.run is not None else None,
+    }
 
 
 def _run(run: RunFindings) -> Document:

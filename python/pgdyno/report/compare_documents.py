@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from pgdyno.analysis.compare_findings import (
-    CompareFindings,
     ContrastFindings,
     Served,
     VariantFindings,
 )
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.where_difference import Difference
 
 Document = dict[str, Any]
 
 
-def compare_document(found: CompareFindings) -> Document:
-    """Return what `pgdyno.compare/1` has beside the head that every document has."""
+def compare_body(findings: ExperimentFindings) -> Document:
+    """Return what `pgdyno.compare/1` adds: variants, contrasts, effects, steps."""
+    found = findings.compare
+    assert found is not None, "only an experiment with variants has this document"
     contrasts = {contrast.variant: contrast for contrast in found.contrasts}
     return {
         "metric": found.metric,

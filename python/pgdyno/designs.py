@@ -1,0 +1,141 @@
+"""The designs: one table from a kind to what it asks, how it is planned, answered and shown.
+
+`[design] kind = ...` in a spec is a key of `DESIGNS`. The models of `spec.designs.MODELS` are the
+same: a test holds the two together. ARCHITECTURE.md says how to add a design. What makes a page
+or Markdown is imported when one is made, because that takes longer than a page does.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.answer import answer
+from pgdyno.answer.answer import MakeAnswer, run_answer
+from pgdyno.answer.comparison import (
+    comparison_answer,
+    factorial_answer,
+    matrix_answer,
+    passes_answer,
+)
+from pgdyno.answer.curves import sweep_answer
+from pgdyno.errors import PgdynoError
+from pgdyno.plan.design import Design
+from pgdyno.plan.designs.bench import Bench
+from pgdyno.plan.designs.compare import Compare
+from pgdyno.plan.designs.fixed_rounds import Factorial, Matrix, Passes
+from pgdyno.plan.designs.sweep import Sweep
+from pgdyno.report.compare_documents import compare_body
+from pgdyno.report.compare_text import compare_text
+from pgdyno.report.documents import Document, document_with, run_body, sweep_body
+from pgdyno.report.text import text_of
+from pgdyno.spec.experiment import Experiment
+from pgdyno.store.folder import ExperimentFolder
+
+Pictures = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How one kind of answer is shown; `document` is what its JSON adds to what all have."""
+
+    text: Callable[[ExperimentFindings, int], str]
+    page: Callable[[ExperimentFindings], str]
+    markdown: Callable[[ExperimentFindings, str], tuple[str, Pictures]]
+    document: Callable[[ExperimentFindings], Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One design: the class that plans its runs, the answer made of them, how that is shown."""
+
+    design: type[Design[Any]]
+    answer: MakeAnswer
+    shown: Shown
+
+
+def _page(findings: ExperimentFindings) -> str:
+    from pgdyno.report.html import render
+
+    return render(findings)
+
+
+def _compare_page(findings: ExperimentFindings) -> str:
+    from pgdyno.report.compare_page import compare_page
+
+    return compare_page(findings)
+
+
+def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
+    from pgdyno.report.markdown import markdown_of  # matplotlib takes a second to import.
+
+    return markdown_of(findings, stem=stem)
+
+
+_RUN = Shown(text_of, _page, _markdown, run_body)
+_CURVES = Shown(text_of, _page, _markdown, sweep_body)
+_COMPARED = Shown(compare_text, _compare_page, _markdown, compare_body)
+
+DESIGNS: dict[str, Kind] = {
+    "bench": Kind(Bench, run_answer, _RUN),
+    "sweep": Kind(Sweep, sweep_answer, _CURVES),
+    "compare": Kind(Compare, comparison_answer, _COMPARED),
+    "factorial": Kind(Factorial, factorial_answer, _COMPARED),
+    "matrix": Kind(Matrix, matrix_answer, _COMPARED),
+    "passes": Kind(Passes, passes_answer, _COMPARED),
+}
+
+
+def design_of(experiment: Experiment) -> type[Design[Any]]:
+    """Return the class that plans the runs of an experiment."""
+    return DESIGNS[experiment.design.kind].design
+
+
+def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
+    """Return everything a stored experiment says, from its files alone.
+
+    Raises: StoreError when no run of the folder counts, with what it has.
+    """
+    return answer.answer_of(folder, _kind_of(folder).answer)
+
+
+def answer_so_far(
+    folder: ExperimentFolder | None, error: PgdynoError | None
+) -> ExperimentFindings | None:
+    """Return the findings of an experiment that just ended; when it broke off, of what there is.
+
+    Args: error, what ended it early. Without an error an answer that cannot be made is raised.
+    """
+    if folder is None:
+        return None
+    return answer.answer_so_far(folder, error, _kind_of(folder).answer)
+
+
+def words_of(findings: ExperimentFindings, width: int) -> str:
+    """Return an answer as text of that many columns."""
+    return DESIGNS[findings.kind].shown.text(findings, width)
+
+
+def page_of(findings: ExperimentFindings) -> str:
+    """Return an answer as one offline page."""
+    return DESIGNS[findings.kind].shown.page(findings)
+
+
+def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
+    """Return an answer as Markdown, and its pictures as PNG by file name.
+
+    Args: stem, what the pictures' names begin with.
+    """
+    return DESIGNS[findings.kind].shown.markdown(findings, stem)
+
+
+def document_of(findings: ExperimentFindings) -> Document:
+    """Return the JSON document of an answer: `pgdyno.bench/1`, `pgdyno.compare/1` and so on."""
+    return document_with(findings, DESIGNS[findings.kind].shown.document(findings))
+
+
+def _kind_of(folder: ExperimentFolder) -> Kind:
+    return DESIGNS[tomllib.loads(folder.spec())["design"]["kind"]]

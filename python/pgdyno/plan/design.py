@@ -1,0 +1,98 @@
+"""What every design can answer: which run is next, how many are expected, how it stands.
+
+A design is pure. The same question and history give the same answer, so an interrupted experiment
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pgdyno.plan.history import History
+from pgdyno.plan.long_scripts import as_measured
+from pgdyno.spec.designs import DesignSpec
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
+
+NONE: frozenset[str] = frozenset()
+Asked = TypeVar("Asked", bound=DesignSpec)
+
+
+class Design(ABC, Generic[Asked]):
+    """The plan of one experiment; `asked` is its `[design]`.
+
+    A design may create variants while the experiment runs: it returns a run whose cell carries a
+    variant with a new id. The run, its variant and whether it could be measured are in the history
+    of the next call. Args named `excluded` hold the ids of variants that cannot be measured.
+    """
+
+    model: ClassVar[type[DesignSpec]]
+
+    def __init__(self, experiment: Experiment) -> None:
+        """Args: experiment, whose design is a `model`."""
+        assert isinstance(experiment.design, self.model), f"{experiment.design.kind} is another"
+        self.experiment = experiment
+        self.asked: Asked = experiment.design  # type: ignore[assignment]
+        self.seed = experiment.workload.seed
+
+    @abstractmethod
+    def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
+        """Return what to do next: a run, or Stop with the reason."""
+
+    @abstractmethod
+    def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
+        """Return how many runs the experiment will take, as far as can be said now."""
+
+    def variants(self, history: History = ()) -> tuple[PlannedVariant, ...]:
+        """Return the variants known so far: those of the spec, then those that runs brought."""
+        known = dict.fromkeys(self.experiment.planned_variants())
+        ran = (measured.run.cell.variant for measured in history)
+        return tuple(known | dict.fromkeys(variant for variant in ran if variant is not None))
+
+    def usable(self, excluded: frozenset[str]) -> tuple[PlannedVariant, ...]:
+        """Return the variants of the spec that can be measured, in their order."""
+        planned = self.experiment.planned_variants()
+        return tuple(variant for variant in planned if variant.id not in excluded)
+
+    def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:  # noqa: ARG002
+        """Return in words how far the experiment is from a decision, "" if there is no news."""
+        return ""
+
+    @property
+    def budget_ns(self) -> int | None:
+        """Return the time after which the experiment ends undecided, None without a limit."""
+        return None
+
+
+def next_run(
+    design: type[Design[Any]],
+    experiment: Experiment,
+    history: History,
+    excluded: frozenset[str] = NONE,
+) -> PlannedRun | Stop:
+    """Return what to do next, of the question as it is carried out."""
+    experiment, history = as_measured(experiment, history)
+    return design(experiment).next_run(history, excluded)
+
+
+def runs_expected(
+    design: type[Design[Any]],
+    experiment: Experiment,
+    history: History,
+    excluded: frozenset[str] = NONE,
+) -> int:
+    """Return how many runs the experiment will take, as far as can be said now."""
+    experiment, history = as_measured(experiment, history)
+    return design(experiment).runs_expected(history, excluded)
+
+
+def outlook(
+    design: type[Design[Any]],
+    experiment: Experiment,
+    history: History,
+    excluded: frozenset[str] = NONE,
+) -> str:
+    """Return in words how far the experiment is from a decision, "" if there is no news."""
+    experiment, history = as_measured(experiment, history)
+    return design(experiment).outlook(history, excluded)

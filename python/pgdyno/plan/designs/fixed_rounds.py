@@ -1,0 +1,61 @@
+"""Factorials and passes: every cell once a round, in seeded random order, `rounds` times."""
+
+from __future__ import annotations
+
+import random
+from typing import TypeVar
+
+from pgdyno.plan.design import NONE, Design
+from pgdyno.plan.history import History, rounds
+from pgdyno.plan.visits import pilot_missing, visit, visited
+from pgdyno.spec.designs import FactorialDesign, MatrixDesign, PassesDesign
+from pgdyno.spec.planned import PlannedRun, Stop
+
+Asked = TypeVar("Asked", bound=FactorialDesign | PassesDesign)
+
+
+class FixedRounds(Design[Asked]):
+    """What factorials and passes share."""
+
+    def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
+        """Return the next run: what the present round has not visited yet."""
+        experiment, variants = self.experiment, self.usable(excluded)
+        if len(variants) < 2:
+            return Stop("fewer than two variants can be measured")
+        if missing := pilot_missing(experiment, history, variants):
+            return missing
+        if any(experiment.metric() not in measured.metrics for measured in rounds(history)):
+            return Stop(f"{experiment.metric()} cannot be measured here")
+        for round_number in range(1, self.asked.rounds + 1):
+            order = list(variants)
+            random.Random(f"{self.seed}/{round_number}").shuffle(order)
+            before = visited(history, round_number)
+            todo = [variant for variant in order if variant not in before]
+            if todo:
+                return visit(experiment, history, variant=todo[0], round_number=round_number)
+        return Stop(f"every cell was measured {self.asked.rounds} times")
+
+    def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
+        """Return how many runs it will take."""
+        experiment = self.experiment
+        piloted = experiment.workload.warmup_ns is None and experiment.metric() != "duration"
+        expected = len(self.usable(excluded)) * (self.asked.rounds + int(piloted))
+        return max(expected, len(history))
+
+
+class Factorial(FixedRounds[FactorialDesign]):
+    """All combinations of the factors' levels."""
+
+    model = FactorialDesign
+
+
+class Matrix(FixedRounds[MatrixDesign]):
+    """All combinations, with hosts or paths among the factors."""
+
+    model = MatrixDesign
+
+
+class Passes(FixedRounds[PassesDesign]):
+    """Each variant on top of those before it."""
+
+    model = PassesDesign

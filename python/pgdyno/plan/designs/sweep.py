@@ -1,0 +1,240 @@
+"""The load curve: which level next.
+
+A line is one script of one variant; every line has a curve. Fixed levels: a pilot a line, then
+every level of every line once a round, in seeded random order, so that drift and hysteresis fall
+on all levels alike; the variants of one level follow each other, in an order that turns round.
+`auto`: the first round climbs by doubling until throughput has fallen past the peak, then levels
+between the best one's neighbours are added; the first variant climbs, the others follow it. With a
+latency target the load that can be held is searched for every line. At the end one longer run of
+the first line at its knee, in detail.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+
+from pgdyno.analysis.capacity import Target, Trial
+from pgdyno.analysis.compare import is_reversed
+from pgdyno.plan.capacity import RUNS_MAX, next_rate
+from pgdyno.plan.design import NONE, Design
+from pgdyno.plan.history import History, pilots, rounds, trials, warm_ns
+from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot
+from pgdyno.spec.designs import SweepDesign
+from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Purpose, Stop
+
+# A level belongs to the plateau while it is within this of the best one (DESIGN: N_BASE).
+PLATEAU_RATIO = 0.03
+# `auto` has seen enough when throughput fell this far below the peak, or at two levels in a row.
+PAST_PEAK_RATIO = 0.10
+PILOT_CLIENTS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One script of one variant: what a curve is of."""
+
+    script: int
+    variant: PlannedVariant | None
+
+    def cell(self, clients: int, rate_tps: float | None = None) -> Cell:
+        """Return what a run at one level loads the server with."""
+        return Cell((self.script,), clients, rate_tps, variant=self.variant)
+
+    def is_of(self, cell: Cell) -> bool:
+        """Return whether a run belongs to this line."""
+        return (cell.script_indexes, cell.variant) == ((self.script,), self.variant)
+
+
+class Sweep(Design[SweepDesign]):
+    """Every level of every line, then one run at the knee."""
+
+    model = SweepDesign
+
+    def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
+        """Return the next run of a sweep."""
+        lines = self.lines(excluded)
+        if not lines:
+            return Stop("no variant can be measured")
+        if missing := self._pilot_missing(history, lines):
+            return missing
+        if run := self._next_of_rounds(history, lines):
+            return run
+        if run := self._next_trial(history, lines):
+            return run
+        if all(measured.run.purpose != "detail" for measured in history):
+            knee = plateau_start(mean_tps(history, lines[0]))
+            reason = f"detailed run at the knee of the curve, {knee} clients"
+            return self._run(history, "detail", lines[0].cell(knee), reason=reason)
+        return Stop(f"every level was measured {self.asked.rounds} times")
+
+    def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
+        """Return how many runs the sweep will take, as far as can be said now."""
+        design, lines, counted = self.asked, self.lines(excluded), rounds(history)
+        levels = sum(len(_levels(design, counted, line)) or _doublings(design) for line in lines)
+        piloted = len(lines) if self.experiment.workload.warmup_ns is None else 0
+        tried = len(lines) * (RUNS_MAX * 3 // 4) if design.target is not None else 0
+        expected = piloted + levels * design.rounds + max(tried, len(trials(history))) + 1
+        return max(expected, len(history))
+
+    def lines(self, excluded: frozenset[str] = NONE) -> tuple[Line, ...]:
+        """Return script by script, the lines of all variants that can be measured."""
+        experiment = self.experiment
+        if not experiment.all_variants():
+            scripts = enumerate(experiment.workload.scripts)
+            return tuple(Line(index, None) for index, script in scripts if script.weight > 0)
+        found = [
+            Line(script, variant)
+            for variant in self.usable(excluded)
+            for script in experiment.scripts_of(variant)
+        ]
+        return tuple(sorted(found, key=lambda line: line.script))
+
+    @property
+    def slo(self) -> Target | None:
+        """Return the latency target, None without one."""
+        asked = self.asked.target
+        return None if asked is None else Target(asked.name, asked.limit_ratio)
+
+    def _pilot_missing(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
+        if self.experiment.workload.warmup_ns is not None:
+            return None
+        done = [measured.run.cell for measured in pilots(history)]
+        clients = min(PILOT_CLIENTS_MAX, self.experiment.clients_max())
+        for line in lines:
+            if not any(line.is_of(cell) for cell in done):
+                number, run_ns = len(history) + 1, self.asked.run_ns
+                return pilot(self.seed, line.cell(clients), number=number, run_ns=run_ns)
+        return None
+
+    def _next_of_rounds(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
+        design, counted = self.asked, rounds(history)
+        for number in range(1, design.rounds + 1):
+            visited = [m.run.cell for m in counted if m.run.round == number]
+            todo = [
+                cell
+                for block in _blocks(design, counted, lines, number, self.seed)
+                for cell in block
+                if cell not in visited
+            ]
+            if todo:
+                reason = f"round {number} of {design.rounds}"
+                return self._run(history, "round", todo[0], number=number, reason=reason)
+        return None
+
+    def _next_trial(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
+        """Return the next load to try against the target, by as many clients as the peak had."""
+        target = self.slo
+        if target is None:
+            return None
+        for line in lines:
+            by_level = mean_tps(history, line)
+            peak = max(by_level, key=lambda level: by_level[level])
+            rate = next_rate(trials_of(history, line, target), target, by_level[peak])
+            if rate is not None:
+                # Three digits are what is offered, kept and shown.
+                cell = line.cell(peak, rate_tps=float(f"{rate:.3g}"))
+                reason = f"{cell.rate_tps:g} tps against {target.name} <= {target.limit_ms:g} ms"
+                return self._run(history, "capacity", cell, reason=reason)
+        return None
+
+    def _run(
+        self, history: History, purpose: Purpose, cell: Cell, *, reason: str, number: int = 0
+    ) -> PlannedRun:
+        asked_ns = self.experiment.workload.warmup_ns
+        return PlannedRun(
+            number=len(history) + 1,
+            purpose=purpose,
+            round=number,
+            cell=cell,
+            warm_ns=warm_ns(history, asked_ns=asked_ns, least_ns=WARMUP_LEAST_NS),
+            measure_ns=self.asked.knee_ns if purpose == "detail" else self.asked.run_ns,
+            seed=self.seed + len(history) + 1,
+            reason=reason,
+        )
+
+
+def plateau_start(tps_by_level: dict[int, float]) -> int:
+    """Return the smallest level whose throughput is within 3 % of the best."""
+    best = max(tps_by_level.values())
+    return min(level for level, tps in tps_by_level.items() if tps >= (1 - PLATEAU_RATIO) * best)
+
+
+def mean_tps(history: History, line: Line) -> dict[int, float]:
+    """Return level -> mean throughput of the counted runs of `line`."""
+    by_level: dict[int, list[float]] = {}
+    for measured in rounds(history):
+        if line.is_of(measured.run.cell):
+            by_level.setdefault(measured.run.cell.clients, []).append(measured.tps)
+    return {level: sum(values) / len(values) for level, values in sorted(by_level.items())}
+
+
+def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
+    """Return what was tried of a line against the latency target."""
+    return [
+        Trial(one.run.cell.rate_tps or one.tps, one.achieved_ratio, one.latency_ms[target.name])
+        for one in trials(history)
+        if line.is_of(one.run.cell)
+    ]
+
+
+def _blocks(
+    design: SweepDesign, counted: History, lines: tuple[Line, ...], number: int, seed: int
+) -> list[list[Cell]]:
+    """Return the cells of a round in order: a block has one level of one script, every variant."""
+    blocks = []
+    for _, group in itertools.groupby(lines, key=lambda line: line.script):
+        together = list(group)
+        for level in _levels_of_round(design, counted, together[0], number):
+            blocks.append([line.cell(level) for line in together])
+    # The climb of `auto` must go upwards; everything else is shuffled, the same way every time.
+    if not (design.levels == "auto" and number == 1):
+        random.Random(f"{seed}/{number}").shuffle(blocks)
+    return [
+        block[::-1] if is_reversed(place + number - 1) else block
+        for place, block in enumerate(blocks)
+    ]
+
+
+def _levels_of_round(
+    design: SweepDesign, counted: History, line: Line, number: int
+) -> tuple[int, ...]:
+    if design.levels != "auto":
+        return design.levels
+    if number > 1:
+        return _levels(design, counted, line)
+    first = tuple(m for m in counted if m.run.round == 1)
+    return (*_levels(design, first, line), *_climb(design, mean_tps(first, line)))
+
+
+def _levels(design: SweepDesign, counted: History, line: Line) -> tuple[int, ...]:
+    if design.levels != "auto":
+        return design.levels
+    return tuple(mean_tps(counted, line))
+
+
+def _climb(design: SweepDesign, tps_by_level: dict[int, float]) -> tuple[int, ...]:
+    """Return the next level of the first round of `auto`, or nothing when the peak is framed."""
+    levels = sorted(tps_by_level)
+    doubled = [level for level in levels if level & (level - 1) == 0 or level == design.clients_max]
+    if not doubled:
+        return (1,)
+    if not _is_past_peak(doubled, tps_by_level) and doubled[-1] < design.clients_max:
+        return (min(2 * doubled[-1], design.clients_max),)
+    best = max(doubled, key=lambda level: tps_by_level[level])
+    around = [level for level in doubled if best // 2 <= level <= best * 2]
+    middles = [(low + high) // 2 for low, high in itertools.pairwise(around)]
+    return tuple(level for level in middles if level not in levels)[:1]
+
+
+def _is_past_peak(doubled: list[int], tps_by_level: dict[int, float]) -> bool:
+    best = max(tps_by_level[level] for level in doubled)
+    last = [tps_by_level[level] for level in doubled[-2:]]
+    return last[-1] < (1 - PAST_PEAK_RATIO) * best or (
+        len(doubled) > 2 and all(tps < (1 - PLATEAU_RATIO) * best for tps in last)
+    )
+
+
+def _doublings(design: SweepDesign) -> int:
+    return design.clients_max.bit_length() + 2
