@@ -1,17 +1,21 @@
-//! What the verifier reads of an X.509 certificate.
+//! What the verifier reads of an X.509 certificate; `x509-cert` reads the format.
 //!
 //! Source: RFC 5280, section 4.1. Nothing here decides whether a certificate is to be trusted.
 
-use super::der::{self, Malformed, Reader};
+use x509_cert::der::asn1::{BitStringRef, ObjectIdentifier};
+use x509_cert::der::{Decode, Encode, Error, ErrorKind, Header, Reader, SliceReader, Tag};
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{ExtendedKeyUsage, SubjectAltName};
+use x509_cert::name::Name;
 
-const COMMON_NAME: &[u8] = &[0x55, 4, 3];
-const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
-const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 37];
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
-const KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
-const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
+const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
+const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
+const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
+const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
 
-/// A certificate, its parts borrowed.
+/// A certificate; what signatures are about is borrowed as it came.
 #[derive(Debug)]
 pub(super) struct Certificate<'a> {
     /// What the issuer signed.
@@ -19,16 +23,16 @@ pub(super) struct Certificate<'a> {
     /// Contents of the AlgorithmIdentifier of the signature.
     pub(super) signature_algorithm: &'a [u8],
     pub(super) signature: &'a [u8],
-    pub(super) issuer: &'a [u8],
-    pub(super) subject: &'a [u8],
+    pub(super) issuer: Name,
+    pub(super) subject: Name,
     /// SubjectPublicKeyInfo, header included.
-    pub(super) public_key: &'a [u8],
+    pub(super) public_key: Vec<u8>,
     /// Seconds since 1970.
     pub(super) not_before: i64,
     pub(super) not_after: i64,
-    pub(super) common_name: Option<&'a [u8]>,
-    pub(super) dns_names: Vec<&'a [u8]>,
-    pub(super) ip_addresses: Vec<&'a [u8]>,
+    pub(super) common_name: Option<Vec<u8>>,
+    pub(super) dns_names: Vec<Vec<u8>>,
+    pub(super) ip_addresses: Vec<Vec<u8>>,
     /// An extended key usage is absent, or has that of servers.
     pub(super) may_serve: bool,
     /// A critical extension that is not read here.
@@ -36,83 +40,52 @@ pub(super) struct Certificate<'a> {
 }
 
 impl<'a> Certificate<'a> {
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Certificate<'a>, Malformed> {
-        let mut outer = Reader(bytes);
-        let mut parts = outer.enter(der::SEQUENCE)?;
-        let signed = parts.expect(der::SEQUENCE)?;
-        let signature_algorithm = parts.expect(der::SEQUENCE)?.contents;
-        let signature = parts.expect(der::BIT_STRING)?.contents;
-        // The first byte counts unused bits of the last one; signatures have none.
-        let signature = signature.strip_prefix(&[0]).ok_or(Malformed)?;
-        if !outer.is_empty() || !parts.is_empty() {
-            return Err(Malformed);
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Certificate<'a>, Error> {
+        let (signed, signature_algorithm, signature) = raw_parts(bytes)?;
+        let whole = x509_cert::Certificate::from_der(bytes)?;
+        let fields = whole.tbs_certificate;
+        if fields.signature != whole.signature_algorithm {
+            return Err(ErrorKind::Failed.into());
         }
-        let mut fields = Reader(signed.contents);
-        fields.optional(0xa0)?; // Version.
-        fields.expect(der::INTEGER)?; // Serial number.
-        if fields.expect(der::SEQUENCE)?.contents != signature_algorithm {
-            return Err(Malformed);
-        }
-        let issuer = fields.expect(der::SEQUENCE)?.whole;
-        let mut validity = fields.enter(der::SEQUENCE)?;
-        let (not_before, not_after) = (der::time(validity.any()?)?, der::time(validity.any()?)?);
-        let subject = fields.expect(der::SEQUENCE)?;
-        let public_key = fields.expect(der::SEQUENCE)?.whole;
+        let seconds = |time: x509_cert::time::Time| time.to_unix_duration().as_secs() as i64;
         let mut certificate = Certificate {
-            signed: signed.whole,
+            signed,
             signature_algorithm,
             signature,
-            issuer,
-            subject: subject.whole,
-            public_key,
-            not_before,
-            not_after,
-            common_name: common_name(Reader(subject.contents))?,
+            public_key: fields.subject_public_key_info.to_der()?,
+            not_before: seconds(fields.validity.not_before),
+            not_after: seconds(fields.validity.not_after),
+            common_name: common_name(&fields.subject),
+            issuer: fields.issuer,
+            subject: fields.subject,
             dns_names: Vec::new(),
             ip_addresses: Vec::new(),
             may_serve: true,
             has_unknown_critical: false,
         };
-        fields.optional(0x81)?; // Unique identifiers of issuer and subject.
-        fields.optional(0x82)?;
-        if let Some(extensions) = fields.optional(0xa3)? {
-            certificate.read_extensions(Reader(extensions.contents).enter(der::SEQUENCE)?)?;
+        for extension in fields.extensions.iter().flatten() {
+            let value = extension.extn_value.as_bytes();
+            match extension.extn_id {
+                SUBJECT_ALT_NAME => certificate.take_names(SubjectAltName::from_der(value)?),
+                EXTENDED_KEY_USAGE => {
+                    certificate.may_serve =
+                        ExtendedKeyUsage::from_der(value)?.0.contains(&SERVER_AUTH);
+                }
+                BASIC_CONSTRAINTS | KEY_USAGE => {}
+                _ => certificate.has_unknown_critical |= extension.critical,
+            }
         }
         Ok(certificate)
     }
 
-    fn read_extensions(&mut self, mut extensions: Reader<'a>) -> Result<(), Malformed> {
-        while !extensions.is_empty() {
-            let mut extension = extensions.enter(der::SEQUENCE)?;
-            let name = extension.expect(der::OBJECT_ID)?.contents;
-            let critical = extension.optional(der::BOOLEAN)?;
-            let mut value = Reader(extension.expect(der::OCTET_STRING)?.contents);
+    fn take_names(&mut self, names: SubjectAltName) {
+        for name in names.0 {
             match name {
-                SUBJECT_ALT_NAME => {
-                    let mut names = value.enter(der::SEQUENCE)?;
-                    while !names.is_empty() {
-                        match names.any()? {
-                            name if name.tag == 0x82 => self.dns_names.push(name.contents),
-                            name if name.tag == 0x87 => self.ip_addresses.push(name.contents),
-                            _ => {}
-                        }
-                    }
-                }
-                EXTENDED_KEY_USAGE => {
-                    let mut usages = value.enter(der::SEQUENCE)?;
-                    self.may_serve = false;
-                    while !usages.is_empty() {
-                        self.may_serve |= usages.expect(der::OBJECT_ID)?.contents == SERVER_AUTH;
-                    }
-                }
-                BASIC_CONSTRAINTS | KEY_USAGE => {}
-                _ => {
-                    self.has_unknown_critical |=
-                        critical.is_some_and(|critical| critical.contents != [0]);
-                }
+                GeneralName::DnsName(name) => self.dns_names.push(name.as_bytes().to_vec()),
+                GeneralName::IpAddress(address) => self.ip_addresses.push(address.into_bytes()),
+                _ => {}
             }
         }
-        Ok(())
     }
 
     /// Issuer and subject are one.
@@ -121,18 +94,82 @@ impl<'a> Certificate<'a> {
     }
 }
 
+/// What was signed, the contents of its algorithm, and the signature, as they stand in the bytes: a
+/// signature is over the bytes that came, not over what they mean.
+fn raw_parts(bytes: &[u8]) -> Result<(&[u8], &[u8], &[u8]), Error> {
+    let mut outer = SliceReader::new(bytes)?;
+    Header::decode(&mut outer)?.tag.assert_eq(Tag::Sequence)?;
+    let signed = outer.tlv_bytes()?;
+    let algorithm = outer.tlv_bytes()?;
+    let signature = BitStringRef::decode(&mut outer)?;
+    let mut inner = SliceReader::new(algorithm)?;
+    Header::decode(&mut inner)?;
+    let contents = inner.read_slice(inner.remaining_len())?;
+    let signature = signature.as_bytes().ok_or_else(|| Error::from(ErrorKind::Failed))?;
+    Ok((signed, contents, signature))
+}
+
 /// The first common name of a subject.
-fn common_name(mut subject: Reader<'_>) -> Result<Option<&[u8]>, Malformed> {
-    while !subject.is_empty() {
-        let mut set = subject.enter(der::SET)?;
-        while !set.is_empty() {
-            let mut attribute = set.enter(der::SEQUENCE)?;
-            let kind = attribute.expect(der::OBJECT_ID)?.contents;
-            let value = attribute.any()?.contents;
-            if kind == COMMON_NAME {
-                return Ok(Some(value));
+fn common_name(subject: &Name) -> Option<Vec<u8>> {
+    let mut attributes = subject.0.iter().flat_map(|set| set.0.iter());
+    attributes
+        .find(|attribute| attribute.oid == COMMON_NAME)
+        .map(|found| found.value.value().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::{Duration, Instant};
+
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+
+    use super::*;
+    use crate::tls::{binding, name};
+
+    /// Seconds of the fuzz run; the ordinary test takes one.
+    const VARIABLE: &str = "PGDYNO_FUZZ_SECONDS";
+
+    /// Whatever a server sends is read or refused: nothing panics and nothing is read past its end.
+    #[test]
+    fn no_changed_certificate_is_more_than_refused() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/certificates");
+        let mut corpus = Vec::new();
+        for entry in fs::read_dir(folder).expect("the corpus").flatten() {
+            let pem = fs::read(entry.path()).expect("a file");
+            let read = CertificateDer::pem_slice_iter(&pem).flatten();
+            corpus.extend(read.map(|certificate| certificate.to_vec()));
+        }
+        assert!(corpus.len() >= 3, "{} certificates in {folder}", corpus.len());
+        assert!(corpus.iter().all(|bytes| Certificate::read(bytes).is_ok()));
+        let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % below.max(1) as u64) as usize
+        };
+        while Instant::now() < end {
+            let mut bytes = corpus[random(corpus.len())].clone();
+            for _ in 0..=random(6) {
+                let place = random(bytes.len());
+                match random(4) {
+                    0 => bytes[place] = random(256) as u8,
+                    1 => bytes[place] ^= 1 << random(8),
+                    2 => bytes.truncate(place),
+                    _ => bytes.insert(place, random(256) as u8),
+                }
+                if bytes.is_empty() {
+                    break;
+                }
             }
+            if let Ok(certificate) = Certificate::read(&bytes) {
+                let _ = (name::is_for(&certificate, "db.example"), name::shown(&certificate));
+            }
+            let _ = binding::end_point(&bytes);
         }
     }
-    Ok(None)
 }

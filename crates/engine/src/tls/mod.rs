@@ -8,7 +8,6 @@
 
 mod binding;
 mod certificate;
-mod der;
 mod error;
 mod files;
 mod name;

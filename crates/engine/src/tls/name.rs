@@ -14,12 +14,12 @@ pub(super) fn is_for(certificate: &Certificate<'_>, host: &str) -> bool {
         Some(_) => !certificate.ip_addresses.is_empty(),
         None => !certificate.dns_names.is_empty(),
     };
-    let is_address = |bytes: &&[u8]| match address {
-        Some(IpAddr::V4(address)) => **bytes == address.octets(),
-        Some(IpAddr::V6(address)) => **bytes == address.octets(),
+    let is_address = |bytes: &Vec<u8>| match address {
+        Some(IpAddr::V4(address)) => bytes[..] == address.octets(),
+        Some(IpAddr::V6(address)) => bytes[..] == address.octets(),
         None => false,
     };
-    let is_name = |name: &&[u8]| matches(name, host);
+    let is_name = |name: &Vec<u8>| matches(name, host);
     certificate.dns_names.iter().any(is_name)
         || certificate.ip_addresses.iter().any(is_address)
         || !has_own_kind && certificate.common_name.as_ref().is_some_and(is_name)
@@ -27,10 +27,14 @@ pub(super) fn is_for(certificate: &Certificate<'_>, host: &str) -> bool {
 
 /// The names a certificate has, for an error message.
 pub(super) fn shown(certificate: &Certificate<'_>) -> String {
-    let text = |name: &&[u8]| format!("\"{}\"", name.escape_ascii());
+    let text = |name: &Vec<u8>| format!("\"{}\"", name.escape_ascii());
     let addresses = certificate.ip_addresses.iter().filter_map(|bytes| match bytes.len() {
-        4 => <[u8; 4]>::try_from(*bytes).ok().map(|octets| IpAddr::from(octets).to_string()),
-        _ => <[u8; 16]>::try_from(*bytes).ok().map(|octets| IpAddr::from(octets).to_string()),
+        4 => <[u8; 4]>::try_from(bytes.as_slice())
+            .ok()
+            .map(|octets| IpAddr::from(octets).to_string()),
+        _ => <[u8; 16]>::try_from(bytes.as_slice())
+            .ok()
+            .map(|octets| IpAddr::from(octets).to_string()),
     });
     let mut names: Vec<String> = certificate.dns_names.iter().map(text).chain(addresses).collect();
     if names.is_empty() {

@@ -164,7 +164,7 @@ impl Verifier {
             is_free
                 && root.subject == server.issuer
                 && self.is_signed(
-                    root.public_key,
+                    &root.public_key,
                     server.signature_algorithm,
                     server.signed,
                     signature,
@@ -208,7 +208,7 @@ impl ServerCertVerifier for Verifier {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let certificate = Certificate::read(cert).map_err(|_| CertificateError::BadEncoding)?;
-        let key = SubjectPublicKeyInfoDer::from(certificate.public_key);
+        let key = SubjectPublicKeyInfoDer::from(certificate.public_key.as_slice());
         let key = RawPublicKeyEntity::try_from(&key).map_err(|_| CertificateError::BadEncoding)?;
         let mapping = self.algorithms.mapping.iter();
         let mut known = mapping.filter(|(scheme, _)| *scheme == dss.scheme).flat_map(|(_, a)| *a);
@@ -225,7 +225,7 @@ impl ServerCertVerifier for Verifier {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let certificate = Certificate::read(cert).map_err(|_| CertificateError::BadEncoding)?;
-        let key = SubjectPublicKeyInfoDer::from(certificate.public_key);
+        let key = SubjectPublicKeyInfoDer::from(certificate.public_key.as_slice());
         verify_tls13_signature_with_raw_key(message, &key, dss, &self.algorithms)
     }
 
