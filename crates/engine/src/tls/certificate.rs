@@ -41,7 +41,7 @@ pub(super) struct Certificate<'a> {
 
 impl<'a> Certificate<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Result<Certificate<'a>, Error> {
-        let (signed, signature_algorithm, signature) = raw_parts(bytes)?;
+        let [signed, signature_algorithm, signature] = raw_parts(bytes)?;
         let whole = x509_cert::Certificate::from_der(bytes)?;
         let fields = whole.tbs_certificate;
         if fields.signature != whole.signature_algorithm {
@@ -96,7 +96,7 @@ impl<'a> Certificate<'a> {
 
 /// What was signed, the contents of its algorithm, and the signature, as they stand in the bytes: a
 /// signature is over the bytes that came, not over what they mean.
-fn raw_parts(bytes: &[u8]) -> Result<(&[u8], &[u8], &[u8]), Error> {
+fn raw_parts(bytes: &[u8]) -> Result<[&[u8]; 3], Error> {
     let mut outer = SliceReader::new(bytes)?;
     Header::decode(&mut outer)?.tag.assert_eq(Tag::Sequence)?;
     let signed = outer.tlv_bytes()?;
@@ -106,7 +106,7 @@ fn raw_parts(bytes: &[u8]) -> Result<(&[u8], &[u8], &[u8]), Error> {
     Header::decode(&mut inner)?;
     let contents = inner.read_slice(inner.remaining_len())?;
     let signature = signature.as_bytes().ok_or_else(|| Error::from(ErrorKind::Failed))?;
-    Ok((signed, contents, signature))
+    Ok([signed, contents, signature])
 }
 
 /// The first common name of a subject.
