@@ -9,7 +9,7 @@ import pytest
 from tests.analysis.where_samples import LATENCY, MS, ROOM, exact, facts, samples
 
 from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
-from pgdyno.analysis.where_facts import ANSWERING, WaitSamples
+from pgdyno.analysis.where_facts import ANSWERING, CountedEvents, WaitSamples
 from pgdyno.analysis.where_statements import Place, named_statements
 from pgdyno.errors import AnalysisError
 
@@ -183,12 +183,12 @@ def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sam
 
 
 def test_parts_do_not_fill_what_the_latency_has_room_for() -> None:
-    # All 9 ms of waiting for a core are at the ends of wait events: 2 ms stay unexplained.
+    # All 4 ms of waiting for a core are at the ends of wait events: 2 ms stay unexplained.
     found = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
             backend_cpu_ns=6000 * 2.0 * MS,
-            backend_runqueue_ns=6000 * 9.0 * MS,
+            backend_runqueue_ns=6000 * 4.0 * MS,
         ),
         seed=1,
     )
@@ -221,7 +221,7 @@ def test_what_the_server_counts_says_nothing_of_sessions_that_answer() -> None:
             **ROOM,
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
             backend_cpu_ns=6000 * 12.0 * MS,
-            backend_runqueue_ns=6000 * 20.0 * MS,
+            backend_runqueue_ns=6000 * 6.0 * MS,
         ),
         seed=1,
     )
@@ -249,11 +249,73 @@ def test_replies_that_wait_for_the_load_engine_are_the_clients_time() -> None:
     assert parts_ms(found) == {"server": 8.0, "waiting for the load engine": 1.5}
 
 
-def test_with_others_at_work_the_loads_own_time_is_sampled() -> None:
-    waits = exact({"IO:WALSync": 3, "": 1})
-    found = where_the_time_goes(facts(samples=waits, others_ratio=0.2), seed=1)
-    assert found.server_ms == pytest.approx(40.0)
-    assert where_the_time_goes(facts(samples=waits, others_ratio=0.01), seed=1).server_ms == 8.0
+def test_pages_are_copied_on_a_core_inside_the_wait_and_nothing_counts_twice() -> None:
+    # 8 ms in the server, all of it on a core: 2 without wait event, 6 while it copied pages.
+    found = where_the_time_goes(
+        facts(
+            samples=exact({"IO:BufFileWrite": 3, "": 1}),
+            backend_cpu_ns=6000 * 8.0 * MS,
+            backend_runqueue_ns=0.0,
+        ),
+        seed=1,
+    )
+    assert parts_ms(found) == {"IO:BufFileWrite": 6.0, "CPU": 2.0}
+    assert found.residual_ms == pytest.approx(2.0)
+    assert found.scheduled is not None
+    assert found.scheduled.cpu_inside_events_ms == pytest.approx(6.0)
+    assert found.scheduled.after_answer_ms == 0.0
+
+
+def test_a_client_that_is_never_idle_leaves_no_time_outside_its_statements() -> None:
+    # 9.9 of 10 ms in state active, so the 1.5 ms answering that few samples found cannot be.
+    found = where_the_time_goes(
+        facts(
+            samples=exact({"IO:BufFileWrite": 2, "": 17, ANSWERING: 3}),
+            server_active_ms=6000 * 9.9,
+            backend_cpu_ns=6000 * 9.9 * MS,
+            backend_runqueue_ns=0.0,
+            between_ns=0.1 * MS,
+        ),
+        seed=1,
+    )
+    assert found.scheduled is not None
+    assert found.scheduled.after_answer_ms <= 0.2
+    assert sum(parts_ms(found).values()) == pytest.approx(10.0, abs=0.2)
+
+
+def test_what_a_clock_of_the_server_counted_stands_and_samples_divide_the_rest() -> None:
+    # Sampled 2 ms of reading, counted 5: the other events share the 3 ms that 8 leave.
+    reading = CountedEvents(("IO:DataFileRead",), 6000 * 5.0 * MS)
+    waits = exact({"IO:DataFileRead": 1, "IO:WALSync": 2, "": 1})
+    found = where_the_time_goes(facts(samples=waits, counted_events=(reading,)), seed=1)
+    assert parts_ms(found) == {
+        "IO:DataFileRead": 5.0,
+        "IO:WALSync": 2.0,
+        "CPU or not instrumented": 1.0,
+    }
+    assert {part.name: part.how for part in found.parts} == {
+        "IO:DataFileRead": "counted",
+        "IO:WALSync": "sampled",
+        "CPU or not instrumented": "by difference",
+    }
+
+
+def test_what_no_sample_saw_and_a_clock_counted_is_a_part() -> None:
+    reading = CountedEvents(("IO:DataFileRead",), 6000 * 0.5 * MS, 6000 * 0.1 * MS)
+    found = where_the_time_goes(facts(samples=exact({"": 1}), counted_events=(reading,)), seed=1)
+    [part] = [one for one in found.parts if one.name == "IO:DataFileRead"]
+    assert (part.ms.value, part.ms.low, part.ms.high) == pytest.approx((0.5, 0.4, 0.6))
+    assert parts_ms(found)["CPU or not instrumented"] == 7.5
+
+
+def test_time_that_the_script_slept_is_a_part_of_its_own() -> None:
+    found = where_the_time_goes(facts(sleep_ns=1.5 * MS, shell_ns=0.25 * MS), seed=1)
+    assert parts_ms(found) == {
+        "server": 8.0,
+        "\\sleep of the script": 1.5,
+        "\\shell of the script": 0.25,
+    }
+    assert found.residual_ms == pytest.approx(0.25)
 
 
 def test_statements_share_the_servers_time_by_their_identifiers() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from pgdyno.analysis.estimate import without_interval
 from pgdyno.analysis.findings import Latency
+from pgdyno.analysis.verdicts import split_doubts
 from pgdyno.answer.time_split import Split, split_or_why_not
 from pgdyno.answer.timeline import panels_of
 from pgdyno.engine.records import Counts, Summary
@@ -172,9 +173,10 @@ def test_parts_that_exceed_the_latency_are_not_shown(tmp_path: Path) -> None:
     assert found.why_not == "the measured parts exceed the latency by 100 %"
 
 
-def test_work_that_the_server_does_not_report_is_taken_from_the_samples(tmp_path: Path) -> None:
+def test_a_count_far_from_the_samples_stands_and_is_doubted(tmp_path: Path) -> None:
     waits = [second / 10 for second in range(10 * LENGTH_S)]
     where = split(tmp_path, numbers(), waits=waits, reported_ratio=0.2).where
     assert where is not None
-    assert where.server_ms == pytest.approx(100)
-    assert [part.name for part in where.parts] == ["Lock:tuple"]
+    assert (where.server_how, where.server_ms) == ("counted", pytest.approx(20))
+    assert [(part.name, round(part.ms.value)) for part in where.parts] == [("Lock:tuple", 20)]
+    assert {doubt.kind for doubt in split_doubts(where)} == {"samples_apart", "not_explained"}

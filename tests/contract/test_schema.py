@@ -40,7 +40,7 @@ NAMES = {
 # Bases that are in no schema, and enums with content, which Python writes as one model a variant.
 NO_STRUCT = {"Strict", "Open"}
 # The schema without its words, by revision.
-FINGERPRINT = {5: "29c3566e68c4972b"}
+FINGERPRINT = {6: "cd997e2362b3ee6e"}
 VARIANTS = {
     "BuiltinScript": "ScriptText",
     "TextScript": "ScriptText",

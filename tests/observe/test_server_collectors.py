@@ -136,7 +136,7 @@ class TestCheckpointer(CollectorContract):
 class TestWaits(CollectorContract):
     @pytest.fixture
     def collector(self, session: ServerSession) -> Collector:
-        return WaitSampler(session, LOAD)
+        return WaitSampler(session, LOAD, session.database)
 
     def test_a_session_of_the_load_that_waits_for_a_lock_is_counted_as_ours(
         self, collector: Collector, database: Target
@@ -251,7 +251,7 @@ def test_every_statement_runs_on_this_version_too(version: str, house: Path) -> 
             DatabaseCollector(session, "postgres"),
             WalCollector(session),
             CheckpointerCollector(session),
-            WaitSampler(session, LOAD),
+            WaitSampler(session, LOAD, session.database),
             BackendsCollector(session, LOAD),
             *(collector(session) for collector in WITHOUT_PARAMETERS),
             TablesCollector(session, "postgres"),

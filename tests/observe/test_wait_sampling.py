@@ -54,7 +54,7 @@ def test_both_give_the_waits_of_one_load_the_same_shares(sampled: ScratchCluster
     run_sql(sampled.target, "CREATE TABLE t AS SELECT 1 AS a")
     run_sql(sampled.target, "CREATE TABLE stopped ()")
     session = open_session(sampled)
-    extension, ours = WaitSamplingCollector(session), WaitSampler(session, LOAD)
+    extension, ours = WaitSamplingCollector(session), WaitSampler(session, LOAD, session.database)
     before = counted(extension)
     take = "UPDATE t SET a = a"
     threads = [

@@ -264,6 +264,8 @@ fn empty_summary() -> Summary {
         distributions: Vec::new(),
         unfinished_ages_ns: Vec::new(),
         between_transactions_ns: None,
+        sleep_ns: 0,
+        shell_ns: 0,
         connections_lost: 0,
         reconnects: 0,
         commits_in_doubt: 0,

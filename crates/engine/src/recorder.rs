@@ -218,6 +218,16 @@ impl Recorder {
         self.tallies[self.owner as usize].between_transactions_ns += ns;
     }
 
+    /// A script slept, by its own command.
+    pub fn slept(&mut self, owner: Owner, ns: u64) {
+        self.tallies[owner as usize].sleep_ns += ns;
+    }
+
+    /// A script ran a command of the shell.
+    pub fn ran_shell(&mut self, owner: Owner, ns: u64) {
+        self.tallies[owner as usize].shell_ns += ns;
+    }
+
     /// A transaction that will not end.
     pub fn unfinished(&mut self, owner: Owner, script: usize, retries: u16) {
         let is_open_loop = self.layout.is_open_loop();

@@ -120,6 +120,9 @@ pub struct Tally {
     pub not_started: u64,
     /// Closed loop only: from the end of each transaction to the begin of its client's next one.
     pub between_transactions_ns: u64,
+    /// Inside transactions: in `\sleep`, and in `\shell` and `\setshell`.
+    pub sleep_ns: u64,
+    pub shell_ns: u64,
     pub scripts: Vec<ScriptTally>,
 }
 
@@ -133,6 +136,8 @@ impl Tally {
         self.skipped += other.skipped;
         self.not_started += other.not_started;
         self.between_transactions_ns += other.between_transactions_ns;
+        self.sleep_ns += other.sleep_ns;
+        self.shell_ns += other.shell_ns;
         for (mine, theirs) in self.scripts.iter_mut().zip(&other.scripts) {
             mine.merge(theirs);
         }

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pgdyno.analysis.rounding import counted, fixed, percent, plain_decimals
+from pgdyno.analysis.rounding import counted, fixed, milliseconds, percent, plain_decimals
+from pgdyno.analysis.where import WhereTheTimeGoes
 
 _MS = 1_000_000
 _BUSY_RATIO_MAX = 0.9
@@ -21,6 +22,9 @@ _BETWEEN_RATIO_MAX = 0.05
 _BETWEEN_RATIO_NOT_VALID = 0.2
 _CHECKPOINTS_MIN = 2
 _OTHERS_RATIO_MAX = 0.05
+_NOT_EXPLAINED_RATIO_MAX = 0.05
+# A count outside the samples' interval and this far from them is worth a word.
+_APART_RATIO_MIN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +321,56 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
     _percentile_resolution,
     _same_host,
 )
+
+
+def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:
+    """Return what speaks against the split of a run's latency, not against the run."""
+    found = (_not_explained(where), _apart(where), _server_time_sampled(where))
+    return tuple(doubt for doubt in found if doubt is not None)
+
+
+def _not_explained(where: WhereTheTimeGoes) -> Doubt | None:
+    if abs(where.residual_ratio) <= _NOT_EXPLAINED_RATIO_MAX:
+        return None
+    missing = "no part explains" if where.residual_ms > 0 else "the parts together exceed it by"
+    return Doubt(
+        "not_explained",
+        "doubt",
+        f"Of the mean latency of {milliseconds(where.latency_ms.value)}, {missing}"
+        f" {milliseconds(abs(where.residual_ms))} ({percent(abs(where.residual_ratio))}, limit"
+        f" {percent(_NOT_EXPLAINED_RATIO_MAX)}).",
+        "compare the parts with a longer run; parts of another host may be missing",
+    )
+
+
+def _apart(where: WhereTheTimeGoes) -> Doubt | None:
+    """Say that samples, which only divide the count, are far from it."""
+    sampled, counted_ms = where.sampled_server, where.server_ms
+    if where.server_how != "counted" or sampled is None or not counted_ms or sampled.low is None:
+        return None
+    is_inside = sampled.low <= counted_ms <= (sampled.high or sampled.low)
+    ratio = sampled.value / counted_ms - 1.0
+    if is_inside or abs(ratio) < _APART_RATIO_MIN:
+        return None
+    less = "less" if ratio < 0 else "more"
+    return Doubt(
+        "samples_apart",
+        "doubt",
+        f"The server counted {milliseconds(counted_ms)} of its time in a transaction; the samples"
+        f" found {percent(abs(ratio))} {less}. The count is used, and the samples only divide it.",
+        "measure longer, or leave a core free for the observer",
+    )
+
+
+def _server_time_sampled(where: WhereTheTimeGoes) -> Doubt | None:
+    if where.server_how == "counted" or not where.why_sampled:
+        return None
+    return Doubt(
+        "server_time_sampled",
+        "doubt",
+        f"The time in the server is sampled, not counted: {where.why_sampled}.",
+        "the split has the samples' uncertainty",
+    )
 
 
 def doubts(facts: RunFacts) -> tuple[Doubt, ...]:

@@ -12,16 +12,15 @@ from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
 from pgdyno.analysis.resample import REPLICATES, within_run_estimate
 from pgdyno.analysis.wait_events import canonical_event
-from pgdyno.analysis.where_amounts import amounts
-from pgdyno.analysis.where_facts import Side, TransactionFacts
-from pgdyno.analysis.where_sampled import Sampled, sampled, with_unseen
+from pgdyno.analysis.where_amounts import Amounts, amounts
+from pgdyno.analysis.where_facts import How, Side, TransactionFacts
+from pgdyno.analysis.where_sampled import Sampled, is_active, sampled, with_unseen
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.errors import AnalysisError
 
 _NS_PER_MS = 1e6
-# With so much of the server's time others', the load's own is taken from the samples: the server
-# adds up the time of all sessions.
-_OTHERS_RATIO_MAX = 0.02
+# Half-widths are of 95 % intervals; draws are normal.
+_NORMAL_95 = 1.959964
 # What none of n samples shows is with 95 % under 3/n.
 _RULE_OF_THREE = 3.0
 # An interval narrower than this is what arithmetic leaves of none.
@@ -30,36 +29,40 @@ _COUNTED_RATIO = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the latency, unit "ms"."""
+    """One part of the latency, unit "ms", and how it was made."""
 
     name: str
     ms: Estimate
     side: Side
+    how: How = "sampled"
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
     """What the kernel counted of our backends, a transaction; same host only.
 
-    `inside_events_ms`: of `waiting_ms`, what lies at the end of wait events, and is theirs.
-    `after_answer_ms`: of `cpu_ms`, what came after the answer, beside the client's own work, and is
-    in no part.
+    `inside_events_ms`: of `waiting_ms`, what lies inside wait events, and is theirs;
+    `cpu_inside_events_ms`: the same of `cpu_ms`. `after_answer_ms`: of `cpu_ms`, what came after
+    the answer, beside the client's own work, and is in no part.
     """
 
     cpu_ms: float
     waiting_ms: float
     inside_events_ms: float
     after_answer_ms: float = 0.0
+    cpu_inside_events_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class WhereTheTimeGoes:
     """Parts plus residual are the latency, exactly; a negative residual says parts overlap.
 
-    `server_ms`: time in state active per transaction. `sampled_server_ms`: the same from the
-    samples and the kernel's count of CPU, a check on them. `residual_ratio`: residual / latency.
-    `others_ratio`: share of the server's active sessions that were not the load's. `statements`:
-    the server's time by statement, where query identifiers tell.
+    `residual` is `residual_ms` with the interval that the samples give it; `residual_ratio`:
+    residual / latency. `server_ms`: time in state active per transaction. `sampled_server_ms`: the
+    same from the samples and the kernel's count of CPU, a check on them; `sampled_server` has its
+    interval. `why_sampled`: why the server's count of its time was not used, "" if it was, or if
+    there is none. `others_ratio`: share of the server's active sessions that were not the load's.
+    `statements`: the server's time by statement, where query identifiers tell.
     """
 
     latency_ms: Estimate
@@ -71,6 +74,10 @@ class WhereTheTimeGoes:
     others_ratio: float | None = None
     scheduled: Scheduled | None = None
     statements: tuple[StatementTime, ...] = ()
+    residual: Estimate | None = None
+    server_how: How = "counted"
+    sampled_server: Estimate | None = None
+    why_sampled: str = ""
 
 
 def where_the_time_goes(
@@ -78,12 +85,14 @@ def where_the_time_goes(
 ) -> WhereTheTimeGoes:
     """Split the mean latency of a run's transactions into parts.
 
-    Server time is active_time per transaction, which is exact; samples only split it. Without
-    active_time (before PostgreSQL 14), or with others at work, it is sampled too. On the same host,
-    schedstat splits the time without wait event. Nothing is counted twice: CPU of the client inside
-    the round trip is taken off the network, and so is CPU of backends outside statements. Where the
-    parts exceed the latency, CPU of backends outside state active is taken off: having answered,
-    they go on beside the client until they sleep.
+    Counted first, sampled only where nothing counts. Server time is active_time per transaction,
+    which the server counts; wait events that a clock of the server counts have its time; samples
+    split the rest. Without active_time (before PostgreSQL 14) server time is sampled too. On the
+    same host, schedstat says how long backends were on a core or waited for one, without wait
+    event and inside wait events. Nothing is counted twice: CPU of the client inside the round trip
+    is taken off the network, and so is CPU of backends outside statements. Where the parts exceed
+    the latency, CPU of backends that have answered is taken off, at most as much as there was
+    until the next statement came. No other part is changed to fit.
     Raises: AnalysisError if the server ended no transaction in the window.
     Source: active sessions = throughput x time (Little 1961); intervals by circular block
     bootstrap over the instants of sampling, and no narrower than the rule of three (Hanley and
@@ -99,40 +108,69 @@ def where_the_time_goes(
     found = with_unseen(facts, sampled(facts, rng, replicates))
     active_ns = facts.each(facts.server_active_ms)
     exact_ns = None if active_ns is None else active_ns * _NS_PER_MS
-    if found.events and (facts.others_ratio or 0.0) > _OTHERS_RATIO_MAX:
-        exact_ns = None
-    point = amounts(facts, found, found.point_count[None, :], exact_ns)
-    drawn = amounts(facts, found, found.redrawn_count, exact_ns)
+    exact = None if exact_ns is None else np.array([exact_ns])
+    point = amounts(facts, found, found.point_count[None, :], exact)
+    drawn = amounts(
+        facts, found, found.redrawn_count, _drawn_exact(facts, exact_ns, len(found.redrawn_count))
+    )
     missed_ns = _missed_ns(facts, found, exact_ns)
     # Parts that follow from sessions without a wait event, had so many of them been missed.
-    without_event = [
-        amounts(facts, found, found.point_count[None, :], exact_ns, missed_ns=ns).ns[0]
+    fewer, more = (
+        amounts(facts, found, found.point_count[None, :], exact, missed_ns=ns).ns[0]
         for ns in (-missed_ns, missed_ns)
-    ]
-    parts = []
-    for i, (name, side) in enumerate(point.parts):
-        value = float(point.ns[0, i])
-        if name in found.events:
-            ends = (value - missed_ns, value + missed_ns)
-        else:
-            ends = (float(without_event[0][i]), float(without_event[1][i]))
-        block_count = found.block_count if side == "server" else 1
-        parts.append(Part(name, _estimate(value, drawn.ns[:, i], block_count, ends), side))
+    )
+    parts = _parts(facts, found, point, drawn, _Ends(missed_ns, fewer, more))
+    unsplit_ns = facts.latency.value - drawn.ns.sum(axis=1)
     sampled_ms = None
     if found.events:
         sampled_ms = found.active * facts.window_seconds * 1e3 / facts.server_transaction_count
     server_ms = sampled_ms if exact_ns is None else exact_ns / _NS_PER_MS
-    inside = point.runqueue_inside_events_ns
-    return _whole(
+    whole = _whole(
         facts.latency.scaled(1 / _NS_PER_MS, "ms"),
         parts,
         server_ms,
         sampled_ms,
         others_ratio=facts.others_ratio,
-        scheduled=None
-        if inside is None
-        else _scheduled(facts, float(inside[0]), float(point.after_answer_ns[0])),
+        scheduled=_scheduled(facts, point),
     )
+    value_ns = whole.residual_ms * _NS_PER_MS
+    residual = _estimate(
+        value_ns, unsplit_ns, found.block_count, (value_ns, value_ns), is_positive=False
+    )
+    return replace(
+        whole,
+        residual=residual,
+        server_how="sampled" if exact_ns is None else "counted",
+        sampled_server=None if sampled_ms is None else _sampled_server(facts, found, sampled_ms),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ends:
+    """How much of a transaction samples may have missed, and the parts at both ends of that."""
+
+    missed_ns: float
+    fewer_ns: FloatArray
+    more_ns: FloatArray
+
+
+def _parts(
+    facts: TransactionFacts, found: Sampled, point: Amounts, drawn: Amounts, ends: _Ends
+) -> list[Part]:
+    """Return every part with its interval, where it has one, and how it was made."""
+    errors_ns = _counted_errors_ns(facts)
+    parts = []
+    for i, (name, side) in enumerate(point.parts):
+        value = float(point.ns[0, i])
+        half_ns = errors_ns.get(name, ends.missed_ns if name in found.events else None)
+        low_high = (float(ends.fewer_ns[i]), float(ends.more_ns[i]))
+        if half_ns is not None:
+            low_high = (value - half_ns, value + half_ns)
+        block_count = found.block_count if side == "server" else 1
+        ms = _estimate(value, drawn.ns[:, i], block_count, low_high)
+        how = "sampled" if point.how[i] == "counted" and ms.has_interval else point.how[i]
+        parts.append(Part(name, ms, side, how))
+    return parts
 
 
 def mean_over_runs(runs: Sequence[WhereTheTimeGoes]) -> WhereTheTimeGoes:
@@ -151,6 +189,7 @@ def mean_over_runs(runs: Sequence[WhereTheTimeGoes]) -> WhereTheTimeGoes:
                 mean_between_runs([run[key].ms.value if key in run else 0.0 for run in keyed], "ms")
             ),
             part.side,
+            part.how,
         )
         for key, part in newest.items()
     ]
@@ -169,14 +208,53 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _scheduled(
-    facts: TransactionFacts, inside_events_ns: float, after_answer_ns: float
-) -> Scheduled:
+def _sampled_server(facts: TransactionFacts, found: Sampled, sampled_ms: float) -> Estimate:
+    """Return the server's time by the samples, with their interval."""
+    each_ns = facts.window_seconds * 1e9 / facts.server_transaction_count
+    drawn = found.redrawn_count[:, is_active(found.events)].sum(axis=1) * each_ns
+    missed_ns = _missed_ns(facts, found, None)
+    value_ns = sampled_ms * _NS_PER_MS
+    return _estimate(
+        value_ns, drawn, found.block_count, (value_ns - missed_ns, value_ns + missed_ns)
+    )
+
+
+def _drawn_exact(facts: TransactionFacts, exact_ns: float | None, rows: int) -> FloatArray | None:
+    """Return the server's count once for each redrawn sample, with its own uncertainty."""
+    if exact_ns is None:
+        return None
+    error_ns = (facts.each(facts.server_active_error_ms) or 0.0) * _NS_PER_MS
+    # Equally likely values of a normal distribution, in an order that has nothing to do with the
+    # samples': no random numbers of another seed are needed.
+    steps = (np.arange(rows) * 0.6180339887498949 + 0.5) % 1.0
+    normal = np.sqrt(2.0) * _inverse_error(2.0 * np.clip(steps, 1e-4, 1 - 1e-4) - 1.0)
+    return np.asarray(np.maximum(exact_ns + normal * error_ns / _NORMAL_95, 0.0))
+
+
+def _inverse_error(x: FloatArray) -> FloatArray:
+    """Return the inverse error function, to 0.2 %. Source: Winitzki 2008."""
+    log = np.log(1.0 - x * x)
+    first = 2.0 / (np.pi * 0.147) + log / 2.0
+    return np.asarray(np.sign(x) * np.sqrt(np.sqrt(first * first - log / 0.147) - first))
+
+
+def _counted_errors_ns(facts: TransactionFacts) -> dict[str, float]:
+    """Return the half-width of every event that a clock of the server counted."""
+    return {
+        event: facts.each(counted.error_ns) or 0.0
+        for counted in facts.counted_events
+        for event in counted.events
+    }
+
+
+def _scheduled(facts: TransactionFacts, point: Amounts) -> Scheduled | None:
+    if point.queue_inside_ns is None or point.cpu_inside_ns is None:
+        return None
     cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
     assert cpu is not None
     assert queue is not None
-    found_ns = (cpu, queue, inside_events_ns, after_answer_ns)
-    return Scheduled(*(ns / _NS_PER_MS for ns in found_ns))
+    inside = (point.queue_inside_ns[0], point.after_answer_ns[0], point.cpu_inside_ns[0])
+    return Scheduled(*(float(ns) / _NS_PER_MS for ns in (cpu, queue, *inside)))
 
 
 def _missed_ns(facts: TransactionFacts, found: Sampled, exact_ns: float | None) -> float:
@@ -190,7 +268,12 @@ def _missed_ns(facts: TransactionFacts, found: Sampled, exact_ns: float | None) 
 
 
 def _estimate(
-    value_ns: float, drawn_ns: FloatArray, block_count: int, ends_ns: tuple[float, float]
+    value_ns: float,
+    drawn_ns: FloatArray,
+    block_count: int,
+    ends_ns: tuple[float, float],
+    *,
+    is_positive: bool = True,
 ) -> Estimate:
     """Return a part with its interval, which exact ones have not.
 
@@ -205,9 +288,10 @@ def _estimate(
     assert found.high is not None
     ends = [ns / _NS_PER_MS for ns in ends_ns]
     low, high = min(found.low, value, *ends), max(found.high, value, *ends)
-    if high - low <= _COUNTED_RATIO * value:
+    if high - low <= _COUNTED_RATIO * abs(value):
         return without_interval(value, "ms")
-    return _above_zero(replace(found, low=low, high=high))
+    wide = replace(found, low=low, high=high)
+    return _above_zero(wide) if is_positive else wide
 
 
 def _above_zero(estimate: Estimate) -> Estimate:

@@ -19,11 +19,34 @@ REPLY_WAIT = "waiting for the load engine"
 SCHEDULE_LAG = "schedule lag"
 CONNECTION_WAIT = "wait for a connection"
 POOLER_WAIT = "wait for a pooled session"
+SLEEP = "\\sleep of the script"
+SHELL = "\\shell of the script"
 # In the samples alone: a session that is not active and waits for nothing. It sends an answer, or
 # has just been given a statement.
 ANSWERING = "answering"
 
+# Wait events in which a backend mostly copies pages between its memory and the page cache: on a
+# core rather than asleep.
+COPYING = frozenset(
+    f"io:{name}"
+    for name in ("datafileread", "datafilewrite", "datafileextend", "buffileread", "buffilewrite")
+)
+
 Side = Literal["server", "network", "client", "schedule"]
+# How a part was made. Counted: a clock of the server, the kernel or the engine ran all the time.
+How = Literal["counted", "sampled", "by difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class CountedEvents:
+    """Time that the server's own clock counted in some wait events, over the measured phase.
+
+    `error_ns` is the half-width of its 95 % interval: above 0 where others' time was taken off.
+    """
+
+    events: tuple[str, ...]
+    total_ns: float
+    error_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +83,10 @@ class TransactionFacts:
     client and backend were on a core or waited for one (same host only).
     core_count: of the host, where these were counted.
     others_ratio: share of the server's active sessions that were not ours.
+    server_active_error_ms: half-width of the interval of server_active_ms, where time of other
+    sessions was taken off. counted_events: what the server's clocks counted in wait events.
+    sleep_ns, shell_ns: a transaction's own \\sleep and \\shell. between_ns: from the end of a
+    transaction to the begin of its client's next (closed loop).
     """
 
     latency: Estimate
@@ -81,6 +108,11 @@ class TransactionFacts:
     core_count: int | None = None
     pooler_wait_ns: float | None = None
     others_ratio: float | None = None
+    server_active_error_ms: float = 0.0
+    counted_events: tuple[CountedEvents, ...] = ()
+    sleep_ns: float | None = None
+    shell_ns: float | None = None
+    between_ns: float | None = None
 
     def each(self, total: float | None) -> float | None:
         """Return a total of the measured phase as of one transaction."""

@@ -21,7 +21,7 @@ from pgdyno.analysis.findings import (
     RunFindings,
 )
 from pgdyno.analysis.rounding import counted
-from pgdyno.analysis.verdicts import Doubt, is_valid
+from pgdyno.analysis.verdicts import Doubt, is_valid, split_doubts
 from pgdyno.answer.judging import changes_of, doubts_of
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
 from pgdyno.answer.sentences import bench_sentence
@@ -229,6 +229,8 @@ def run_findings(
     summary = numbers.summary
     storage = server.get("data_storage") or {}
     split = split_or_why_not(stored, numbers)
+    if split.where is not None:
+        found = (*found, *split_doubts(split.where))
     return RunFindings(
         label=stored.label,
         loop="closed" if planned.cell.rate_tps is None else "open",

@@ -2,42 +2,72 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.arrays import IntArray, distinct
+from pgdyno.analysis.where_facts import CountedEvents
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.clock_watch import CLOCK_SET
 from pgdyno.observe.rates import Deltas
 from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.wal import WalCollector
+from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
 # Server transactions a script transaction: a whole number unless autocommitted statements vary.
 _WHOLE_NUMBER_RATIO = 0.03
+_OWN_UNSURE = 2
 # Transactions a second of our own sessions that nobody counted: before and after they observe.
 _OWN_TRANSACTIONS_S = 20
 # With less than so much of the measured transactions reported in their time, the whole load tells.
 _REPORTED_RATIO_MIN = 0.9
 # Reports come up to a second late: a short window may hold that of some time before it.
 _POSSIBLE_RATIO = 2.0
+# Others' statements are added when they end: so far from the samples, the sum is of another time.
+_OTHERS_APART_RATIO = 0.25
+_SESSIONS_SEEN_MIN = 30
+_RULE_OF_THREE = 3.0
+_LATE_RATIO_MAX = 0.5
+# Sessions that work for somebody: what a server does for itself serves the load too.
+FOR_SOMEBODY = ("client backend", "parallel worker")
 
 
-def server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> float | None:
+@dataclass(frozen=True, slots=True)
+class ServerTime:
+    """The server's time for the measured transactions, ms; None where its count cannot be used.
+
+    `error_ms`, half-width, is of what was taken off for our own sessions. `why_not`: the reason, as
+    the end of a sentence; "" where there is a count, or the server keeps none.
+    """
+
+    active_ms: float | None
+    error_ms: float = 0.0
+    why_not: str = ""
+
+
+def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTime:
     """Return the time the server's sessions were active for the transactions of the window.
 
     Backends report active_time and xact_commit together and up to a second late, so their ratio
     is taken over the window, and only then multiplied by the transactions the engine counted. Some
     loads are hardly reported before their sessions end: backends that touch no table say nothing
-    until then. For these the whole load stands, warm-up included. The server counts by its wall
-    clock: None where that was set meanwhile, or says more than all sessions had.
+    until then. For these the whole load stands, warm-up included. What our own sessions did in
+    the load's database was timed statement by statement, and is taken off. The server counts by
+    its wall clock: no count where that was set meanwhile, or says more than all sessions had.
     """
     if any(warning["kind"] == CLOCK_SET for warning in stored.warnings):
-        return None
+        return ServerTime(None, why_not="the wall clock was set during the run")
     rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
     active_ns = grown(rows, "active_time_ns", *numbers.span_ns)
     commits = grown(rows, "xact_commit", *numbers.span_ns)
     rollbacks = grown(rows, "xact_rollback", *numbers.span_ns)
-    own = grown(rows, "own_transactions", *numbers.span_ns)
-    seen = (commits or 0.0) + (rollbacks or 0.0) - (own or 0.0)
+    own = grown(rows, "own_transactions", *numbers.span_ns) or 0.0
+    seen = (commits or 0.0) + (rollbacks or 0.0) - own
     totals = (stored.document("server.json") or {}).get("totals") or {}
     is_exact = totals.get("is_exact") and not numbers.counts.failed
     reported = totals.get("database.xact_commit") if is_exact else None
@@ -53,10 +83,146 @@ def server_active_ms(stored: StoredRun, numbers: LoadNumbers, ended: int) -> flo
     )
     whole_ns = totals.get("database.active_time_ns") if is_exact else None
     if whole_ns and committed and seen < _REPORTED_RATIO_MIN * each * ended:
-        return _possible_ms(float(whole_ns) / committed * ended / 1e6, numbers)
+        own_ns, error_ns = _own_ns(
+            _whole_growth(rows, "own_active_ns"), _whole_growth(rows, "own_active_least_ns")
+        )
+        scale = ended / committed / 1e6
+        return _possible((whole_ns - own_ns) * scale, error_ns * scale, numbers)
     if not active_ns or seen <= 0:
-        return None
-    return _possible_ms(active_ns / seen * each * ended / 1e6, numbers)
+        return ServerTime(None)
+    if each < 1 - _WHOLE_NUMBER_RATIO:
+        return ServerTime(None, why_not="its sessions did not report all of their transactions")
+    own_ns, error_ns = _own_ns(
+        grown(rows, "own_active_ns", *numbers.span_ns) or 0.0,
+        grown(rows, "own_active_least_ns", *numbers.span_ns) or 0.0,
+    )
+    if own:
+        # A transaction or two of ours may be counted here and there in different intervals.
+        error_ns += active_ns * _OWN_UNSURE / seen
+    scale = each * ended / seen / 1e6
+    return _possible((active_ns - own_ns) * scale, error_ns * scale, numbers)
+
+
+def _own_ns(most_ns: float, least_ns: float) -> tuple[float, float]:
+    """Return the time of our own statements in the server, and its half-width.
+
+    Args: most_ns, as it was timed here, the way there and back included; least_ns, without it.
+    """
+    return (most_ns + least_ns) / 2, max(most_ns - least_ns, 0.0) / 2
+
+
+def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
+    """Return the server's count of the load's time, without that of others in its database.
+
+    The server adds up the sessions of a database, so samples tell how much of it the load's were.
+    A statement is added when it ends: where others were at work and the sum is far from the
+    samples, it is of statements of another time, and the samples stand.
+    """
+    ended = numbers.counts.completed + numbers.counts.failed
+    found = server_time(stored, numbers, ended)
+    waits = stored.waits()
+    is_active = inside_phase(waits, numbers) & (np.asarray(waits["state"]) == "active")
+    is_somebodys = np.isin(np.asarray(waits["backend_type"]), FOR_SOMEBODY)
+    others = is_active & is_somebodys & (waits["ours"] != 1) & _is_here(waits)
+    if found.active_ms is None or not others.any():
+        return found
+    instants = distinct(np.asarray(waits["time_ns"], dtype=np.int64)[inside_phase(waits, numbers)])
+    ours = is_active & (waits["ours"] == 1)
+    share, error = _share(waits, ours, others, instants)
+    seen = float(waits["count"][ours | others].sum())
+    sampled_ms = seen / instants.size * numbers.seconds * 1e3
+    if abs(found.active_ms / sampled_ms - 1) > _OTHERS_APART_RATIO and seen >= _SESSIONS_SEEN_MIN:
+        why = "other sessions were at work in its database, and their statements are counted late"
+        return ServerTime(None, why_not=why)
+    error_ms = math.hypot(found.active_ms * error, found.error_ms * share)
+    return ServerTime(found.active_ms * share, error_ms)
+
+
+def _is_here(waits: Arrays) -> npt.NDArray[np.bool_]:
+    """Return which rows are of sessions in the load's database; all, in older results."""
+    if "here" not in waits:
+        return np.ones(len(waits["time_ns"]), dtype=bool)
+    return np.asarray(waits["here"] == 1)
+
+
+def _share(
+    waits: Arrays,
+    ours: npt.NDArray[np.bool_],
+    others: npt.NDArray[np.bool_],
+    instants: IntArray,
+) -> tuple[float, float]:
+    """Return our share of the sessions sampled, and the half-width of its 95 % interval.
+
+    Source: variance of a ratio of means (Cochran 1977, section 2.11).
+    """
+    count = np.asarray(waits["count"], dtype=np.float64)
+    place = np.searchsorted(instants, np.asarray(waits["time_ns"], dtype=np.int64))
+    place = np.minimum(place, instants.size - 1)
+    mine = np.bincount(place[ours], count[ours], instants.size)
+    both = mine + np.bincount(place[others], count[others], instants.size)
+    if not both.sum():
+        return 1.0, 0.0
+    share = float(mine.sum() / both.sum())
+    spread = float(np.square(mine - share * both).sum())
+    missed = _RULE_OF_THREE / float(both.sum())
+    return share, max(1.96 * math.sqrt(spread) / float(both.sum()), missed)
+
+
+# The server's clocks: which columns count the time of which wait events.
+_CLOCKS = (
+    ("database", "blk_read_time_ns", ("IO:DataFileRead",)),
+    ("wal", "write_time_ns", ("IO:WALWrite", "IO:WalWrite")),
+    ("wal", "sync_time_ns", ("IO:WALSync", "IO:WalSync")),
+)
+
+
+def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEvents, ...]:
+    """Return what the server's clocks counted of the load's wait events in the measured phase.
+
+    A clock counts for all sessions of the database, or of the server: samples of the same event
+    tell how much of it was the load's. A clock that stands at 0 does not run.
+    """
+    waits = stored.waits()
+    inside = inside_phase(waits, numbers)
+    instants = distinct(np.asarray(waits["time_ns"], dtype=np.int64)[inside])
+    if not instants.size:
+        return ()
+    events = np.asarray(waits["wait_event"])
+    reported = _reported_ratio(stored, numbers)
+    found = []
+    for collector, column, names in _CLOCKS:
+        columns = DatabaseCollector.columns if collector == "database" else WalCollector.columns
+        rows = deltas_of(stored, collector, columns, "ours" if collector == "database" else "")
+        total_ns = grown(rows, column, *numbers.span_ns)
+        if not total_ns:
+            continue
+        total_ns /= reported
+        in_event = inside & np.isin(events, names)
+        ours = in_event & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
+        others = in_event & (waits["ours"] != 1)
+        if collector == "database":
+            others &= _is_here(waits)
+        share, error = _share(waits, ours, others, instants) if others.any() else (1.0, 0.0)
+        seen = [name for name in names if name in set(events[ours].tolist())] or [names[-1]]
+        found.append(CountedEvents(tuple(seen), total_ns * share, total_ns * error))
+    return tuple(found)
+
+
+def _reported_ratio(stored: StoredRun, numbers: LoadNumbers) -> float:
+    """Return how much of the window's transactions backends reported within it, about 1."""
+    rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
+    commits = grown(rows, "xact_commit", *numbers.span_ns) or 0.0
+    seen = commits - (grown(rows, "own_transactions", *numbers.span_ns) or 0.0)
+    ended = numbers.counts.completed + numbers.counts.failed
+    each = max(1, round(seen / ended)) if ended else 1
+    ratio = seen / (each * ended) if ended else 1.0
+    return ratio if abs(ratio - 1) <= _LATE_RATIO_MAX else 1.0
+
+
+def inside_phase(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
+    """Return which samples are of the measured phase."""
+    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
+    return (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
 
 
 def _whole_growth(rows: Deltas | None, counter: str) -> float:
@@ -66,11 +232,13 @@ def _whole_growth(rows: Deltas | None, counter: str) -> float:
     return float(np.nansum(rows.by_column[counter]))
 
 
-def _possible_ms(active_ms: float, numbers: LoadNumbers) -> float | None:
-    """Return the time, None where all clients together had less of it."""
+def _possible(active_ms: float, error_ms: float, numbers: LoadNumbers) -> ServerTime:
+    """Return the time, if all clients together had so much of it."""
     clients = sum(thread.clients for thread in numbers.summary.threads)
     had_ms = clients * numbers.seconds * 1e3
-    return active_ms if not clients or active_ms <= _POSSIBLE_RATIO * had_ms else None
+    if clients and active_ms > _POSSIBLE_RATIO * had_ms:
+        return ServerTime(None, why_not="the server counted more time than all clients had")
+    return ServerTime(active_ms, error_ms)
 
 
 def server_transactions_each(

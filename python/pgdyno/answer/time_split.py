@@ -12,9 +12,19 @@ from pgdyno.analysis.arrays import distinct
 from pgdyno.analysis.resample import REPLICATES
 from pgdyno.analysis.rounding import percent
 from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
-from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts, WaitSamples
+from pgdyno.analysis.where_facts import (
+    ANSWERING,
+    TransactionFacts,
+    WaitSamples,
+)
 from pgdyno.analysis.where_statements import Place, named_statements
-from pgdyno.answer.server_time import server_active_ms
+from pgdyno.answer.server_time import (
+    FOR_SOMEBODY,
+    ServerTime,
+    counted_events,
+    inside_phase,
+    loads_server_time,
+)
 from pgdyno.engine.records import Distribution, Summary
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
@@ -25,15 +35,8 @@ from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
 _SEED = 20_260_102
-# Sessions that work for somebody: what a server does for itself serves the load too.
-_FOR_SOMEBODY = ("client backend", "parallel worker")
 _OVERLAP_RATIO_MAX = 0.15
 _GAP_NS_MAX = 3_000_000_000
-# The server's count of its time, so many times off what was sampled, is not that of the load:
-# sessions report late, and some hardly before they end.
-_APART_RATIO_MAX = 1.5
-# Unless there are too few samples to know better.
-_SESSIONS_SEEN_MIN = 30
 # So many samples, where they alone say how long the server worked.
 _SAMPLES_MIN = 10
 
@@ -68,15 +71,13 @@ def split_or_why_not(
         return Split(None, "no transaction was completed")
     samples = _samples(stored, numbers)
     if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _GAP_NS_MAX:
-        return Split(
-            None, f"the server could not be observed for {gap_ns / 1000000000.0:.0f} s of the run"
-        )
-    facts = _facts(stored, numbers, samples)
-    if samples is not None and _is_another_time(facts.server_active_ms, samples, numbers):
-        facts = replace(facts, server_active_ms=None)
+        return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
+    counted = loads_server_time(stored, numbers)
+    facts = _facts(stored, numbers, samples, counted)
     if facts.server_active_ms is None and (why_not := _why_not_sampled(samples)):
         return Split(None, why_not)
     where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
+    where = replace(where, why_sampled=counted.why_not)
     if where.residual_ratio < -_OVERLAP_RATIO_MAX:
         excess = percent(-where.residual_ratio)
         return Split(None, f"the measured parts exceed the latency by {excess}")
@@ -84,16 +85,6 @@ def split_or_why_not(
         return Split(where)
     statements = named_statements(facts, where.server_ms, _places(stored, numbers), seed=_SEED)
     return Split(replace(where, statements=statements))
-
-
-def _is_another_time(active_ms: float | None, samples: WaitSamples, numbers: LoadNumbers) -> bool:
-    """Whether what the server counted cannot be the time of the sessions that were seen."""
-    is_active = np.asarray(samples.event, dtype=object) != ANSWERING
-    seen = int(samples.session_count[is_active].sum())
-    if active_ms is None or seen < _SESSIONS_SEEN_MIN:
-        return False
-    sampled_ms = seen / len(samples.sampled_at_ns) * numbers.seconds * 1e3
-    return max(active_ms, sampled_ms) > _APART_RATIO_MAX * min(active_ms, sampled_ms)
 
 
 def _why_not_sampled(samples: WaitSamples | None) -> str:
@@ -109,6 +100,7 @@ def _facts(
     stored: StoredRun,
     numbers: LoadNumbers,
     samples: WaitSamples | None,
+    counted: ServerTime,
 ) -> TransactionFacts:
     ended = numbers.counts.completed + numbers.counts.failed
     summary = numbers.summary
@@ -121,7 +113,9 @@ def _facts(
         latency=numbers.latency.mean.scaled(1e6, "ns"),
         window_seconds=numbers.seconds,
         server_transaction_count=ended,
-        server_active_ms=server_active_ms(stored, numbers, ended),
+        server_active_ms=counted.active_ms,
+        server_active_error_ms=counted.error_ms,
+        counted_events=counted_events(stored, numbers),
         samples=samples,
         round_trip_count=summary.round_trips / ended,
         round_trip_ns=_exchange_ns(round_trip, summary.round_trip_runnable_ns),
@@ -136,6 +130,11 @@ def _facts(
         core_count=_core_count(stored),
         pooler_wait_ns=_pooler_wait_ns(stored, numbers),
         others_ratio=others_ratio_of(stored, numbers),
+        sleep_ns=summary.sleep_ns / ended or None,
+        shell_ns=summary.shell_ns / ended or None,
+        between_ns=None
+        if summary.between_transactions_ns is None
+        else summary.between_transactions_ns / ended,
     )
 
 
@@ -207,7 +206,7 @@ def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     Where others' sessions may not be seen, nothing is known of them.
     """
     waits = stored.waits()
-    inside = _inside(waits, numbers)
+    inside = inside_phase(waits, numbers)
     is_unseen = np.asarray(waits["backend_type"]) == UNSEEN
     return None if (inside & is_unseen).any() else _others_ratio(waits, inside)
 
@@ -215,7 +214,7 @@ def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
 def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
     """Return what our sessions waited for within the measured phase."""
     waits = stored.waits()
-    inside = _inside(waits, numbers)
+    inside = inside_phase(waits, numbers)
     if not inside.any():
         return None
     time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
@@ -239,16 +238,11 @@ def events_seen(waits: Arrays) -> npt.NDArray[np.str_]:
     return np.where(has_answered, "", events)
 
 
-def _inside(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
-    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
-    return (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
-
-
 def _others_ratio(waits: Arrays, inside: npt.NDArray[np.bool_]) -> float | None:
     is_active = inside & (np.asarray(waits["state"]) == "active")
     count = np.asarray(waits["count"], dtype=np.int64)[is_active]
     worker = np.asarray(waits["backend_type"])[is_active]
-    count = count * np.logical_or.reduce([worker == kind for kind in _FOR_SOMEBODY])
+    count = count * np.logical_or.reduce([worker == kind for kind in FOR_SOMEBODY])
     total = int(count.sum())
     others = int(count[np.asarray(waits["ours"])[is_active] != 1].sum())
     return others / total if total else None

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must be of this one or a later one, as `pgdyno-engine --version` says.
-CONTRACT_REVISION = 5
+CONTRACT_REVISION = 6
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1

@@ -266,6 +266,8 @@ class Summary(Open):
     distributions: tuple[Distribution, ...]
     unfinished_ages_ns: tuple[int, ...]
     between_transactions_ns: int | None = None
+    sleep_ns: int = 0
+    shell_ns: int = 0
     connections_lost: int
     reconnects: int
     commits_in_doubt: int = 0

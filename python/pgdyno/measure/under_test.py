@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psycopg
 from psycopg import sql
 
 from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
+from pgdyno.errors import PgdynoError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
@@ -233,6 +235,7 @@ def reached(
     with connect(observe, verb=conditions.verb, patient=True) as connection:
         observe = pinned(observe, connection)
         facts = server_facts.collect(connection, observe)
+    direct = None if server.observe is None else observe
     if facts.is_local and host_command is not None:
         progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
         host_command = None
@@ -260,8 +263,8 @@ def reached(
             in_words=experiment.connections_in_words(),
         )
     return UnderTest(
-        *(target, observe, None, facts, conditions.verb),
-        direct=None if server.observe is None else observe,
+        *(target, _apart_from_the_load(observe, conditions.verb), None, facts, conditions.verb),
+        direct=direct,
         is_pooled=is_pooled,
         pooler=console,
         host_command=host_command,
@@ -284,6 +287,25 @@ def _scripts_writing(
         if not shape.reads_only
         and not (script.builtin and owned and dataset_of_script(shape.name) == owned)
     )
+
+
+# Every server has it, and nothing keeps others from using it while we are there, as in template1.
+_DATABASE_APART = "postgres"
+
+
+def _apart_from_the_load(observe: Target, verb: str) -> Target:
+    """Return the way to a database in which our own sessions are not in the load's statistics.
+
+    Returns: `observe` itself where the role may not connect to another database.
+    """
+    if observe.database == _DATABASE_APART:
+        return observe
+    apart = observe.with_database(_DATABASE_APART)
+    try:
+        with connect(apart, verb=verb):
+            return apart
+    except (psycopg.Error, PgdynoError):
+        return observe
 
 
 def scratch_places(asked: Scratch, store_dir: Path) -> list[Path]:

@@ -198,7 +198,7 @@ class Observer:
             backends = BackendsCollector(regular, load, there)
             usage = UsageCollector(backends.processes, there.usage)
             workers.append(self._host_worker(host, [backends, usage]))
-        sampler = WaitSampler(waits, server.load_application_name)
+        sampler = WaitSampler(waits, server.load_application_name, server.database)
         return [
             self._worker("server", collectors, session=regular),
             self._worker("waits", [sampler], session=waits, gaps=random.Random(seed)),

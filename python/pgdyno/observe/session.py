@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import psycopg
 from psycopg.pq.abc import PGconn, PGresult
 
-from pgdyno.clock import process_cpu_ns
+from pgdyno.clock import monotonic_ns, process_cpu_ns
 from pgdyno.server.connect import Connection
 from pgdyno.server.silence import NoAnswer, answer, poll_of
 
@@ -138,6 +138,9 @@ class ServerSession:
         self.database = ""
         # Of this thread alone; whoever else reads it may be a transaction behind.
         self.transaction_count = 0
+        # Time of its statements as seen from here; and without the way there and back.
+        self.active_ns = self.active_least_ns = 0
+        self._way_ns = 0
         self.version = 0
         self.backend_pid = 0
         self.user = ""
@@ -151,7 +154,10 @@ class ServerSession:
         connection = self._connect()
         connection.silence_s_max = SILENCE_S_MAX
         try:
+            began_ns = monotonic_ns()
             row = _told(connection, PID_SQL)
+            # A statement without work is the way there and back, and little else.
+            self._way_ns = monotonic_ns() - began_ns
             if row is None or row[0] != connection.info.backend_pid:
                 raise PoolerInThePath
             name = (self._application_name,)
@@ -188,7 +194,7 @@ class ServerSession:
         """
         if self._connection is None:
             raise psycopg.OperationalError("the observing connection is closed")
-        cursor = self._connection.cursor()
+        cursor, began_ns = self._connection.cursor(), monotonic_ns()
         try:
             cursor.execute(sql, parameters, prepare=self._can_prepare)
         except _FORGOTTEN:
@@ -197,7 +203,7 @@ class ServerSession:
             cursor.execute(sql, parameters, prepare=False)
         is_new = self._can_prepare and sql not in self._prepared
         self._prepared.add(sql)
-        self.transaction_count += 1 + is_new
+        self._ended(began_ns, 1 + is_new)
         return cursor.fetchall()
 
     def fetch_often(self, sql: str, parameters: Sequence[str] = ()) -> list[tuple[Any, ...]]:
@@ -216,7 +222,7 @@ class ServerSession:
         """
         if self._connection is None:
             raise psycopg.OperationalError("the observing connection is closed")
-        libpq, name = self._connection.pgconn, self._names.get(sql)
+        libpq, name, began_ns = self._connection.pgconn, self._names.get(sql), monotonic_ns()
         try:
             if not self._can_prepare:
                 libpq.send_query_params(_numbered(sql), values)
@@ -227,8 +233,15 @@ class ServerSession:
             self._can_prepare = False
             libpq.send_query_params(_numbered(sql), values)
             result = self._answer()
-        self.transaction_count += 1
+        self._ended(began_ns, 1)
         return result
+
+    def _ended(self, began_ns: int, transaction_count: int) -> None:
+        """Count transactions of our own, and their time."""
+        took_ns = monotonic_ns() - began_ns
+        self.transaction_count += transaction_count
+        self.active_ns += took_ns
+        self.active_least_ns += max(0, took_ns - self._way_ns)
 
     def _prepare(self, libpq: PGconn, sql: str) -> bytes:
         """Return the name under which a statement is prepared now."""

@@ -15,7 +15,7 @@ from pgdyno.observe.collector import SECOND_NS, AskedOften, NotMeasurable, Row, 
 from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import OwnCost, Scheduled
-from pgdyno.observe.session import PoolerInThePath, Session
+from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
 
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
@@ -179,6 +179,9 @@ class Worker(threading.Thread):
         rows = collector.sample(began_ns)
         # The values are of some instant between asking and answer: take the middle.
         samples.append(Sample(of_ns or (began_ns + self._clock.now_ns()) // 2, rows))
+        if item.interval_ns >= RARE_NS and isinstance(self._session, ServerSession):
+            # An idle session keeps what it did to itself for 10 s: it would be counted as others'.
+            self._session.report_transactions()
         item.taken(monotonic_ns())
 
     def _ask_on(

@@ -131,12 +131,16 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
                 "ms": part.ms.value,
                 "low": part.ms.low,
                 "high": part.ms.high,
+                "how": part.how,
             }
             for part in where.parts
         ],
         "residual_ms": where.residual_ms,
         "residual_ratio": where.residual_ratio,
+        "residual_low": None if where.residual is None else where.residual.low,
+        "residual_high": None if where.residual is None else where.residual.high,
         "server_ms": where.server_ms,
+        "server_how": where.server_how,
         "sampled_server_ms": where.sampled_server_ms,
         "others_ratio": where.others_ratio,
         "scheduled": None if where.scheduled is None else asdict(where.scheduled),

@@ -24,6 +24,8 @@ _WORDS: dict[str, str] = {
     "cpu or not instrumented": "server CPU, or not instrumented",
     "network": "network",
     "client": "client",
+    "\\sleep of the script": "client: \\sleep of the script",
+    "\\shell of the script": "client: \\shell of the script",
     "waiting for the load engine": "client: replies waiting for the engine",
     "schedule lag": "client: waiting for a free client",
     "wait for a connection": "client: waiting for a connection",
@@ -93,7 +95,7 @@ def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
         share = part.ms.value / total if total > 0 else 0.0
         wait = palette.wait_class(part.name)
         found.append(TimePart(part.name, words_of(part.name), wait, role, part.ms, share))
-    residual = without_interval(where.residual_ms, "ms")
+    residual = where.residual or without_interval(where.residual_ms, "ms")
     found.append(
         TimePart(
             NOT_EXPLAINED,

@@ -37,8 +37,16 @@ def scheduled_words(where: WhereTheTimeGoes) -> str:
     if found.after_answer_ms > least_ms:
         words += f", {fixed(found.after_answer_ms, decimals)} ms of it after the answer"
     words += f" and {fixed(found.waiting_ms, decimals)} ms waiting for a core"
-    if found.inside_events_ms > least_ms:
-        words += f", {fixed(found.inside_events_ms, decimals)} ms of it at the end of wait events"
+    inside = [
+        f"{fixed(ms, decimals)} ms {what}"
+        for ms, what in (
+            (found.cpu_inside_events_ms, "of CPU"),
+            (found.inside_events_ms, "of waiting for a core"),
+        )
+        if ms > least_ms
+    ]
+    if inside:
+        words += f"; the wait events have {' and '.join(inside)} within them"
     return words
 
 

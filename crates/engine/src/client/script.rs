@@ -61,11 +61,15 @@ pub(super) async fn run(
                     }
                 }
             },
-            Step::Sleep { duration_ns } => ended_ns = client.sleep(duration_ns).await?,
+            Step::Sleep { duration_ns } => {
+                let (began_ns, woke_ns) = (now_ns(), client.sleep(duration_ns).await?);
+                ended_ns = record_own_time(client, Recorder::slept, began_ns, woke_ns);
+            }
             Step::Shell(command) => {
+                let began_ns = now_ns();
                 let done = client.state(|c| shell(c, command, pgbench.shares_stdout()));
                 done.map_err(|error| not_assigned(client, planned, place, error))?;
-                ended_ns = now_ns();
+                ended_ns = record_own_time(client, Recorder::ran_shell, began_ns, now_ns());
             }
             Step::StartPipeline => {
                 pipeline =
@@ -206,6 +210,19 @@ async fn statement(
         shard.recorder.statement(owner, script_index, command.statement, ended_ns - sent_ns);
     }
     Ok(ended_ns)
+}
+
+/// Record time that the script itself spent without the server; return its end.
+fn record_own_time(
+    client: Client<'_>,
+    record: fn(&mut Recorder, Owner, u64),
+    began_ns: u64,
+    ended_ns: u64,
+) -> u64 {
+    let shard = &mut *client.shard();
+    let owner = owner_of(&shard.clients.states[client.index as usize], &shard.recorder);
+    record(&mut shard.recorder, owner, ended_ns.saturating_sub(began_ns));
+    ended_ns
 }
 
 /// The phase that what ends now belongs to.

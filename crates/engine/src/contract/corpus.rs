@@ -102,6 +102,8 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         distributions: vec![distribution(Measured::Latency, None, None, edge)],
         unfinished_ages_ns: vec![edge],
         between_transactions_ns: (edge > 0).then_some(edge),
+        sleep_ns: edge,
+        shell_ns: edge,
         connections_lost: edge,
         reconnects: edge,
         commits_in_doubt: edge,

@@ -287,6 +287,12 @@ pub struct Summary {
     /// what is due, and where each transaction makes a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between_transactions_ns: Option<u64>,
+    /// How long transactions slept in `\sleep`, all of them together.
+    #[serde(default)]
+    pub sleep_ns: u64,
+    /// How long transactions waited for commands of `\shell` and `\setshell`, all of them together.
+    #[serde(default)]
+    pub shell_ns: u64,
     pub connections_lost: u64,
     pub reconnects: u64,
     /// Commits sent and never answered, in all phases: they may or may not have happened.

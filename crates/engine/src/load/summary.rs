@@ -104,6 +104,8 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         distributions,
         unfinished_ages_ns: ages,
         between_transactions_ns: between_transactions_ns(plan, measured),
+        sleep_ns: measured.sleep_ns,
+        shell_ns: measured.shell_ns,
         connections_lost: sum(|thread| thread.connections_lost),
         reconnects: sum(|thread| thread.reconnects),
         commits_in_doubt: sum(|thread| thread.commits_in_doubt),

@@ -58,7 +58,8 @@ def _statement(*, has_sessions: bool) -> str:
     )
     return (
         "SELECT CASE WHEN datname = %s THEN 'ours' ELSE 'others' END AS scope,"
-        f" coalesce(sum(numbackends), 0)::int8, {sums}, {reset_ns('max(stats_reset)')}, 0::int8"
+        f" coalesce(sum(numbackends), 0)::int8, {sums}, {reset_ns('max(stats_reset)')},"
+        " 0::int8, 0::int8, 0::int8"
         " FROM pg_catalog.pg_stat_database GROUP BY 1"
     )
 
@@ -86,6 +87,8 @@ class DatabaseCollector(SqlCollector):
         ),
         gauge("stats_reset_ns", "ns", "Unix time the latest of these was reset; 0 = never"),
         counter("own_transactions", "transactions", "of xact_commit: our observing sessions'"),
+        counter("own_active_ns", "ns", "of active_time: theirs, timed by us, the way included"),
+        counter("own_active_least_ns", "ns", "the same without the way there and back"),
     )
 
     def __init__(
@@ -97,12 +100,15 @@ class DatabaseCollector(SqlCollector):
     def sample(self, now_ns: int) -> list[Row]:
         """Return the rows; the server does not know how many of the transactions are ours."""
         self._session.report_transactions()
-        own = {"ours": 0, "others": 0}
+        own = {scope: [0, 0, 0] for scope in ("ours", "others")}
         for session in self._observing:
             scope = "ours" if session.database == self._database else "others"
-            own[scope] += session.transaction_count
+            took = (session.transaction_count, session.active_ns, session.active_least_ns)
+            own[scope] = [sum(both) for both in zip(own[scope], took, strict=True)]
+        names = ("own_transactions", "own_active_ns", "own_active_least_ns")
         return [
-            row | {"own_transactions": own[str(row["scope"])]} for row in super().sample(now_ns)
+            row | dict(zip(names, own[str(row["scope"])], strict=True))
+            for row in super().sample(now_ns)
         ]
 
 

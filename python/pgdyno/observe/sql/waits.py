@@ -37,12 +37,15 @@ def _statement(query_id: str, flush: str = "") -> str:
     return (
         f"SELECT coalesce(kind, '{UNSEEN}'), coalesce(state, ''),"
         " coalesce(type || ':' || event, ''), coalesce(id, 0),"
-        " coalesce(strpos(application, %s) = 1, false)::int, sum(n)::int FROM"
+        " coalesce(strpos(application, %s) = 1, false)::int, coalesce(here, false)::int,"
+        " sum(n)::int FROM"
         " (SELECT backend_type AS kind, state, wait_event_type AS type, wait_event AS event,"
-        f" {query_id} AS id, application_name AS application, count(*) AS n"
-        f" FROM pg_catalog.pg_stat_get_activity(NULL){flush}{_WHERE} GROUP BY 1, 2, 3, 4, 5, 6) s"
+        f" {query_id} AS id, application_name AS application, datid = (SELECT oid"
+        " FROM pg_catalog.pg_database WHERE datname = %s) AS here, count(*) AS n"
+        f" FROM pg_catalog.pg_stat_get_activity(NULL){flush}{_WHERE}"
+        " GROUP BY 1, 2, 3, 4, 5, 6, 7) s"
         f" WHERE NOT coalesce(strpos(application, '{OWN_PREFIX}') = 1, false)"
-        " GROUP BY 1, 2, 3, 4, 5"
+        " GROUP BY 1, 2, 3, 4, 5, 6"
     )
 
 
@@ -62,6 +65,7 @@ _NOBODY: Row = {
     "wait_event": "",
     "query_id": 0,
     "ours": 0,
+    "here": 0,
     "count": 0,
 }
 
@@ -82,12 +86,13 @@ class WaitSampler(SqlCollector):
         key("wait_event", "type:event, such as Lock:transactionid; '' = CPU or not instrumented"),
         Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
         Column("ours", "int64", "0 or 1", "1 = a session of this run's load", "key"),
+        Column("here", "int64", "0 or 1", "1 = a session in the load's database", "key"),
         gauge("count", "sessions", "how many sessions"),
     )
 
-    def __init__(self, session: ServerSession, load_application_name: str) -> None:
-        super().__init__(session, load_application_name)
-        self._values = [load_application_name.encode()]
+    def __init__(self, session: ServerSession, load_application_name: str, database: str) -> None:
+        super().__init__(session, load_application_name, database)
+        self._values = [load_application_name.encode(), database.encode()]
         self._version, self._statement = 0, ""
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector

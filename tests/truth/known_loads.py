@@ -1,0 +1,270 @@
+"""Loads whose time is known from sources that the analysis does not read.
+
+The server adds up the time of each function by itself (`track_functions`), which no part of the
+split uses; the rest is arithmetic, a proxy's own delay, or what a shim counted.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.fixtures.clusters import connection, run_sql, scalar
+from tests.fixtures.command import Command
+from tests.fixtures.slow_line import SlowLine
+from tests.fixtures.stillness import on_a_machine_that_runs
+
+from pgdyno.server.target import Target
+
+Document = dict[str, Any]
+# A run of under 10 s is not valid (3); that it is short is the point.
+DONE = (0, 3)
+NOT_EXPLAINED_RATIO_MAX = 0.05
+SERVER = "in the server"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What some parts together are, in ms; `SERVER` is the server's time as a whole."""
+
+    names: tuple[str, ...]
+    ms: float
+
+
+@dataclass(frozen=True)
+class KnownLoad:
+    """A load, how to prepare it, and what is known of it afterwards."""
+
+    name: str
+    setup: tuple[str, ...]
+    script: str
+    truths: Callable[[Target, Document], list[Truth]]
+    clients: int = 1
+    seconds: int = 6
+    options: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    way_ms: float = 0.0
+    foreign: str = ""
+
+
+def timed_ms(database: Target, function: str = "work") -> float:
+    """Return the mean time of a call by the server's own clock, of all sessions that ended."""
+    counted = "SELECT total_time / calls FROM pg_stat_user_functions WHERE funcname = %s"
+    return float(str(scalar(database, counted, function)))
+
+
+def function(body: str, name: str = "work") -> str:
+    """Return the statement that makes a function whose time the server adds up."""
+    head = f"CREATE FUNCTION {name}(first int DEFAULT 0) RETURNS void LANGUAGE plpgsql AS"
+    return f"{head} $$ BEGIN {body} END $$"
+
+
+def _work(target: Target, document: Document) -> list[Truth]:
+    return [Truth((SERVER,), timed_ms(target))]
+
+
+def _row_lock(target: Target, document: Document) -> list[Truth]:
+    return [Truth(("Lock:transactionid", "Lock:tuple"), timed_ms(target))]
+
+
+def _table_lock(target: Target, document: Document) -> list[Truth]:
+    return [Truth(("Lock:relation",), timed_ms(target))]
+
+
+def _sleeping(target: Target, document: Document) -> list[Truth]:
+    return [Truth(("Timeout:PgSleep",), timed_ms(target)), Truth(("\\sleep of the script",), 3.0)]
+
+
+def _far(target: Target, document: Document) -> list[Truth]:
+    # The script has one exchange: there and back, as the line itself counted them.
+    return [Truth(("network",), 2 * document["held_ms"]), Truth((SERVER,), timed_ms(target))]
+
+
+FILLED = (
+    "CREATE TABLE pages (id int PRIMARY KEY, filler text)",
+    "INSERT INTO pages SELECT n, repeat('x', 900) FROM generate_series(1, 60000) n",
+    "VACUUM ANALYZE pages",
+)
+ONE_ROW = ("CREATE TABLE one (id int PRIMARY KEY, n int)", "INSERT INTO one VALUES (1, 0)")
+
+LOADS = (
+    KnownLoad(
+        "spilling sort",
+        (
+            "CREATE TABLE spill AS SELECT hashint4(g) AS n FROM generate_series(1, 120000) g",
+            function("PERFORM max(n) FROM (SELECT n FROM spill ORDER BY n OFFSET 10) s;"),
+        ),
+        "SELECT work();\n",
+        _work,
+        settings={"work_mem": "1MB", "max_parallel_workers_per_gather": "0"},
+    ),
+    KnownLoad(
+        "cold reads",
+        (*FILLED, function("PERFORM filler FROM pages WHERE id BETWEEN first AND first + 320;")),
+        "\\set n random(1, 59000)\nSELECT work(:n);\n",
+        _work,
+        clients=2,
+    ),
+    KnownLoad(
+        "row lock queue",
+        (*ONE_ROW, function("PERFORM o.n FROM one o WHERE o.id = 1 FOR UPDATE;")),
+        "BEGIN READ WRITE;\nSELECT work();\nSELECT pg_sleep(0.01);\nEND;\n",
+        _row_lock,
+        clients=4,
+    ),
+    KnownLoad(
+        "pg_sleep and \\sleep",
+        (function("PERFORM pg_sleep(0.005);"),),
+        "BEGIN;\nSELECT work();\n\\sleep 3 ms\nEND;\n",
+        _sleeping,
+        clients=2,
+    ),
+    KnownLoad(
+        "table lock",
+        (*ONE_ROW, function("LOCK TABLE one;")),
+        "BEGIN READ WRITE;\nSELECT work();\nSELECT pg_sleep(0.01);\nEND;\n",
+        _table_lock,
+        clients=4,
+    ),
+    KnownLoad(
+        "2 ms each way",
+        (function("PERFORM pg_sleep(0.002);"),),
+        "SELECT work();\n",
+        _far,
+        clients=2,
+        way_ms=2.0,
+    ),
+    KnownLoad(
+        "two busy foreign sessions",
+        (function("PERFORM pg_sleep(0.01);"),),
+        "SELECT work();\n",
+        _work,
+        clients=2,
+        foreign="SELECT count(*) FROM generate_series(1, 20000)",
+    ),
+    KnownLoad(
+        "6 clients on 2 cores",
+        (function("PERFORM count(*) FROM generate_series(1, 5000);"),),
+        "SELECT work();\n",
+        _work,
+        clients=6,
+    ),
+    KnownLoad(
+        "slow statements",
+        (function("PERFORM count(*) FROM generate_series(1, 300000);"),),
+        "SELECT work();\n",
+        _work,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One truth beside what the run says."""
+
+    names: tuple[str, ...]
+    truth_ms: float
+    found_ms: float
+    half_ms: float
+    latency_ms: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the part is within 5 % of the latency, or twice its interval."""
+        allowed_ms = max(0.05 * self.latency_ms, 4 * self.half_ms)
+        return abs(self.found_ms - self.truth_ms) <= allowed_ms
+
+
+def prepare(load: KnownLoad, database: Target) -> None:
+    """Make the tables and functions of a load in an empty database."""
+    name = database.database
+    settings = {"track_functions": "pl", **load.settings}
+    for setting, value in settings.items():
+        run_sql(database, f"ALTER DATABASE {name} SET {setting} = '{value}'")
+    for statement in load.setup:
+        run_sql(database, statement)
+
+
+def measured(load: KnownLoad, pgdyno: Command, database: Target, folder: Path) -> Document:
+    """Run a load, with what it knows of itself forgotten before."""
+    script = folder / "known.sql"
+    script.write_text(load.script)
+    line = SlowLine(database, load.way_ms / 1e3) if load.way_ms else None
+    target = line.target if line is not None else database
+    place = ["-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database]
+    amount = ["-c", str(load.clients), "-T", f"{load.seconds}s", "--warmup", "0s", "--allow-write"]
+    others = ["--confirm", f"{database.database}@local"] if load.foreign else []
+    command = ["bench", *place, "-f", script, *amount, *load.options, *others, "--json"]
+
+    def measure() -> Document:
+        run_sql(database, "SELECT pg_stat_reset()")
+        said = pgdyno(*command)
+        assert said.code in DONE, said
+        held_ms = 1e3 * line.held_s / line.held_count if line is not None else 0.0
+        return {**said.document, "held_ms": held_ms}
+
+    try:
+        with _busy(database, load.foreign) if load.foreign else nullcontext():
+            return on_a_machine_that_runs(measure)
+    finally:
+        if line is not None:
+            line.close()
+
+
+@contextmanager
+def _busy(database: Target, statement: str, count: int = 2) -> Iterator[None]:
+    """Keep sessions of somebody else at work in the same database."""
+    stopping = threading.Event()
+
+    def work() -> None:
+        with connection(database) as session:
+            while not stopping.is_set():
+                session.execute(statement)  # type: ignore[call-overload]
+                time.sleep(0.001)
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+
+
+def split_of(document: Document) -> Document:
+    """Return the split of a run, whose parts and rest are its latency exactly."""
+    where: Document | None = document["where_the_time_goes"]
+    assert where is not None, document["where_the_time_goes_not_computed_because"]
+    total_ms = math.fsum(part["ms"] for part in where["parts"]) + where["residual_ms"]
+    assert abs(total_ms - where["latency_ms"]) <= 1e-9 * where["latency_ms"]
+    assert all(part["ms"] >= 0 for part in where["parts"]), where["parts"]
+    return where
+
+
+def compared(load: KnownLoad, database: Target, document: Document) -> list[Compared]:
+    """Return every truth of a load beside what the run says of it."""
+    where = split_of(document)
+    parts = {part["name"]: part for part in where["parts"]}
+    found = []
+    for truth in load.truths(database, document):
+        if truth.names == (SERVER,):
+            found.append((truth, float(where["server_ms"]), 0.0))
+            continue
+        there = [parts[name] for name in truth.names if name in parts]
+        halves = [(part["high"] - part["low"]) / 2 for part in there if part["high"] is not None]
+        found.append((truth, math.fsum(part["ms"] for part in there), max(halves, default=0.0)))
+    latency_ms = float(where["latency_ms"])
+    return [Compared(truth.names, truth.ms, ms, half, latency_ms) for truth, ms, half in found]
+
+
+def doubts_of(document: Document) -> list[str]:
+    """Return the kinds of a run's doubts."""
+    return [str(warning["kind"]) for warning in document["warnings"]]

@@ -1,0 +1,59 @@
+"""Where the time goes, against loads whose time is known, on 15 and 18."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import make_cluster, run_sql
+from tests.fixtures.command import Command
+from tests.truth.known_loads import (
+    LOADS,
+    NOT_EXPLAINED_RATIO_MAX,
+    KnownLoad,
+    compared,
+    doubts_of,
+    measured,
+    prepare,
+    split_of,
+)
+
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+
+@pytest.fixture(scope="module", params=["15", "18"])
+def small_server(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchCluster]:
+    """A server whose shared_buffers hold a quarter of what is read."""
+    with make_cluster(request.param, settings={"shared_buffers": "16MB"}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def known(small_server: ScratchCluster) -> Iterator[Target]:
+    """An empty database on it."""
+    run_sql(small_server.target, "CREATE DATABASE known")
+    yield small_server.target.with_database("known")
+    run_sql(small_server.target, "DROP DATABASE known WITH (FORCE)")
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("load", LOADS, ids=[load.name for load in LOADS])
+def test_a_known_load_is_split_as_it_is(
+    load: KnownLoad, pgdyno: Command, known: Target, tmp_path: Path
+) -> None:
+    prepare(load, known)
+    document = measured(load, pgdyno, known, tmp_path)
+    where = split_of(document)
+    print(f"{load.name}: latency {where['latency_ms']:.3f}")
+    for part in where["parts"]:
+        print(f"    {part['ms']:9.4f}  {part['low']} {part['high']} {part['name']}")
+    print(f"    {where['residual_ms']:9.4f}  not explained; {where['scheduled']}")
+    found = compared(load, known, document)
+    for one in found:
+        print(f"  {', '.join(one.names)}: truth {one.truth_ms:.4f} found {one.found_ms:.4f}")
+    print("  doubts:", doubts_of(document))
+    assert all(one.is_right for one in found), found
+    is_doubted = "not_explained" in doubts_of(document)
+    assert abs(where["residual_ratio"]) <= NOT_EXPLAINED_RATIO_MAX or is_doubted
