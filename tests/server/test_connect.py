@@ -9,7 +9,8 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from pgdyno.errors import ServerError
-from pgdyno.server.connect import connect, pinned
+from pgdyno.server import connect as connecting
+from pgdyno.server.connect import connect, pinned, took_too_long
 from pgdyno.server.failures import failure
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -154,3 +155,63 @@ def test_a_password_in_a_statement_is_not_told(cluster: ScratchCluster) -> None:
         connection.execute("ALTER ROLE nobody_here PASSWORD 'open sesame' VALID UNTIL 'never'")
     assert "sesame" not in caught.value.message
     assert "ALTER ROLE nobody_here PASSWORD '...' VALID" in caught.value.message
+
+
+def test_a_connection_that_is_lost_while_it_is_opened_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Lost(Stub):
+        @property
+        def autocommit(self) -> bool:
+            return False
+
+        @autocommit.setter
+        def autocommit(self, on: bool) -> None:
+            raise psycopg.OperationalError("the connection is lost")
+
+    lost = Lost()
+    monkeypatch.setattr(connecting, "_begun", lambda _: lost)
+    with pytest.raises(ServerError, match="the connection is lost"):
+        connect(NOWHERE, verb="test")
+    assert lost.is_closed
+
+
+def test_a_connection_is_closed_when_its_settings_are_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(Stub):
+        def execute(self, query: object) -> None:
+            raise KeyboardInterrupt
+
+    interrupted = Interrupted()
+    monkeypatch.setattr(connecting, "_begun", lambda _: interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        connect(NOWHERE, verb="test", statement_timeout_ms=1)
+    assert interrupted.is_closed
+
+
+def test_taking_too_long_is_told_from_being_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, expected in (
+        (psycopg.errors.ConnectionTimeout("connection timeout expired"), True),
+        (psycopg.OperationalError("Connection refused"), False),
+    ):
+
+        def fail(_: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(connecting, "_begun", fail)
+        with pytest.raises(ServerError) as caught:
+            connect(NOWHERE, verb="test")
+        assert took_too_long(caught.value) == expected
+
+
+NOWHERE = Target(host="127.0.0.1", ports="1", user="u", database="d")
+
+
+class Stub:
+    """Keeps whether it was closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True

@@ -168,9 +168,12 @@ def connect(
                 connection.execute(
                     sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
                 )
-    except psycopg.Error as error:
+    except BaseException as error:
+        # Also an interrupt: nobody else has the connection yet.
         connection.close()
-        raise failure(target, error) from error
+        if isinstance(error, psycopg.Error):
+            raise failure(target, error) from error
+        raise
     return connection
 
 
@@ -206,11 +209,7 @@ def _opened(target: Target, application_name: str) -> Connection:
         try:
             with without_pg_environment():
                 connection = _begun({**parameters, "application_name": application_name})
-            connection.autocommit = True
-            # Nothing of ours is sent often; a pooler on the path may not know statements.
-            connection.prepare_threshold = None
-            connection.target = target
-            return connection
+            return _made_ready(connection, target)
         except psycopg.Error as error:
             # The chained text may name the password's source.
             said = failure(target, error)
@@ -218,6 +217,19 @@ def _opened(target: Target, application_name: str) -> Connection:
                 raise said from None
             refused(command, parameters["password"])
     raise AssertionError("the last try returns or raises")
+
+
+def _made_ready(connection: Connection, target: Target) -> Connection:
+    """Return the connection with what all of ours have; it is closed if it is lost already."""
+    try:
+        connection.autocommit = True
+    except BaseException:
+        connection.close()
+        raise
+    # Nothing of ours is sent often; a pooler on the path may not know statements.
+    connection.prepare_threshold = None
+    connection.target = target
+    return connection
 
 
 def _begun(parameters: dict[str, str]) -> Connection:
