@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pgdyno.cli.headings import BEFORE, LOAD, under
-from pgdyno.cli.options import Command, allow_write, apply, confirm
+from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
 
 
 def connections(command: Command) -> Command:
@@ -97,6 +97,7 @@ def workload(command: Command) -> Command:
         option("--allow-shell", is_flag=True, help="Allow \\shell commands in the scripts."),
         allow_write,
         confirm,
+        confirm_memory,
     )
 
 

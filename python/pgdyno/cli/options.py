@@ -14,6 +14,7 @@ from pgdyno.cli.dataset_options import options_of
 from pgdyno.cli.headings import (
     ANSWER,
     FOREIGN,
+    LOAD,
     SCRATCH,
     SERVER,
     TABLES,
@@ -115,6 +116,18 @@ def confirm(command: Command) -> Command:
             "--confirm",
             metavar="DB@HOST",
             help="Confirm a load on a server that other sessions use.",
+        ),
+    )
+
+
+def confirm_memory(command: Command) -> Command:
+    """Add --confirm-memory."""
+    return apply(
+        command,
+        under(LOAD)(
+            "--confirm-memory",
+            is_flag=True,
+            help="Start although the connections need more memory than is available.",
         ),
     )
 

@@ -33,6 +33,7 @@ from pgdyno.store.folder import ExperimentFolder
 @click.option("--dsn", metavar="CONNINFO", help="Server of the experiment, with --resume.")
 @options.allow_write
 @options.confirm
+@options.confirm_memory
 @options.changing
 @options.gates
 @options.progress

@@ -19,6 +19,7 @@ from pgdyno.measure.under_test import (
     Conditions,
     UnderTest,
     load_into,
+    refuse_what_does_not_fit,
     scratch_places,
 )
 from pgdyno.server import facts as server_facts
@@ -97,6 +98,9 @@ class ScratchServers(Servers):
             members.setdefault(self._place_of(variant.spec), []).append(variant)
         for place, variants in members.items():
             self._create(place, variants)
+        # One is measured: the versions differ little, and only one of them is loaded at a time.
+        first = next(iter(self._clusters.values())).cluster.target
+        refuse_what_does_not_fit(self._experiment, self._conditions, first, self._progress)
         stack.callback(self._end_pooler)
         for one in self._clusters.values():
             self._try_every_variant(one)

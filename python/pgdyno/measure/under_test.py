@@ -14,6 +14,7 @@ from psycopg import sql
 from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError
+from pgdyno.measure.backend_memory import refuse_too_little_memory
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
@@ -124,12 +125,32 @@ def _scratch(
     with cluster:
         for note in cluster.notes:
             progress.said(note)
+        refuse_what_does_not_fit(experiment, conditions, cluster.target, progress)
         target = load_into(cluster, LOAD_DATABASE, experiment.dataset, conditions, progress)
         with connect(target, verb=conditions.verb) as connection:
             facts = server_facts.collect(connection, target)
         yield UnderTest(target, cluster.target, cluster, facts, conditions.verb)
     if asked.keep:
         progress.said(f"kept for the next command: {cluster.path}")
+
+
+def refuse_what_does_not_fit(
+    experiment: Experiment,
+    conditions: Conditions,
+    target: Target,
+    progress: Progress,
+    *,
+    is_local: bool = True,
+) -> None:
+    """Raise RefusedError if the experiment's connections need more memory than there is."""
+    refuse_too_little_memory(
+        target,
+        connections=experiment.connections_max(),
+        is_local=is_local,
+        verb=conditions.verb,
+        is_confirmed=conditions.permissions.confirm_memory,
+        progress=progress,
+    )
 
 
 def _created(experiment: Experiment, asked: Scratch, conditions: Conditions) -> ScratchCluster:
@@ -262,6 +283,7 @@ def reached(
             control=CONTROL_CONNECTIONS,
             in_words=experiment.connections_in_words(),
         )
+        refuse_what_does_not_fit(experiment, conditions, observe, progress, is_local=facts.is_local)
     return UnderTest(
         *(target, _apart_from_the_load(observe, conditions.verb), None, facts, conditions.verb),
         direct=direct,

@@ -262,9 +262,10 @@ _SCRATCH_ONLY = (
 
 
 class Permissions(Spec):
-    """What was allowed on a server of the user's own; see `server.safety`."""
+    """What was allowed; see `server.safety` and `measure.backend_memory`."""
 
     allow_write: bool = False
     confirm: str | None = None
+    confirm_memory: bool = False
     allow_durability_risk: bool = False
     abort_if: tuple[str, ...] = ()
