@@ -9,6 +9,7 @@ import pytest
 from tests.server.pgbench_tables import load
 
 from pgdyno.errors import RefusedError, ServerError
+from pgdyno.quantities import format_bytes
 from pgdyno.server import dataset, facts
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.reset import reset
@@ -301,4 +302,4 @@ def test_a_setting_is_read_back_in_any_unit(
     ],
 )
 def test_sizes_have_units(size_bytes: int, text: str) -> None:
-    assert facts.format_bytes(size_bytes) == text
+    assert format_bytes(size_bytes) == text

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
+from pgdyno.quantities import duration_text
 from pgdyno.spec.experiment import (
     BenchDesign,
     CompareDesign,
@@ -21,7 +22,7 @@ from pgdyno.spec.experiment import (
     Workload,
 )
 from pgdyno.spec.file import to_toml
-from pgdyno.spec.units import duration_ns, duration_text, size_bytes
+from pgdyno.spec.units import duration_ns, size_bytes
 
 
 def bench(**workload: object) -> Experiment:

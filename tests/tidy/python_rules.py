@@ -12,7 +12,7 @@ from tests.tidy.source import Source
 FUNCTION_LINES_MAX = 70
 # The stages data flows through: an import points to an earlier one.
 ARROW = (
-    ("errors", "clock"),
+    ("errors", "clock", "quantities"),
     ("spec",),
     ("process",),
     ("server",),
@@ -43,7 +43,7 @@ IO_CALLS = re.compile(
     r"(open|input|numpy\.(load|save|savez|loadtxt|savetxt|genfromtxt|fromfile|memmap))$"
     r"|.*\.(read_text|write_text|read_bytes|write_bytes|tofile)$"
 )
-PURE_STAGES = {"errors", "spec", "analysis", "plan"}
+PURE_STAGES = {"errors", "quantities", "spec", "analysis", "plan"}
 
 PROCESS_NAMES = re.compile(
     r"subprocess\.(Popen|run|call|check_call|check_output|getoutput|getstatusoutput)$"

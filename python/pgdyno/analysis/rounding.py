@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 
 from pgdyno.analysis.estimate import Estimate
-
-PLAIN_DIGITS = 3
-_DECIMALS_MAX = 8
+from pgdyno.quantities import DECIMALS_MAX, PLAIN_DIGITS, plain_decimals
 
 
 def decimals_of(estimate: Estimate) -> int:
@@ -33,7 +31,7 @@ def decimals_of(estimate: Estimate) -> int:
         return plain
     most = plain_decimals(estimate.value, PLAIN_DIGITS + 2)
     least = plain_decimals(estimate.value, 2)
-    return max(min(_rounding_decimals(half_width), most, _DECIMALS_MAX), least)
+    return max(min(_rounding_decimals(half_width), most, DECIMALS_MAX), least)
 
 
 def _rounding_decimals(half_width: float) -> int:
@@ -44,53 +42,6 @@ def _rounding_decimals(half_width: float) -> int:
     if leading >= 950:
         exponent, digits = exponent + 1, 2
     return digits - 1 - exponent
-
-
-def plain_decimals(value: float, digits: int = PLAIN_DIGITS) -> int:
-    """Return the decimals that show `digits` significant digits of a value without interval."""
-    if value == 0 or not math.isfinite(value):
-        return 0
-    return min(digits - 1 - math.floor(math.log10(abs(value))), _DECIMALS_MAX)
-
-
-def fixed(value: float, decimals: int) -> str:
-    """Return `value` with thousands separators, rounded at `decimals` (negative: tens)."""
-    rounded = round(value, decimals)
-    # A rounded -0.0 would print as "-0".
-    return f"{rounded + 0.0:,.{max(decimals, 0)}f}"
-
-
-def plain(value: float, digits: int = PLAIN_DIGITS) -> str:
-    """Return a number that has no interval with at most `digits` significant digits.
-
-    Digits left of the decimal point are never rounded away: 340,623 stays whole.
-    """
-    return fixed(value, max(plain_decimals(value, digits), 0))
-
-
-def milliseconds(value_ms: float) -> str:
-    """Return a duration in the unit a person would choose: "7.4 us", "8.46 ms", "1.25 s"."""
-    size = abs(value_ms)
-    if size == 0:
-        return "0 ms"
-    if size < 0.1:
-        return f"{plain(value_ms * 1e3, 2)} us"
-    if size < 1e4:
-        return f"{plain(value_ms)} ms"
-    return f"{plain(value_ms / 1e3)} s"
-
-
-def counted(value: int, noun: str) -> str:
-    """Return "1 doubt" or "3,000 doubts"."""
-    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
-
-
-def percent(ratio: float) -> str:
-    """Return a share in 0..1 as "62 %", "0.5 %", "< 0.1 %"."""
-    value = ratio * 100
-    if 0 < abs(value) < 0.1:
-        return "< 0.1 %"
-    return f"{value:.1f} %" if abs(value) < 9.95 and value != round(value) else f"{value:.0f} %"
 
 
 def change_text(ratio: Estimate) -> str:

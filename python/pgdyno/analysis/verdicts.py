@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pgdyno.analysis.rounding import counted, fixed, milliseconds, percent, plain_decimals
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.quantities import counted, milliseconds, percent, plain, seconds
 
 _MS = 1_000_000
 _BUSY_RATIO_MAX = 0.9
@@ -109,15 +109,11 @@ def _achieved(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "rate_not_held",
         "not_valid",
-        f"{_tps(achieved)} of {_tps(offered)} offered tps completed "
+        f"{plain(achieved)} of {plain(offered)} offered tps completed "
         f"({percent(achieved / offered)}, limit {percent(_ACHIEVED_RATIO_MIN)}): the latency "
         "depends on how long such a run lasts.",
         "offer a lower --rate, or use more --clients if all were busy",
     )
-
-
-def _tps(value: float) -> str:
-    return fixed(value, max(plain_decimals(value), 0))
 
 
 def _too_short(facts: RunFacts) -> Doubt | None:
@@ -128,14 +124,10 @@ def _too_short(facts: RunFacts) -> Doubt | None:
     return Doubt(
         "too_short",
         "not_valid",
-        f"The measured time was {_short_time(facts.measured_seconds)}; a run needs at least "
+        f"The measured time was {seconds(facts.measured_seconds)}; a run needs at least "
         f"{needed:.0f} s.",
         "set a longer --duration",
     )
-
-
-def _short_time(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1e3:.2g} ms"
 
 
 def _steal(facts: RunFacts) -> Doubt | None:

@@ -20,7 +20,6 @@ from pgdyno.analysis.findings import (
     Facts,
     RunFindings,
 )
-from pgdyno.analysis.rounding import counted
 from pgdyno.analysis.verdicts import Doubt, is_valid, split_doubts
 from pgdyno.answer.judging import changes_of, doubts_of
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
@@ -34,8 +33,8 @@ from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
+from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.units import duration_text
 from pgdyno.store.folder import ExperimentFolder
 
 # Doubts about the setting rather than about one run.

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.compare_findings import CompareFindings, PlanChange
-from pgdyno.analysis.rounding import change_text, counted
+from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.where import Part
 from pgdyno.analysis.where_difference import Difference
+from pgdyno.quantities import counted, difference_ms, duration_text
 from pgdyno.spec.designs import METRIC_WORDS
-from pgdyno.spec.units import duration_text
 
 _PARTS_NAMED = 3
 _NAMED_RATIO_MIN = 0.1
@@ -79,22 +79,17 @@ def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) 
         return ""
     largest, *others = named
     went, less = ("fell", "less") if total < 0 else ("rose", "more")
-    listed = "".join(f", {part.name} by {_ms(part.ms.value)}" for part in others)
+    listed = "".join(f", {part.name} by {difference_ms(part.ms.value)}" for part in others)
     return (
-        f"because {largest.name} {went} by {_ms(largest.ms.value)}{listed} ms per transaction "
-        f"({_ms(total)} ms {less} in total)"
+        f"because {largest.name} {went} by {difference_ms(largest.ms.value)}{listed} ms per"
+        " transaction "
+        f"({difference_ms(total)} ms {less} in total)"
     )
 
 
 def _is_sure(part: Part) -> bool:
     low, high = part.ms.low, part.ms.high
     return low is not None and high is not None and (low > 0 or high < 0)
-
-
-def _ms(value: float) -> str:
-    size = abs(value)
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
-    return f"{size:.{digits}f}"
 
 
 def comparison_sentence(found: CompareFindings) -> str:

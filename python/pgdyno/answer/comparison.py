@@ -20,7 +20,6 @@ from pgdyno.analysis.compare_findings import (
 )
 from pgdyno.analysis.contrasts import Effect, factorial, passes
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
-from pgdyno.analysis.rounding import counted
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.answer.answer import Answer, Measurements
@@ -34,9 +33,9 @@ from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by, vari
 from pgdyno.plan.designs.compare import Compare, Standing, better_of
 from pgdyno.plan.designs.fixed_rounds import Factorial, Matrix
 from pgdyno.plan.history import History
+from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.designs import METRICS, Metric
 from pgdyno.spec.planned import PlannedVariant
-from pgdyno.spec.units import duration_text
 from pgdyno.spec.variant import Variant
 
 _HOLDS_RATE_RATIO = 0.99

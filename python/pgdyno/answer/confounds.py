@@ -8,7 +8,7 @@ from typing import Any
 
 from pgdyno.analysis.compare_findings import PlanChange
 from pgdyno.loop.journal import Visit
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedVariant

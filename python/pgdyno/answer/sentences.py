@@ -5,9 +5,10 @@ from __future__ import annotations
 from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, RunFindings
-from pgdyno.analysis.rounding import change_text, decimals_of, fixed, percent
+from pgdyno.analysis.rounding import change_text, decimals_of
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.quantities import fixed, percent
 
 _BUSY_RATIO = 0.9
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from pgdyno.analysis.findings import TelemetryFindings
-from pgdyno.analysis.rounding import milliseconds
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.fact_tables import fact_tables
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.clock_watch import CLOCK_SET
+from pgdyno.quantities import milliseconds
 from pgdyno.store.stored_run import StoredRun
 
 # What the observer said that the reader of any number must know.

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from pgdyno.analysis.arrays import distinct
 from pgdyno.analysis.resample import REPLICATES
-from pgdyno.analysis.rounding import percent
 from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
 from pgdyno.analysis.where_facts import (
     ANSWERING,
@@ -31,6 +30,7 @@ from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
+from pgdyno.quantities import percent
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 

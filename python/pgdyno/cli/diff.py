@@ -16,10 +16,10 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
 from pgdyno.designs import answer_of
 from pgdyno.errors import SpecError, StoreError
+from pgdyno.quantities import duration_text, percent
 from pgdyno.report.figures import percentile_name
-from pgdyno.report.numbers import estimate_text, percent
+from pgdyno.report.numbers import estimate_text
 from pgdyno.report.text_page import TextPage
-from pgdyno.spec.units import duration_text
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 

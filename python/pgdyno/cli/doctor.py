@@ -25,7 +25,7 @@ from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.doctor.text import grants_text, text_of
 from pgdyno.errors import SpecError
 from pgdyno.loop.drive import carry_out
-from pgdyno.report.numbers import counted, percent, seconds
+from pgdyno.quantities import counted, percent, seconds
 from pgdyno.report.text_page import TextPage
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.spec.experiment import Experiment, Permissions

@@ -11,10 +11,10 @@ from pgdyno.cli import options, output
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
+from pgdyno.quantities import format_bytes
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import KINDS, DatasetKind
-from pgdyno.server.facts import format_bytes
 
 
 class KindFirst(Verb):

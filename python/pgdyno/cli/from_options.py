@@ -256,7 +256,7 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
                 f"{option} {text} must have the form NAME=VALUE.", hint=f"{option} name=value"
             )
         if name.strip() in pairs:
-            raise SpecError(f"{option} {name.strip()} is given twice.", hint="give it once")
+            raise SpecError(f"{option} {name.strip()} is given twice.", hint="set it once")
         pairs[name.strip()] = value.strip()
     return pairs
 

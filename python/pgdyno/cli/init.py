@@ -16,6 +16,7 @@ from pgdyno.cli.output import Live
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
+from pgdyno.quantities import duration_text, format_bytes
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
 from pgdyno.server import safety, space
@@ -24,7 +25,6 @@ from pgdyno.server.conninfo import Resolved
 from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind, kind_of
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.dataset import Dataset
-from pgdyno.spec.units import duration_text
 
 _loading = under(LOADING)
 
@@ -176,7 +176,7 @@ def _nowhere() -> Target:
 
 
 def _say(loaded: datasets.Dataset, spent_ns: int, json_to: str | None, *, is_resumed: bool) -> None:
-    size = server_facts.format_bytes(loaded.size_bytes)
+    size = format_bytes(loaded.size_bytes)
     how = ", continued with" if is_resumed else ""
     text = f"loaded {loaded}: {size} in {duration_text(spent_ns)}{how}"
     document = {

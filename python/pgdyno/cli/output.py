@@ -11,12 +11,11 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import TextIO
 
-from pgdyno.analysis.rounding import milliseconds
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import StoreError
 from pgdyno.measure.run_progress import Moment, Progress
+from pgdyno.quantities import duration_text, milliseconds
 from pgdyno.report.text_page import WIDTH
-from pgdyno.spec.units import duration_text
 
 _is_quiet = False
 # Tables are not made for less: a narrower terminal breaks their lines itself.

@@ -154,9 +154,7 @@ class Shown(WatchShow):
         recent = tally.look()
         parts = line_parts(recent, tally.connections, with_events=not is_live)
         if not is_new and tally.ended_ns:
-            parts.insert(
-                0, f"server not reached for {(time_ns - tally.ended_ns) / 1000000000.0:.0f} s"
-            )
+            parts.insert(0, f"server not reached for {(time_ns - tally.ended_ns) / 1e9:.0f} s")
         if not parts:
             return
         if tally.replay_lag_ns is not None:
@@ -240,7 +238,7 @@ def events_text(recent: Sums) -> str:
 
 
 def _gap_line(gap: Gap) -> str:
-    return f"{_clock(gap.time_ns)} gap of {gap.length_ns / 1000000000.0:.1f} s: no samples"
+    return f"{_clock(gap.time_ns)} gap of {gap.length_ns / 1e9:.1f} s: no samples"
 
 
 def _clock(time_ns: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pgdyno.quantities import compact_ms, format_bytes
 from pgdyno.report.text_page import WIDTH, TextPage, joined
-from pgdyno.server.facts import format_bytes
 
 _SHOWN = 5
 # The share before a statement, and behind it what it waited for.
@@ -101,12 +101,8 @@ def _why(statement: Document) -> str:
     ms = statement.get("db_ms_per_call") or statement["ms_per_call"]
     if ms is None:
         return str(worst["wait_event"])
-    return f"{_ms(ms)} ms per call, {worst['wait_event']} {_ms(ms * worst['share_ratio'])}"
-
-
-def _ms(value: float) -> str:
-    """Return milliseconds as short as they mean something."""
-    return f"{value:.2g}" if 0.01 <= value < 100 else f"{value:,.0f}" if value >= 100 else "<0.01"
+    waiting_ms = compact_ms(ms * worst["share_ratio"])
+    return f"{compact_ms(ms)} ms per call, {worst['wait_event']} {waiting_ms}"
 
 
 def _waits(document: Document) -> list[str]:

@@ -25,9 +25,9 @@ from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.loading import load_dataset
+from pgdyno.quantities import format_bytes
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.conninfo import Resolved
-from pgdyno.server.facts import format_bytes
 from pgdyno.server.find import find
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest

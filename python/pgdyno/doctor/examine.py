@@ -20,7 +20,8 @@ from pgdyno.doctor.storage_facts import read_place
 from pgdyno.errors import SpecError
 from pgdyno.observe.device.health import Health, HealthUnknown, read_health
 from pgdyno.process import signals
-from pgdyno.server.facts import format_bytes, is_backend_here
+from pgdyno.quantities import format_bytes
+from pgdyno.server.facts import is_backend_here
 from pgdyno.server.target import Target
 
 _WINDOW_S = 1.0

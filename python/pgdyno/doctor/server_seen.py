@@ -12,7 +12,7 @@ from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.server_sql import SQL
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import pick
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 
 _UNIT_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10}
 _UNIT_BYTES |= {"MB": 1 << 20, "GB": 1 << 30}

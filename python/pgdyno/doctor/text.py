@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pgdyno.doctor import rights as rights_of
 from pgdyno.doctor.examine import Examination
 from pgdyno.doctor.finding import NO_SERVER, NO_SHELL, Finding, Verdict
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 
 WIDTH = 100
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "good", "unknown": "?"}

@@ -22,8 +22,9 @@ from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.design import Design, next_run, outlook, runs_expected
 from pgdyno.plan.history import History
 from pgdyno.process import signals
+from pgdyno.quantities import format_bytes
 from pgdyno.server.conninfo import Resolved
-from pgdyno.server.facts import ServerFacts, format_bytes, target_line
+from pgdyno.server.facts import ServerFacts, target_line
 from pgdyno.server.target import Target
 from pgdyno.spec.condition import WATCHED, condition_from
 from pgdyno.spec.experiment import Experiment, Permissions

@@ -7,12 +7,12 @@ from typing import Any
 
 from pgdyno.plan.design import Design, next_run, runs_expected
 from pgdyno.plan.history import History, Measured
+from pgdyno.quantities import duration_text
 from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import find
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Variant
 from pgdyno.spec.planned import PlannedRun, PlannedVariant
 from pgdyno.spec.setting_rules import MAJORS, snapshot
-from pgdyno.spec.units import duration_text
 
 # What a run costs besides its load: reset, counters, connecting, storing.
 _AROUND_NS = 3_000_000_000

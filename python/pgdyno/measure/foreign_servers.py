@@ -11,6 +11,7 @@ from pgdyno.measure.changes import SystemChanges
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions, UnderTest, reached
+from pgdyno.quantities import format_bytes
 from pgdyno.server import facts as server_facts
 from pgdyno.server import settings as server_settings
 from pgdyno.server.connect import connect
@@ -242,7 +243,7 @@ class ForeignServers(Servers):
             if needed is not None and facts.ram_bytes and needed > facts.ram_bytes:
                 raise RefusedError(
                     f"Variant {variant.name!r}: shared_buffers={asked} exceeds the memory of "
-                    f"{facts.host} ({server_facts.format_bytes(facts.ram_bytes)}), so the "
+                    f"{facts.host} ({format_bytes(facts.ram_bytes)}), so the "
                     "server would not start.",
                     hint="use a smaller value",
                 )

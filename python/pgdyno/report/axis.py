@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.report import numbers
+from pgdyno import quantities
 
 FloatArray = npt.NDArray[np.float64]
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -50,7 +50,7 @@ def linear(low: float, high: float, *, start_px: float, end_px: float, about: in
     step = _step((high - low) / about)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     values = [n * step for n in range(first, max(last, first + 1) + 1)]
-    ticks = tuple((value, numbers.tick(value)) for value in values)
+    ticks = tuple((value, quantities.tick(value)) for value in values)
     return Axis(values[0], values[-1], start_px, end_px, False, ticks)
 
 
@@ -64,7 +64,7 @@ def logarithmic(low: float, high: float, *, start_px: float, end_px: float) -> A
     if first == last:
         last = min(v for v in values if v > first * 1.5)
     shown = [v for v in values if first <= v <= last]
-    return Axis(first, last, start_px, end_px, True, tuple((v, numbers.tick(v)) for v in shown))
+    return Axis(first, last, start_px, end_px, True, tuple((v, quantities.tick(v)) for v in shown))
 
 
 def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: float) -> Axis:
@@ -83,7 +83,7 @@ def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: floa
         if kept and abs(bare.at(value) - bare.at(kept[-1])) < 30:
             continue
         kept.append(value)
-    ticks = tuple((value, numbers.tick(value)) for value in kept)
+    ticks = tuple((value, quantities.tick(value)) for value in kept)
     return Axis(ends[0], ends[1], start_px, end_px, is_log, ticks)
 
 

@@ -8,12 +8,11 @@ from markupsafe import Markup
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.rounding import plain_decimals
 from pgdyno.analysis.where import Part, WhereTheTimeGoes
+from pgdyno.quantities import plain_decimals, signed
 from pgdyno.report import forest, gauge, numbers, palette
 from pgdyno.report.chart import Chart, Line, Values
 from pgdyno.report.forest import metric_name
-from pgdyno.report.numbers import signed
 from pgdyno.report.parts import TimePart, parts_of, shown_decimals, words_of
 
 

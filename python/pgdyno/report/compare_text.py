@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from pgdyno import quantities
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, VariantFindings
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
+from pgdyno.quantities import signed
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import cell_table, table_lines
 from pgdyno.report.forest import metric_name
-from pgdyno.report.numbers import signed
 from pgdyno.report.parts import words_of
 from pgdyno.report.text import tail_lines
 from pgdyno.report.text_page import WIDTH, TextPage, joined
@@ -78,7 +79,7 @@ def _variants(page: TextPage, found: CompareFindings) -> Iterator[str]:
         said = [_metric(variant, name) for name in names if name in variant.metrics]
         if variant.cost is not None:
             said.append(numbers.estimate_text(variant.cost, with_unit=True))
-        runs = numbers.counted(variant.runs, "run")
+        runs = quantities.counted(variant.runs, "run")
         yield from page.row(f"  {variant.name}", f"{', '.join(said)}, {runs}", indent=width + 4)
         changes = ", ".join(f"{name} = {value}" for name, value in variant.changes)
         if changes:
@@ -166,7 +167,7 @@ def _forest(ratio: Estimate, reach: float, width: int) -> str:
 
 
 def _axis(reach: float, width: int) -> str:
-    low, high = numbers.percent(1 / reach - 1), f"+{numbers.percent(reach - 1)}"
+    low, high = quantities.percent(1 / reach - 1), f"+{quantities.percent(reach - 1)}"
     room = width + 2 - len(low) - len(high)
     return f"{low}{'equal':^{room}}{high}"
 

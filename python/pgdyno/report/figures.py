@@ -7,10 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
+from pgdyno import quantities
 from pgdyno.analysis.curve import CurveLevel, LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, Panel
-from pgdyno.report import numbers, palette
+from pgdyno.report import palette
 from pgdyno.report.chart import Chart, Flag, Line, Scale
 from pgdyno.report.palette import Role
 
@@ -124,7 +125,9 @@ def load_curve(curves: tuple[CurveFindings, ...], *, height_px: int = _HERO_HEIG
         x_scale=_load_scale(one.curve for one in curves),
         y_scale="log" if is_log else "linear",
         flags=tuple(
-            Flag(clients, "knee", f"knee at {numbers.clients_text(clients)}: {', '.join(scripts)}")
+            Flag(
+                clients, "knee", f"knee at {quantities.clients_text(clients)}: {', '.join(scripts)}"
+            )
             for clients, scripts in knees.items()
         ),
     )
@@ -169,7 +172,7 @@ def percentiles(one: CurveFindings, *, several: bool) -> Chart | None:
             Flag(
                 one.curve.knee.clients,
                 "knee",
-                f"knee: {numbers.clients_text(one.curve.knee.clients)}",
+                f"knee: {quantities.clients_text(one.curve.knee.clients)}",
             ),
         ),
         note="Each percentile is the mean over the runs of a level, with its 95 % interval.",

@@ -8,10 +8,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from pgdyno import quantities
 from pgdyno.analysis.curve import CurveLevel
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, RunFindings
-from pgdyno.analysis.rounding import fixed
+from pgdyno.quantities import fixed
 from pgdyno.report import gauge, numbers
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.figures import TIME_GROUP, in_ms, percentile_name
@@ -23,14 +24,14 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "estimate": numbers.estimate_text,
     "value": lambda estimate: numbers.value_text(estimate).replace(">= ", "≥ "),
     "interval": numbers.interval_text,
-    "plain": numbers.plain,
+    "plain": quantities.plain,
     "fixed": fixed,
-    "count": numbers.count,
-    "counted": numbers.counted,
-    "percent": lambda ratio: numbers.percent(ratio).replace(" %", "\u00a0%"),
+    "count": quantities.count,
+    "counted": quantities.counted,
+    "percent": lambda ratio: quantities.percent(ratio).replace(" %", "\u00a0%"),
     "precision": numbers.precision_text,
     "ms": in_ms,
-    "clients": numbers.clients_text,
+    "clients": quantities.clients_text,
     "percentile": percentile_name,
     "tone": lambda doubt: "red" if doubt.verdict == "not_valid" else "amber",
     "unbroken": lambda text: _UNIT_AFTER_NUMBER.sub("\\1\u00a0\\2", text),
@@ -56,8 +57,8 @@ def line_summary(line: Line, chart: Chart) -> str:
     if chart.group != TIME_GROUP or not present:
         return ""
     if line.name == "max" or (line.name[:1] == "p" and line.name[1:2].isdigit()):
-        return f"{numbers.plain(min(present))} to {numbers.plain(max(present))}"
-    return f"mean {numbers.plain(sum(present) / len(present))}"
+        return f"{quantities.plain(min(present))} to {quantities.plain(max(present))}"
+    return f"mean {quantities.plain(sum(present) / len(present))}"
 
 
 def latency_rows(run: RunFindings) -> tuple[tuple[str, Estimate], ...]:

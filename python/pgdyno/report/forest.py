@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.report.numbers import signed
+from pgdyno.quantities import signed
 
 METRIC_NAMES = {"cpu_per_tx": "server CPU/tx", "wal_per_tx": "WAL/tx", "mean": "mean latency"}
 PAPER_METRICS = 2  # rows of a contrast in pictures and on paper

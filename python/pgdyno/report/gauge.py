@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
+from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.rounding import fixed
-from pgdyno.report import numbers, palette
+from pgdyno.quantities import fixed
+from pgdyno.report import palette
 from pgdyno.report.palette import MODEL_DASH, Role
 from pgdyno.report.parts import TimePart, in_bar_order
 from pgdyno.report.svg import marker_path
@@ -33,7 +34,7 @@ def time_bar(parts: Iterable[TimePart], decimals: int, *, whole_ms: float = 0.0)
         pieces.append(
             f'<g class="{part.role.css} on-{part.wait}"><title>{escape(part.words)}: '
             f"{fixed(part.ms.value, decimals)} ms, "
-            f"{numbers.percent(part.share_ratio)}</title>"
+            f"{quantities.percent(part.share_ratio)}</title>"
             f'<rect class="solid" {box}/>'
             f"{palette.overlay(part.wait, box)}"
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pgdyno import quantities
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
-from pgdyno.analysis.rounding import fixed
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.quantities import fixed
 from pgdyno.report import numbers
 from pgdyno.report.compare_charts import changes_of
 from pgdyno.report.figures import in_ms, percentile_name
@@ -56,7 +57,7 @@ def parts_table(where: WhereTheTimeGoes, *, at_most: int = 12) -> Table:
             part.words,
             part.event,
             fixed(part.ms.value, decimals),
-            numbers.percent(part.share_ratio),
+            quantities.percent(part.share_ratio),
         )
         for part in fold(parts_of(where), at_most=at_most)
     ]
@@ -70,7 +71,7 @@ def latency_table(run: RunFindings) -> Table:
     rows: list[tuple[str, ...]] = [
         (name, numbers.value_text(one), numbers.interval_text(one)) for name, one in named
     ]
-    rows.append(("max", numbers.plain(run.latency.max_ms), ""))
+    rows.append(("max", quantities.plain(run.latency.max_ms), ""))
     return ("latency", "ms", "95 % interval"), rows
 
 

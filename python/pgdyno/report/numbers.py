@@ -6,16 +6,10 @@ Digits are chosen by `analysis.rounding`, which the sentence of an experiment us
 from __future__ import annotations
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.rounding import counted as counted
-from pgdyno.analysis.rounding import decimals_of as decimals_of
-from pgdyno.analysis.rounding import fixed as fixed
-from pgdyno.analysis.rounding import milliseconds as milliseconds
-from pgdyno.analysis.rounding import percent as percent
-from pgdyno.analysis.rounding import plain as plain
-from pgdyno.analysis.rounding import plain_decimals
+from pgdyno.analysis.rounding import decimals_of
+from pgdyno.quantities import fixed, percent
 
 NO_INTERVAL = "no interval: n = 1"
-_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def estimate_text(estimate: Estimate, *, with_unit: bool = False) -> str:
@@ -61,51 +55,3 @@ def precision_text(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None or estimate.value == 0:
         return ""
     return f"±{percent((estimate.high - estimate.low) / 2 / abs(estimate.value))}"
-
-
-def tick(value: float) -> str:
-    """Return the label of an axis tick: "0.5", "2,500"; no trailing zeros."""
-    text = fixed(value, max(plain_decimals(value, 4), 0))
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def count(value: int) -> str:
-    """Return "340,623"."""
-    return f"{value:,}"
-
-
-def seconds(value_s: float) -> str:
-    """Return an elapsed time for people: "30 s", "12.5 s", "18 min", "2 h 05 min"."""
-    if value_s < 1:
-        return milliseconds(value_s * 1e3)
-    if value_s < 120:
-        return f"{value_s:.1f}".removesuffix(".0") + " s"
-    minutes = round(value_s / 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def byte_size(value_bytes: float) -> str:
-    """Return "7.3 GB" with the powers of 1024 that PostgreSQL's own units use."""
-    size, index = float(value_bytes), 0
-    while abs(size) >= 1024 and index < len(_BYTE_UNITS) - 1:
-        size, index = size / 1024, index + 1
-    if index == 0:
-        return f"{size:.0f} B"
-    return (
-        f"{size:.1f} {_BYTE_UNITS[index]}"
-        if abs(size) < 100
-        else f"{size:,.0f} {_BYTE_UNITS[index]}"
-    )
-
-
-def clients_text(clients: int) -> str:
-    """Return "1 client" or "64 clients"."""
-    return counted(clients, "client")
-
-
-def signed(value: float, decimals: int) -> str:
-    """Return a change with its sign; what rounds to nothing has none."""
-    text = fixed(value, decimals)
-    return text if value <= 0 or float(text.replace(",", "")) == 0 else f"+{text}"

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pgdyno.analysis.estimate import Estimate, without_interval
-from pgdyno.analysis.rounding import decimals_of, plain_decimals
+from pgdyno.analysis.rounding import decimals_of
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.quantities import plain_decimals
 from pgdyno.report import palette
 from pgdyno.report.palette import WAIT_CLASS_NAMES, Role, WaitClass
 

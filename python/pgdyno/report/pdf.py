@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 
+from pgdyno import quantities
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import figures, ink, numbers, plot, tiles, words
+from pgdyno.report import figures, ink, plot, tiles, words
 from pgdyno.report.compare_charts import round_charts
 from pgdyno.report.forest import PAPER_METRICS, forest_of
 from pgdyno.report.markdown_tables import (
@@ -168,7 +169,7 @@ def _time_bars(sheet: Sheet, findings: ExperimentFindings) -> None:
 
 def _facts_line(sheet: Sheet, findings: ExperimentFindings) -> None:
     doubts = tiles.doubts_of(findings)
-    worst = f"{numbers.counted(len(doubts), 'doubt')}: {doubts[0].message}" if doubts else "none"
+    worst = f"{quantities.counted(len(doubts), 'doubt')}: {doubts[0].message}" if doubts else "none"
     rows = [("measured", words.fact_line(findings))]
     if findings.compare is not None:
         rows.append(("stopped", findings.compare.stopped_by))

@@ -8,9 +8,10 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from pgdyno import quantities
 from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.where import WhereTheTimeGoes
-from pgdyno.report import numbers, palette, svg
+from pgdyno.report import palette, svg
 from pgdyno.report.chart import Chart, Line, thin, thin_axis
 from pgdyno.report.figures import TIME_GROUP
 from pgdyno.report.forest import Forest
@@ -45,7 +46,7 @@ def chart(axes: Axes, shown: Chart) -> None:
     measured = sorted({x for line in shown.lines if line.shape == "points" for x in line.x})
     if measured and not shown.group:
         step = len(measured) // 14 + 1
-        axes.set_xticks(measured[::step], [numbers.tick(x) for x in measured[::step]])
+        axes.set_xticks(measured[::step], [quantities.tick(x) for x in measured[::step]])
     if shown.x_label:
         words = "seconds since the start" if shown.group == TIME_GROUP else shown.x_label
         axes.set_xlabel(words, fontsize=7, color=colour("ink-3"), loc="right", labelpad=1)
@@ -113,7 +114,7 @@ def forest_plot(axes: Axes, shown: Forest) -> None:
     axes.set_yticks([])
     axes.grid(visible=False)
     marks = scale.marks()
-    labels = ["equal" if m == 1 else f"{numbers.signed((m - 1) * 100, 0)} %" for m in marks]
+    labels = ["equal" if m == 1 else f"{quantities.signed((m - 1) * 100, 0)} %" for m in marks]
     axes.set_xticks(marks, labels)
     axes.minorticks_off()
 
@@ -131,7 +132,7 @@ def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
             _piece(axes, part, -place, left)
             if part.ms.value > _LABEL_RATIO_MIN * total:
                 middle = left + part.ms.value / 2
-                label = numbers.plain(part.ms.value)
+                label = quantities.plain(part.ms.value)
                 box = {"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 1.0}
                 axes.text(middle, -place, label, ha="center", va="center", fontsize=7, bbox=box)
             left += part.ms.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import (
     CurveFindings,
@@ -11,10 +12,11 @@ from pgdyno.analysis.findings import (
     PhaseFindings,
     RunFindings,
 )
-from pgdyno.analysis.rounding import decimals_of, fixed
+from pgdyno.analysis.rounding import decimals_of
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.answer.sentences import capacity_words, speed_up_words
+from pgdyno.quantities import fixed
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
@@ -58,7 +60,7 @@ def _sweep(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
         yield from _curve(page, one, indent)
     run = findings.run
     if run is not None:
-        yield from page.row("at the knee", f"{run.label}, {numbers.seconds(run.duration_s)}")
+        yield from page.row("at the knee", f"{run.label}, {quantities.seconds(run.duration_s)}")
         yield from _run(page, run)
 
 
@@ -72,17 +74,17 @@ def _head(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
 def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
     if run.offered_tps is not None:
         backlog = run.backlog_at_end_count or 0
-        held = f", {numbers.count(backlog)} due and not started at the end" if backlog else ""
+        held = f", {quantities.count(backlog)} due and not started at the end" if backlog else ""
         of_phases = " on average" if run.phases else ""
         yield from page.row(
             "offered",
-            f"{numbers.plain(run.offered_tps)} tps{of_phases}{held}",
+            f"{quantities.plain(run.offered_tps)} tps{of_phases}{held}",
         )
     yield from page.row(
         "tps",
-        f"{numbers.estimate_text(run.tps)}, {numbers.counted(run.transactions, 'transaction')}, "
+        f"{numbers.estimate_text(run.tps)}, {quantities.counted(run.transactions, 'transaction')}, "
         f"{failures_text(run.failures)}"
-        + (f", {numbers.count(run.retried)} retried" if run.retried else ""),
+        + (f", {quantities.count(run.retried)} retried" if run.retried else ""),
     )
     yield from _latency(run)
     for label, text in connection_rows(run.connections) if run.connections is not None else ():
@@ -90,8 +92,10 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
     if run.late is not None:
         percent = run.late.share.scaled(100, "%")
         share = f"{numbers.value_text(percent)} %, {numbers.interval_text(percent)}"
-        counted = f"{numbers.count(run.late.late_count)} of {numbers.count(run.late.total_count)}"
-        limit = numbers.plain(run.late.limit_ms)
+        counted = (
+            f"{quantities.count(run.late.late_count)} of {quantities.count(run.late.total_count)}"
+        )
+        limit = quantities.plain(run.late.limit_ms)
         yield from page.row("late", f"{counted} above the limit of {limit} ms: {share}")
     if run.phases:
         yield from _phases(run.phases)
@@ -109,16 +113,16 @@ def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
     ]
     for phase in phases:
         ends = (phase.from_tps, phase.to_tps)
-        asked = "-".join(numbers.plain(one) for one in dict.fromkeys(ends))
+        asked = "-".join(quantities.plain(one) for one in dict.fromkeys(ends))
         times = (phase.p50_ms, phase.p99_ms)
         rows.append(
             (
                 f"{phase.begin_s:g}-{phase.begin_s + phase.duration_s:g} s",
                 asked,
-                numbers.plain(phase.offered_tps),
-                numbers.plain(phase.tps),
-                *("-" if one is None else numbers.plain(one) for one in times),
-                numbers.count(phase.backlog_at_end_count),
+                quantities.plain(phase.offered_tps),
+                quantities.plain(phase.tps),
+                *("-" if one is None else quantities.plain(one) for one in times),
+                quantities.count(phase.backlog_at_end_count),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -132,7 +136,7 @@ def _latency(run: RunFindings) -> Iterator[str]:
     named = [("mean", in_ms(run.latency.mean))]
     named += [(percentile_name(k), in_ms(e)) for k, e in run.latency.percentiles.items()]
     columns = [(name, numbers.value_text(one), *_ends(one)) for name, one in named]
-    columns.append(("max", numbers.plain(run.latency.max_ms), "", ""))
+    columns.append(("max", quantities.plain(run.latency.max_ms), "", ""))
     widths = [max(map(len, column)) for column in columns]
     has_interval = any(one.has_interval for _, one in named)
     labels = ("latency ms", "", "95 % from", "to") if has_interval else ("latency ms", "")
@@ -163,7 +167,7 @@ def _where(page: TextPage, where: WhereTheTimeGoes) -> Iterator[str]:
     decimals = shown_decimals(where)
     amounts = _aligned([fixed(part.ms.value, decimals) for part in shown], ">")
     ranges = _aligned([_range_text(part.ms, decimals) for part in shown], "<")
-    shares = _aligned([numbers.percent(part.share_ratio) for part in shown], ">")
+    shares = _aligned([quantities.percent(part.share_ratio) for part in shown], ">")
     words = _aligned([part.words for part in shown], "<")
     for row, part in enumerate(shown):
         line = f"  {signs[part.name]} {amounts[row]}  {ranges[row]}  {shares[row]}  {words[row]}"
@@ -224,7 +228,7 @@ def _curve(page: TextPage, one: CurveFindings, indent: int) -> Iterator[str]:
         (
             "knee",
             f"{_tps_at(one, knee.tps, knee.clients, range_text=knee_range_text(one))}: smallest "
-            f"load within {numbers.percent(knee.tolerance_ratio)} of the peak (N_BASE)",
+            f"load within {quantities.percent(knee.tolerance_ratio)} of the peak (N_BASE)",
         ),
     ]
     if curve.degradation is not None:
@@ -244,7 +248,7 @@ def _curve(page: TextPage, one: CurveFindings, indent: int) -> Iterator[str]:
 
 
 def _tps_at(one: CurveFindings, tps: Estimate, clients: int, *, range_text: str = "") -> str:
-    said = f"{numbers.estimate_text(tps, with_unit=True)} at {numbers.clients_text(clients)}"
+    said = f"{numbers.estimate_text(tps, with_unit=True)} at {quantities.clients_text(clients)}"
     if range_text:
         said += f" ({range_text})"
     latency = latency_at(one, "p99", clients=clients)
@@ -258,11 +262,11 @@ def tail_lines(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     if findings.runs_total > 1:
         bad = findings.runs_total - findings.runs_valid
         runs = (
-            f"; {numbers.counted(findings.runs_total, 'run')}, "
-            f"{numbers.seconds(findings.seconds)}, "
+            f"; {quantities.counted(findings.runs_total, 'run')}, "
+            f"{quantities.seconds(findings.seconds)}, "
             + ("all valid" if not bad else f"{bad} not valid")
         )
-    count = numbers.counted(len(doubts), "doubt") if doubts else "no doubts"
+    count = quantities.counted(len(doubts), "doubt") if doubts else "no doubts"
     yield from page.row("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
     for doubt in doubts:
         yield from _doubt(page, doubt)

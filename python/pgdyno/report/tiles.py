@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
 from pgdyno.analysis.verdicts import Doubt
@@ -59,8 +60,8 @@ def latency_at(one: CurveFindings, percentile: str, *, clients: int) -> Estimate
 
 
 def _of_run(run: RunFindings) -> list[Tile]:
-    offered = f"{numbers.plain(run.offered_tps)} offered" if run.offered_tps else ""
-    shown = [_number("throughput", run.tps, offered or numbers.clients_text(run.clients))]
+    offered = f"{quantities.plain(run.offered_tps)} offered" if run.offered_tps else ""
+    shown = [_number("throughput", run.tps, offered or quantities.clients_text(run.clients))]
     for name in ("p50", "p99"):
         if name in run.latency.percentiles:
             shown.append(_number(f"{name} latency", in_ms(run.latency.percentiles[name])))
@@ -68,9 +69,9 @@ def _of_run(run: RunFindings) -> list[Tile]:
     shown.append(
         Tile(
             "transactions",
-            numbers.count(run.transactions),
-            aside=numbers.seconds(run.duration_s),
-            range_text=f"{numbers.count(failed)} failed, {numbers.count(run.retried)} retried",
+            quantities.count(run.transactions),
+            aside=quantities.seconds(run.duration_s),
+            range_text=f"{failed:,} failed, {run.retried:,} retried",
             tone="failed" if failed else "plain",
         )
     )
@@ -79,14 +80,16 @@ def _of_run(run: RunFindings) -> list[Tile]:
 
 def _of_curve(one: CurveFindings) -> list[Tile]:
     peak, knee = one.curve.peak, one.curve.knee
-    where = f"at {numbers.clients_text(peak.clients)}"
+    where = f"at {quantities.clients_text(peak.clients)}"
     if peak.is_at_edge:
         where = f"at the highest load, {peak.clients}"
     shown = [
         _number("peak", peak.tps, where),
-        Tile("knee", numbers.count(knee.clients), "clients", "N_BASE", knee_range_text(one)),
+        Tile("knee", quantities.count(knee.clients), "clients", "N_BASE", knee_range_text(one)),
         _number(
-            "at the knee", knee.tps, numbers.percent(knee.tps.value / peak.tps.value) + " of peak"
+            "at the knee",
+            knee.tps,
+            quantities.percent(knee.tps.value / peak.tps.value) + " of peak",
         ),
     ]
     latency = latency_at(one, "p99", clients=one.curve.knee.clients)
@@ -122,7 +125,7 @@ def _number(label: str, estimate: Estimate, aside: str = "") -> Tile:
 
 def _validity(findings: ExperimentFindings) -> Tile:
     doubts = doubts_of(findings)
-    said = numbers.counted(len(doubts), "doubt") if doubts else "no doubts"
+    said = quantities.counted(len(doubts), "doubt") if doubts else "no doubts"
     valid, total = findings.runs_valid, findings.runs_total
     label = f"{valid} of {total} runs" if total > 1 else "the run"
     if is_valid(findings):

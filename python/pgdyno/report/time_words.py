@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from pgdyno.analysis.rounding import fixed, plain_decimals
+from pgdyno import quantities
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
-from pgdyno.report import numbers
+from pgdyno.quantities import fixed, plain_decimals
 from pgdyno.report.parts import shown_decimals
 
 _STATEMENTS_SHOWN = 8
@@ -23,7 +23,7 @@ def others_words(where: WhereTheTimeGoes) -> str:
         return ""
     if where.others_ratio <= 0:
         return "this load used all of the server's DB time"
-    return f"other sessions used {numbers.percent(where.others_ratio)} of the server's DB time"
+    return f"other sessions used {quantities.percent(where.others_ratio)} of the server's DB time"
 
 
 def scheduled_words(where: WhereTheTimeGoes) -> str:
@@ -58,7 +58,7 @@ def _decimals(where: WhereTheTimeGoes, whole_ms: float) -> int:
 def event_words(one: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
     """Return a statement's largest wait events with their shares."""
     shown = [(name, share) for name, share in one.events if share >= _LEAST_RATIO]
-    return ", ".join(f"{name} {numbers.percent(share)}" for name, share in shown[:at_most])
+    return ", ".join(f"{name} {quantities.percent(share)}" for name, share in shown[:at_most])
 
 
 def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from pgdyno.quantities import format_bytes
 from pgdyno.report import embed, figures, palette
 from pgdyno.report.chart import Chart
 from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
-from pgdyno.server.facts import format_bytes
 from pgdyno.watch.panels import WatchFindings
 
 _HERO_HEIGHT_PX = 300

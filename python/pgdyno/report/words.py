@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from pgdyno import quantities
 from pgdyno.analysis.findings import (
     ConnectionFindings,
     CurveFindings,
@@ -30,9 +31,9 @@ _MARKS = {
 
 def fact_line(findings: ExperimentFindings) -> str:
     """Return when, how long and how much was measured, and the first facts of the machine."""
-    pieces = [findings.started_utc, numbers.seconds(findings.seconds)]
+    pieces = [findings.started_utc, quantities.seconds(findings.seconds)]
     if findings.runs_total > 1:
-        pieces.append(numbers.counted(findings.runs_total, "run"))
+        pieces.append(quantities.counted(findings.runs_total, "run"))
     pieces += [f"{label} {value}" for label, value in findings.facts.rows]
     return " · ".join(pieces)
 
@@ -42,11 +43,11 @@ def run_words(findings: ExperimentFindings) -> str:
     run = findings.run
     if run is None:
         return ""
-    load = numbers.clients_text(run.clients)
+    load = quantities.clients_text(run.clients)
     if run.offered_tps is not None:
-        load = f"{numbers.plain(run.offered_tps)} tps offered to {load}"
+        load = f"{quantities.plain(run.offered_tps)} tps offered to {load}"
     which = "the run at the knee" if findings.curves else "the run"
-    return f"{which}: {load}, {numbers.seconds(run.duration_s)}"
+    return f"{which}: {load}, {quantities.seconds(run.duration_s)}"
 
 
 def loop_words(run: RunFindings) -> str:
@@ -65,7 +66,7 @@ def mark_words(run: RunFindings) -> str:
     for mark in run.marks:
         counts[mark.kind] += mark.count
     return ", ".join(
-        numbers.counted(count, noun) if noun != "change of speed" or count == 1
+        quantities.counted(count, noun) if noun != "change of speed" or count == 1
         else f"{count} changes of speed"
         for kind, (noun, _) in _MARKS.items()
         if (count := counts[kind])
@@ -75,7 +76,7 @@ def mark_words(run: RunFindings) -> str:
 def marks_shown(marks: Sequence[Mark]) -> str:
     """Return "3 marks on the time line", and that near ones are shown as one where they are."""
     total = sum(mark.count for mark in marks)
-    words = f"{numbers.counted(total, 'mark')} on the time line"
+    words = f"{quantities.counted(total, 'mark')} on the time line"
     return (
         words
         if total == len(marks)
@@ -88,15 +89,18 @@ def failures_text(failures: dict[str, int]) -> str:
     total = sum(failures.values())
     if not total:
         return "0 failed"
-    kinds = ", ".join(f"{name}: {numbers.count(count)}" for name, count in sorted(failures.items()))
-    return f"{numbers.count(total)} failed ({kinds})"
+    kinds = ", ".join(
+        f"{name}: {quantities.count(count)}" for name, count in sorted(failures.items())
+    )
+    return f"{quantities.count(total)} failed ({kinds})"
 
 
 def script_words(script: ScriptFindings) -> str:
     """Return a script's weight, counts, throughput and latency in one line."""
     pieces = [
         f"weight {script.weight}",
-        f"{numbers.counted(script.transactions, 'transaction')}, {failures_text(script.failures)}",
+        quantities.counted(script.transactions, "transaction")
+        + f", {failures_text(script.failures)}",
         numbers.estimate_text(script.tps, with_unit=True),
         f"mean {numbers.estimate_text(in_ms(script.latency.mean), with_unit=True)}",
     ]
@@ -112,7 +116,7 @@ def curve_words(one: CurveFindings) -> str:
     if curve.peak.is_at_edge:
         said.append("The peak is at the highest load tried; the true peak may be higher.")
     chances = ", ".join(
-        f"{candidate.clients} clients {numbers.percent(candidate.probability_ratio)}"
+        f"{candidate.clients} clients {quantities.percent(candidate.probability_ratio)}"
         for candidate in curve.knee.candidates
     )
     if len(curve.knee.candidates) > 1:
@@ -144,15 +148,14 @@ def degradation_text(one: CurveFindings) -> str:
     if fallen is None:
         return ""
     change = fallen.change.scaled(100, "%")
-    return (
-        f"{numbers.estimate_text(change, with_unit=True)} at {numbers.clients_text(fallen.clients)}"
-    )
+    clients = quantities.clients_text(fallen.clients)
+    return f"{numbers.estimate_text(change, with_unit=True)} at {clients}"
 
 
 def level_ratios_text(found: SpeedUp) -> str:
     """Return "1 client +3.1 % (+2.0 to +4.2); 8 clients ..."."""
     return "; ".join(
-        f"{numbers.clients_text(level.clients)} {change_text(level.ratio)}"
+        f"{quantities.clients_text(level.clients)} {change_text(level.ratio)}"
         for level in found.levels
     )
 
@@ -172,37 +175,38 @@ def connection_rows(found: ConnectionFindings) -> Iterator[tuple[str, str]]:
     if found.is_per_transaction:
         yield (
             "connecting",
-            f"{_of(found.connect_ms)}; {numbers.count(found.opened_count)} connections, one per "
+            f"{_of(found.connect_ms)}; {quantities.count(found.opened_count)} connections, one per "
             "transaction",
         )
     if found.shared_count is not None and found.wait_ms is not None:
         yield (
             "shared",
-            f"{numbers.counted(found.shared_count, 'connection')}, mean wait "
-            f"{numbers.milliseconds(found.wait_ms['mean'])}, {_of(found.wait_ms)}",
+            f"{quantities.counted(found.shared_count, 'connection')}, mean wait "
+            f"{quantities.milliseconds(found.wait_ms['mean'])}, {_of(found.wait_ms)}",
         )
     if found.idle_opened_count is not None:
         yield (
             "idle",
-            f"{numbers.count(found.idle_alive_count or 0)} of"
-            f" {numbers.counted(found.idle_opened_count, 'idle connection')} answered at the end",
+            f"{found.idle_alive_count or 0:,} of "
+            + quantities.counted(found.idle_opened_count, "idle connection")
+            + " answered at the end",
         )
     if found.lost_count:
         doubt = found.commits_in_doubt_count
         words = (
-            f"{numbers.counted(found.lost_count, 'connection')}, "
-            f"{numbers.count(found.reconnected_count)} opened again"
+            f"{quantities.counted(found.lost_count, 'connection')}, "
+            f"{quantities.count(found.reconnected_count)} opened again"
         )
         if doubt:
-            words += f"; {numbers.counted(doubt, 'commit')} in doubt: sent, but not answered"
+            words += f"; {quantities.counted(doubt, 'commit')} in doubt: sent, but not answered"
         if found.longest_gap_ms is not None and found.longest_gap_began_s is not None:
             words += (
-                f"; nothing completed for {numbers.plain(found.longest_gap_ms / 1000.0)} s, "
-                f"{numbers.plain(found.longest_gap_began_s)} s after the start"
+                f"; nothing completed for {quantities.plain(found.longest_gap_ms / 1e3)} s, "
+                f"{quantities.plain(found.longest_gap_began_s)} s after the start"
             )
         yield "lost", words
 
 
 def _of(percentiles: dict[str, float]) -> str:
     names = ("p50", "p95", "p99", "max")
-    return ", ".join(f"{name} {numbers.milliseconds(percentiles[name])}" for name in names)
+    return ", ".join(f"{name} {quantities.milliseconds(percentiles[name])}" for name in names)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, LiteralString
 
+from pgdyno.quantities import format_bytes
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
@@ -225,16 +226,6 @@ def other_sessions(connection: Connection) -> tuple[OtherSessions, ...]:
         [],
     ).fetchall()
     return tuple(OtherSessions(str(name), int(count)) for name, count in rows)
-
-
-def format_bytes(size_bytes: int) -> str:
-    """Return a size with three digits and PostgreSQL's units: 1 kB is 1024 bytes."""
-    size, unit = float(size_bytes), "B"
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            break
-        size /= 1024
-    return f"{size:.1f} {unit}" if size < 10 and unit != "B" else f"{size:.0f} {unit}"
 
 
 def _settings(connection: Connection) -> tuple[dict[str, str], dict[str, str]]:

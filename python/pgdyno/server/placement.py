@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.process.child import UserIds
+from pgdyno.quantities import gigabytes
 from pgdyno.server.identity import can_reach
 from pgdyno.server.storage import free_bytes, mount_of, nearest_existing
 
@@ -105,7 +106,8 @@ def check_free_space(folder: Path, bytes_needed: int, *, what: str) -> None:
     free = free_bytes(folder)
     if free < bytes_needed:
         raise ServerError(
-            f"{what} needs about {_gb(bytes_needed)} in {folder}, but only {_gb(free)} are free.",
+            f"{what} needs about {gigabytes(bytes_needed)} in {folder}, but only "
+            f"{gigabytes(free)} are free.",
             hint="choose a smaller dataset, or another folder with --data-dir and --wal-dir",
         )
 
@@ -120,7 +122,3 @@ def _why_not(folder: Path, user: UserIds, allow_tmpfs: bool) -> str:
     if not can_reach(user, existing):
         return f"the server's user {user.name} has no access to {existing}"
     return ""
-
-
-def _gb(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:.1f} GB"

@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 
 from pgdyno.errors import ServerError
+from pgdyno.quantities import gigabytes
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset_kinds import kind_of, needed_bytes
 from pgdyno.server.facts import ServerFacts
@@ -61,8 +62,8 @@ def check_own_server(
 def _refuse(folder: Path, needed: int, free: int, what: str) -> None:
     if free < needed:
         raise ServerError(
-            f"{what} needs about {needed / 1000000000.0:.1f} GB more in {folder}, but only "
-            f"{free / 1000000000.0:.1f} GB are free.",
+            f"{what} needs about {gigabytes(needed)} more in {folder}, but only "
+            f"{gigabytes(free)} are free.",
             hint="free some space, choose a smaller dataset, or add --skip-space-check",
         )
 

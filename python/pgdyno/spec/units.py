@@ -37,18 +37,6 @@ def size_bytes(text: str | float, *, what: str = "size") -> int:
     return round(number * _SIZE_BYTES[unit])
 
 
-def duration_text(nanoseconds: int) -> str:
-    """Return a duration as short as it can be said exactly enough: `90 s`, `12 min`, `1.5 h`."""
-    seconds = nanoseconds / 1e9
-    if seconds < 0.95:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 180:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.3g} s"
-    if seconds < 3 * 3600:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
 def _split(text: str | float, what: str, units: dict[str, int], default: str) -> tuple[float, str]:
     match = _QUANTITY.fullmatch(str(text))
     unit = (match.group(2) or default) if match else ""

@@ -130,8 +130,8 @@ class Workload(Spec):
         begun_ns = sum(phase.duration_ns or 0 for phase in self.rate.phases)
         if begun_ns > self.duration_ns:
             raise ValueError(
-                f"the phases of rate {self.rate.text} last {begun_ns / 1000000000.0:g} s, but "
-                f"the duration is {self.duration_ns / 1000000000.0:g} s: remove the duration"
+                f"the phases of rate {self.rate.text} last {begun_ns / 1e9:g} s, but "
+                f"the duration is {self.duration_ns / 1e9:g} s: remove the duration"
             )
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 from pgdyno.tune.spill import Advice, Need
 from pgdyno.tune.spilling import LoggedFiles, Spilled
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pgdyno.doctor.finding import Verdict
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 from pgdyno.tune.catalogue import Entry
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.memory import MemorySum

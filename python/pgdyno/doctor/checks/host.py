@@ -6,7 +6,7 @@ from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.doctor.host_facts import Limits
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 
 _FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
 _NEIGHBOUR_CORES = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts, system_bytes
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 
 _MB = 1 << 20
 # One statement may sort and hash several times: room for so many work_mem each.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 
 
 @check(

@@ -9,7 +9,7 @@ from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Judgement, Unknown, Verdict, bad, good, warn
 from pgdyno.doctor.storage_facts import Disk, Place
 from pgdyno.observe.device.health import Health
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes, significant
 from pgdyno.server.storage import MEMORY_FILE_SYSTEMS
 
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.glusterfs", "9p", "virtiofs"}
@@ -127,9 +127,11 @@ def flush_latency(facts: Facts) -> Judgement:
     if times is None:
         raise Unknown("not measured: --flush DIR writes and flushes 8 kB blocks there for 2 s")
     per_second = 1e9 / times.latency_ns_p50 if times.latency_ns_p50 else 0.0
+    latencies_ns = (times.latency_ns_p50, times.latency_ns_p99, times.latency_ns_max)
+    p50, p99, longest = (significant(latency_ns / 1e6) for latency_ns in latencies_ns)
     seen = (
-        f"p50 {_ms(times.latency_ns_p50)}, p99 {_ms(times.latency_ns_p99)}, max"
-        f" {_ms(times.latency_ns_max)} ms over {times.flush_count} flushes in {times.folder}:"
+        f"p50 {p50}, p99 {p99}, max"
+        f" {longest} ms over {times.flush_count} flushes in {times.folder}:"
         f" one client commits at most {per_second:,.0f}/s"
     )
     place = facts.wal or facts.data
@@ -251,7 +253,3 @@ def _most_severe(found: list[tuple[str, Judgement]]) -> Judgement:
 
 def _device(place: Place) -> str:
     return " + ".join(disk.name for disk in place.disks) or place.source
-
-
-def _ms(latency_ns: int) -> str:
-    return f"{latency_ns / 1e6:.3g}"

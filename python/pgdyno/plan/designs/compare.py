@@ -29,9 +29,9 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, rounds
 from pgdyno.plan.visits import pilot_missing, visit, visited
+from pgdyno.quantities import duration_text
 from pgdyno.spec.designs import METRIC_WORDS, MORE_IS_BETTER, CompareDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
-from pgdyno.spec.units import duration_text
 
 ROUNDS_MAX = 1000
 
