@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fixtures.clusters import Make
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import Connection, connect
@@ -51,6 +52,26 @@ def test_planning_changes_nothing_in_the_session(database15: Target) -> None:
         [mode] = connection.execute("SHOW plan_cache_mode").fetchone() or ()
         left = connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
     assert (mode, left) == ("auto", (0,))
+
+
+def test_explaining_leaves_nothing_of_ours_in_pg_stat_statements(new_cluster: Make) -> None:
+    preloaded = {"shared_preload_libraries": "pg_stat_statements"}
+    cluster = new_cluster("15", settings=preloaded)
+    text = "SELECT relname FROM pg_class WHERE oid = :id AND relkind = 'r'"
+    with connect(cluster.target, verb="test") as connection:
+        connection.execute("CREATE EXTENSION pg_stat_statements")
+        connection.execute("SELECT pg_stat_statements_reset()")
+        assert plan_of(connection, text) is not None
+        query_ids_of(connection, connection, {"load.sql": [(1, text)]})
+        # The application's own call comes later, and is listed under its own text.
+        connection.execute("SELECT relname FROM pg_class WHERE oid = 1 AND relkind = 'r'")
+        rows = connection.execute(
+            "SELECT query FROM pg_stat_statements WHERE query LIKE '%relkind%'"
+            " AND query NOT LIKE '%pg_stat_statements%'"
+        ).fetchall()
+    texts = {str(row[0]) for row in rows}
+    assert "SELECT relname FROM pg_class WHERE oid = $1 AND relkind = $2" in texts
+    assert not any("pgdyno" in text or "PREPARE" in text for text in texts), texts
 
 
 def test_statements_are_cut_at_the_semicolons_that_end_them() -> None:

@@ -188,7 +188,7 @@ def test_line_1_names_the_target(cluster: ScratchCluster, connection: Connection
     size = found.dataset.size_bytes / 2**20
     assert line.startswith(
         f"scratch local:{found.port}/postgres  PostgreSQL {found.version}, scale 1 by pgdyno:"
-        f" {size:.0f} MB = {size / 128:.2g}x shared_buffers = {size / 65536:.2g}x RAM, "
+        f" {size:.0f} MB ({size / 128:.2g}x shared_buffers, {size / 65536:.2g}x RAM), "
     )
     assert found.data_storage is not None
     assert line.endswith(f"{found.data_storage.file_system} on {found.data_storage.device}")
@@ -206,7 +206,7 @@ def test_line_1_names_the_target(cluster: ScratchCluster, connection: Connection
     )
     assert facts.target_line(far) == (
         f"db1:{found.port}/postgres  PostgreSQL {found.version} standby,"
-        " 412 GB = 3296x shared_buffers, 37 sessions of 2 other applications"
+        " 412 GB (3296x shared_buffers), 37 sessions of 2 other applications"
     )
 
 

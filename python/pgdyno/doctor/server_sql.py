@@ -91,7 +91,8 @@ def _running(command: str) -> str:
 
 SQL: Mapping[str, Mapping[int, str]] = {
     "settings": {
-        10: "SELECT name, setting, unit, pending_restart FROM pg_catalog.pg_settings"
+        # What a new session of this role has in this database: `setting` is what ours made of it.
+        10: "SELECT name, reset_val, unit, pending_restart FROM pg_catalog.pg_settings"
         f" WHERE pending_restart OR name IN ({_LISTED})"
     },
     "role": {

@@ -62,7 +62,11 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
             connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-            connection.execute(f"PREPARE {_NAME} AS {statement}".encode())
+            # Parsed by the protocol rather than by PREPARE: pg_stat_statements keeps the text with
+            # which it first saw a statement, and would list the application's calls under ours.
+            parsed = connection.pgconn.prepare(_NAME.encode(), statement.encode())
+            if parsed.status != pq.ExecStatus.COMMAND_OK:
+                return None
             nulls = ", ".join(["NULL"] * count)
             call = sql.SQL(f"{_NAME}({nulls})" if count else _NAME)
             row = connection.execute(

@@ -153,7 +153,8 @@ def target_line(facts: ServerFacts) -> str:
     ratios = [f"{_ratio(size_bytes, facts.shared_buffers_bytes)} shared_buffers"]
     if facts.ram_bytes:
         ratios.append(f"{_ratio(size_bytes, facts.ram_bytes)} RAM")
-    parts.append(text + " = ".join([format_bytes(size_bytes), *ratios]))
+    # In brackets after the data: "shared_buffers = 0.01x RAM" was read where the line was broken.
+    parts.append(f"{text}{format_bytes(size_bytes)} ({', '.join(ratios)})")
     if dataset.state == "partial":
         parts.append(str(dataset))
     if facts.data_storage is not None:
