@@ -55,6 +55,8 @@ class PgdynoError(Exception):
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 2
+    has_run: bool = False
+    """True if the command had begun its work on a server when this ended it."""
 
     def __init__(self, message: str, *, hint: str = "", sqlstate: str | None = None) -> None:
         # What was asked is often quoted, and with it a password.

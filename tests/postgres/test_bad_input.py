@@ -55,7 +55,7 @@ def test_an_unreachable_server_is_named_with_its_port(pgdyno: Command) -> None:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])
         said = pgdyno("bench", "-h", "127.0.0.1", "-p", port, "-d", "postgres", *QUICK)
-    assert said.code == 2
+    assert said.code == 1
     assert "127.0.0.1" in said.error
     assert port in said.error
 
@@ -63,7 +63,7 @@ def test_an_unreachable_server_is_named_with_its_port(pgdyno: Command) -> None:
 def test_a_wrong_password_is_said_and_not_shown(pgdyno: Command, pg15: ScratchCluster) -> None:
     target = pg15.tcp_target
     said = pgdyno("bench", *server_options(target), *QUICK, env={"PGPASSWORD": "wrong-and-secret"})
-    assert said.code == 2
+    assert said.code == 1
     assert "password" in said.error
     assert target.user in said.error
     assert "wrong-and-secret" not in said.err + said.out
@@ -75,7 +75,7 @@ def test_a_password_in_the_arguments_is_taken_out_with_a_warning(
     target = pg15.tcp_target
     uri = f"postgresql://{target.user}:wrong-and-secret@127.0.0.1:{target.ports}/postgres"
     said = pgdyno("bench", uri, *QUICK)
-    assert said.code == 2
+    assert said.code == 1
     assert "wrong-and-secret" not in said.err + said.out
 
 
@@ -118,7 +118,7 @@ def test_a_disk_full_while_loading_is_said_and_what_was_loaded_waits_for_room(
         run_sql(full.target, "CREATE DATABASE narrow")
         narrow = full.target.with_database("narrow")
         said = pgdyno("init", *server_options(narrow), "-s", "20")
-        assert said.code == 2
+        assert said.code == 1
         assert str(small_disk) in said.error
         assert "--skip-space-check" in said.error
         left = "SELECT count(*) FROM pg_class WHERE relname ~ '^pgbench|^pgdyno'"

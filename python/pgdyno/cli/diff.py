@@ -14,7 +14,7 @@ import click
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
-from pgdyno.designs import answer_of
+from pgdyno.cli.show import answered
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.quantities import duration_text, percent
 from pgdyno.report.figures import percentile_name
@@ -69,12 +69,13 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
 def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
     """Return a result and ":VARIANT", where the handle names one."""
     try:
-        return answer_of(store.find(handle)), ""
+        folder = store.find(handle)
     except StoreError:
         result, colon, variant = handle.rpartition(":")
         if not colon:
             raise
-    return answer_of(store.find(result)), f":{variant}"
+        return answered(store.find(result)), f":{variant}"
+    return answered(folder), ""
 
 
 def _numbers_of(found: ExperimentFindings, named: str) -> dict[str, Estimate]:

@@ -49,6 +49,8 @@ def _line(row: ListedExperiment) -> str:
         state += ", NOT VALID"
     elif row.valid_count < row.judged_count:
         state += f", {row.judged_count - row.valid_count} of {row.judged_count} runs NOT VALID"
+    if row.altered:
+        state += f", ALTERED since: {row.altered[0].rstrip('.')}"
     if row.undo_count:
         state += f", settings changed: pgdyno undo {row.number}"
     line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<7} {row.name}, {state}"

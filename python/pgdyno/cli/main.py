@@ -15,13 +15,14 @@ import traceback
 import click
 
 from pgdyno.cli import output
-from pgdyno.errors import InterruptedByUser, PgdynoError
+from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
 
 EXIT_USAGE = 1
 EXIT_FAILURES = 2
 EXIT_NOT_VALID = 3
 EXIT_INTERNAL = 2
+_RAN = (EngineError, InterruptedByUser)
 
 VERBS: dict[str, str] = {
     "bench": "Measure one run.",
@@ -93,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code; stop everything that it started."""
     arguments = sys.argv[1:] if arguments is None else arguments
     _be_modest()
+    _open_what_is_closed()
     output.use_any_encoding()
     code = EXIT_INTERNAL
     with signals.handled(on_later=output.still_cleaning):
@@ -105,6 +107,18 @@ def main(arguments: list[str] | None = None) -> int:
     sys.exit(code)
 
 
+def _open_what_is_closed() -> None:
+    """Lead closed standard streams to /dev/null: the next file opened would take their place."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+
+
 def _be_modest() -> None:
     """Keep CPU use low: the server may be on the same host."""
     # Matrices are small here. More threads would mostly wait for each other in a busy loop.
@@ -115,26 +129,38 @@ def _be_modest() -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    output.expect_json(_asks_for_json(arguments))
     try:
         result = pgdyno.main(arguments, prog_name="pgdyno", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "pgdyno"
         message = _sentence(error.format_message())
-        output.problem(message, f"{place} --help")
+        output.failed("usage", message, f"{place} --help")
         return EXIT_USAGE
     except click.Abort:
         return InterruptedByUser.exit_code
     except PgdynoError as error:
-        output.problem(error.message, error.hint, sqlstate=error.sqlstate)
-        return error.exit_code
+        output.failed(error.kind, error.message, error.hint, sqlstate=error.sqlstate)
+        # What comes up to here ended the command before anything ran, except in the engine.
+        has_run = error.has_run or isinstance(error, _RAN)
+        return error.exit_code if has_run else EXIT_USAGE
     except Exception as error:  # A defect of pgdyno: one paragraph, and the trace in a file.
         trace = output.keep_trace(traceback.format_exc())
-        output.problem(
+        output.failed(
+            "internal",
             f"Internal error (a defect of pgdyno): {type(error).__name__}: {error}.",
             f"please report {trace}",
         )
         return EXIT_INTERNAL
+
+
+def _asks_for_json(arguments: list[str]) -> bool:
+    """Return whether a JSON document is asked for on standard output, and not in a file."""
+    following = zip(arguments, [*arguments[1:], "-"], strict=True)
+    return any(
+        one == "--json=-" or (one == "--json" and after.startswith("-")) for one, after in following
+    )
 
 
 def _sentence(message: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
+EXIT_NOTHING_RAN = 1
 EXIT_FAILURES = 2
 EXIT_NOT_VALID = 3
 EXIT_CHECK_FAILED = 4
@@ -70,9 +72,20 @@ def measure(
         show(findings, options["json_to"], report)
     if outcome.error is not None:
         error = outcome.error
-        output.problem(error.message, _next_step(outcome, findings), sqlstate=error.sqlstate)
+        say = output.problem if findings is not None else partial(output.failed, error.kind)
+        say(error.message, _next_step(outcome, findings), sqlstate=error.sqlstate)
     failed = judged(gates, findings)
+    if findings is None and not _has_begun(outcome):
+        return min(EXIT_NOTHING_RAN, exit_code(outcome.error, findings))
     return max(exit_code(outcome.error, findings), EXIT_CHECK_FAILED if failed else 0)
+
+
+def _has_begun(outcome: Outcome) -> bool:
+    """Return whether a run was begun; an interruption has a code of its own at any time."""
+    folder = outcome.folder
+    if isinstance(outcome.error, InterruptedByUser):
+        return True
+    return folder is not None and bool(folder.run_folders() or folder.incomplete_folders())
 
 
 def _next_step(outcome: Outcome, findings: ExperimentFindings | None) -> str:

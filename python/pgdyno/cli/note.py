@@ -22,7 +22,7 @@ def command(result: str, text: str | None, store: Path | None) -> int:
     if text:
         folder.add_note(read_pair().unix_ns, text)
         if folder.is_sealed:
-            folder.seal()
+            folder.seal(changed=("notes.jsonl",))
     for note in folder.notes():
         moment = datetime.fromtimestamp(note["time_ns"] / 1e9, tz=UTC)
         output.data(f"{moment:%Y-%m-%d %H:%M} UTC  {note['text']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,16 +13,18 @@ from dataclasses import dataclass, replace
 from typing import TextIO
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import StoreError
+from pgdyno.errors import StoreError, masked_text
 from pgdyno.measure.run_progress import Moment, Progress
 from pgdyno.quantities import duration_text, milliseconds
 from pgdyno.report.text_page import WIDTH
 
 _is_quiet = False
+_is_json = False
 # Tables are not made for less: a narrower terminal breaks their lines itself.
 _WIDTH_MIN = 72
 # Of a terminal that does not tell its own.
 _WIDTH_USUAL = 80
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LABEL = re.compile(r"\S+  +")
 _live_lines = 0
 
@@ -65,7 +68,7 @@ def data(text: str) -> None:
     Raises: StoreError if standard output leads to a full disk.
     """
     clear_live()
-    _write(sys.stdout, text + "\n")
+    _write(sys.stdout, _printable(text) + "\n")
 
 
 def note(text: str) -> None:
@@ -73,6 +76,7 @@ def note(text: str) -> None:
     if _is_quiet:
         return
     clear_live()
+    text = _printable(text)
     if sys.stderr.isatty() and "\n" not in text:
         label = _LABEL.match(text)
         text = textwrap.fill(
@@ -104,6 +108,11 @@ def clear_live() -> None:
         _live_lines = 0
 
 
+def _printable(text: str) -> str:
+    """Return a text with control characters escaped: a name may hold what moves the cursor."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def _erasing() -> str:
     """Return what moves the cursor to the first live line and erases from there on."""
     up = f"\x1b[{_live_lines - 1}A" if _live_lines > 1 else ""
@@ -114,7 +123,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     """Write an error as one paragraph, and the next step on a line of its own."""
     clear_live()
     code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
-    text = f"pgdyno: {message}{code}"
+    text = _printable(masked_text(f"pgdyno: {message}{code}"))
     room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
     # A script error brings its own lines (the source and a caret), which must not be refilled.
     lines = (
@@ -123,8 +132,24 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
         else textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
     )
     if hint:
-        lines.append(f"next: {hint}")
+        lines.append(f"next: {_printable(masked_text(hint))}")
     _write(sys.stderr, "\n".join(lines) + "\n")
+
+
+def expect_json(is_expected: bool) -> None:
+    """Write errors as JSON documents on standard output, too, where --json asks for one."""
+    global _is_json
+    _is_json = is_expected
+
+
+def failed(kind: str, message: str, hint: str, *, sqlstate: str | None = None) -> None:
+    """Write an error that no result came with; under --json it is the document."""
+    problem(message, hint, sqlstate=sqlstate)
+    if _is_json:
+        error = {"kind": kind, "message": masked_text(message), "hint": masked_text(hint)}
+        if sqlstate is not None:
+            error["sqlstate"] = sqlstate
+        data(json.dumps({"format": "pgdyno.error/1", "error": error}, indent=2, ensure_ascii=False))
 
 
 def still_cleaning() -> None:

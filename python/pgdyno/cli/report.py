@@ -8,7 +8,8 @@ import click
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
-from pgdyno.designs import answer_of, markdown_of, page_of
+from pgdyno.cli.show import answered
+from pgdyno.designs import markdown_of, page_of
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
 from pgdyno.store.experiment import Store
@@ -42,7 +43,7 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
             )
         contents: dict[Path, str | bytes] = {path: _page_of_watch(folder)}
     else:
-        findings = answer_of(folder)
+        findings = answered(folder)
         signals.check()
         contents = _contents(findings, path, form)
     signals.check()  # What is begun to be written is written.
@@ -80,4 +81,4 @@ def _write(folder: ExperimentFolder, contents: dict[Path, str | bytes], *, is_ke
         else:
             options.write_file(path, content)
     if is_kept:
-        folder.seal()
+        folder.seal(changed=[path.name for path in contents])

@@ -6,13 +6,19 @@ import json
 from pathlib import Path
 
 import click
+from pydantic import ValidationError
 
+from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output, watch_text
 from pgdyno.cli.measure import show
 from pgdyno.designs import answer_of
+from pgdyno.errors import InterruptedByUser, PgdynoError, StoreError
 from pgdyno.measure.changes import place_of
 from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 from pgdyno.watch.segments import document_again
+
+_NAMED = 3
 
 
 @click.command("show", short_help="Print a result as text.")
@@ -32,5 +38,36 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
         text = json.dumps(document, indent=2, ensure_ascii=False)
         options.write(watch_text.text_of(document, output.width()), text, json_to)
     else:
-        show(answer_of(folder), json_to, None)
+        show(answered(folder), json_to, None)
     return 0
+
+
+def answered(folder: ExperimentFolder) -> ExperimentFindings:
+    """Return what a result says, with a warning for each file that was altered since.
+
+    Raises: StoreError naming the files that are missing or damaged, where it can say nothing.
+    """
+    altered = folder.altered()
+    listed = " ".join(altered[:_NAMED]) + (" ..." if len(altered) > _NAMED else "")
+    try:
+        found = answer_of(folder)
+    except (PgdynoError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InterruptedByUser) or (isinstance(error, PgdynoError) and not altered):
+            raise
+        why = f"files changed after it was measured: {listed}" if altered else f"{_why(error)}."
+        raise StoreError(
+            f"#{folder.number} ({folder.name}) cannot be read: {why}",
+            hint=f"restore {folder.folder} from a backup, or measure again",
+        ) from error
+    if altered:
+        output.note(f"warning: #{folder.number} was altered after it was measured: {listed}")
+    return found
+
+
+def _why(error: Exception) -> str:
+    """Return what is wrong with a file in one line: pydantic and tomllib have many."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        place = ".".join(str(one) for one in first["loc"])
+        return f"{error.title} does not fit: {place}: {first['msg']}".rstrip(".")
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(".")

@@ -66,6 +66,7 @@ def carry_out(
     """
     clock = read_pair()
     scripts = _checked_scripts(experiment)
+    store.require_writable()
     conditions = Conditions(
         verb=verb,
         target=resolved.target if resolved else None,

@@ -179,7 +179,7 @@ def place_of(entry: Mapping[str, Any]) -> str:
 
 def _seal_again(folder: ExperimentFolder) -> None:
     if folder.is_sealed:
-        folder.seal()
+        folder.seal(changed=("audit.jsonl",))
 
 
 def _system_of(entry: Mapping[str, Any], admin: Target, given: Commands) -> SystemSettings:

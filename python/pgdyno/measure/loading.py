@@ -108,11 +108,13 @@ def load_dataset(
     if outcome.failures or summary.ending != "completed":
         failure = outcome.failures[0] if outcome.failures else None
         hint = failure.hint if failure else "load it again"
-        raise ServerError(
+        error = ServerError(
             f"The dataset was not loaded: {failure.message if failure else 'it was stopped'}.",
             hint=f"{hint}; then {GO_ON}" if watch.is_unfinished else hint,
             sqlstate=failure.sqlstate if failure else None,
         )
+        error.has_run = True
+        raise error
 
 
 def _job(dataset: Dataset, target: Target, *, clock: ClockPair, verb: str, how: Loading) -> Job:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from pgdyno.store.schema import FORMAT_VERSION
 DEFAULT_ROOT = "pgdyno-runs"
 _LAST_NUMBER = ".last-number"
 _LISTED_AT_MOST = 5
+# A disk that has no room for this has none for a result.
+_PROBE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class ListedExperiment:
     valid_count: int
     undo_count: int
     """Servers whose settings wait for `pgdyno undo`."""
+    altered: tuple[str, ...]
+    """Files that are missing, new or of another size than when the result was sealed."""
 
 
 class Store:
@@ -78,6 +83,7 @@ class Store:
         name = f"{_as_name(slug)}-{moment:%Y%m%dT%H%M%SZ}"
         try:
             self.root.mkdir(mode=files.FOLDER_MODE, parents=True, exist_ok=True)
+            self._be_private()
             with self._numbering():
                 number = self._next_number()
                 folder = _free(self.root / name)
@@ -98,6 +104,33 @@ class Store:
         except OSError as error:
             raise files.refused(self.root, error) from error
         return ExperimentFolder(folder)
+
+    def require_writable(self) -> None:
+        """Try to write where results will go, and leave nothing there.
+
+        Raises: StoreError when the folder or the disk refuses.
+        """
+        place = self.root
+        while not place.exists() and place.parent != place:
+            place = place.parent
+        if not place.is_dir():
+            raise StoreError(
+                f"{place} is a file, not a folder of results.", hint="name a folder with --store"
+            )
+        try:
+            with tempfile.NamedTemporaryFile(dir=place, prefix=".pgdyno-") as probe:
+                probe.write(bytes(_PROBE_BYTES))
+                probe.flush()
+                os.fsync(probe.fileno())
+        except OSError as error:
+            raise files.refused(place, error) from error
+
+    def _be_private(self) -> None:
+        """Let nobody else read the store; a folder that holds other things stays as it is."""
+        status = self.root.stat()
+        is_ours = (self.root / _LAST_NUMBER).exists() or not any(self.root.iterdir())
+        if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
+            self.root.chmod(files.FOLDER_MODE)
 
     def find(self, handle: str) -> ExperimentFolder:
         """Return the experiment that a number, `last`, a name, a folder's name or a path means.
@@ -197,6 +230,7 @@ def _listed(experiment: ExperimentFolder) -> ListedExperiment:
         judged_count=int(analysis.get("runs", 0)),
         valid_count=int(analysis.get("runs_valid", 0)),
         undo_count=len(experiment.outstanding_changes()),
+        altered=tuple(experiment.altered(by_size=True)),
     )
 
 

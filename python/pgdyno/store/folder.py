@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -164,17 +164,34 @@ class ExperimentFolder:
         """True once a manifest was written."""
         return (self.folder / MANIFEST).exists()
 
-    def seal(self) -> None:
-        """Write the manifest: SHA-256 and size of every file. May be done again after a note."""
+    def seal(self, *, changed: Collection[str] | None = None) -> None:
+        """Write the manifest: SHA-256 and size of every file.
+
+        Args: changed, the files that a verb wrote after a first sealing, such as a note: what
+        somebody else altered meanwhile stays altered. None: every file is as it should be.
+        """
         for folder in self.run_folders():
             _remove_converted_rows(folder)
-        described = {
-            name: {"sha256": files.sha256(path), "bytes": path.stat().st_size}
-            for name, path in self._files().items()
-        }
+        manifest = self._document(MANIFEST) if changed is not None else None
+        described = dict(manifest["files"]) if manifest else {}
+        for name, path in self._files().items():
+            if manifest is None or name in (changed or ()):
+                described[name] = {"sha256": files.sha256(path), "bytes": path.stat().st_size}
         files.write_json(self.folder / MANIFEST, {"format": FORMAT_VERSION, "files": described})
 
-    def verify(self) -> list[str]:
+    def altered(self, *, by_size: bool = False) -> list[str]:
+        """Return what differs from the manifest, as `verify`; nothing where there is none.
+
+        Args: by_size, look only at which files there are and how large they are.
+        """
+        if not self.is_sealed:
+            return []
+        try:
+            return self.verify(by_size=by_size)
+        except (StoreError, KeyError, TypeError):
+            return [f"{MANIFEST} is damaged."]
+
+    def verify(self, *, by_size: bool = False) -> list[str]:
         """Return what differs from the manifest, one sentence a file; empty when all is as sealed.
 
         Raises: StoreError when the experiment was never sealed.
@@ -191,7 +208,11 @@ class ExperimentFolder:
         problems += [
             f"{name} was changed."
             for name, path in present.items()
-            if name in sealed and files.sha256(path) != sealed[name]["sha256"]
+            if name in sealed
+            and (
+                path.stat().st_size != sealed[name]["bytes"]
+                or (not by_size and files.sha256(path) != sealed[name]["sha256"])
+            )
         ]
         return sorted(problems)
 

@@ -1,0 +1,160 @@
+"""Errors as programs read them: documents, exit codes, closed streams, altered results."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.fixtures.command import PROGRAM, Command
+from tests.store.contents import written
+
+from pgdyno.cli import output
+from pgdyno.cli.main import _run
+from pgdyno.loop.journal import decided, finished
+from pgdyno.spec.planned import Cell, PlannedRun, Stop
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+
+def result(store: Path) -> ExperimentFolder:
+    """Make a sealed result of one run."""
+    folder = Store(store).create("a", "bench")
+    folder.write_spec("name = 'a'\n")
+    number = written(folder).finish().number
+    decided(folder, PlannedRun(number, "detail", 1, Cell((0,), 1), 0, 10**9, 1))
+    finished(folder, number, 5)
+    decided(folder, Stop("done"))
+    folder.write_analysis({"sentence": "5 tps", "runs": 2, "runs_valid": 1, "is_complete": True})
+    folder.seal()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (["show", "77", "--json"], "store"),
+        (["bench", "--scratch", "-T", "soon", "--json"], "spec"),
+        (["bench", "--nosuch", "--json"], "usage"),
+        (["bench", "-h", "/nowhere", "-d", "x", "--json"], "server"),
+    ],
+)
+def test_under_json_an_error_is_a_document(
+    line: list[str],
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _run(line) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["format"] == "pgdyno.error/1"
+    assert document["error"]["kind"] == kind
+    assert document["error"]["message"]
+    assert document["error"]["hint"]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_defect(closed: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        f"{shlex.quote(str(PROGRAM))} list {closed}",
+        shell=True, cwd=tmp_path, env={**os.environ, "PGDYNO_STORE": str(tmp_path)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_store_that_refuses_is_found_before_a_server_is_asked(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        port = str(server.getsockname()[1])
+        (tmp_path / "taken").write_text("")
+        said = pgdyno(
+            *("bench", "-h", "127.0.0.1", "-p", port, "-d", "x", "-T", "1s"),
+            *("--store", tmp_path / "taken" / "store"),
+        )
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert said.code == 1
+    assert "taken" in said.error
+
+
+def test_the_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir(mode=0o755)
+    Store(store).create("a", "bench")
+    assert store.stat().st_mode & 0o777 == 0o700
+    store.chmod(0o755)
+    Store(store).create("b", "bench")
+    assert store.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_of_other_things_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    tmp_path.chmod(0o755)
+    Store(tmp_path).create("a", "bench")
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_list_marks_what_is_not_valid_interrupted_or_altered(pgdyno: Command) -> None:
+    folder = result(pgdyno.store)
+    listed = pgdyno("list").out
+    assert "1 of 2 runs NOT VALID" in listed
+    assert "ALTERED" not in listed
+    folder.write_analysis({"sentence": "5", "runs": 1, "runs_valid": 0, "is_complete": False})
+    listed = pgdyno("list").out
+    assert ", interrupted, NOT VALID, ALTERED since: analysis.json was changed" in listed
+    [row] = pgdyno("list", "--json").document["results"]
+    assert (row["judged_count"], row["valid_count"], row["is_complete"]) == (1, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("runs/0007/summary.json", None),
+        ("runs/0007/summary.json", "{}"),
+        ("runs/0007/summary.json", "{"),
+        ("runs/0007/intervals.parquet", None),
+        ("runs/0007/intervals.parquet", "nonsense"),
+        ("spec.toml", "a = ["),
+        ("spec.toml", ""),
+        ("plan.jsonl", ""),
+    ],
+)
+def test_a_damaged_file_of_a_result_is_named(
+    name: str, content: str | None, pgdyno: Command
+) -> None:
+    folder = result(pgdyno.store)
+    path = folder.folder / name
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    said = pgdyno("show", "1")
+    assert said.code == 1
+    assert f"{name} {'is missing' if content is None else 'was changed'}" in " ".join(
+        said.error.split()
+    )
+    assert len(said.error.splitlines()) < 8
+
+
+def test_a_note_does_not_bless_what_somebody_altered(pgdyno: Command) -> None:
+    folder = result(pgdyno.store)
+    (folder.folder / "spec.toml").write_text("altered")
+    assert pgdyno("note", "1", "looked at it").code == 0
+    assert ExperimentFolder(folder.folder).verify() == ["spec.toml was changed."]
+
+
+def test_control_characters_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    output.data("a\x1b[31mred\x07\tb\nc")
+    output.note("n\x1b[2J")
+    shown = capsys.readouterr()
+    assert shown.out == "a\\x1b[31mred\\x07\tb\nc\n"
+    assert shown.err == "n\\x1b[2J\n"
