@@ -29,6 +29,8 @@ PYTHON = (
     python_rules.skipping_in_one_place,
     python_rules.one_clock,
     python_rules.seeded_randomness,
+    python_rules.designs_in_one_table,
+    python_rules.arguments_by_name,
     units.units_in_names,
 )
 RUST = (
@@ -61,6 +63,18 @@ def test_the_tree_keeps(rule: Rule) -> None:
     ]
     problems = [problem for source in chosen for problem in rule(source)]
     assert not problems, "\n" + "\n".join(problems)
+
+
+def test_no_public_function_is_used_by_tests_alone() -> None:
+    assert not list(orphans.used_by_tests_alone(tree()))
+
+
+def test_a_function_that_only_tests_use_is_seen() -> None:
+    source = Source("python/pgdyno/spec/a.py", "def f():\n    pass\n\n\n@made\ndef g():\n    pass")
+    test = Source("tests/spec/test_a.py", "from pgdyno.spec.a import f")
+    user = Source("python/pgdyno/plan/b.py", "from pgdyno.spec.a import f")
+    assert len(list(orphans.used_by_tests_alone([source, test]))) == 1
+    assert not list(orphans.used_by_tests_alone([source, test, user]))
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
@@ -107,6 +121,19 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "from pgdyno import loop",
         "from pgdyno import analysis",
     ),
+    (
+        python_rules.designs_in_one_table,
+        "python/pgdyno/answer/a.py",
+        "isinstance(x.design, CompareDesign | PassesDesign)",
+        "isinstance(x, Comparison)",
+    ),
+    (
+        python_rules.designs_in_one_table,
+        "python/pgdyno/report/a.py",
+        "if findings.kind == 'sweep':\n    pass",
+        "if mark.kind == 'checkpoint':\n    pass",
+    ),
+    (python_rules.arguments_by_name, "python/pgdyno/a.py", "Run(*(a, b), c=d)", "Run(*rows, c=d)"),
     (
         python_rules.no_io_in_pure_stages,
         "python/pgdyno/analysis/a.py",

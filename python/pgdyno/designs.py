@@ -31,7 +31,8 @@ from pgdyno.plan.designs.sweep import Sweep
 from pgdyno.report.compare_documents import compare_body
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.documents import Document, document_with, run_body, sweep_body
-from pgdyno.report.text import text_of
+from pgdyno.report.text import curve_text, run_text
+from pgdyno.report.text_page import WIDTH
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
 
@@ -75,8 +76,8 @@ def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
     return markdown_of(findings, stem=stem)
 
 
-_RUN = Shown(text_of, _page, _markdown, run_body)
-_CURVES = Shown(text_of, _page, _markdown, sweep_body)
+_RUN = Shown(run_text, _page, _markdown, run_body)
+_CURVES = Shown(curve_text, _page, _markdown, sweep_body)
 _COMPARED = Shown(compare_text, _compare_page, _markdown, compare_body)
 
 DESIGNS: dict[str, Kind] = {
@@ -114,7 +115,7 @@ def answer_so_far(
     return answer.answer_so_far(folder, error, _kind_of(folder).answer)
 
 
-def words_of(findings: ExperimentFindings, width: int) -> str:
+def words_of(findings: ExperimentFindings, width: int = WIDTH) -> str:
     """Return an answer as text of that many columns."""
     return DESIGNS[findings.kind].shown.text(findings, width)
 

@@ -19,7 +19,6 @@ from pgdyno.analysis.compare import (
     log_ratios,
     noise_floor,
     predict_pairs,
-    runs_per_start,
 )
 from pgdyno.analysis.intervals import half_width, interval_of_mean, sequential_t
 from pgdyno.errors import AnalysisError
@@ -151,11 +150,3 @@ def test_the_noise_floor_is_the_power_of_the_t_test() -> None:
     effect = math.log1p(floor.detectable_ratio) / 0.03 * math.sqrt(20)
     power = stats.nct.sf(stats.t.ppf(0.975, 19), 19, effect)
     assert power == pytest.approx(0.8, abs=0.02)
-
-
-def test_runs_after_each_restart_balance_cost_and_scatter() -> None:
-    cheap = {"run_cost_s": 10.0, "run_variance": 1.0}
-    assert runs_per_start(start_cost_s=160, start_variance=1.0, **cheap) == 4
-    assert runs_per_start(start_cost_s=10, start_variance=4.0, **cheap) == 1
-    with pytest.raises(AnalysisError, match="do not vary"):
-        runs_per_start(start_cost_s=10, start_variance=0.0, **cheap)

@@ -15,9 +15,10 @@ from tests.fixtures.standby import Standby
 from tests.observe.contract import CollectorContract
 from tests.observe.test_server_collectors import open_session, sample_until
 
-from pgdyno.observe.catalogue import SQL_COLLECTORS, statements
+from pgdyno.observe.catalogue import statements
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 from pgdyno.observe.sql.io import IoCollector, SlruCollector
 from pgdyno.observe.sql.objects import TablesCollector
 from pgdyno.observe.sql.replication import ReplicationCollector, SlotsCollector

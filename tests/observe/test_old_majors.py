@@ -7,7 +7,8 @@ import re
 import pytest
 
 from pgdyno.doctor.server_sql import statements as doctors
-from pgdyno.observe.catalogue import SQL_COLLECTORS, statements
+from pgdyno.observe.catalogue import statements
+from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 
 # From the release notes and the manuals of each major: first version that has the name.
 SINCE = {

@@ -11,7 +11,8 @@ from tests.fixtures.clusters import run_sql
 
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.sql.collectors import of_database, of_server
+from pgdyno.observe.sql.collectors import of_scope
+from pgdyno.observe.sql.sql_collector import ServerSource
 from pgdyno.server.target import Target
 
 ROLE = "without_rights"
@@ -34,10 +35,8 @@ def session(database: Target) -> Iterator[ServerSession]:
 
 
 def test_no_collector_is_refused_what_it_asks(session: ServerSession, database: Target) -> None:
-    collectors = [
-        *of_server(session, database.database, observing=[session], is_local=True),
-        *of_database(session, database.database),
-    ]
+    source = ServerSource(session, database.database, [session], is_local=True)
+    collectors = [*of_scope("server", source), *of_scope("database", source)]
     rows = {}
     for collector in collectors:
         with suppress(NotMeasurable):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.report import examples
 
-from pgdyno.report.text import text_of
+from pgdyno.designs import words_of
 from pgdyno.report.text_page import WIDTH
 
 BENCH = """\
@@ -39,18 +39,18 @@ saved       #41   pgdyno report 41"""
 @pytest.mark.parametrize("width", [WIDTH, 80, 72])
 @pytest.mark.parametrize("name", examples.EXAMPLES)
 def test_every_text_is_ascii_and_fits_the_width(name: str, width: int) -> None:
-    text = text_of(examples.EXAMPLES[name](), width)
+    text = words_of(examples.EXAMPLES[name](), width)
     assert text.isascii()
     assert [line for line in text.splitlines() if len(line) > width] == []
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
 def test_a_bench_is_said_in_one_screen() -> None:
-    assert text_of(examples.bench()) == BENCH
+    assert words_of(examples.bench()) == BENCH
 
 
 def test_the_bar_has_one_length_and_every_part_is_in_it() -> None:
-    lines = text_of(examples.bench()).splitlines()
+    lines = words_of(examples.bench()).splitlines()
     bar = next(line for line in lines if line.startswith("  ["))
     signs = [line[2] for line in lines if line[:2] == "  " and line[3:4] == " " and "%" in line]
     assert len(bar) == 2 + 64 + 2
@@ -58,7 +58,7 @@ def test_the_bar_has_one_length_and_every_part_is_in_it() -> None:
 
 
 def test_a_sweep_says_peak_knee_and_what_limits_it() -> None:
-    text = text_of(examples.quartet())
+    text = words_of(examples.quartet())
     peak = r"^select-only  peak     60,\d00 tps \(\S+ to \S+\) at 32 clients, p99 1\.\d+ ms"
     assert re.search(peak, text, re.M)
     assert "smallest load within 3 % of the peak (N_BASE)" in " ".join(text.split())
@@ -68,11 +68,11 @@ def test_a_sweep_says_peak_knee_and_what_limits_it() -> None:
 
 
 def test_a_peak_at_the_largest_load_is_said_to_be_open() -> None:
-    assert "the highest load tried; the true peak" in " ".join(text_of(examples.sweep()).split())
+    assert "the highest load tried; the true peak" in " ".join(words_of(examples.sweep()).split())
 
 
 def test_a_run_that_is_not_valid_says_so_with_reason_and_next_step() -> None:
-    text = text_of(examples.invalid())
+    text = words_of(examples.invalid())
     assert "valid       NO; 2 doubts" in text
     assert "  NOT VALID A thread of the load engine was 97% busy" in text
     assert "-> use more --threads" in text
@@ -80,23 +80,23 @@ def test_a_run_that_is_not_valid_says_so_with_reason_and_next_step() -> None:
 
 
 def test_weakened_durability_and_an_early_end_are_said() -> None:
-    text = text_of(examples.invalid())
+    text = words_of(examples.invalid())
     assert "durability  WEAKENED: fsync OFF" in text
     assert "#46, incomplete" in text
 
 
 def test_an_unfinished_percentile_is_a_lower_bound() -> None:
-    assert ">= 2,210" in text_of(examples.invalid())
+    assert ">= 2,210" in words_of(examples.invalid())
 
 
 def test_a_single_run_says_that_it_has_no_interval() -> None:
-    text = text_of(examples.tiny())
+    text = words_of(examples.tiny())
     assert "tps         8,214 (no interval: n = 1)" in text
     assert text.count("no interval: n = 1") == 2
 
 
 def test_an_experiment_without_a_finished_run_still_has_a_text() -> None:
-    text = text_of(replace(examples.bench(), run=None, is_complete=False))
+    text = words_of(replace(examples.bench(), run=None, is_complete=False))
     assert text.startswith("target")
     assert text.endswith("pgdyno report 41")
 
@@ -105,5 +105,5 @@ def test_several_scripts_of_one_run_are_listed() -> None:
     base = examples.bench()
     assert base.run is not None
     scripts = (examples.script("orders.sql"), examples.script("stock.sql"))
-    text = text_of(replace(base, run=replace(base.run, scripts=scripts)))
+    text = words_of(replace(base, run=replace(base.run, scripts=scripts)))
     assert "  orders.sql  weight 1, 1,892 tps (1,861 to 1,923), p99 24.8 ms" in text

@@ -9,7 +9,6 @@ from pgdyno.server.safety import (
     ConnectionRoom,
     Intent,
     OtherSessions,
-    default_script,
     describe,
     refuse_too_many_connections,
     refuse_unsafe_init,
@@ -73,11 +72,6 @@ def test_loading_beside_other_sessions_needs_a_confirmation() -> None:
     with pytest.raises(RefusedError) as caught:
         refuse_unsafe_init(replace(READING, others=OTHERS), tables=())
     assert "--confirm core@db1" in caught.value.hint
-
-
-def test_the_default_script_only_reads_on_a_server_of_somebody_else() -> None:
-    assert default_script(is_scratch=False) == "select-only"
-    assert default_script(is_scratch=True) == "tpcb-like"
 
 
 def test_the_largest_applications_are_named_first() -> None:

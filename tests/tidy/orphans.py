@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
@@ -31,6 +32,20 @@ def unused_python(sources: Sequence[Source]) -> Iterator[str]:
         is_entry = source.path.endswith(("/__init__.py", "/__main__.py")) or _is_program(source)
         if not is_entry and source.module not in used:
             yield source.problem(1, "nothing imports this file")
+
+
+def used_by_tests_alone(sources: Sequence[Source]) -> Iterator[str]:
+    """Every public function of a module is named somewhere besides its definition and tests.
+
+    A decorated one may be used by what decorates it.
+    """
+    ours = [s for s in sources if s.is_python and s.path.startswith(("python/", "bench/"))]
+    count = Counter(word for source in ours for word in re.findall(r"\w+", source.text))
+    for source in ours:
+        for node in source.syntax.body:
+            is_public = isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+            if is_public and not node.decorator_list and count[node.name] < 2:
+                yield source.problem(node.lineno, f"only tests use {node.name}")
 
 
 def _is_program(source: Source) -> bool:

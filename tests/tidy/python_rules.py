@@ -182,3 +182,35 @@ def _imported(source: Source, modules: Mapping[str, Source]) -> Iterator[str]:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 yield inner if inner in modules else node.module
+
+
+# Where the kinds of designs may be told apart: their models, and the one table.
+DESIGN_TABLES = {"python/pgdyno/spec/designs.py", "python/pgdyno/designs.py"}
+DESIGN_KINDS = {"bench", "sweep", "compare", "factorial", "matrix", "passes"}
+
+
+def designs_in_one_table(source: Source) -> Iterator[str]:
+    """Only the table of designs tells one from another; what differs is asked of its class."""
+    if source.package is None or source.path in DESIGN_TABLES:
+        return
+    for node in ast.walk(source.syntax):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            for inner in ast.walk(node.args[-1]):
+                name = getattr(inner, "attr", getattr(inner, "id", ""))
+                if name.endswith("Design"):
+                    yield source.problem(node.lineno, f"asks whether a design is a {name}")
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+            kinds = {part.value for part in parts if isinstance(part, ast.Constant)}
+            is_kind = any(ast.unparse(part).split(".")[-1] == "kind" for part in parts)
+            if is_kind and kinds & DESIGN_KINDS:
+                yield source.problem(node.lineno, "tells designs apart by their kind")
+
+
+def arguments_by_name(source: Source) -> Iterator[str]:
+    """A constructor is not given a tuple unpacked in place: that hides positional arguments."""
+    for node in ast.walk(source.syntax):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1][:1].isupper():
+            for argument in node.args:
+                if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple):
+                    yield source.problem(node.lineno, "name these arguments instead of *(...)")

@@ -208,24 +208,6 @@ def holm(p_values: npt.ArrayLike) -> FloatArray:
     return adjusted
 
 
-def runs_per_start(
-    *, start_cost_s: float, run_cost_s: float, start_variance: float, run_variance: float
-) -> int:
-    """Return how many runs to make after each restart for the surest mean at a given cost.
-
-    Args: costs in seconds; variances of the metric between starts (apart from that of runs) and
-    between runs after one start, same unit.
-    Source: Kalibera and Jones 2013, optimal repetition count: sqrt(c2/c1 * s1^2/s2^2).
-    """
-    if min(start_cost_s, run_cost_s) <= 0 or run_variance <= 0:
-        return 1
-    if start_variance <= 0:
-        raise AnalysisError(
-            "starts do not vary: all runs may follow one start", hint="restart only once"
-        )
-    return max(1, math.ceil(math.sqrt(start_cost_s / run_cost_s * run_variance / start_variance)))
-
-
 def _verdict(low: float, high: float, better: Better, margin: float) -> Verdict:
     if low > 0:
         return "faster" if better == "more" else "higher"

@@ -136,7 +136,8 @@ class ScratchServers(Servers):
         assert self._program is not None, "it was looked for before anything was made"
         clients = self._experiment.clients_max()
         self._pooler = PgBouncer(
-            *(cluster, self._program),
+            cluster,
+            self._program,
             mode=asked.mode,
             pool_size=asked.session_count,
             clients=clients,

@@ -285,7 +285,11 @@ def reached(
         )
         refuse_what_does_not_fit(experiment, conditions, observe, progress, is_local=facts.is_local)
     return UnderTest(
-        *(target, _apart_from_the_load(observe, conditions.verb), None, facts, conditions.verb),
+        target=target,
+        observe=_apart_from_the_load(observe, conditions.verb),
+        cluster=None,
+        facts=facts,
+        verb=conditions.verb,
         direct=direct,
         is_pooled=is_pooled,
         pooler=console,

@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 from pgdyno.observe.collector import Collector, Column
-from pgdyno.observe.device.power import EnergyCollector, FrequencyCollector
-from pgdyno.observe.device.temperature import TemperatureCollector
-from pgdyno.observe.host.collectors import (
-    LoadCpuCollector,
-    LoadMemoryCollector,
-    LoadNetworkCollector,
-    LoadSchedulerCollector,
-    LoadTcpCollector,
-)
-from pgdyno.observe.host.cpu import (
-    CpuCollector,
-    PressureCollector,
-    SchedulerCollector,
-    ThrottlingCollector,
-)
-from pgdyno.observe.host.disk import DiskCollector, SpaceCollector
-from pgdyno.observe.host.memory import MemoryCollector, PagingCollector
-from pgdyno.observe.host.network import NetworkCollector, TcpCollector
+from pgdyno.observe.host.collectors import HOST_COLLECTORS, LOAD_COLLECTORS
+from pgdyno.observe.host.cpu import ThrottlingCollector
+from pgdyno.observe.host.disk import SpaceCollector
 from pgdyno.observe.log import collector as log
 from pgdyno.observe.log import tails
 from pgdyno.observe.log.collector import LogCollector
@@ -33,47 +18,14 @@ from pgdyno.observe.remote.by_hand import OutsideCollector
 from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import database
-from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesCollector
-from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
-from pgdyno.observe.sql.objects import (
-    FunctionsCollector,
-    IndexesCollector,
-    ObjectsCollector,
-    TablesCollector,
-)
-from pgdyno.observe.sql.replication import ConflictsCollector, ReplicationCollector, SlotsCollector
-from pgdyno.observe.sql.sessions import LocksCollector, ProgressCollector, SessionsCollector
-from pgdyno.observe.sql.sql_collector import ExtensionCollector, SqlCollector, pick, schema_sql
-from pgdyno.observe.sql.statements import StatementsCollector, WaitSamplingCollector
-from pgdyno.observe.sql.waits import WaitSampler
-from pgdyno.observe.sql.wal import ArchiverCollector, CheckpointerCollector, WalCollector
+from pgdyno.observe.sql.collectors import SQL_COLLECTORS
+from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
 
-SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
-    DatabaseCollector,
-    WalCollector,
-    CheckpointerCollector,
-    ReplicationCollector,
-    IoCollector,
-    LocksCollector,
-    ProgressCollector,
-    SlotsCollector,
-    SlruCollector,
-    ArchiverCollector,
-    StatementsCollector,
-    TablesCollector,
-    IndexesCollector,
-    FunctionsCollector,
-    WaitSamplingCollector,
-    SessionsCollector,
-    AgesCollector,
-    ConflictsCollector,
-    SizesCollector,
-    BuffersCollector,
-    ObjectsCollector,
-    WaitSampler,
-)
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
+    *HOST_COLLECTORS,
+    *LOAD_COLLECTORS,
+    # Those that are made with something of their own.
     PoolerCollector,
     PoolerTrafficCollector,
     LogCollector,
@@ -81,24 +33,8 @@ COLLECTORS: tuple[type[Collector], ...] = (
     UsageCollector,
     FootprintCollector,
     ProgramsCollector,
-    CpuCollector,
-    SchedulerCollector,
-    MemoryCollector,
-    DiskCollector,
-    NetworkCollector,
-    PressureCollector,
     ThrottlingCollector,
-    PagingCollector,
-    TcpCollector,
-    TemperatureCollector,
-    FrequencyCollector,
-    EnergyCollector,
     SpaceCollector,
-    LoadCpuCollector,
-    LoadSchedulerCollector,
-    LoadMemoryCollector,
-    LoadNetworkCollector,
-    LoadTcpCollector,
     OutsideCollector,
     OwnCost,
 )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 Dtype = Literal["int64", "float64", "text", "int32[]", "int64[]"]
 Nature = Literal["key", "counter", "gauge"]
+Scope = Literal["server", "database", "waits", "host", "load host", "pooler", "processes", "lab"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,13 @@ class Collector(Protocol):
     """Samples one source. tests/observe/contract.py holds every one of them to this.
 
     A collector is used by one thread. It may keep state between samples (open files), and gives
-    counters raw: never a rate.
+    counters raw: never a rate. `scope` is the source it reads: any session of the *server*, only a
+    session in the load's *database*, the *waits* of its sessions, the server's *host*, the *load
+    host*, the *pooler*'s console, *processes* by their pids, the *lab* itself.
     """
 
     name: ClassVar[str]
+    scope: ClassVar[Scope]
     meaning: ClassVar[str]
     interval_ns: ClassVar[int]
     columns: ClassVar[tuple[Column, ...]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.clock import ClockPair, monotonic_ns
@@ -23,7 +23,8 @@ from pgdyno.observe.remote.host_session import HostSession
 from pgdyno.observe.remote.processes import ReceivedProcesses
 from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.session import Connect, ServerSession, Session
-from pgdyno.observe.sql.collectors import of_database, of_server
+from pgdyno.observe.sql.collectors import of_scope
+from pgdyno.observe.sql.sql_collector import ServerSource
 from pgdyno.observe.sql.waits import OWN_PREFIX, WaitSampler
 from pgdyno.observe.worker import Worker
 
@@ -180,10 +181,9 @@ class Observer:
         regular, waits = session(server.connect), session(server.connect)
         within = None if server.connect_within is None else session(server.connect_within)
         observing = [one for one in (regular, waits, within) if one is not None]
-        collectors = of_server(
-            regular, server.database, observing=observing, is_local=server.is_local
-        )
-        found = of_database(within or regular, server.database)
+        source = ServerSource(regular, server.database, observing, server.is_local)
+        collectors = of_scope("server", source)
+        found = of_scope("database", replace(source, session=within or regular))
         found += [server.ask_too(within or regular)] if server.ask_too is not None else []
         workers = [] if within is None else [self._worker("database", found, session=within)]
         collectors += found if within is None else []

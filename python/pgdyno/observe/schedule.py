@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Collector, Column, Row, counter, key
+from pgdyno.observe.collector import SECOND_NS, Collector, Column, Row, Scope, counter, key
 
 
 @dataclass(slots=True)
@@ -23,6 +23,7 @@ class OwnCost:
     """Adds up what collectors cost, and is itself one: its rows keep the cost in the results."""
 
     name: ClassVar[str] = "observer"
+    scope: ClassVar[Scope] = "lab"
     meaning: ClassVar[str] = "What watching costs, by collector"
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

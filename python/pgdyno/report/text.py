@@ -37,11 +37,16 @@ _PARTS_SHOWN = 8
 _SIGNS = "#=+:o~%-"
 
 
-def text_of(findings: ExperimentFindings, width: int = WIDTH) -> str:
-    """Return the text of any experiment, in lines of at most `width` signs (from 72 on)."""
+def run_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
+    """Return the text of one run, in lines of at most `width` signs (from 72 on)."""
     page = TextPage(width)
-    lines = _bench(page, findings) if findings.kind == "bench" else _sweep(page, findings)
-    return joined([*lines, *tail_lines(page, findings)])
+    return joined([*_bench(page, findings), *tail_lines(page, findings)])
+
+
+def curve_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
+    """Return the text of load curves, in lines of at most `width` signs (from 72 on)."""
+    page = TextPage(width)
+    return joined([*_sweep(page, findings), *tail_lines(page, findings)])
 
 
 def _bench(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from pgdyno.errors import RefusedError
 
-DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
-DEFAULT_SCRIPT_FOREIGN = "select-only"
-
 
 @dataclass(frozen=True, slots=True)
 class OtherSessions:
@@ -56,11 +53,6 @@ class ConnectionRoom:
         """Return how many more sessions this role may open."""
         kept = 0 if self.is_superuser else self.reserved_count
         return max(0, self.max_connections - kept - self.used_count)
-
-
-def default_script(*, is_scratch: bool) -> str:
-    """Return the script that runs when none was named."""
-    return DEFAULT_SCRIPT_SCRATCH if is_scratch else DEFAULT_SCRIPT_FOREIGN
 
 
 def refuse_unsafe_load(intent: Intent) -> None:

@@ -16,7 +16,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL, shown_texts
-from pgdyno.observe.collector import SECOND_NS, Column, Row
+from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope
 from pgdyno.observe.session import ServerSession
 from pgdyno.process import signals
 from pgdyno.server.target import Target
@@ -148,6 +148,7 @@ class NewTextsCollector:
     """Learns texts that are wanted; it has no rows, and only its cost is kept."""
 
     name: ClassVar[str] = "statement_texts"
+    scope: ClassVar[Scope] = "database"
     meaning: ClassVar[str] = "Texts of statements that are shown for the first time"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = ()

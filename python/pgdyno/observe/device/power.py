@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, counter, gauge, key
+from pgdyno.observe.collector import (
+    SECOND_NS,
+    Column,
+    NotMeasurable,
+    Row,
+    Scope,
+    counter,
+    gauge,
+    key,
+)
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 
 _DOMAINS = "/sys/class/powercap/*:*/name"
@@ -28,6 +37,7 @@ class EnergyCollector:
     """Samples each domain; the first sample of a run is 0."""
 
     name: ClassVar[str] = "energy"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Energy used by processors and memory (RAPL)"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -87,6 +97,7 @@ class FrequencyCollector:
     """Samples all cores, and keeps their mean, lowest and highest: a row a core would be many."""
 
     name: ClassVar[str] = "frequency"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Frequency of the cores, and how often heat slowed them"
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

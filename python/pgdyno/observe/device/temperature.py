@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, key
+from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, key
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 
 _CHIPS = "/sys/class/hwmon/hwmon*/name"
@@ -23,6 +23,7 @@ class TemperatureCollector:
     """Samples every sensor; limits are the maker's."""
 
     name: ClassVar[str] = "temperature"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Temperatures of disks, processors and boards"
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from pgdyno.observe.collector import Collector
+from pgdyno.observe.collector import Collector, Scope
 from pgdyno.observe.device.power import EnergyCollector, FrequencyCollector
 from pgdyno.observe.device.temperature import TemperatureCollector
 from pgdyno.observe.host.cpu import (
@@ -26,38 +26,20 @@ def of_server_host(files: HostFiles, pids: Callable[[], Mapping[str, int]]) -> l
 
     Args: pids, of the programs there whose control groups count, by name.
     """
-    return [
-        CpuCollector(files),
-        SchedulerCollector(files),
-        MemoryCollector(files),
-        PagingCollector(files),
-        DiskCollector(files),
-        NetworkCollector(files),
-        TcpCollector(files),
-        PressureCollector(files),
-        ThrottlingCollector(pids, files),
-        TemperatureCollector(files),
-        FrequencyCollector(files),
-        EnergyCollector(files),
-    ]
+    return [*(one(files) for one in HOST_COLLECTORS), ThrottlingCollector(pids, files)]
 
 
 def of_load_host() -> list[Collector]:
     """Return the collectors of this host, where it makes load for a server elsewhere."""
-    return [
-        LoadCpuCollector(),
-        LoadSchedulerCollector(),
-        LoadMemoryCollector(),
-        LoadNetworkCollector(),
-        LoadTcpCollector(),
-        ThrottlingCollector(lambda: {"lab": os.getpid()}),
-    ]
+    of_lab = ThrottlingCollector(lambda: {"lab": os.getpid()})
+    return [*(one() for one in LOAD_COLLECTORS), of_lab]
 
 
 class LoadCpuCollector(CpuCollector):
     """Samples /proc/stat of the load's host."""
 
     name: ClassVar[str] = "load_cpu"
+    scope: ClassVar[Scope] = "load host"
     meaning: ClassVar[str] = "CPU time of the load's host by core and mode"
 
 
@@ -65,6 +47,7 @@ class LoadSchedulerCollector(SchedulerCollector):
     """Samples the run queue of the load's host."""
 
     name: ClassVar[str] = "load_scheduler"
+    scope: ClassVar[Scope] = "load host"
     meaning: ClassVar[str] = "Run queue, context switches and load of the load's host"
 
 
@@ -72,6 +55,7 @@ class LoadMemoryCollector(MemoryCollector):
     """Samples /proc/meminfo of the load's host."""
 
     name: ClassVar[str] = "load_memory"
+    scope: ClassVar[Scope] = "load host"
     meaning: ClassVar[str] = "Memory of the load's host"
 
 
@@ -79,6 +63,7 @@ class LoadNetworkCollector(NetworkCollector):
     """Samples /proc/net/dev of the load's host."""
 
     name: ClassVar[str] = "load_network"
+    scope: ClassVar[Scope] = "load host"
     meaning: ClassVar[str] = "Bytes, packets and errors by network interface of the load's host"
 
 
@@ -86,4 +71,28 @@ class LoadTcpCollector(TcpCollector):
     """Samples TCP of the load's host."""
 
     name: ClassVar[str] = "load_tcp"
+    scope: ClassVar[Scope] = "load host"
     meaning: ClassVar[str] = "TCP segments, retransmits and resets of the load's host"
+
+
+# Each is made with the files of its host; ThrottlingCollector needs to know whose limits.
+HOST_COLLECTORS = (
+    CpuCollector,
+    SchedulerCollector,
+    MemoryCollector,
+    PagingCollector,
+    DiskCollector,
+    NetworkCollector,
+    TcpCollector,
+    PressureCollector,
+    TemperatureCollector,
+    FrequencyCollector,
+    EnergyCollector,
+)
+LOAD_COLLECTORS = (
+    LoadCpuCollector,
+    LoadSchedulerCollector,
+    LoadMemoryCollector,
+    LoadNetworkCollector,
+    LoadTcpCollector,
+)

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, counter, gauge, key
+from pgdyno.observe.collector import (
+    SECOND_NS,
+    Column,
+    NotMeasurable,
+    Row,
+    Scope,
+    counter,
+    gauge,
+    key,
+)
 from pgdyno.observe.host.files import HERE, HostFiles
 from pgdyno.observe.processes.proc_files import TICK_NS
 
@@ -33,6 +42,7 @@ class CpuCollector:
     """Samples /proc/stat."""
 
     name: ClassVar[str] = "cpu"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "CPU time of the host by core and mode"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -78,6 +88,7 @@ class SchedulerCollector:
     """Samples how many threads run, wait and are switched."""
 
     name: ClassVar[str] = "scheduler"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Run queue, context switches and load of the host"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -115,6 +126,7 @@ class PressureCollector:
     """Samples pressure stall information."""
 
     name: ClassVar[str] = "pressure"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Time in which work stood still for want of CPU, memory or disk"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -182,6 +194,7 @@ class ThrottlingCollector:
     """Samples the limits a program is under: its own control group and all above it."""
 
     name: ClassVar[str] = "throttling"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Time in which a control group's limit kept a program off the CPU"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, gauge, key
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 
 SECTOR_BYTES = 512
@@ -60,6 +60,7 @@ class DiskCollector:
     """Samples whole devices; partitions are parts of them."""
 
     name: ClassVar[str] = "disk"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Reads, writes and flushes by block device"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -112,6 +113,7 @@ class SpaceCollector:
     """Samples file systems every 10 seconds."""
 
     name: ClassVar[str] = "space"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Free space of the file systems that hold the data and the results"
     interval_ns: ClassVar[int] = 10 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -143,9 +145,12 @@ def spaces_here(folders: Mapping[str, Path]) -> dict[str, Space]:
             seen = os.statvfs(folder)
         except FileNotFoundError:
             continue
+        has_inodes = bool(seen.f_files)
         found[place] = Space(
-            *(seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize),
-            *((seen.f_files, seen.f_favail) if seen.f_files else (None, None)),
+            seen.f_blocks * seen.f_frsize,
+            seen.f_bavail * seen.f_frsize,
+            seen.f_files if has_inodes else None,
+            seen.f_favail if has_inodes else None,
         )
     return found
 

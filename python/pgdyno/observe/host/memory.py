@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge
+from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, gauge
 from pgdyno.observe.host.files import HERE, HostFiles
 from pgdyno.observe.processes.proc_files import PAGE_BYTES
 
@@ -46,6 +46,7 @@ class MemoryCollector:
     """Samples /proc/meminfo."""
 
     name: ClassVar[str] = "memory"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Memory of the host, dirty pages and swap"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -103,6 +104,7 @@ class PagingCollector:
     """Samples /proc/vmstat."""
 
     name: ClassVar[str] = "paging"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Pages read, written, swapped and reclaimed, and page faults"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, gauge, key
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 
 # Place of each counter among the sixteen numbers of a line.
@@ -38,6 +38,7 @@ class NetworkCollector:
     """Samples /proc/net/dev."""
 
     name: ClassVar[str] = "network"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Bytes, packets and errors by network interface"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -99,6 +100,7 @@ class TcpCollector:
     """Samples /proc/net/snmp and /proc/net/netstat of this network name space."""
 
     name: ClassVar[str] = "tcp"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "TCP segments, retransmits, resets and refused connections"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

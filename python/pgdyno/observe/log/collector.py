@@ -7,11 +7,11 @@ import zoneinfo
 from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import psycopg
 
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, gauge, key
 from pgdyno.observe.log.lines import (
     Format,
     LogEvent,
@@ -23,6 +23,7 @@ from pgdyno.observe.log.lines import (
 from pgdyno.observe.log.tails import LocalLog, LogFile, ServedLog, Tail, forbidden
 from pgdyno.observe.processes.proc_files import parse_stat
 from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.sql_collector import ServerSource
 
 SETTINGS_SQL = (
     "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN ('data_directory',"
@@ -38,6 +39,7 @@ class LogCollector:
     """Samples the current log file; the lines since the sample before."""
 
     name: ClassVar[str] = "log"
+    scope: ClassVar[Scope] = "server"
     meaning: ClassVar[str] = "What the server's log told: events by kind, never their texts"
     interval_ns: ClassVar[int] = 2 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -50,6 +52,11 @@ class LogCollector:
         gauge("duration_ns", "ns", "how long it took", is_nullable=True),
         gauge("size_bytes", "bytes", "of a temporary file", is_nullable=True),
     )
+
+    @classmethod
+    def of(cls, source: ServerSource) -> Self:
+        """Return the collector of a server."""
+        return cls(source.session, is_local=source.is_local)
 
     def __init__(
         self, session: ServerSession, *, is_local: bool, proc: Path = Path("/proc")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, gauge, key
 from pgdyno.observe.pooler.console import ConsoleSession
 
 # Since 1.18 a client that cancels is counted in two columns instead of one.
@@ -15,6 +15,7 @@ class PoolerCollector:
     """Samples SHOW POOLS. The console's own pool is left out."""
 
     name: ClassVar[str] = "pooler"
+    scope: ClassVar[Scope] = "pooler"
     meaning: ClassVar[str] = "Pools of the pooler: clients and server connections by state"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -84,6 +85,7 @@ class PoolerTrafficCollector:
     """Samples SHOW STATS. The console's own traffic is left out."""
 
     name: ClassVar[str] = "pooler_traffic"
+    scope: ClassVar[Scope] = "pooler"
     meaning: ClassVar[str] = "What went through the pooler by database, and time waited there"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

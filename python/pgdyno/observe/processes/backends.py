@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, counter, gauge, key
+from pgdyno.observe.collector import (
+    SECOND_NS,
+    Column,
+    NotMeasurable,
+    Row,
+    Scope,
+    counter,
+    gauge,
+    key,
+)
 from pgdyno.observe.processes.proc_files import (
     OpenFiles,
     parse_schedstat,
@@ -97,6 +106,7 @@ class BackendsCollector:
     """
 
     name: ClassVar[str] = "backends"
+    scope: ClassVar[Scope] = "processes"
     meaning: ClassVar[str] = "CPU time of the server's processes by kind, ended ones included"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

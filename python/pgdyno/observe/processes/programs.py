@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, counter, gauge, key
+from pgdyno.observe.collector import (
+    SECOND_NS,
+    Column,
+    NotMeasurable,
+    Row,
+    Scope,
+    counter,
+    gauge,
+    key,
+)
 from pgdyno.observe.host.files import read_whole
 from pgdyno.observe.processes.backends import LOAD, OBSERVER
 from pgdyno.observe.processes.proc_files import parse_schedstat, parse_stat
@@ -27,6 +36,7 @@ class FootprintCollector:
     """Samples resident and proportional memory of processes by kind, mean of those looked at."""
 
     name: ClassVar[str] = "footprint"
+    scope: ClassVar[Scope] = "processes"
     meaning: ClassVar[str] = "Memory of the server's processes by kind, a few of each looked at"
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -110,6 +120,7 @@ class ProgramsCollector:
     """Samples whole programs, all threads. `watch` adds one while the collector runs."""
 
     name: ClassVar[str] = "programs"
+    scope: ClassVar[Scope] = "processes"
     meaning: ClassVar[str] = "CPU time and memory of the load engine, the lab and a pooler"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, key
+from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, key
 
 # What is counted of one process since it began; the first never falls while it lives.
 Counts = tuple[int, ...]
@@ -109,6 +109,7 @@ class UsageCollector:
     """Samples CPU time by mode, page faults and waits for disks of the server's processes."""
 
     name: ClassVar[str] = "process_usage"
+    scope: ClassVar[Scope] = "processes"
     meaning: ClassVar[str] = "CPU time by mode, page faults and disk waits of processes by kind"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.errors import SpecError
-from pgdyno.observe.collector import SECOND_NS, Collector, Column, NotMeasurable, Row, key
+from pgdyno.observe.collector import SECOND_NS, Collector, Column, NotMeasurable, Row, Scope, key
 from pgdyno.observe.host.collectors import of_server_host
 from pgdyno.observe.host.disk import SpaceCollector, spaces_received
 from pgdyno.observe.host.files import ReceivedFiles
@@ -38,6 +38,7 @@ class OutsideCollector:
     """Numbers from elsewhere; never sampled, only laid on the axis."""
 
     name: ClassVar[str] = "outside"
+    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Numbers from elsewhere: time, name, value, unit"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (

@@ -1,12 +1,9 @@
-"""Which collectors ask a server: once for the whole of it, and within the load's database."""
+"""Every collector that asks a server. Its scope says by which session: see `collector.Scope`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pgdyno.observe.collector import Collector
+from pgdyno.observe.collector import Collector, Scope
 from pgdyno.observe.log.collector import LogCollector
-from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesCollector
 from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
 from pgdyno.observe.sql.objects import (
@@ -17,44 +14,38 @@ from pgdyno.observe.sql.objects import (
 )
 from pgdyno.observe.sql.replication import ConflictsCollector, ReplicationCollector, SlotsCollector
 from pgdyno.observe.sql.sessions import LocksCollector, ProgressCollector, SessionsCollector
+from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector
 from pgdyno.observe.sql.statements import StatementsCollector, WaitSamplingCollector
+from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.observe.sql.wal import ArchiverCollector, CheckpointerCollector, WalCollector
 
+SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
+    DatabaseCollector,
+    WalCollector,
+    CheckpointerCollector,
+    ReplicationCollector,
+    IoCollector,
+    LocksCollector,
+    ProgressCollector,
+    SlotsCollector,
+    SlruCollector,
+    ArchiverCollector,
+    StatementsCollector,
+    TablesCollector,
+    IndexesCollector,
+    FunctionsCollector,
+    WaitSamplingCollector,
+    SessionsCollector,
+    AgesCollector,
+    ConflictsCollector,
+    SizesCollector,
+    BuffersCollector,
+    ObjectsCollector,
+    WaitSampler,
+)
 
-def of_server(
-    session: ServerSession, database: str, *, observing: Sequence[ServerSession], is_local: bool
-) -> list[Collector]:
-    """Return what any database of the server tells.
 
-    Args: database, the load's; observing, every session whose transactions are our own.
-    """
-    return [
-        DatabaseCollector(session, database, observing),
-        WalCollector(session),
-        CheckpointerCollector(session),
-        ReplicationCollector(session),
-        IoCollector(session),
-        LocksCollector(session),
-        ProgressCollector(session),
-        SlotsCollector(session),
-        SlruCollector(session),
-        ArchiverCollector(session),
-        SessionsCollector(session),
-        AgesCollector(session),
-        ConflictsCollector(session),
-        SizesCollector(session),
-        LogCollector(session, is_local=is_local),
-    ]
-
-
-def of_database(session: ServerSession, database: str) -> list[Collector]:
-    """Return what only a session in the load's database sees: its tables, its extensions."""
-    return [
-        StatementsCollector(session),
-        TablesCollector(session, database),
-        IndexesCollector(session, database),
-        FunctionsCollector(session, database),
-        WaitSamplingCollector(session),
-        BuffersCollector(session),
-        ObjectsCollector(session, database),
-    ]
+def of_scope(scope: Scope, source: ServerSource) -> list[Collector]:
+    """Return the collectors of one scope: "server", or "database" within the load's."""
+    of_log: list[Collector] = [LogCollector.of(source)] if LogCollector.scope == scope else []
+    return [one.of(source) for one in SQL_COLLECTORS if one.scope == scope] + of_log

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
+from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector, reset_ns
 
 # (column, unit, expression over pg_stat_database d, meaning)
 _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
@@ -96,6 +96,11 @@ class DatabaseCollector(SqlCollector):
     ) -> None:
         super().__init__(session, database)
         self._database, self._observing = database, observing or (session,)
+
+    @classmethod
+    def of(cls, source: ServerSource) -> Self:
+        """Return the collector of a server."""
+        return cls(source.session, source.database, source.observing)
 
     def sample(self, now_ns: int) -> list[Row]:
         """Return the rows; the server does not know how many of the transactions are ours."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, counter, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, Scope, counter, gauge, key
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, SqlCollector, reset_ns
 
 
@@ -79,6 +79,7 @@ class BuffersCollector(ExtensionCollector):
     """Samples whose blocks shared_buffers hold, how often used, and which are dirty."""
 
     name = "buffers"
+    scope: ClassVar[Scope] = "database"
     meaning = "Blocks in shared_buffers by database, usage count and relation (pg_buffercache)"
     interval_ns = 600 * SECOND_NS
     extension = "pg_buffercache"

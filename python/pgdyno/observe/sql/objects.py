@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, counter, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, Scope, counter, gauge, key
 from pgdyno.observe.sql.sql_collector import SqlCollector
 
 _EACH_MAX = 20
@@ -99,6 +99,8 @@ class ObjectsCollector(SqlCollector):
     """Looks at the catalogues before and after, the largest twenty of each kind."""
 
     name = "objects"
+    scope: ClassVar[Scope] = "database"
+    names_database: ClassVar[bool] = True
     meaning = "Indexes, tables and sequences of the load's database that are worth a look"
     interval_ns = 600 * SECOND_NS
     sql = OBJECTS_SQL
@@ -145,6 +147,8 @@ class TablesCollector(SqlCollector):
     """Samples the hundred tables whose blocks were asked for most."""
 
     name = "tables"
+    scope: ClassVar[Scope] = "database"
+    names_database: ClassVar[bool] = True
     meaning = "Rows, scans, vacuums and sizes of the busiest tables of the load's database"
     interval_ns = 10 * SECOND_NS
     sql = TABLES_SQL
@@ -181,6 +185,8 @@ class IndexesCollector(SqlCollector):
     """Samples the hundred indexes whose blocks were asked for most."""
 
     name = "indexes"
+    scope: ClassVar[Scope] = "database"
+    names_database: ClassVar[bool] = True
     meaning = "Scans, entries and blocks of the busiest indexes of the load's database"
     interval_ns = 10 * SECOND_NS
     sql = INDEXES_SQL
@@ -213,6 +219,8 @@ class FunctionsCollector(SqlCollector):
     """Samples the hundred functions that took most time; no row without track_functions."""
 
     name = "functions"
+    scope: ClassVar[Scope] = "database"
+    names_database: ClassVar[bool] = True
     meaning = "Calls and time of functions of the load's database"
     interval_ns = 10 * SECOND_NS
     sql = FUNCTIONS_SQL

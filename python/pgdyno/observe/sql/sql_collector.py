@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import psycopg
 
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row
+from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope
 from pgdyno.observe.session import ServerSession
 
 _LACKING = (
@@ -18,10 +19,28 @@ _LACKING = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ServerSource:
+    """What a collector of a server is made with.
+
+    `database` is the load's; `observing`, every session whose transactions are our own.
+    """
+
+    session: ServerSession
+    database: str
+    observing: Sequence[ServerSession] = ()
+    is_local: bool = False
+
+
 class SqlCollector:
-    """Runs one statement; the result's columns are `columns`, in order."""
+    """Runs one statement; the result's columns are `columns`, in order.
+
+    `names_database`: the statement has the load's database as its parameter.
+    """
 
     name: ClassVar[str]
+    scope: ClassVar[Scope] = "server"
+    names_database: ClassVar[bool] = False
     meaning: ClassVar[str]
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]]
@@ -33,6 +52,12 @@ class SqlCollector:
     def __init__(self, session: ServerSession, *parameters: str) -> None:
         self._session = session
         self._parameters = parameters
+
+    @classmethod
+    def of(cls, source: ServerSource) -> Self:
+        """Return the collector of a server."""
+        parameters = (source.database,) if cls.names_database else ()
+        return cls(source.session, *parameters)
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return the statement's rows.

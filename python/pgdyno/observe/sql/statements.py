@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, counter, key
+from pgdyno.observe.collector import SECOND_NS, Column, Scope, counter, key
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, schema_sql
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")
@@ -57,6 +57,7 @@ class StatementsCollector(ExtensionCollector):
     """Samples the dearest statements of all databases."""
 
     name = "statements"
+    scope: ClassVar[Scope] = "database"
     meaning = "Calls and time of the statements that took most of it"
     interval_ns = 10 * SECOND_NS
     extension = "pg_stat_statements"
@@ -87,6 +88,7 @@ class WaitSamplingCollector(ExtensionCollector):
     """Samples the profile since it was last reset, which we never do."""
 
     name = "wait_sampling"
+    scope: ClassVar[Scope] = "database"
     meaning = "Waits by the extension pg_wait_sampling: event and statement"
     interval_ns = 5 * SECOND_NS
     extension = "pg_wait_sampling"

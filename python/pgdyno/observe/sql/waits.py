@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from psycopg.pq.abc import PGresult
 
-from pgdyno.observe.collector import SECOND_NS, Column, Row, gauge, key
+from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, gauge, key
 from pgdyno.observe.session import REPORT_SQL, ServerSession, rows_of
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 
@@ -77,6 +77,7 @@ class WaitSampler(SqlCollector):
     """
 
     name = "waits"
+    scope: ClassVar[Scope] = "waits"
     meaning = "Sessions that were not idle, by what they waited for"
     interval_ns = SECOND_NS // 10
     sql = SQL

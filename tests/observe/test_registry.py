@@ -1,0 +1,66 @@
+"""The collectors are an open set: each is listed once, and its scope says where it asks."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import ClassVar, get_args
+
+import pytest
+from tests.observe.test_server_collectors import session
+
+import pgdyno.observe
+from pgdyno.observe.catalogue import COLLECTORS, SQL_COLLECTORS
+from pgdyno.observe.collector import Scope, gauge
+from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql import collectors
+from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector
+from pgdyno.server.scratch import ScratchCluster
+
+__all__ = ["session"]
+
+
+def classes_of_observe() -> set[type]:
+    modules = pkgutil.walk_packages(pgdyno.observe.__path__, "pgdyno.observe.")
+    return {
+        found
+        for module in modules
+        for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
+        if found.__module__ == module.name
+    }
+
+
+def test_no_collector_is_forgotten_in_the_lists() -> None:
+    made = {one for one in classes_of_observe() if hasattr(one, "name") and hasattr(one, "columns")}
+    assert made == set(COLLECTORS)
+    assert len(COLLECTORS) == len({collector.name for collector in COLLECTORS})
+
+
+def test_every_collector_says_where_it_asks() -> None:
+    assert {collector.scope for collector in COLLECTORS} == set(get_args(Scope))
+    assert {collector.scope for collector in SQL_COLLECTORS} == {"server", "database", "waits"}
+
+
+class ToyCollector(SqlCollector):
+    """Samples how many tables the load's database has."""
+
+    name = "toy"
+    meaning = "Tables of the load's database"
+    scope: ClassVar[Scope] = "database"
+    sql: ClassVar = {10: "SELECT count(*)::int8 FROM pg_catalog.pg_class WHERE relkind = 'r'"}
+    columns = (gauge("tables", "tables", "of the load's database"),)
+
+
+@pytest.mark.pg
+def test_a_collector_in_the_list_is_asked_without_any_other_change(
+    session: ServerSession,
+    any_server: ScratchCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collectors, "SQL_COLLECTORS", (*SQL_COLLECTORS, ToyCollector))
+    source = ServerSource(session, any_server.target.database)
+    assert "toy" not in {one.name for one in collectors.of_scope("server", source)}
+    [toy] = [one for one in collectors.of_scope("database", source) if one.name == "toy"]
+    [row] = toy.sample(1)
+    assert int(row["tables"] or 0) > 50
