@@ -241,7 +241,7 @@ def test_on_a_foreign_server_session_settings_are_given_to_the_loads_sessions(
         ("b: shared_buffers=64MB", "needs a restart"),
         ("b: synchronous_commit=off", "a crash may lose acknowledged commits"),
         ("b: no_such_setting=1", "cannot be set on PostgreSQL 15"),
-        ("b: fillfactor=50", "changes fillfactor"),
+        ("b: sql='SELECT 1'", "changes sql"),
     ],
 )
 def test_what_is_not_safe_on_a_foreign_server_is_refused(
