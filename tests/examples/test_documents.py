@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.cli.main import VERBS, _run, pgdyno
-from pgdyno.spec.designs import FactorialDesign
+from pgdyno.spec.designs import MatrixDesign
 from pgdyno.spec.file import read_spec
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +68,7 @@ def test_a_command_line_of_the_documents_can_be_typed(
 @pytest.mark.parametrize("text", SPECS)
 def test_a_spec_of_the_documents_can_be_read(text: str, tmp_path: Path) -> None:
     if "[experiment]" not in text:  # A part of a file: the design of a matrix.
-        assert FactorialDesign.model_validate(tomllib.loads(text)["design"]).factors
+        assert MatrixDesign.model_validate(tomllib.loads(text)["design"]).factors
         return
     for name in re.findall(r'file = "([^"]+)"', text):
         (tmp_path / name).write_text("SELECT 1;\n")
