@@ -102,7 +102,7 @@ def test_an_observer_keeps_pools_traffic_and_cpu_of_the_pooler(pooler: Pooler) -
 
 def test_a_server_that_is_no_pooler_is_not_taken_for_one(pg15: ScratchCluster) -> None:
     session = ConsoleSession(lambda: connect(pg15.target, verb="observe"))
-    with pytest.raises(NotMeasurable, match="console is none: what answers there is version 15"):
+    with pytest.raises(NotMeasurable, match="console is not a PgBouncer: it answers as version 15"):
         session.open()
     assert not session.is_open
 

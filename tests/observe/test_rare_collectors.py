@@ -184,7 +184,7 @@ class TestObjects(CollectorContract):
             ("foreign key without an index", "child_a_fkey of child", "refers to parent"),
             ("unlogged table", "bare", ""),
             ("sequence past half of its numbers", "public.short", "used to 92 of 100"),
-            ("table with settings of its own", "child", "fillfactor=70"),
+            ("table with storage options", "child", "fillfactor=70"),
             ("extended statistics", "public.pair", "of child"),
         }
 

@@ -16,7 +16,7 @@ _MARKED = {"crash": "error", "started": "error", "stopping": "error", "deadlock"
 _WORDS = {
     "crash": "a server process crashed",
     "started": "the server started",
-    "stopping": "the server was told to stop",
+    "stopping": "the server was stopped",
     "deadlock": "deadlock",
 }
 

@@ -113,11 +113,11 @@ class Variant(Spec):
     idle_connections: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
         default=None, alias="idle"
     )
-    """Connections beside the clients' that never do anything."""
+    """Idle connections, in addition to those of the clients."""
     active_connections: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, alias="active"
     )
-    """So many connections the clients share, a transaction at a time; None = one each."""
+    """Number of connections that the clients share, a transaction at a time; None = one each."""
     protocol: Protocol | None = None
     price: Annotated[str, AfterValidator(_price)] | None = None
     """What this variant costs, such as "312 EUR/month": reports say what 1,000 tps cost."""

@@ -76,9 +76,9 @@ class Workload(Spec):
     allow_shell: bool = False
     """Scripts may run commands on the load host: \\shell and \\setshell."""
     idle_connections: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, alias="idle")
-    """Beside those of the clients: opened first, never used, looked at in the end."""
+    """Idle connections, in addition to those of the clients; checked at the end."""
     active_connections: int | None = Field(default=None, ge=1, alias="active")
-    """The clients share so many, one transaction at a time; None = one each."""
+    """Number of connections that the clients share, a transaction at a time; None = one each."""
     connect_rate_per_second: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, alias="connect_rate"
     )

@@ -66,7 +66,7 @@ def number(text: str, names: Mapping[str, Value]) -> float:
     """Return the value of a formula that must be a number. Raises: as `evaluate`."""
     found = evaluate(text, names)
     if isinstance(found, str) or found is None:
-        raise SpecError(f"{text!r} is {found!r}, but must be a number.", hint="mend the formula")
+        raise SpecError(f"{text!r} is {found!r}, but must be a number.", hint="correct the formula")
     return float(found)
 
 

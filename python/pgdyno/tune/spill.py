@@ -58,7 +58,7 @@ class Need:
 
 
 Probe = Callable[[int], Trial]
-"""Executes the statement under so many bytes of work_mem."""
+"""Executes the statement with this many bytes of work_mem."""
 
 
 def trial_of(work_mem_bytes: int, document: Mapping[str, Any]) -> Trial:

@@ -197,7 +197,7 @@ def _probe(
             is_slow = isinstance(error, psycopg.errors.QueryCanceled)
             raise ServerError(
                 f"{place} under work_mem = {work_mem_bytes >> 10}kB: {said}.",
-                hint="give it longer with --timeout" if is_slow else "mend the statement",
+                hint="give it longer with --timeout" if is_slow else "correct the statement",
                 sqlstate=error.sqlstate,
             ) from None
         assert row is not None, "EXPLAIN returns a row"

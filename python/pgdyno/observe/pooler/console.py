@@ -42,7 +42,8 @@ class ConsoleSession:
         if _VERSION.match(said) is None:
             connection.close()
             raise NotMeasurable(
-                f"The pooler's console is none: what answers there is version {said or 'unknown'}."
+                "The address of the pooler's console is not a PgBouncer: it answers as version "
+                f"{said or 'unknown'}."
             )
         connection.silence_s_max = SILENCE_S_MAX
         self._connection = connection

@@ -114,7 +114,7 @@ class BackendsCollector:
         gauge("processes", "processes", "how many live now"),
         counter("run_ns", "ns", "time on a core (schedstat)"),
         counter("wait_ns", "ns", "time runnable and waiting for a core (schedstat)"),
-        counter("slices", "times", "given a core, so many times (schedstat)"),
+        counter("slices", "times", "number of times on a core (schedstat)"),
     )
 
     def __init__(

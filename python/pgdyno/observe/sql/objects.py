@@ -80,7 +80,7 @@ _PARTS = (
           "pg_table_size(s.relid)",
           f"{_TABLES} WHERE s.last_vacuum IS NULL AND s.last_autovacuum IS NULL"
           " AND s.n_dead_tup > 0"),
-    _part("table with settings of its own", "c.oid::regclass::text",
+    _part("table with storage options", "c.oid::regclass::text",
           "array_to_string(c.reloptions, ', ')", "pg_table_size(c.oid)",
           "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_stat_user_tables s ON s.relid = c.oid"
           " WHERE c.reloptions IS NOT NULL"),
