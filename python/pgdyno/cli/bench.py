@@ -18,13 +18,7 @@ _option = under(LOAD)
 
 @click.command("bench", cls=Verb, short_help="Measure one run.")
 @options.connection
-@_option(
-    "-c",
-    "--clients",
-    "--client",
-    type=click.IntRange(1, 100_000),
-    help="Number of clients (default 1).",
-)
+@load_options.clients
 @_option("-T", "--duration", "--time", metavar="TIME", help="Duration of the run (default 60s).")
 @_option(
     "-t",
@@ -39,14 +33,7 @@ _option = under(LOAD)
     metavar="TIME",
     help="Count slower transactions as late: 50 (in ms), 2s.",
 )
-@load_options.workload
-@load_options.connections
-@options.dataset
-@options.scratch
-@options.watching
-@options.gates
-@options.progress
-@options.results
+@load_options.one_server
 def command(**given: Any) -> int:
     """Measure one run: throughput, latency percentiles, where the time goes.
 

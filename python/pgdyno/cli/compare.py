@@ -52,24 +52,10 @@ _compared, _option = under(COMPARED), under(LOAD)
     metavar="TIME",
     help="Longest duration of the comparison (default 30min).",
 )
-@_option(
-    "-c",
-    "--clients",
-    "--client",
-    type=click.IntRange(1, 100_000),
-    help="Number of clients (default 1).",
-)
+@load_options.clients
 @_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
 @load_options.rate
-@load_options.workload
-@load_options.connections
-@options.dataset
-@options.scratch
-@options.changing
-@options.watching
-@options.gates
-@options.progress
-@options.results
+@load_options.variants
 def command(**given: Any) -> int:
     """Compare variants in interleaved pairs of runs until the answer is certain, and explain it.
 

@@ -4,8 +4,33 @@ from __future__ import annotations
 
 import click
 
+from pgdyno.cli import options
 from pgdyno.cli.headings import BEFORE, LOAD, under
 from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
+
+
+def one_server(command: Command) -> Command:
+    """Add what every verb that makes load has besides its own options."""
+    return apply(command, *_LOADED, *_CARRIED_OUT)
+
+
+def variants(command: Command) -> Command:
+    """Add the same, and how settings of a server are changed."""
+    return apply(command, *_LOADED, options.changing, *_CARRIED_OUT)
+
+
+def clients(command: Command) -> Command:
+    """Add how many clients make the load, where it is one number."""
+    return apply(
+        command,
+        under(LOAD)(
+            "-c",
+            "--clients",
+            "--client",
+            type=click.IntRange(1, 100_000),
+            help="Number of clients (default 1).",
+        ),
+    )
 
 
 def connections(command: Command) -> Command:
@@ -112,3 +137,7 @@ def rate(command: Command) -> Command:
             help="Target rate per second (open loop), or phases: 500:30s,500-4000:60s,200.",
         ),
     )
+
+
+_LOADED = (workload, connections, options.dataset, options.scratch)
+_CARRIED_OUT = (options.watching, options.gates, options.progress, options.results)

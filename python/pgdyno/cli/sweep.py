@@ -65,15 +65,7 @@ _option = under(LOAD)
     metavar="VARIANT",
     help='Measure a curve for each variant: "NAME: KEY=VALUE; ...".',
 )
-@load_options.workload
-@load_options.connections
-@options.dataset
-@options.scratch
-@options.changing
-@options.watching
-@options.gates
-@options.progress
-@options.results
+@load_options.variants
 def command(**given: Any) -> int:
     """Measure the load curve of each script: every level several times, then the knee in detail.
 
