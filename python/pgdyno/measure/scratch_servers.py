@@ -98,9 +98,6 @@ class ScratchServers(Servers):
             members.setdefault(self._place_of(variant.spec), []).append(variant)
         for place, variants in members.items():
             self._create(place, variants)
-        # One is measured: the versions differ little, and only one of them is loaded at a time.
-        first = next(iter(self._clusters.values())).cluster.target
-        refuse_what_does_not_fit(self._experiment, self._conditions, first, self._progress)
         stack.callback(self._end_pooler)
         for one in self._clusters.values():
             self._try_every_variant(one)
@@ -189,6 +186,10 @@ class ScratchServers(Servers):
         for note in cluster.notes:
             self._progress.said(note)
         self._clusters[place] = _Cluster(cluster, variants)
+        if len(self._clusters) == 1:
+            # One is measured: the versions differ little, and one at a time makes load.
+            target = cluster.target
+            refuse_what_does_not_fit(self._experiment, self._conditions, target, self._progress)
 
     def _place_of(self, variant: Variant) -> _Place:
         asked = self._asked
