@@ -95,7 +95,9 @@ class Entry:
             return tuple(value for value in self.values if value in ("on", "off"))
         if rule.vartype != "enum":
             return self.values
-        return tuple(value for value in self.values if value in rule.values)
+        # `on` is another name of pglz since 15.
+        others = {"on"} if "pglz" in rule.values and "pglz" in self.values else set()
+        return tuple(value for value in self.values if value in rule.values and value not in others)
 
 
 def needs_of(rule: SettingRule) -> Needs:

@@ -1,0 +1,84 @@
+"""Which settings are worth a search: what a measured run shows, and the settings it speaks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pgdyno.tune.catalogue import EVIDENCE, Risk, catalogue, needs_of, rule_of
+from pgdyno.tune.machine import Machine
+from pgdyno.tune.space import DEFAULT_RISKS, SETTINGS_MAX
+
+# The settings that each evidence speaks for, the most promising first.
+_SETTINGS: dict[str, tuple[str, ...]] = {
+    "forced_checkpoints": ("max_wal_size", "checkpoint_timeout"),
+    "full_page_images": ("max_wal_size", "wal_compression", "checkpoint_timeout"),
+    "temporary_bytes": ("work_mem", "hash_mem_multiplier"),
+    "sequential_scans": ("random_page_cost", "effective_cache_size"),
+    "buffer_misses": ("shared_buffers", "effective_io_concurrency"),
+    "read_waits": ("shared_buffers", "effective_io_concurrency", "io_workers"),
+    "wal_flush": ("wal_compression", "wal_buffers", "commit_delay"),
+    "wal_buffers_full": ("wal_buffers",),
+    "backend_writes": ("shared_buffers", "bgwriter_lru_maxpages", "bgwriter_delay"),
+    "checkpoint_writes": ("checkpoint_completion_target", "checkpoint_timeout"),
+    "jit_time": ("jit", "jit_above_cost"),
+    "lock_waits": ("deadlock_timeout",),
+}
+# Where a run shows little, these matter most often.
+_USUAL = ("shared_buffers", "max_wal_size", "work_mem", "random_page_cost")
+_STRONG = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One thing a run showed. `strength`: 0 to 1; `words`: the figure, such as "31 % of WAL"."""
+
+    evidence: str
+    strength: float
+    words: str
+
+    @property
+    def text(self) -> str:
+        """Return the whole sentence."""
+        return f"{EVIDENCE[self.evidence]}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A setting that is searched, and why."""
+
+    setting: str
+    why: str
+
+
+def choose(
+    seen: Iterable[Seen], machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS
+) -> tuple[Chosen, ...]:
+    """Return at most six settings to search, those with the strongest evidence first.
+
+    A setting that several things speak for counts with their sum. Settings that this version does
+    not have, that need a new cluster, or whose class is not allowed are left out.
+    """
+    allowed = frozenset(risks)
+    scores: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    for one in sorted(seen, key=lambda one: -one.strength):
+        for place, setting in enumerate(_SETTINGS.get(one.evidence, ())):
+            if one.strength < _STRONG or not _is_possible(setting, machine, allowed):
+                continue
+            scores[setting] = scores.get(setting, 0.0) + one.strength / (1 + place)
+            reasons.setdefault(setting, one.text)
+    ranked = sorted(scores, key=lambda setting: -scores[setting])[:SETTINGS_MAX]
+    for setting in _USUAL:
+        is_new = len(ranked) < len(_USUAL) and setting not in ranked
+        if is_new and _is_possible(setting, machine, allowed):
+            ranked.append(setting)
+            reasons[setting] = "no strong evidence; it matters for many loads"
+    return tuple(Chosen(setting, reasons[setting]) for setting in ranked)
+
+
+def _is_possible(setting: str, machine: Machine, allowed: frozenset[Risk]) -> bool:
+    entry, rule = catalogue().get(setting), rule_of(setting, machine.major)
+    if entry is None or rule is None or needs_of(rule) == "new cluster":
+        return False
+    return entry.risk in allowed

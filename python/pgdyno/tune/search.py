@@ -1,0 +1,399 @@
+"""The search for better settings: a race of pairs, then a proof with runs of its own. Pure.
+
+Stages: `search` (each candidate runs in pairs against the best so far, until it looks worse or is
+surely better), `proof` (the winner, the runner-up and the rules against the server as it was, with
+fresh runs), `attribution` (the winner against itself without each setting), `final` (what is left
+of the winner, proved once more). Only the last proof is reported as the gain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from pgdyno.analysis.compare import is_reversed
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.intervals import interval_of_mean, sequential_t
+from pgdyno.tune.space import Dimension, Point, Sampler, Tried
+
+Stage = Literal["search", "proof", "attribution", "final"]
+BASE = "yours"
+PROOF_ROUNDS_MIN = 6
+_PROOF_SHARE = 0.25
+_ROUNDS_MAX = 20
+# A candidate that is not decided after so many pairs goes by its mean.
+_PAIRS_MAX = 8
+# How far below the best a mean must lie, in standard errors, to give a candidate up early. Nothing
+# is claimed by that: claims come from the proof.
+_GIVEN_UP = 1.3
+_NOISE_RATIO = 0.05
+# Candidates of a proof: yours, the winner, the runner-up, the rules.
+_PROVED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Settings that are tried; `name` such as "yours", "pgtune", "trial 7", "without jit"."""
+
+    name: str
+    settings: Point
+
+    def without(self, setting: str) -> Candidate:
+        """Return the candidate with one setting as it was."""
+        kept = {name: value for name, value in self.settings.items() if name != setting}
+        return Candidate(f"without {setting}", kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run to do: which candidate, in which stage and round (from 1 within the stage)."""
+
+    stage: Stage
+    round: int
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run done. `goal`: log of what is to be large; None: it failed, `why` says how."""
+
+    step: Step
+    goal: float | None
+    took_ns: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Log ratio of one candidate against another with the interval of its pairs."""
+
+    name: str
+    log_ratios: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Return the mean of the log ratios."""
+        return float(np.mean(self.log_ratios)) if self.log_ratios else 0.0
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the ends of the interval for a number of pairs that was set beforehand."""
+        if len(self.log_ratios) < 2:
+            return -math.inf, math.inf
+        mean, half = interval_of_mean(np.array(self.log_ratios), level=level, looks="fixed")
+        return mean - half, mean + half
+
+    def estimate(self) -> Estimate:
+        """Return the ratio with its interval."""
+        low, high = self.interval()
+        known = math.isfinite(low)
+        return Estimate(
+            math.exp(self.mean),
+            math.exp(low) if known else None,
+            math.exp(high) if known else None,
+            len(self.log_ratios),
+            "1",
+            "between_runs" if known else "none",
+        )
+
+
+@dataclass
+class _Race:
+    """One candidate against the best so far."""
+
+    challenger: Candidate
+    against: Candidate
+    log_ratios: list[float] = field(default_factory=list)
+    failure: str = ""
+
+
+class Tuning:
+    """The state of one tuning: says what to run next, and takes in what was measured.
+
+    The same runs in the same order lead to the same state.
+    """
+
+    def __init__(
+        self,
+        space: Sequence[Dimension],
+        now: Point,
+        baselines: Sequence[Candidate],
+        *,
+        budget_ns: int,
+        seed: int,
+    ) -> None:
+        """Begin. Args: now, the value of each dimension on the server as it is."""
+        self.space = tuple(space)
+        self.base = Candidate(BASE, {})
+        self.rules = next((one for one in baselines if one.settings), None)
+        self._now = dict(now)
+        self._budget_ns = budget_ns
+        self._sampler = Sampler(self.space, seed)
+        self._waiting = list(baselines)
+        self._best = self.base
+        self._best_gain = 0.0
+        self._second: Candidate | None = None
+        self._races: list[_Race] = []
+        self._trial_count = 0
+        self._spent_ns = 0
+        self._run_count = 0
+        self._stage: Stage = "search"
+        self._rounds: dict[Stage, list[dict[str, float]]] = {}
+        self._planned: dict[Stage, int] = {}
+        self._ordered: list[Candidate] = []
+        self._queue: list[Step] = []
+        self._pending: dict[str, float | None] = {}
+        self._wanted: set[str] = set()
+        self._minimal: Candidate | None = None
+        self.reason = ""
+        self._sampler.learn(Tried(self._now, 0.0))
+
+    @property
+    def best(self) -> Candidate:
+        """Return the best candidate of the search so far."""
+        return self._best
+
+    @property
+    def stage(self) -> Stage:
+        """Return the stage that the next run belongs to."""
+        return self._stage
+
+    @property
+    def trial_count(self) -> int:
+        """Return how many candidates were tried in the search."""
+        return len(self._races)
+
+    @property
+    def failures(self) -> tuple[tuple[Candidate, str], ...]:
+        """Return the candidates that failed, with the server's own words."""
+        return tuple((one.challenger, one.failure) for one in self._races if one.failure)
+
+    def runs_needed(self) -> int:
+        """Return how many runs the proof and what follows take at least."""
+        settings = len(self._changed(self._best)) or len(self.space)
+        return PROOF_ROUNDS_MIN * (_PROVED + 1 + settings + 3)
+
+    def next(self) -> Step | None:
+        """Return the next run, None when the tuning is over (`reason` says why)."""
+        while not self._queue and not self.reason:
+            self._plan()
+        return self._queue[0] if self._queue else None
+
+    def take(self, measured: Measured) -> None:
+        """Take in the run that `next` asked for."""
+        self._spent_ns += measured.took_ns
+        self._run_count += 1
+        self._queue.pop(0)
+        self._pending[measured.step.candidate.name] = measured.goal
+        if self._stage == "search" and measured.goal is None:
+            self._races[-1].failure = measured.why or "it failed"
+            self._queue.clear()
+        if not self._queue:
+            self._close_round()
+
+    def gain(self, stage: Stage, name: str, against: str = BASE) -> Effect:
+        """Return the effect of a candidate against another within a stage of the proof."""
+        pairs = [
+            round_[name] - round_[against]
+            for round_ in self._rounds.get(stage, [])
+            if name in round_ and against in round_
+        ]
+        return Effect(name, tuple(pairs))
+
+    def promised(self) -> Effect:
+        """Return what the search saw of its winner: too good on average, which the proof shows."""
+        of_best = [one for one in self._races if one.challenger == self._best]
+        ratios = [ratio + self._gain_of(one.against) for one in of_best for ratio in one.log_ratios]
+        return Effect(self._best.name, tuple(ratios))
+
+    def proved(self) -> tuple[Candidate, Effect] | None:
+        """Return the settings that were proved last, with their gain; None without a proof."""
+        if self._minimal is not None and self._rounds.get("final"):
+            return self._minimal, self.gain("final", self._minimal.name)
+        if self._rounds.get("proof") and self._best is not self.base:
+            return self._best, self.gain("proof", self._best.name)
+        return None
+
+    def attribution(self) -> dict[str, Effect]:
+        """Return what each setting of the winner brings: the winner against itself without it."""
+        found = {}
+        for setting in self._changed(self._best):
+            effect = self.gain("attribution", self._best.name, f"without {setting}")
+            found[setting] = Effect(setting, effect.log_ratios)
+        return found
+
+    def against_rules(self) -> Effect | None:
+        """Return the proved settings against the published rules."""
+        found = self.proved()
+        if found is None or self.rules is None:
+            return None
+        stage: Stage = "final" if found[0] is self._minimal else "proof"
+        effect = self.gain(stage, found[0].name, self.rules.name)
+        return effect if effect.log_ratios else None
+
+    def _plan(self) -> None:
+        """Put the runs of the next round into the queue, or go to the next stage, or end."""
+        if self._stage == "search":
+            self._plan_search()
+            return
+        done = len(self._rounds.setdefault(self._stage, []))
+        if done >= self._planned[self._stage]:
+            self._next_stage()
+            return
+        order = self._ordered if not is_reversed(done) else self._ordered[::-1]
+        self._queue = [Step(self._stage, done + 1, one) for one in order]
+
+    def _plan_search(self) -> None:
+        race = self._races[-1] if self._races else None
+        if race is None or self._is_over(race):
+            if race is not None:
+                self._judge(race)
+            if self._search_is_over():
+                self._begin_proof()
+                return
+            challenger = self._challenger()
+            if challenger is None:
+                self._begin_proof()
+                return
+            race = _Race(challenger, self._best)
+            self._races.append(race)
+        pair = len(race.log_ratios)
+        order = [race.against, race.challenger]
+        if is_reversed(pair):
+            order.reverse()
+        number = sum(len(one.log_ratios) for one in self._races) + 1
+        self._queue = [Step("search", number, one) for one in order]
+
+    def _challenger(self) -> Candidate | None:
+        while self._waiting:
+            found = self._waiting.pop(0)
+            if self._changed(found):
+                return found
+        point = self._sampler.propose()
+        if point is None:
+            return None
+        self._trial_count += 1
+        changed = {name: value for name, value in point.items() if value != self._now[name]}
+        return Candidate(f"trial {self._trial_count}", changed)
+
+    def _is_over(self, race: _Race) -> bool:
+        if race.failure:
+            return True
+        values = np.array(race.log_ratios)
+        count = int(values.size)
+        if count == 0:
+            return False
+        error = self._noise() / math.sqrt(count)
+        if float(values.mean()) < -_GIVEN_UP * error or count >= _PAIRS_MAX:
+            return True
+        factor = sequential_t(count, 0.05) if count > 1 else math.inf
+        if math.isinf(factor):
+            return False
+        low = float(values.mean()) - factor * float(values.std(ddof=1)) / math.sqrt(count)
+        return low > 0
+
+    def _judge(self, race: _Race) -> None:
+        """Let the best so far be replaced, and the sampler learn."""
+        if race.failure:
+            self._sampler.learn(Tried(self._point(race.challenger), None))
+            return
+        mean = float(np.mean(race.log_ratios))
+        gain = self._gain_of(race.against) + mean
+        self._sampler.learn(Tried(self._point(race.challenger), gain))
+        if mean > 0.5 * self._noise() / math.sqrt(len(race.log_ratios)):
+            self._second = self._best if self._best is not self.base else None
+            self._best, self._best_gain = race.challenger, gain
+
+    def _gain_of(self, candidate: Candidate) -> float:
+        """Return what the search knows of a candidate against the server as it was."""
+        total = 0.0
+        while candidate is not self.base:
+            race = next(one for one in self._races if one.challenger == candidate)
+            total += float(np.mean(race.log_ratios)) if race.log_ratios else 0.0
+            candidate = race.against
+        return total
+
+    def _noise(self) -> float:
+        """Return the standard deviation of one pair, of all races together."""
+        spread = [
+            (value - float(np.mean(race.log_ratios))) ** 2
+            for race in self._races
+            for value in race.log_ratios
+            if len(race.log_ratios) > 1
+        ]
+        free = sum(len(race.log_ratios) - 1 for race in self._races if len(race.log_ratios) > 1)
+        prior, weight = 2 * _NOISE_RATIO**2, 4
+        return math.sqrt((sum(spread) + weight * prior) / (free + weight))
+
+    def _search_is_over(self) -> bool:
+        if not self._run_count:
+            return False
+        each_ns = self._spent_ns / self._run_count
+        reserve_ns = max(_PROOF_SHARE * self._budget_ns, each_ns * self.runs_needed())
+        return self._spent_ns + 2 * each_ns > self._budget_ns - reserve_ns
+
+    def _close_round(self) -> None:
+        """Keep the round that was just finished."""
+        pending, self._pending = self._pending, {}
+        known = {name: goal for name, goal in pending.items() if goal is not None}
+        if self._stage != "search":
+            self._rounds.setdefault(self._stage, []).append(known)
+            return
+        race = self._races[-1]
+        if race.challenger.name in known and race.against.name in known:
+            race.log_ratios.append(known[race.challenger.name] - known[race.against.name])
+
+    def _begin_proof(self) -> None:
+        if self._best is self.base:
+            self.reason = "nothing better was found"
+            return
+        named = [self.base, self._best, self._second, self.rules]
+        self._begin("proof", [one for one in named if one is not None], later=8)
+
+    def _begin(self, stage: Stage, candidates: Sequence[Candidate], *, later: int) -> None:
+        """Begin a stage with as many rounds as the budget allows, at least `PROOF_ROUNDS_MIN`.
+
+        Args: later, candidates of the stages after this one, for which as many rounds are kept.
+        """
+        unique = {one.name: one for one in candidates}
+        each_ns = self._spent_ns / max(1, self._run_count)
+        left = (self._budget_ns - self._spent_ns) / max(each_ns, 1.0)
+        rounds = int(left // (len(unique) + later))
+        self._stage, self._ordered = stage, list(unique.values())
+        self._planned[stage] = min(max(rounds, PROOF_ROUNDS_MIN), _ROUNDS_MAX)
+        self._rounds[stage] = []
+
+    def _next_stage(self) -> None:
+        if self._stage == "proof":
+            low, _ = self.gain("proof", self._best.name).interval()
+            changed = self._changed(self._best)
+            if low <= 0:
+                self.reason = "the proof did not confirm what the search had promised"
+            elif len(changed) < 2:
+                self.reason = "proved"
+            else:
+                without = [self._best.without(name) for name in changed]
+                self._begin("attribution", [self._best, *without], later=3)
+            return
+        if self._stage == "attribution":
+            kept = {name for name, one in self.attribution().items() if one.interval()[0] > 0}
+            settings = {n: v for n, v in self._best.settings.items() if n in kept}
+            if not settings or len(settings) == len(self._changed(self._best)):
+                # Alone none matters, or each does: what was proved stands.
+                self.reason = "proved"
+                return
+            self._minimal = Candidate("minimal", settings)
+            named = [self.base, self._minimal, self.rules]
+            self._begin("final", [one for one in named if one is not None], later=0)
+            return
+        self.reason = "proved"
+
+    def _changed(self, candidate: Candidate) -> list[str]:
+        """Return the settings in which a candidate differs from the server as it was."""
+        return [n for n, v in candidate.settings.items() if v != self._now.get(n)]
+
+    def _point(self, candidate: Candidate) -> Mapping[str, str]:
+        return {**self._now, **{n: v for n, v in candidate.settings.items() if n in self._now}}

@@ -1,0 +1,245 @@
+"""The settings that are searched, their ranges, and the sampler that proposes the next values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import RefusedError, SpecError
+from pgdyno.spec.setting_rules import SettingRule, object_to, unit_amount
+from pgdyno.tune.catalogue import RISKS, Entry, Risk, Scale, catalogue, needs_of, rule_of
+from pgdyno.tune.formula import FactMissing, Value
+from pgdyno.tune.machine import Machine
+from pgdyno.tune.values import amount, text_of
+
+SETTINGS_MAX = 6
+# What is allowed without being named.
+DEFAULT_RISKS: tuple[Risk, ...] = ("safe", "memory", "planner")
+# A range is searched in so many steps: values that differ less cannot be told apart by a run.
+_STEPS = 24
+# Random proposals before the sampler models what it has seen.
+_STARTS = 6
+_ASKS_MAX = 20
+
+Point = Mapping[str, str]
+"""Setting -> value as postgresql.conf has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One setting of the search: its values, smallest first, or its choices."""
+
+    name: str
+    rule: SettingRule
+    scale: Scale
+    values: tuple[str, ...]
+    risk: Risk
+
+    def position(self, text: str) -> int:
+        """Return which of the values is nearest to a text; 0 for a choice that is not there."""
+        if text in self.values:
+            return self.values.index(text)
+        wanted = amount(self.rule, text)
+        if wanted is None or self.scale == "choice":
+            return 0
+        gaps = [abs((amount(self.rule, value) or 0.0) - wanted) for value in self.values]
+        return gaps.index(min(gaps))
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A point with what is known of it: log of its goal against the server as it was.
+
+    `gain` None: it failed (the server did not start, or the load did not end).
+    """
+
+    point: Point
+    gain: float | None
+
+
+def dimensions(
+    wanted: Sequence[str], machine: Machine, now: Point, risks: Iterable[Risk] = DEFAULT_RISKS
+) -> tuple[Dimension, ...]:
+    """Return the dimensions of settings named as "work_mem" or "work_mem=1MB..1GB".
+
+    Args: now, the present values, which formulas of ranges may use.
+    Raises: SpecError for an unknown setting or a range outside the server's limits; RefusedError
+    for a class of settings that is not allowed.
+    """
+    if len(wanted) > SETTINGS_MAX:
+        raise SpecError(
+            f"{len(wanted)} settings shall be searched, at most {SETTINGS_MAX} can be.",
+            hint="name those that matter most with --setting",
+        )
+    return tuple(_dimension(text, machine, now, frozenset(risks)) for text in wanted)
+
+
+def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) -> Dimension:
+    name, _, span = text.partition("=")
+    name = name.strip().lower()
+    entry, rule = catalogue().get(name), rule_of(name, machine.major)
+    if rule is None:
+        raise SpecError(
+            f"--setting {text}: PostgreSQL {machine.major} has no setting of that name.",
+            hint="see pgdyno settings --all",
+        )
+    if entry is None:
+        raise SpecError(
+            f"--setting {text}: {name} is not in the catalogue, so its risk is not known.",
+            hint="settings of the catalogue are in docs/settings.md",
+        )
+    if needs_of(rule) == "new cluster":
+        raise SpecError(
+            f"--setting {text}: {name} is decided when a cluster is made.",
+            hint="compare clusters: pgdyno compare --variant",
+        )
+    if entry.risk not in risks:
+        raise RefusedError(
+            f"--setting {text}: {name} is of the class {entry.risk}, which is not allowed.",
+            hint=f"add --class {entry.risk}; {entry.price or 'read its price first'}",
+        )
+    scale, values = _values(entry, rule, span, machine, now)
+    return Dimension(name, rule, scale, values, entry.risk)
+
+
+def _values(
+    entry: Entry, rule: SettingRule, span: str, machine: Machine, now: Point
+) -> tuple[Scale, tuple[str, ...]]:
+    name = entry.name
+    if not span:
+        choices = entry.choices(machine)
+        if choices:
+            return "choice", choices
+        names: dict[str, Value] = {one: amount_of(one, text, machine) for one, text in now.items()}
+        try:
+            found = entry.span(machine, names)
+        except FactMissing as missing:
+            raise SpecError(
+                f"--setting {name}: its range needs {missing.name}, which is not known here.",
+                hint=f"give --{missing.name}, or a range: --setting {name}=LOW..HIGH",
+            ) from None
+        if found is None:
+            raise SpecError(
+                f"--setting {name}: there is no range worth searching on this machine.",
+                hint=f"give one: --setting {name}=LOW..HIGH",
+            )
+        return entry.scale or "linear", _steps(rule, *found, is_log=entry.scale == "log")
+    ends = span.split("..") if ".." in span else span.split(",")
+    for end in ends:
+        objection = object_to(name, end.strip(), machine.major)
+        if objection is not None:
+            raise SpecError(
+                f"--setting {name}={span}: {end.strip()} is not possible: {objection.rule}.",
+                hint=f"--setting {name}=LOW..HIGH, or {name}=A,B,C",
+            )
+    if ".." not in span:
+        return "choice", tuple(end.strip() for end in ends)
+    low, high = (amount(rule, end.strip()) for end in ends[:2])
+    if low is None or high is None or low >= high:
+        raise SpecError(
+            f"--setting {name}={span}: the first value must be below the second.",
+            hint=f"--setting {name}=LOW..HIGH",
+        )
+    is_log = entry.scale == "log" and low > 0
+    return ("log" if is_log else "linear"), _steps(rule, low, high, is_log=is_log)
+
+
+def amount_of(name: str, text: str, machine: Machine) -> Value:
+    """Return the amount of a setting's text, for formulas; the text itself for a word."""
+    rule = rule_of(name, machine.major)
+    found = amount(rule, text) if rule is not None else None
+    return text if found is None else found
+
+
+def _steps(rule: SettingRule, low: float, high: float, *, is_log: bool) -> tuple[str, ...]:
+    """Return at most `_STEPS` values from low to high, each as postgresql.conf has it."""
+    found = []
+    is_size = unit_amount(rule)[1] == "bytes"
+    for step in range(_STEPS):
+        share = step / (_STEPS - 1)
+        value = low * (high / low) ** share if is_log else low + (high - low) * share
+        found.append(text_of(rule, min(max(_readable(value, is_size=is_size), low), high)))
+    return tuple(dict.fromkeys(found))
+
+
+def _readable(value: float, *, is_size: bool) -> float:
+    """Return the value with two digits, binary ones for a size: 96 MB rather than 97.3 MB."""
+    if is_size and value >= 1024:
+        unit = 2.0 ** (int(value).bit_length() - 4)
+        return round(value / unit) * unit
+    return float(f"{value:.2g}")
+
+
+class Sampler:
+    """Proposes points that were not tried yet. The same sequence of calls gives the same points.
+
+    Optuna's TPE models all dimensions together; a point that failed counts as worse than
+    everything seen.
+    """
+
+    def __init__(self, space: Sequence[Dimension], seed: int) -> None:
+        # Loaded when a search begins: it takes a third of a second.
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._optuna = optuna
+        self._space = space
+        self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
+            one.name: optuna.distributions.CategoricalDistribution(one.values)
+            if one.scale == "choice"
+            else optuna.distributions.IntDistribution(0, len(one.values) - 1)
+            for one in space
+        }
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTS)
+        self._study = optuna.create_study(direction="maximize", sampler=sampler)
+        self._known: set[tuple[int, ...]] = set()
+        self._worst = 0.0
+
+    def learn(self, tried: Tried) -> None:
+        """Take in what is known of a point."""
+        gain = self._worst - 0.1 if tried.gain is None else tried.gain
+        self._worst = min(self._worst, gain)
+        self._known.add(_key(self._space, tried.point))
+        self._study.add_trial(
+            self._optuna.trial.create_trial(
+                params=_parameters(self._space, tried.point),
+                distributions=self._distributions,
+                value=gain,
+            )
+        )
+
+    def propose(self) -> Point | None:
+        """Return a point that was not tried yet; None when the space seems to be used up."""
+        failed = self._optuna.trial.TrialState.FAIL
+        for _ in range(_ASKS_MAX):
+            asked = self._study.ask(self._distributions)
+            point = {one.name: _text(one, asked.params[one.name]) for one in self._space}
+            self._study.tell(asked, state=failed)
+            if _key(self._space, point) not in self._known:
+                return point
+        return None
+
+
+def _parameters(space: Sequence[Dimension], point: Point) -> dict[str, int | str]:
+    return {
+        one.name: one.values[one.position(point[one.name])]
+        if one.scale == "choice"
+        else one.position(point[one.name])
+        for one in space
+    }
+
+
+def _text(dimension: Dimension, value: int | str) -> str:
+    return value if isinstance(value, str) else dimension.values[value]
+
+
+def _key(space: Sequence[Dimension], point: Point) -> tuple[int, ...]:
+    return tuple(one.position(point[one.name]) for one in space)
+
+
+def check_risks(risks: Iterable[str]) -> tuple[Risk, ...]:
+    """Return the classes that are allowed: the default ones and those that were named."""
+    unknown = [risk for risk in risks if risk not in RISKS]
+    if unknown:
+        raise SpecError(f"--class {unknown[0]} is not a class.", hint=f"one of {', '.join(RISKS)}")
+    return tuple(risk for risk in RISKS if risk in {*DEFAULT_RISKS, *risks})

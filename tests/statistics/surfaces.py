@@ -1,0 +1,127 @@
+"""Simulated servers whose best settings are known: what a tuning promises against the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.spec.setting_rules import snapshot
+from pgdyno.tune.search import Candidate, Measured, Tuning
+from pgdyno.tune.space import Dimension
+
+NAMES = ("max_wal_size", "work_mem", "random_page_cost", "checkpoint_timeout", "shared_buffers")
+NAMES += ("bgwriter_delay",)
+LEVELS = 24
+START = 3
+NOISE, DRIFT_PER_HOUR = 0.05, 0.10
+RUN_S = 15
+
+Surface = Callable[[list[float]], float | None]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One simulated tuning. Gains are log ratios; None where nothing was proved."""
+
+    reason: str
+    true_gain: float
+    possible_gain: float
+    proved: tuple[float, float] | None
+    promised: tuple[float, float] | None
+    promised_mean: float
+    winner_gain: float
+    minutes: float
+    kept: frozenset[str]
+    matters: frozenset[str]
+
+    @property
+    def claims(self) -> bool:
+        """Return whether it says that it found something better."""
+        return self.proved is not None and self.proved[0] > 0
+
+    @property
+    def covers(self) -> bool:
+        """Return whether the proved interval has the true gain."""
+        assert self.proved is not None
+        return self.proved[0] <= self.true_gain <= self.proved[1]
+
+    @property
+    def promise_covers(self) -> bool:
+        """Return whether the interval of the search has the true gain of its winner."""
+        return self.promised is not None and (
+            self.promised[0] <= self.winner_gain <= self.promised[1]
+        )
+
+
+def surface(rng: np.random.Generator, *, is_flat: bool) -> tuple[Surface, tuple[int, int], float]:
+    """Return log tps by position in 0..1, the two settings that matter, and the possible gain.
+
+    Two of six matter, each by a step somewhere in its range, and together by more or less than
+    their sum. High values of a third one fail to start, or cost half the throughput.
+    """
+    first, second = (int(one) for one in rng.choice(6, 2, replace=False))
+    heights, places = rng.uniform(0.15, 0.4, 2), rng.uniform(0.3, 0.8, 2)
+    together = rng.uniform(-0.05, 0.1)
+    cliff = int(rng.choice([i for i in range(6) if i not in (first, second)]))
+    fails = rng.random() < 0.5
+
+    def step(x: list[float], setting: int, which: int) -> float:
+        return 1 / (1 + math.exp(-(x[setting] - places[which]) / 0.08))
+
+    def log_tps(x: list[float]) -> float | None:
+        if is_flat:
+            return 0.0
+        if x[cliff] > 0.92 and fails:
+            return None
+        a, b = step(x, first, 0), step(x, second, 1)
+        gain = heights[0] * a + heights[1] * b + together * a * b
+        return gain - (0.7 if x[cliff] > 0.92 else 0.0)
+
+    start = [START / (LEVELS - 1)] * 6
+    best = [1.0 if i in (first, second) else x for i, x in enumerate(start)]
+    possible = (log_tps(best) or 0.0) - (log_tps(start) or 0.0)
+    return log_tps, (first, second), possible
+
+
+def tuned(seed: int, *, is_flat: bool = False, minutes: float = 60) -> Tuned:
+    """Carry one tuning out in simulated time."""
+    rng = np.random.default_rng(seed)
+    log_tps, two, possible = surface(rng, is_flat=is_flat)
+    # Any setting of whole numbers: the surface knows positions only.
+    rule = snapshot(15)["geqo_effort"]
+    values = tuple(str(level) for level in range(LEVELS))
+    space = [Dimension(name, rule, "linear", values, "safe") for name in NAMES]
+    now = dict.fromkeys(NAMES, str(START))
+    rules = {name: str(rng.integers(START, 20)) for name in NAMES}
+    tuning = Tuning(
+        space, now, [Candidate("rules", rules)], budget_ns=int(minutes * 60e9), seed=seed
+    )
+    drift, clock_s = rng.uniform(-DRIFT_PER_HOUR, DRIFT_PER_HOUR), 0
+
+    def true(candidate: Candidate) -> float | None:
+        point = {**now, **candidate.settings}
+        return log_tps([int(point[name]) / (LEVELS - 1) for name in NAMES])
+
+    while (step := tuning.next()) is not None:
+        value = true(step.candidate)
+        noise = rng.normal(0, NOISE) + drift * clock_s / 3600
+        goal = None if value is None else value + noise
+        clock_s += RUN_S
+        tuning.take(Measured(step, goal, RUN_S * 10**9))
+    base = true(tuning.base) or 0.0
+    proved, promised = tuning.proved(), tuning.promised()
+    return Tuned(
+        reason=tuning.reason,
+        true_gain=(true(proved[0]) or 0.0) - base if proved else 0.0,
+        possible_gain=possible,
+        proved=proved[1].interval() if proved else None,
+        promised=promised.interval() if len(promised.log_ratios) > 1 else None,
+        promised_mean=promised.mean,
+        winner_gain=(true(tuning.best) or 0.0) - base,
+        minutes=clock_s / 60,
+        kept=frozenset(proved[0].settings) if proved else frozenset(),
+        matters=frozenset(NAMES[one] for one in two),
+    )

@@ -1,0 +1,59 @@
+"""What a tuning claims, against the truth of simulated servers: 6 settings, 2 of which matter."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import pytest
+from tests.fixtures.prove import Proved
+from tests.statistics.surfaces import Tuned, tuned
+
+SHORT, LONG = 12, 1000
+
+
+def share(found: Sequence[bool]) -> float:
+    return sum(found) / len(found)
+
+
+def holds(found: list[Tuned], *, covered: float) -> None:
+    proved = [one for one in found if one.proved is not None]
+    assert share([one.covers for one in proved]) >= covered
+    # The search alone promises too much: its winner is partly a lucky one.
+    assert share([one.promise_covers for one in proved]) < share([one.covers for one in proved])
+    assert statistics.mean(one.promised_mean - one.winner_gain for one in proved) > 0
+    assert statistics.median(one.true_gain / one.possible_gain for one in found) >= 0.9
+    assert share([one.kept >= one.matters for one in proved]) >= 0.8
+    # Settings that make no difference are left alone.
+    assert statistics.mean(len(one.kept) for one in proved) < 3
+    assert statistics.mean(one.minutes for one in found) < 63
+
+
+def test_a_few_tunings_find_and_prove_most_of_the_gain() -> None:
+    holds([tuned(seed) for seed in range(SHORT)], covered=0.75)
+
+
+@pytest.mark.slow
+def test_proved_intervals_cover_the_truth(proved: Proved) -> None:
+    found = [tuned(seed) for seed in range(LONG)]
+    holds(found, covered=0.95)
+    ended = [one for one in found if one.proved is not None]
+    covered = share([one.covers for one in ended])
+    promised = share([one.promise_covers for one in ended])
+    reached = statistics.median(one.true_gain / one.possible_gain for one in found)
+    proved("tuning: proved intervals cover the truth", required=">= 95 %", seen=f"{covered:.1%}")
+    proved("tuning: the search's own intervals do", required="fewer", seen=f"{promised:.1%}")
+    proved("tuning: median share of the gain", required=">= 90 %", seen=f"{reached:.1%}")
+
+
+@pytest.mark.slow
+def test_where_nothing_matters_a_gain_is_claimed_in_at_most_5_percent(proved: Proved) -> None:
+    found = [tuned(seed, is_flat=True) for seed in range(LONG)]
+    claimed = share([one.claims for one in found])
+    assert claimed <= 0.05
+    proved("tuning: gains claimed where there are none", required="<= 5 %", seen=f"{claimed:.1%}")
+
+
+def test_a_flat_server_is_left_alone() -> None:
+    found = [tuned(seed, is_flat=True) for seed in range(SHORT)]
+    assert sum(one.claims for one in found) <= 2

@@ -1,0 +1,192 @@
+"""The search step by step: what it asks for, and what it makes of failures and of evidence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.errors import RefusedError, SpecError
+from pgdyno.tune.catalogue import Risk
+from pgdyno.tune.evidence import Seen, choose
+from pgdyno.tune.findings import alter_system, conf_fragment, findings_of
+from pgdyno.tune.machine import Machine
+from pgdyno.tune.search import BASE, Candidate, Measured, Step, Tuning
+from pgdyno.tune.space import Dimension, Sampler, Tried, dimensions
+
+MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="nvme")
+NOW = {"max_wal_size": "32MB", "work_mem": "4MB", "jit": "on"}
+SETTINGS = ("max_wal_size=32MB..8GB", "work_mem=1MB..64MB", "jit")
+S_NS = 10**9
+
+
+def space() -> tuple[Dimension, ...]:
+    return dimensions(SETTINGS, MACHINE, NOW)
+
+
+def tuning(*, budget_s: int = 1800, rules: dict[str, str] | None = None) -> Tuning:
+    baselines = [Candidate("pgtune", rules)] if rules else []
+    return Tuning(space(), NOW, baselines, budget_ns=budget_s * S_NS, seed=1)
+
+
+def gain_of(candidate: Candidate) -> float:
+    """A larger max_wal_size helps up to 2 GB, and nothing else does."""
+    index = space()[0].position(candidate.settings.get("max_wal_size", "32MB"))
+    return 0.03 * min(index, 15)
+
+
+def carried_out(one: Tuning, *, fails: str = "") -> list[Step]:
+    steps = []
+    while (step := one.next()) is not None:
+        steps.append(step)
+        failed = fails != "" and step.candidate.settings.get("jit") == fails
+        # Noise that a hand can follow: three values in turn.
+        noise = (0.0, 0.01, -0.01)[len(steps) % 3]
+        goal = None if failed else gain_of(step.candidate) + noise
+        one.take(Measured(step, goal, 6 * S_NS, "does not start" if failed else ""))
+    return steps
+
+
+def test_the_setting_that_matters_is_found_attributed_and_proved() -> None:
+    one = tuning()
+    steps = carried_out(one)
+    found = findings_of(one, NOW, metric="tps", is_more_better=True)
+    assert found.verdict == "better"
+    assert [setting.name for setting in found.settings] == ["max_wal_size"]
+    assert found.proved is not None
+    assert found.proved.low is not None
+    assert found.proved.low > 1.2
+    assert found.sentence().startswith("proved: tps +")
+    assert {step.stage for step in steps} >= {"search", "proof"}
+    assert "max_wal_size = '" in conf_fragment(found)
+    assert "ALTER SYSTEM SET max_wal_size" in alter_system(found)
+    assert found.as_document()["settings"][0]["needs"] == "reload"
+
+
+def test_a_proof_has_at_least_six_rounds_of_every_candidate() -> None:
+    one = tuning(rules={"max_wal_size": "4GB"})
+    steps = [step for step in carried_out(one) if step.stage == "proof"]
+    by_name: dict[str, set[int]] = {}
+    for step in steps:
+        by_name.setdefault(step.candidate.name, set()).add(step.round)
+    assert BASE in by_name
+    assert "pgtune" in by_name
+    assert all(len(rounds) >= 6 for rounds in by_name.values())
+    assert one.against_rules() is not None
+
+
+def test_candidates_that_fail_are_results_and_the_search_goes_on() -> None:
+    one = tuning()
+    carried_out(one, fails="off")
+    found = findings_of(one, NOW, metric="tps", is_more_better=True)
+    assert found.failures
+    assert {why for _, why in found.failures} == {"does not start"}
+    assert "jit" not in {setting.name for setting in found.settings}
+    assert found.verdict == "better"
+
+
+def test_where_nothing_helps_the_settings_stay() -> None:
+    one = tuning()
+    number = 0
+    while (step := one.next()) is not None:
+        number += 1
+        one.take(Measured(step, -0.05 * len(step.candidate.settings), 6 * S_NS))
+    found = findings_of(one, NOW, metric="tps", is_more_better=True)
+    assert (found.verdict, found.settings) == ("nothing better", ())
+    assert found.sentence().startswith("nothing better than your settings, beyond 2%")
+
+
+def test_an_interrupted_proof_is_marked_unproved() -> None:
+    one = tuning()
+    while (step := one.next()) is not None and step.stage == "search":
+        one.take(Measured(step, gain_of(step.candidate), 6 * S_NS))
+    found = findings_of(one, NOW, metric="tps", is_more_better=True)
+    assert found.verdict == "unproved"
+    assert "the proof did not finish" in found.sentence()
+
+
+def test_less_latency_is_better() -> None:
+    one = tuning()
+    carried_out(one)
+    found = findings_of(one, NOW, metric="p99", is_more_better=False)
+    assert found.proved is not None
+    assert found.proved.high is not None
+    assert found.proved.high < 1
+    assert found.verdict == "better"
+
+
+def test_the_same_runs_lead_to_the_same_tuning() -> None:
+    assert carried_out(tuning()) == carried_out(tuning())
+
+
+def test_the_sampler_leaves_out_what_failed_and_never_repeats() -> None:
+    sampler = Sampler(space(), seed=3)
+    seen = []
+    for _ in range(20):
+        point = sampler.propose()
+        assert point is not None
+        sampler.learn(Tried(point, None if point["jit"] == "off" else 0.1))
+        seen.append(tuple(point.items()))
+    assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("work_memm", SpecError, "no setting of that name"),
+        ("work_mem=1kB..1GB", SpecError, "must be from 64"),
+        ("work_mem=1GB..1MB", SpecError, "must be below the second"),
+        ("fsync", RefusedError, "class durability, which is not allowed"),
+        ("wal_segment_size", SpecError, "when a cluster is made"),
+        ("datestyle", SpecError, "not in the catalogue"),
+        ("max_connections", RefusedError, "class availability"),
+    ],
+)
+def test_a_setting_that_cannot_be_searched_is_refused(
+    text: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        dimensions([text], MACHINE, NOW)
+
+
+def test_a_range_that_needs_memory_says_so() -> None:
+    unknown = replace(MACHINE, ram_bytes=None)
+    with pytest.raises(SpecError) as caught:
+        dimensions(["shared_buffers"], unknown, NOW)
+    assert "--ram" in caught.value.hint
+
+
+def test_choices_may_be_named() -> None:
+    [one] = dimensions(["wal_compression=off,lz4"], MACHINE, NOW)
+    assert (one.scale, one.values) == ("choice", ("off", "lz4"))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "first"),
+    [
+        ("forced_checkpoints", "max_wal_size"),
+        ("temporary_bytes", "work_mem"),
+        ("sequential_scans", "random_page_cost"),
+        ("buffer_misses", "shared_buffers"),
+    ],
+)
+def test_evidence_names_the_setting_to_search(evidence: str, first: str) -> None:
+    chosen = choose([Seen(evidence, 0.8, "much")], MACHINE)
+    assert chosen[0].setting == first
+    assert chosen[0].why.endswith(": much")
+    assert 4 <= len(chosen) <= 6
+
+
+def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
+    only: tuple[Risk, ...] = ("safe",)
+    chosen = choose([Seen("temporary_bytes", 1.0, "much")], MACHINE, only)
+    assert "work_mem" not in {one.setting for one in chosen}
+
+
+def test_ratios_of_an_effect_are_of_pairs_of_one_round() -> None:
+    one = tuning()
+    carried_out(one)
+    proved = one.proved()
+    assert proved is not None
+    assert all(math.isfinite(ratio) for ratio in proved[1].log_ratios)
