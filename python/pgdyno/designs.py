@@ -22,6 +22,7 @@ from pgdyno.answer.comparison import (
     passes_answer,
 )
 from pgdyno.answer.curves import sweep_answer
+from pgdyno.answer.tuning import tune_answer
 from pgdyno.errors import PgdynoError
 from pgdyno.plan.design import Design
 from pgdyno.plan.designs.bench import Bench
@@ -33,8 +34,10 @@ from pgdyno.report.compare_text import compare_text
 from pgdyno.report.documents import Document, document_with, run_body, sweep_body
 from pgdyno.report.text import curve_text, run_text
 from pgdyno.report.text_page import WIDTH
+from pgdyno.report.tune_text import tune_body, tune_text
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.tune.design import Tune
 
 Pictures = dict[str, bytes]
 
@@ -79,6 +82,7 @@ def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
 _RUN = Shown(run_text, _page, _markdown, run_body)
 _CURVES = Shown(curve_text, _page, _markdown, sweep_body)
 _COMPARED = Shown(compare_text, _compare_page, _markdown, compare_body)
+_TUNED = Shown(tune_text, _page, _markdown, tune_body)
 
 DESIGNS: dict[str, Kind] = {
     "bench": Kind(Bench, run_answer, _RUN),
@@ -87,6 +91,7 @@ DESIGNS: dict[str, Kind] = {
     "factorial": Kind(Factorial, factorial_answer, _COMPARED),
     "matrix": Kind(Matrix, matrix_answer, _COMPARED),
     "passes": Kind(Passes, passes_answer, _COMPARED),
+    "tune": Kind(Tune, tune_answer, _TUNED),
 }
 
 

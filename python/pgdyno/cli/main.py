@@ -28,6 +28,7 @@ VERBS: dict[str, str] = {
     "bench": "Measure one run.",
     "sweep": "Measure the load curve: peak and knee.",
     "compare": "Compare variants: is B better than A?",
+    "tune": "Find better settings, and prove them.",
     "run": "Run an experiment from a file.",
     "settings": "Explain and check the settings of a server.",
     "work-mem": "Find how much memory sorts and hashes need.",

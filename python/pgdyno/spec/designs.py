@@ -233,6 +233,29 @@ class PassesDesign(DecidingDesign):
         return tuple(merged(last.name, given[: place + 1]) for place, last in enumerate(given))
 
 
+class TuneDesign(DecidingDesign):
+    """A search for better settings, then a proof; the first variant is the server as it is.
+
+    `settings`: what is searched, such as "work_mem=1MB..64MB" or "jit=on,off". `now`: their present
+    values, where they are neither PostgreSQL's defaults nor among the server's settings. `classes`:
+    risks that are allowed besides the usual ones. `keep`: conditions on every run of a candidate.
+    `major`: the server's version, where the spec does not name it. Further variants are tried
+    first, and the first of them is the yardstick at the end.
+    """
+
+    kind: Literal["tune"] = "tune"
+    settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
+    now: dict[str, str] = Field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    major: int | None = None
+    budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
+
+    def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
+        """Return the variants, with the server as it is before all others."""
+        return (Variant(name="yours"), *given)
+
+
 MODELS: dict[str, type[DesignSpec]] = {
     "bench": BenchDesign,
     "sweep": SweepDesign,
@@ -240,6 +263,7 @@ MODELS: dict[str, type[DesignSpec]] = {
     "factorial": FactorialDesign,
     "matrix": MatrixDesign,
     "passes": PassesDesign,
+    "tune": TuneDesign,
 }
 
 

@@ -22,6 +22,7 @@ from pgdyno.tune.space import Dimension, Point, Sampler, Tried
 
 Stage = Literal["search", "proof", "attribution", "final"]
 BASE = "yours"
+OTHERS = "the others"
 PROOF_ROUNDS_MIN = 6
 _PROOF_SHARE = 0.25
 _ROUNDS_MAX = 20
@@ -42,10 +43,10 @@ class Candidate:
     name: str
     settings: Point
 
-    def without(self, setting: str) -> Candidate:
-        """Return the candidate with one setting as it was."""
-        kept = {name: value for name, value in self.settings.items() if name != setting}
-        return Candidate(f"without {setting}", kept)
+    def without(self, label: str, names: Sequence[str]) -> Candidate:
+        """Return the candidate with some settings as they were."""
+        kept = {name: value for name, value in self.settings.items() if name not in names}
+        return Candidate(f"without {label}", kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,11 @@ class _Race:
     against: Candidate
     log_ratios: list[float] = field(default_factory=list)
     failure: str = ""
+
+
+def runs_of_proof(setting_count: int) -> int:
+    """Return how many runs a proof takes at least: of the winner, of each setting, and the last."""
+    return PROOF_ROUNDS_MIN * (_PROVED + 1 + setting_count + 3)
 
 
 class Tuning:
@@ -173,8 +179,7 @@ class Tuning:
 
     def runs_needed(self) -> int:
         """Return how many runs the proof and what follows take at least."""
-        settings = len(self._changed(self._best)) or len(self.space)
-        return PROOF_ROUNDS_MIN * (_PROVED + 1 + settings + 3)
+        return runs_of_proof(len(self._groups(self._best)) or len(self.space))
 
     def next(self) -> Step | None:
         """Return the next run, None when the tuning is over (`reason` says why)."""
@@ -220,9 +225,9 @@ class Tuning:
     def attribution(self) -> dict[str, Effect]:
         """Return what each setting of the winner brings: the winner against itself without it."""
         found = {}
-        for setting in self._changed(self._best):
-            effect = self.gain("attribution", self._best.name, f"without {setting}")
-            found[setting] = Effect(setting, effect.log_ratios)
+        for group in self._groups(self._best):
+            effect = self.gain("attribution", self._best.name, f"without {group}")
+            found[group] = Effect(group, effect.log_ratios)
         return found
 
     def against_rules(self) -> Effect | None:
@@ -375,12 +380,15 @@ class Tuning:
             elif len(changed) < 2:
                 self.reason = "proved"
             else:
-                without = [self._best.without(name) for name in changed]
+                apart = self._groups(self._best).items()
+                without = [self._best.without(label, names) for label, names in apart]
                 self._begin("attribution", [self._best, *without], later=3)
             return
         if self._stage == "attribution":
             kept = {name for name, one in self.attribution().items() if one.interval()[0] > 0}
-            settings = {n: v for n, v in self._best.settings.items() if n in kept}
+            groups = self._groups(self._best)
+            names = {name for group in kept for name in groups[group]}
+            settings = {n: v for n, v in self._best.settings.items() if n in names}
             if not settings or len(settings) == len(self._changed(self._best)):
                 # Alone none matters, or each does: what was proved stands.
                 self.reason = "proved"
@@ -394,6 +402,13 @@ class Tuning:
     def _changed(self, candidate: Candidate) -> list[str]:
         """Return the settings in which a candidate differs from the server as it was."""
         return [n for n, v in candidate.settings.items() if v != self._now.get(n)]
+
+    def _groups(self, candidate: Candidate) -> dict[str, list[str]]:
+        """Return what is put back at one time: each setting of the search, the others together."""
+        changed = self._changed(candidate)
+        groups = {name: [name] for name in changed if name in self._now}
+        others = [name for name in changed if name not in self._now]
+        return {**groups, OTHERS: others} if others else groups
 
     def _point(self, candidate: Candidate) -> Mapping[str, str]:
         return {**self._now, **{n: v for n, v in candidate.settings.items() if n in self._now}}

@@ -108,6 +108,12 @@ def read_file(path: Path, major: int, facts: Facts) -> Reviewed:
     return _reviewed(host, facts, seen, major=major)
 
 
+def defaults_of(major: int) -> dict[str, str]:
+    """Return every setting's value where nobody has set anything."""
+    rules = (_as_initdb_leaves(rule) for rule in snapshot(major).values())
+    return {rule.name.lower(): shown(rule, rule.built_in) for rule in rules}
+
+
 def _as_initdb_leaves(rule: SettingRule) -> SettingRule:
     """Return the rule with 128 MB of shared_buffers, which initdb writes where 8 MB is built in."""
     return replace(rule, built_in="16384") if rule.name == "shared_buffers" else rule

@@ -1,0 +1,229 @@
+"""`pgdyno tune`: which settings are better, proved with fresh runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.answer.evidence import evidence_of
+from pgdyno.cli import load_options, options, output
+from pgdyno.cli.from_options import Asked, experiment_of
+from pgdyno.cli.headings import LOAD, Verb, under
+from pgdyno.cli.measure import measure
+from pgdyno.cli.output import Live
+from pgdyno.designs import design_of
+from pgdyno.doctor import examine
+from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.loop.drive import carry_out
+from pgdyno.server.find import find
+from pgdyno.server.placement import LAST_PLACE
+from pgdyno.spec.condition import condition_from
+from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.setting_rules import snapshot
+from pgdyno.spec.units import duration_ns, duration_text
+from pgdyno.spec.variant import Variant
+from pgdyno.store.experiment import Store
+from pgdyno.tune.catalogue import RISKS, catalogue, needs_of
+from pgdyno.tune.evidence import choose
+from pgdyno.tune.machine import Machine, machine_of
+from pgdyno.tune.rules import recommend, rule_set
+from pgdyno.tune.search import runs_of_proof
+from pgdyno.tune.seen import defaults_of, read_live
+from pgdyno.tune.space import Dimension, check_risks, dimensions
+
+_option, _search = under(LOAD), under("Search")
+_OVERHEAD_NS = 2_000_000_000
+_WARM_NS = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The server before the search: its machine, its settings, and the values it was built for."""
+
+    machine: Machine
+    now: dict[str, str]
+    enum_values: dict[str, tuple[str, ...]]
+
+
+@click.command("tune", cls=Verb, short_help="Find better settings, and prove them.")
+@options.connection
+@_search("--goal", type=click.Choice(METRICS), help="Metric to improve (default tps; p99 with -R).")
+@_search(
+    "--setting",
+    "settings",
+    multiple=True,
+    metavar="NAME[=LOW..HIGH]",
+    help="Setting to search, with a range or choices (A,B,C); at most 6. Default: by evidence.",
+)
+@_search(
+    "--class",
+    "classes",
+    multiple=True,
+    type=click.Choice(RISKS),
+    help="Class of settings that is allowed besides safe, memory and planner.",
+)
+@_search(
+    "--keep",
+    "limits",
+    multiple=True,
+    metavar="COND",
+    help="Condition on candidates, such as p99<20ms.",
+)
+@_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
+@_option(
+    "-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients (default 1)."
+)
+@_option("-T", "--duration", "--time", metavar="TIME", help="Length of each run (default 5s).")
+@load_options.rate
+@load_options.workload
+@load_options.connections
+@options.dataset
+@options.scratch
+@options.changing
+@options.watching
+@options.gates
+@options.progress
+@options.results
+def command(**given: Any) -> int:
+    """Search settings that make this load better, and prove the best of them with fresh runs.
+
+    A first run shows which settings are worth a search. Then pairs of runs are raced against the
+    best settings so far. In the end the winner, published rules and the server as it was are
+    measured again, and each setting of the winner is put back alone: only that proof is reported.
+    """
+    for text in given["limits"]:
+        condition_from(text)
+    given = {**given, "keep": False, "duration": given["duration"] or "5s"}
+    risks = check_risks(given["classes"])
+    asked = experiment_of("tune", given, BenchDesign())
+    known = _known(asked, given)
+    names = given["settings"] or _chosen(asked, known, given, risks)
+    space = dimensions(names, known.machine, known.now, risks)
+    _refuse_short_budget(asked.experiment, given["budget"], len(space))
+    design = TuneDesign(
+        settings=tuple(_written(one) for one in space),
+        now={one.name: known.now[one.name] for one in space},
+        classes=given["classes"],
+        keep=given["limits"],
+        major=known.machine.major,
+        metric=given["goal"],
+        budget=given["budget"],
+    )
+    experiment = asked.experiment.model_copy(
+        update={"design": design, "variants": (_rules(known, risks),)}
+    )
+    experiment = Experiment.model_validate(experiment.model_dump(by_alias=True))
+    return measure("tune", replace(asked, experiment=experiment), given)
+
+
+# A scratch server of many variants is never kept, so that the name is free for conditions here.
+command.params = [one for one in command.params if one.name != "keep"]
+
+
+def _known(asked: Asked, given: dict[str, Any]) -> _Known:
+    """Return the machine and the present values; of a scratch server without starting it."""
+    if asked.resolved is None:
+        binaries = find(bin_dir=given["pg_bin"], version=given["pg_version"])
+        machine = Machine(
+            binaries.major,
+            connections=100,
+            ram_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            cores=len(os.sched_getaffinity(0)),
+            disk="ssd",
+        )
+        values = {
+            name: tuple(value for value in rule.values if _is_built(value, binaries.configure))
+            for name, rule in snapshot(binaries.major).items()
+        }
+        now = defaults_of(binaries.major) | dict(asked.experiment.server.settings)
+        return _Known(machine, now, values)
+    reviewed = read_live(
+        examine.Asked(
+            target=asked.resolved.target,
+            folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
+            verb="tune",
+        )
+    )
+    if asked.experiment.server.admin is None and asked.experiment.server.apply_command is None:
+        raise RefusedError(
+            "tune changes settings of your own server, and no way to change them was named.",
+            hint="add --admin CONNINFO (and --restart-command for settings that need a restart)",
+        )
+    now = {name: one.value for name, one in reviewed.seen.items()}
+    values = {name: one.rule.values for name, one in reviewed.seen.items()}
+    return _Known(machine_of(reviewed.facts, {}), now, values)
+
+
+def _is_built(value: str, configure: str) -> bool:
+    """Return whether a server built like this knows the value; without its words, none is sure."""
+    libraries = {"lz4": "--with-lz4", "zstd": "--with-zstd", "io_uring": "--with-liburing"}
+    return value not in libraries or libraries[value] in configure
+
+
+def _chosen(
+    asked: Asked, known: _Known, given: dict[str, Any], risks: tuple[Any, ...]
+) -> tuple[str, ...]:
+    """Return the settings to search, by the evidence of one measured run; each reason is said."""
+    output.note("evidence: one run of the load as it is")
+    outcome = carry_out(
+        asked.experiment,
+        design_of(asked.experiment),
+        verb="tune",
+        resolved=asked.resolved,
+        permissions=asked.permissions,
+        store=Store.default(given["store"]),
+        progress=Live(),
+    )
+    if outcome.error is not None:
+        raise outcome.error
+    assert outcome.folder is not None, "a run that ended has a folder"
+    runs = outcome.folder.runs()
+    if not runs:
+        raise ServerError("The first run could not be kept.", hint="see the messages above")
+    chosen = choose(evidence_of(runs[-1]), known.machine, risks)
+    for one in chosen:
+        output.note(f"search  {one.setting}: {one.why}")
+    return tuple(one.setting for one in chosen)
+
+
+def _written(one: Dimension) -> str:
+    """Return a dimension as the spec has it: with its range, so that no machine is needed."""
+    if one.scale == "choice":
+        return f"{one.name}={','.join(one.values)}"
+    return f"{one.name}={one.values[0]}..{one.values[-1]}"
+
+
+def _rules(known: _Known, risks: tuple[Any, ...]) -> Variant:
+    """Return the published rules as a variant: what they say of settings that may be changed."""
+    settings = {}
+    for name, one in recommend(rule_set("pgtune"), known.machine).items():
+        entry, rule = catalogue().get(name), snapshot(known.machine.major).get(name)
+        if entry is None or rule is None or one.text is None or name == "max_connections":
+            continue
+        allowed = known.enum_values.get(name, rule.values)
+        if rule.vartype == "enum" and one.text not in allowed:
+            continue
+        if entry.risk in risks and needs_of(rule) != "new cluster" and one.text != known.now[name]:
+            settings[name] = one.text
+    return Variant(name="pgtune", settings=settings)
+
+
+def _refuse_short_budget(experiment: Experiment, budget: str, count: int) -> None:
+    """Raise SpecError where the budget leaves no time for a proof, with the budget needed."""
+    workload = experiment.workload
+    warm_ns = _WARM_NS if workload.warmup_ns is None else workload.warmup_ns
+    each_ns = workload.duration_ns + warm_ns + _OVERHEAD_NS
+    # As many runs for the search as for the proof of a winner with two settings.
+    needed_ns = 2 * runs_of_proof(min(2, count)) * each_ns
+    if duration_ns(budget, what="--budget") < needed_ns:
+        minutes = -(-needed_ns // 60_000_000_000)
+        raise SpecError(
+            f"--budget {budget} is too short for a proof with runs of"
+            f" {duration_text(workload.duration_ns)}.",
+            hint=f"--budget {minutes}min, or shorter runs with -T",
+        )

@@ -1,0 +1,195 @@
+"""The design of a tuning: the search says which candidate runs next; variants are made of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from pgdyno.plan.design import NONE, Design
+from pgdyno.plan.history import History, Measured, rounds
+from pgdyno.plan.visits import pilot_missing, visit
+from pgdyno.spec.condition import condition_from
+from pgdyno.spec.designs import MORE_IS_BETTER, TuneDesign
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
+from pgdyno.spec.setting_rules import MAJORS
+from pgdyno.spec.variant import Variant
+from pgdyno.tune import search
+from pgdyno.tune.machine import Machine
+from pgdyno.tune.search import BASE, Candidate, Stage, Step, Tuning
+from pgdyno.tune.seen import defaults_of
+from pgdyno.tune.space import Dimension, check_risks, dimensions
+
+_STAGES: tuple[Stage, ...] = ("search", "proof", "attribution", "final")
+# Rounds of each stage have numbers of their own, so that no seed is used twice.
+_STAGE_ROUNDS = 100_000
+_STAGE_WORDS = {
+    "proof": "proof: the winner against your settings, with fresh runs",
+    "attribution": "proof: the winner without each of its settings",
+    "final": "proof: what is left of the winner, once more",
+}
+_MINUTE_NS = 60_000_000_000
+
+
+@dataclass
+class _Memo:
+    """The tuning of the last call and the runs it took in: a history that grew is not replayed."""
+
+    key: str
+    tuning: Tuning
+    runs: list[tuple[str, float | None]] = field(default_factory=list)
+
+
+_last: list[_Memo] = []
+
+
+class Tune(Design[TuneDesign]):
+    """Pairs against the best settings so far, then a proof with fresh runs."""
+
+    model = TuneDesign
+
+    @property
+    def budget_ns(self) -> int:
+        """Return the time that search and proof take together."""
+        return self.asked.budget_ns
+
+    @property
+    def is_more_better(self) -> bool:
+        """Return whether more of the deciding metric is better."""
+        return self.experiment.metric() in MORE_IS_BETTER
+
+    @property
+    def major(self) -> int:
+        """Return the major version that the settings are looked up for."""
+        scratch = self.experiment.server.scratch
+        named = scratch.version if scratch is not None else None
+        return self.asked.major or (int(named.split(".")[0]) if named else MAJORS[-1])
+
+    @property
+    def now(self) -> dict[str, str]:
+        """Return the present value of each setting that is searched."""
+        known = self.whole_now
+        names = [text.partition("=")[0].strip().lower() for text in self.asked.settings]
+        return {name: known[name] for name in names if name in known}
+
+    @property
+    def whole_now(self) -> dict[str, str]:
+        """Return the present value of every setting, as far as it is known."""
+        return defaults_of(self.major) | dict(self.experiment.server.settings) | self.asked.now
+
+    def space(self) -> tuple[Dimension, ...]:
+        """Return what is searched. Raises: SpecError, RefusedError."""
+        machine = Machine(self.major, 100)
+        return dimensions(self.asked.settings, machine, self.now, check_risks(self.asked.classes))
+
+    def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
+        """Return the next run of the race or the proof, or why there is none."""
+        base = self.experiment.planned_variants()[0]
+        if base.id in excluded:
+            return Stop("the server as it is cannot be measured")
+        if missing := pilot_missing(self.experiment, history, [base]):
+            return missing
+        metric = self.experiment.metric()
+        if any(metric not in measured.metrics for measured in rounds(history)):
+            return Stop(f"{metric} cannot be measured here")
+        tuning = self.tuning(history, excluded)
+        step = tuning.next()
+        if step is None:
+            return Stop(tuning.reason)
+        number = _STAGES.index(step.stage) * _STAGE_ROUNDS + step.round
+        return visit(
+            self.experiment, history, variant=self.variant_of(step.candidate), round_number=number
+        )
+
+    def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
+        """Return how many runs the budget allows, as far as can be said now."""
+        done = rounds(history)
+        if not done:
+            usual_ns = self.experiment.workload.duration_ns + (
+                self.experiment.workload.warmup_ns or 0
+            )
+            return max(1, self.asked.budget_ns // usual_ns)
+        if self.tuning(history, excluded).next() is None:
+            return len(history)
+        spent_ns = sum(measured.took_ns for measured in history)
+        each_ns = max(1, sum(one.took_ns for one in done) // len(done))
+        return len(history) + max(1, (self.asked.budget_ns - spent_ns) // each_ns)
+
+    def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
+        """Return "trial 14, best +21 % over yours, 12 min left with the proof"."""
+        if not rounds(history):
+            return ""
+        tuning = self.tuning(history, excluded)
+        if tuning.stage != "search":
+            return _STAGE_WORDS[tuning.stage]
+        best, words = tuning.promised(), "nothing better yet"
+        if best.log_ratios:
+            sign = 1 if self.is_more_better else -1
+            words = f"best {math.expm1(sign * best.mean):+.0%} over yours"
+        left_ns = self.asked.budget_ns - sum(measured.took_ns for measured in history)
+        left = max(0, round(left_ns / _MINUTE_NS))
+        return f"trial {tuning.trial_count}: {words}, {left} min left with the proof"
+
+    def tuning(self, history: History, excluded: frozenset[str] = NONE) -> Tuning:
+        """Return the state of the tuning after these runs."""
+        key = self.experiment.model_dump_json(by_alias=True)
+        done = rounds(history)
+        runs = [(_id(one), self._goal(one)) for one in done]
+        memo = _last[0] if _last else None
+        if memo is None or memo.key != key or memo.runs != runs[: len(memo.runs)]:
+            memo = _Memo(key, self._begun())
+        while (step := memo.tuning.next()) is not None:
+            place, variant = len(memo.runs), self.variant_of(step.candidate)
+            if place < len(runs) and runs[place][0] == variant.id:
+                memo.runs.append(runs[place])
+                self._take(memo.tuning, step, runs[place][1], done[place])
+            elif variant.id in excluded:
+                memo.tuning.take(search.Measured(step, None, 0, "it did not run: see the notes"))
+            else:
+                break
+        _last[:] = [memo]
+        return memo.tuning
+
+    def variant_of(self, candidate: Candidate) -> PlannedVariant:
+        """Return the variant of a candidate: one of the spec's, or a new one of its own."""
+        planned = self.experiment.planned_variants()
+        if candidate.name == BASE:
+            return planned[0]
+        known = next((one for one in planned[1:] if one.name == candidate.name), None)
+        if known is not None:
+            return known
+        name = candidate.name
+        settings = dict(candidate.settings)
+        return PlannedVariant(name.replace(" ", "-"), Variant(name=name, settings=settings))
+
+    def _begun(self) -> Tuning:
+        baselines = [
+            Candidate(one.name, dict(one.spec.settings))
+            for one in self.experiment.planned_variants()[1:]
+        ]
+        budget_ns = self.asked.budget_ns
+        return Tuning(self.space(), self.now, baselines, budget_ns=budget_ns, seed=self.seed)
+
+    def _take(self, tuning: Tuning, step: Step, goal: float | None, seen: Measured) -> None:
+        why = ""
+        if step.candidate.name != BASE:
+            why = next((text for text in self.asked.keep if self._breaks(text, seen)), "")
+        found = None if why else goal
+        said = f"it does not keep {why}" if why else "it could not be measured"
+        tuning.take(search.Measured(step, found, seen.took_ns, said))
+
+    def _breaks(self, text: str, seen: Measured) -> bool:
+        condition = condition_from(text)
+        values = {**seen.latency_ms, **seen.metrics, "tps": seen.tps}
+        return condition.name in values and not condition.is_met(values[condition.name])
+
+    def _goal(self, seen: Measured) -> float | None:
+        value = seen.metrics.get(self.experiment.metric(), 0.0)
+        if value <= 0:
+            return None
+        return math.log(value) if self.is_more_better else -math.log(value)
+
+
+def _id(seen: Measured) -> str:
+    variant = seen.run.cell.variant
+    assert variant is not None, "every run of a tuning has a variant"
+    return variant.id

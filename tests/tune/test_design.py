@@ -1,0 +1,149 @@
+"""A tuning as a design of the one loop: simulated, and on a real scratch server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures.command import Command
+from tests.plan.simulated_server import experiment
+
+from pgdyno.plan.design import next_run, outlook
+from pgdyno.plan.history import History, Measured
+from pgdyno.spec.designs import TuneDesign
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import PlannedRun, Stop
+from pgdyno.tune.design import Tune
+from pgdyno.tune.findings import findings_of
+
+RUN_NS = 8_000_000_000
+
+
+def asked(**design: object) -> Experiment:
+    fields = {
+        "settings": ("max_wal_size=32MB..8GB", "jit=on,off"),
+        "now": {"max_wal_size": "32MB"},
+        "budget": "30min",
+        "major": 15,
+        **design,
+    }
+    return experiment(TuneDesign.model_validate(fields), (), seed=3)
+
+
+def tps_of(run: PlannedRun, number: int) -> float:
+    """32 MB costs a third; everything else makes no difference. Noise that a hand can follow."""
+    assert run.cell.variant is not None
+    size = run.cell.variant.spec.settings.get("max_wal_size", "32MB")
+    usual = 1000 if size.endswith("GB") else 700
+    return usual * (1 + (0.01, -0.01, 0.0)[number % 3])
+
+
+def carried_out(
+    question: Experiment, *, fails: str = "", runs_max: int = 3000
+) -> tuple[History, Stop | None, frozenset[str]]:
+    history: History = ()
+    excluded: frozenset[str] = frozenset()
+    while len(history) < runs_max:
+        decision = next_run(Tune, question, history, excluded)
+        if isinstance(decision, Stop):
+            return history, decision, excluded
+        variant = decision.cell.variant
+        assert variant is not None
+        if fails and variant.spec.settings.get("jit") == fails:
+            excluded |= {variant.id}
+            continue
+        tps = tps_of(decision, len(history))
+        metrics = {"tps": tps, "p99": 1e4 / tps}
+        one = Measured(decision, tps, None, metrics, RUN_NS, latency_ms={"p99": 1e4 / tps})
+        history = (*history, one)
+    return history, None, excluded
+
+
+def test_the_loop_tunes_and_proves_within_the_budget() -> None:
+    question = asked()
+    history, stop, excluded = carried_out(question)
+    assert stop == Stop("proved")
+    design = Tune(question)
+    found = findings_of(
+        design.tuning(history, excluded), design.whole_now, metric="tps", is_more_better=True
+    )
+    assert [one.name for one in found.settings] == ["max_wal_size"]
+    assert found.verdict == "better"
+    assert sum(one.took_ns for one in history) <= 31 * 60e9
+    # Fresh seeds: no round of the proof has the seed of a round of the search.
+    seeds = {stage: set() for stage in (True, False)}
+    for one in history:
+        seeds[one.run.round > 100_000].add(one.run.seed)
+    assert not seeds[True] & seeds[False]
+
+
+def test_a_tuning_goes_on_where_it_was() -> None:
+    question = asked()
+    history, _, _ = carried_out(question, runs_max=25)
+    again = tuple(history)
+    first = next_run(Tune, question, history)
+    next_run(Tune, asked(settings=("jit=on,off",)), ())  # Another tuning in between.
+    assert next_run(Tune, question, again) == first
+
+
+def test_a_candidate_that_does_not_start_is_left_out_and_the_search_goes_on() -> None:
+    question = asked()
+    history, stop, excluded = carried_out(question, fails="off")
+    assert excluded
+    assert stop == Stop("proved")
+    tuning = Tune(question).tuning(history, excluded)
+    assert len(tuning.failures) >= len(excluded) - 1
+
+
+def test_a_candidate_that_breaks_a_condition_never_wins() -> None:
+    question = asked(keep=("p99>12ms",))  # What is faster has a p99 of 10 ms.
+    history, stop, excluded = carried_out(question)
+    assert stop is not None
+    tuning = Tune(question).tuning(history, excluded)
+    assert not tuning.best.settings.get("max_wal_size", "").endswith("GB")
+    assert {why for _, why in tuning.failures} == {"it does not keep p99>12ms"}
+
+
+def test_the_outlook_says_where_the_search_is() -> None:
+    question = asked()
+    history, _, _ = carried_out(question, runs_max=30)
+    assert "left with the proof" in outlook(Tune, question, history)
+
+
+@pytest.mark.timeout(400)
+def test_a_hidden_bad_value_is_found_and_proved_on_a_real_server(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "sort.sql"
+    script.write_text("SELECT count(*) FROM (SELECT aid FROM pgbench_accounts ORDER BY filler) s;")
+    spec = tmp_path / "tune.toml"
+    spec.write_text(
+        f"""
+[experiment]
+name = "hidden work_mem"
+[server]
+scratch = {{ version = "15" }}
+settings = {{ work_mem = "64kB", max_parallel_workers_per_gather = "0" }}
+[dataset]
+scale = 1
+[workload]
+scripts = [{{ file = "{script}" }}]
+clients = 1
+duration = "1s"
+warmup = "0s"
+[design]
+kind = "tune"
+budget = "120s"
+settings = ["work_mem=64kB,64MB", "jit=on,off"]
+"""
+    )
+    found = pgdyno("run", str(spec), "--json", timeout_s=380)
+    document = found.document
+    assert document["format"] == "pgdyno.tune/1"
+    assert document["verdict"] == "better", document["sentence"]
+    assert "work_mem" in {one["name"] for one in document["settings"]}
+    assert document["proved"]["low"] > 1
+    assert "ALTER SYSTEM SET work_mem = '64MB'" in document["apply"]
+    assert "proved: tps +" in pgdyno("show", "last").out
+    page = pgdyno("report", "last")
+    assert page.code == 0, page.err
