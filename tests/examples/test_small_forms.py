@@ -110,3 +110,9 @@ def test_many_connections_are_served_five_ways(answer: Answer) -> None:
         assert served["completed_by_client_min"]["value"] >= 0
         assert 0 <= served["gini"]["value"] < 1
         assert {"tps", "p50", "p99"} <= set(variant["metrics"])
+
+
+def test_a_tuning_says_what_it_found_or_that_nothing_is_better(answer: Answer) -> None:
+    document = answer("tune")
+    assert document["format"] == "pgdyno.tune/1"
+    assert document["verdict"] in ("better", "nothing better", "not confirmed", "unproved")

@@ -51,7 +51,7 @@ def carried_out(one: Tuning, *, fails: str = "") -> list[Step]:
 def test_the_setting_that_matters_is_found_attributed_and_proved() -> None:
     one = tuning()
     steps = carried_out(one)
-    found = findings_of(one, NOW, metric="tps", is_more_better=True)
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "better"
     assert [setting.name for setting in found.settings] == ["max_wal_size"]
     assert found.proved is not None
@@ -79,7 +79,7 @@ def test_a_proof_has_at_least_six_rounds_of_every_candidate() -> None:
 def test_candidates_that_fail_are_results_and_the_search_goes_on() -> None:
     one = tuning()
     carried_out(one, fails="off")
-    found = findings_of(one, NOW, metric="tps", is_more_better=True)
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
     assert found.failures
     assert {why for _, why in found.failures} == {"does not start"}
     assert "jit" not in {setting.name for setting in found.settings}
@@ -92,7 +92,7 @@ def test_where_nothing_helps_the_settings_stay() -> None:
     while (step := one.next()) is not None:
         number += 1
         one.take(Measured(step, -0.05 * len(step.candidate.settings), 6 * S_NS))
-    found = findings_of(one, NOW, metric="tps", is_more_better=True)
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
     assert (found.verdict, found.settings) == ("nothing better", ())
     assert found.sentence().startswith("nothing better than your settings, beyond 2%")
 
@@ -101,7 +101,7 @@ def test_an_interrupted_proof_is_marked_unproved() -> None:
     one = tuning()
     while (step := one.next()) is not None and step.stage == "search":
         one.take(Measured(step, gain_of(step.candidate), 6 * S_NS))
-    found = findings_of(one, NOW, metric="tps", is_more_better=True)
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "unproved"
     assert "the proof did not finish" in found.sentence()
 
@@ -109,7 +109,7 @@ def test_an_interrupted_proof_is_marked_unproved() -> None:
 def test_less_latency_is_better() -> None:
     one = tuning()
     carried_out(one)
-    found = findings_of(one, NOW, metric="p99", is_more_better=False)
+    found = findings_of(one, NOW, 15, metric="p99", is_more_better=False)
     assert found.proved is not None
     assert found.proved.high is not None
     assert found.proved.high < 1

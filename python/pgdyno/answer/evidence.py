@@ -8,7 +8,7 @@ import numpy as np
 
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.observe.rates import Deltas
-from pgdyno.server.facts import format_bytes
+from pgdyno.quantities import format_bytes
 from pgdyno.store.stored_run import StoredRun
 from pgdyno.tune.evidence import Seen
 
@@ -24,7 +24,7 @@ def evidence_of(run: StoredRun) -> tuple[Seen, ...]:
     """Return everything that the telemetry of a run shows, the strongest first."""
     span_ns = run.measured_span_ns()
     found = [*_of_wal(run, span_ns), *_of_database(run, span_ns), *_of_waits(run)]
-    return tuple(sorted(found, key=lambda one: -one.strength))
+    return tuple(sorted(found, key=lambda one: -one.strength_ratio))
 
 
 def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:

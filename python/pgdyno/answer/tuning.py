@@ -21,6 +21,7 @@ def tune_answer(seen: Measurements) -> Answer:
     found = findings_of(
         tuning,
         design.whole_now,
+        design.major,
         metric=seen.experiment.metric(),
         is_more_better=design.is_more_better,
     )

@@ -25,7 +25,8 @@ from pgdyno.spec.condition import condition_from
 from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.setting_rules import snapshot
-from pgdyno.spec.units import duration_ns, duration_text
+from pgdyno.quantities import duration_text
+from pgdyno.spec.units import duration_ns
 from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
 from pgdyno.tune.catalogue import RISKS, catalogue, needs_of

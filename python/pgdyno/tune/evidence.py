@@ -31,10 +31,10 @@ _STRONG = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One thing a run showed. `strength`: 0 to 1; `words`: the figure, such as "31 % of WAL"."""
+    """One thing a run showed. `strength_ratio`: 0 to 1; `words`: such as "31 % of WAL"."""
 
     evidence: str
-    strength: float
+    strength_ratio: float
     words: str
 
     @property
@@ -62,11 +62,11 @@ def choose(
     allowed = frozenset(risks)
     scores: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    for one in sorted(seen, key=lambda one: -one.strength):
+    for one in sorted(seen, key=lambda one: -one.strength_ratio):
         for place, setting in enumerate(_SETTINGS.get(one.evidence, ())):
-            if one.strength < _STRONG or not _is_possible(setting, machine, allowed):
+            if one.strength_ratio < _STRONG or not _is_possible(setting, machine, allowed):
                 continue
-            scores[setting] = scores.get(setting, 0.0) + one.strength / (1 + place)
+            scores[setting] = scores.get(setting, 0.0) + one.strength_ratio / (1 + place)
             reasons.setdefault(setting, one.text)
     ranked = sorted(scores, key=lambda setting: -scores[setting])[:SETTINGS_MAX]
     for setting in _USUAL:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
-from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of
+from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
 from pgdyno.tune.search import Effect, Tuning
-from pgdyno.tune.space import Dimension, Point
+from pgdyno.tune.space import Point
 
 Verdict = Literal["better", "nothing better", "not confirmed", "unproved"]
 # What people read of a goal that is to be small: less is better.
@@ -68,7 +67,7 @@ class TuneFindings:
     def sentence(self) -> str:
         """Return the answer in one sentence."""
         tried = f"{self.trial_count} candidate{'s' * (self.trial_count != 1)}"
-        if self.verdict == "nothing better" or not self.settings:
+        if self.verdict == "nothing better":
             return (
                 f"nothing better than your settings, beyond {_MARGIN_RATIO:.0%}, was found in"
                 f" {tried}"
@@ -112,8 +111,13 @@ class TuneFindings:
         }
 
 
-def findings_of(tuning: Tuning, now: Point, *, metric: str, is_more_better: bool) -> TuneFindings:
-    """Return what a tuning found, also one that was interrupted."""
+def findings_of(
+    tuning: Tuning, now: Point, major: int, *, metric: str, is_more_better: bool
+) -> TuneFindings:
+    """Return what a tuning found, also one that was interrupted.
+
+    Args: now, the present values; major, the server's version.
+    """
     proved = tuning.proved()
     winner = tuning.best
     is_proved = proved is not None and proved[1].log_ratios and tuning.reason != ""
@@ -127,15 +131,15 @@ def findings_of(tuning: Tuning, now: Point, *, metric: str, is_more_better: bool
             verdict = "better" if proved[1].interval()[0] > 0 else "not confirmed"
     of_winner = [name for name, value in winner.settings.items() if value != now.get(name)]
     against = tuning.against_rules()
-    space = {one.name: one for one in tuning.space}
     return TuneFindings(
         metric=metric,
         is_more_better=is_more_better,
         verdict=verdict,
         reason=tuning.reason,
         settings=tuple(
-            _setting(name, value, now, space, alone.get(name), is_more_better)
+            _setting(name, value, now, major, alone.get(name), is_more_better)
             for name, value in changed.items()
+            if verdict in ("better", "unproved")
         ),
         idle=tuple(name for name in of_winner if name not in changed),
         promised=_ratio(tuning.promised(), is_more_better),
@@ -171,12 +175,12 @@ def _setting(
     name: str,
     value: str,
     now: Point,
-    space: Mapping[str, Dimension],
+    major: int,
     effect: Effect | None,
     is_more_better: bool,
 ) -> SettingEffect:
-    entry, dimension = catalogue()[name], space.get(name)
-    needs: Needs = needs_of(dimension.rule) if dimension is not None else "reload"
+    entry, rule = catalogue()[name], rule_of(name, major)
+    needs: Needs = needs_of(rule) if rule is not None else "reload"
     ratio = _ratio(effect, is_more_better) if effect is not None else None
     return SettingEffect(name, now.get(name, ""), value, entry.risk, needs, ratio, entry.price)
 

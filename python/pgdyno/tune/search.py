@@ -60,10 +60,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run done. `goal`: log of what is to be large; None: it failed, `why` says how."""
+    """One run done. `goal_ratio`: log of what is to be large; None: it failed, `why` says how."""
 
     step: Step
-    goal: float | None
+    goal_ratio: float | None
     took_ns: int
     why: str = ""
 
@@ -192,8 +192,8 @@ class Tuning:
         self._spent_ns += measured.took_ns
         self._run_count += 1
         self._queue.pop(0)
-        self._pending[measured.step.candidate.name] = measured.goal
-        if self._stage == "search" and measured.goal is None:
+        self._pending[measured.step.candidate.name] = measured.goal_ratio
+        if self._stage == "search" and measured.goal_ratio is None:
             self._races[-1].failure = measured.why or "it failed"
             self._queue.clear()
         if not self._queue:

@@ -50,11 +50,11 @@ class Dimension:
 class Tried:
     """A point with what is known of it: log of its goal against the server as it was.
 
-    `gain` None: it failed (the server did not start, or the load did not end).
+    `gain_ratio` None: it failed (the server did not start, or the load did not end).
     """
 
     point: Point
-    gain: float | None
+    gain_ratio: float | None
 
 
 def dimensions(
@@ -197,7 +197,7 @@ class Sampler:
 
     def learn(self, tried: Tried) -> None:
         """Take in what is known of a point."""
-        gain = self._worst - 0.1 if tried.gain is None else tried.gain
+        gain = self._worst - 0.1 if tried.gain_ratio is None else tried.gain_ratio
         self._worst = min(self._worst, gain)
         self._known.add(_key(self._space, tried.point))
         self._study.add_trial(
