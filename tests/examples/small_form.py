@@ -51,6 +51,8 @@ def _shorten(design: dict[str, Any]) -> None:
         design |= {"levels": [1, 2], "rounds": 1, "run": "1s", "knee": "1s"}
     elif kind == "compare":
         design["budget"] = "1s"  # One round.
+    elif kind == "tune":
+        design |= {"budget": "30s", "settings": ["wal_compression=off,pglz"]}
     else:
         design["rounds"] = 1
 
