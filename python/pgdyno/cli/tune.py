@@ -19,13 +19,13 @@ from pgdyno.designs import design_of
 from pgdyno.doctor import examine
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.loop.drive import carry_out
+from pgdyno.quantities import duration_text
 from pgdyno.server.find import find
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.spec.condition import condition_from
 from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.setting_rules import snapshot
-from pgdyno.quantities import duration_text
 from pgdyno.spec.units import duration_ns
 from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
