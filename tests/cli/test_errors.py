@@ -152,6 +152,14 @@ def test_a_note_does_not_bless_what_somebody_altered(pgdyno: Command) -> None:
     assert ExperimentFolder(folder.folder).verify() == ["spec.toml was changed."]
 
 
+@pytest.mark.parametrize(("given", "is_warned"), [("3", True), ("10", False), ("60s", False)])
+def test_a_length_that_can_only_end_not_valid_is_told_before_it_is_measured(
+    given: str, is_warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(["bench", "--scratch", "-T", given, "--dry-run"]) == 0
+    assert ("can only end NOT VALID" in capsys.readouterr().err) is is_warned
+
+
 def test_control_characters_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     output.data("a\x1b[31mred\x07\tb\nc")
     output.note("n\x1b[2J")

@@ -116,8 +116,12 @@ def _achieved(facts: RunFacts) -> Doubt | None:
     )
 
 
+NEEDED_S, NEEDED_S_IN_SWEEP = 10.0, 5.0
+"""Measured for less, a run is not valid; runs of a design with several are "in a sweep"."""
+
+
 def _too_short(facts: RunFacts) -> Doubt | None:
-    needed = 5.0 if facts.is_in_sweep else 10.0
+    needed = NEEDED_S_IN_SWEEP if facts.is_in_sweep else NEEDED_S
     # A phase of 5 s by the clock may come out a little short of it.
     if facts.measured_seconds >= 0.99 * needed:
         return None
