@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.fixtures import needs
+
 from pgdyno.designs import design_of
 from pgdyno.loop.preview import preview
 from pgdyno.spec.experiment import (
@@ -33,6 +35,7 @@ def disk_gb(*variants: Variant) -> float:
     return float(found[1])
 
 
+@needs.POSTGRESQL_15
 def test_every_cluster_and_every_database_of_its_own_takes_its_room() -> None:
     plain = Variant(name="plain")
     one = disk_gb(plain, Variant(name="a setting", settings={"work_mem": "1MB"}))

@@ -154,7 +154,7 @@ def test_a_password_in_a_statement_is_not_told(cluster: ScratchCluster) -> None:
     with pytest.raises(ServerError) as caught, connect(cluster.target, verb="test") as connection:
         connection.execute("ALTER ROLE nobody_here PASSWORD 'open sesame' VALID UNTIL 'never'")
     assert "sesame" not in caught.value.message
-    assert "ALTER ROLE nobody_here PASSWORD '...' VALID" in caught.value.message
+    assert "ALTER ROLE nobody_here PASSWORD '***' VALID" in caught.value.message
 
 
 def test_a_connection_that_is_lost_while_it_is_opened_is_closed(

@@ -123,7 +123,7 @@ def test_a_value_that_the_server_shows_as_another_one_took_effect(cluster: Scrat
             connection.execute(f"SET wal_compression = {value}")
             assert read_back(connection, {"wal_compression": value}) == []
         assert [str(one) for one in read_back(connection, {"wal_compression": "on"})] == [
-            "wal_compression: asked 'on', seen 'off'"
+            "wal_compression: requested 'on', found 'off'"
         ]
 
 
@@ -149,7 +149,7 @@ def test_a_setting_that_something_overrides_is_an_error(cluster: ScratchCluster)
     with cluster.connect(verb="test") as connection:
         connection.execute("ALTER ROLE postgres SET work_mem = '5MB'")
     try:
-        with pytest.raises(ServerError, match="work_mem: asked '64MB', seen '5120 x kB'"):
+        with pytest.raises(ServerError, match="work_mem: requested '64MB', found '5120 x kB'"):
             cluster.apply({"work_mem": "64MB"})
     finally:
         with cluster.connect(verb="test") as connection:
