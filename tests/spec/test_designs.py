@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from pgdyno.spec.designs import CompareDesign, Factor, FactorialDesign, PassesDesign
+from pgdyno.designs import DESIGNS
+from pgdyno.spec.designs import MODELS, CompareDesign, Factor, FactorialDesign, PassesDesign
 from pgdyno.spec.experiment import (
     Experiment,
     PgbenchDataset,
@@ -39,6 +40,11 @@ def factor(name: str, **levels: dict[str, str]) -> Factor:
 BUFFERS = factor("buffers", small={"shared_buffers": "128MB"}, large={"shared_buffers": "1GB"})
 COMMIT = factor("commit", on={}, off={"synchronous_commit": "off"})
 JIT = factor("jit", on={"jit": "on"}, off={"jit": "off"})
+
+
+def test_every_model_of_a_design_has_its_line_in_the_table() -> None:
+    assert {kind: one.design.model for kind, one in DESIGNS.items()} == MODELS
+    assert all(model.model_fields["kind"].default == kind for kind, model in MODELS.items())
 
 
 def test_a_factorial_visits_all_combinations() -> None:
