@@ -116,6 +116,15 @@ def test_littles_law_needs_a_closed_loop_and_enough_transactions() -> None:
     assert kinds(**wrong, failed_count=1000) == []
 
 
+def test_thinking_clients_are_counted_by_the_time_they_think() -> None:
+    # 1,000 terminals, of which 8 are busy on average: 992 x 60 s are thought.
+    thinking = {"client_count": 1_000, "latency_mean_ns": 10.0 * MS, "scale": 1_000}
+    assert kinds(**thinking, think_time_ns=59_520_000 * MS) == []
+    lost = facts(**thinking, think_time_ns=56_000_000 * MS)
+    assert [one.kind for one in doubts(lost)] == ["littles_law"]
+    assert "latency and think time gives" in doubts(lost)[0].message
+
+
 def test_time_between_transactions_that_was_measured_is_no_time_lost() -> None:
     # 11 % of 8 clients' 60 s: 52.8 s.
     assert kinds(latency_mean_ns=8.9 * MS) == ["littles_law"]

@@ -74,8 +74,8 @@ def test_a_beginning_that_only_one_built_in_has_is_enough() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"builtin": ("nope",)}, "no built-in script has that name or beginning"),
-        ({"builtin": ("s",)}, "scripts have that name: simple-update, select-only"),
+        ({"builtin": ("nope",)}, "no built-in has that name or beginning"),
+        ({"builtin": ("s",)}, "begin with that name: simple-update, select-only"),
         ({"builtin": ("tpcb-like@x",)}, "the weight after @ must be a whole number, got 'x'"),
         ({"file": ("/nonexistent/x.sql",)}, "cannot be read: No such file or directory"),
         ({"settings": ("work_mem",)}, "--set work_mem must have the form NAME=VALUE"),

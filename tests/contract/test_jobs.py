@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from tests.fixtures.engine_process import Engine
 
+from pgdyno.engine.facts import engine_facts
 from pgdyno.engine.job import (
     U16_MAX,
     U32_MAX,
@@ -35,7 +36,7 @@ from pgdyno.engine.job import (
     TlsSettings,
 )
 
-BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+BUILTINS = tuple(b.name for b in engine_facts().builtins if not b.is_native)
 NANOSECONDS = st.integers(0, U64_MAX)
 # What a person or a service file may write, without the zero byte that the protocol forbids.
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -76,6 +77,7 @@ arrivals = st.builds(ClosedLoop, clients=st.integers(1, 100_000)) | st.builds(
     steps=st.lists(steps, min_size=1, max_size=4).map(tuple),
     latency_limit_ns=st.none() | st.integers(1, 10**12),
 )
+THINK = st.floats(0.0, 1.0)
 intervals = st.sampled_from([(10**8, 10**9), (10**7, 10**8), (10**9, 10**9)])
 
 
@@ -103,6 +105,7 @@ def load_works(draw: st.DrawFn) -> LoadWork:
         count_interval_ns=count_ns,
         histogram_interval_ns=histogram_ns,
         statement_latency=draw(st.booleans()),
+        think_ratio=draw(THINK) if isinstance(load, ClosedLoop) else 0.0,
         allow_shell=draw(st.booleans()),
     )
 

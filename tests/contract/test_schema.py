@@ -12,13 +12,14 @@ from pydantic import BaseModel
 from tests.fixtures.engine_process import Engine
 from tests.tidy.source import ROOT
 
+from pgdyno.engine import facts as facts_models
 from pgdyno.engine import job as job_models
 from pgdyno.engine import records as record_models
 
 SCHEMA_FILE = ROOT / "crates/engine/contract.schema.json"
 MODELS: dict[str, type[BaseModel]] = {
     model.__name__: model
-    for module in (job_models, record_models)
+    for module in (facts_models, job_models, record_models)
     for model in vars(module).values()
     if isinstance(model, type)
     and issubclass(model, BaseModel)
@@ -27,6 +28,7 @@ MODELS: dict[str, type[BaseModel]] = {
 # Where a Python model stands for a Rust type of another name.
 NAMES = {
     "ClockPairModel": "ClockPair",
+    "EngineFacts": "Facts",
     "EngineTarget": "Target",
     "Warning_": "Notice",
     "HistogramRecord": "Histogram",
@@ -40,7 +42,7 @@ NAMES = {
 # Bases that are in no schema, and enums with content, which Python writes as one model a variant.
 NO_STRUCT = {"Strict", "Open"}
 # The schema without its words, by revision.
-FINGERPRINT = {6: "cd997e2362b3ee6e"}
+FINGERPRINT = {7: "6f98c18589dcfeac"}
 VARIANTS = {
     "BuiltinScript": "ScriptText",
     "TextScript": "ScriptText",

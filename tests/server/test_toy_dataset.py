@@ -17,7 +17,6 @@ from pgdyno.server.dataset_kinds import (
     KINDS,
     DatasetKind,
     Number,
-    dataset_of_script,
     needed_bytes,
 )
 from pgdyno.server.reset import reset
@@ -45,7 +44,6 @@ class Stars(DatasetKind):
     emptied = ("sightings",)
     keyless = ("sightings",)
     size_option = "stars"
-    scripts = ("gaze",)
 
     def size_words(self, size: int | None) -> str:
         return f"{size} stars"
@@ -109,11 +107,9 @@ def test_an_unmarked_table_of_that_name_belongs_to_somebody_else(
         datasets.drop(session, stars)
 
 
-def test_a_toy_dataset_has_its_options_sizes_and_scripts(stars: Stars) -> None:
+def test_a_toy_dataset_has_its_options_and_sizes(stars: Stars) -> None:
     help_text = CliRunner().invoke(init.command, ["stars", "--help"]).output
     assert "--stars N" in help_text
     assert "--scale" not in help_text
     assert stars.label(StarsDataset(stars=5)) == "5 stars"  # type: ignore[arg-type]
     assert needed_bytes(StarsDataset(stars=5))["data"] > 500  # type: ignore[arg-type]
-    assert dataset_of_script("gaze") == "stars"
-    assert dataset_of_script("tpcb-like") == "pgbench"

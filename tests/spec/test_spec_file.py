@@ -272,7 +272,7 @@ def test_a_variant_may_change_nothing() -> None:
         ("a: data-dri=/mnt", "did you mean data-dir?"),
         ("a: clients=none", "clients"),
         ("a: @no.conf", "cannot be read"),
-        ("a: script=no-such", "neither a built-in"),
+        ("a: script=no-such.sql", "neither a built-in"),
     ],
 )
 def test_a_variant_option_that_cannot_be_read_is_refused(text: str, rule: str) -> None:

@@ -19,7 +19,7 @@ DIMENSIONLESS = {
     *("scale", "scale_factor", "fillfactor", "seed", "weight", "port", "version", "major"),
     *("minor", "line", "column", "number", "index", "round", "rank", "level", "priority"),
     *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog"),
-    *("reference", "in_flight"),
+    *("reference", "in_flight", "thinking"),
     *("alpha", "beta", "sigma", "lambda_", "gamma", "n", "df", "mad", "probability", "confidence"),
     *(
         "uid",
@@ -37,7 +37,7 @@ DIMENSIONLESS = {
 # A transaction's outcomes are counted under pgbench's own words.
 OUTCOMES = {
     *("scheduled", "started", "completed", "failed", "skipped", "late", "retried"),
-    *("unfinished", "not_started", "in_doubt"),
+    *("unfinished", "not_started", "in_doubt", "rolled_back"),
 }
 NOT_COUNTS = re.compile(r"(.*(ss|us|is|ness|basis|bias))$")
 NUMERIC = re.compile(r"\b(int|float|U8|U16|U32|U64|Count|FloatArray|IntArray|NDArray)\b")

@@ -10,14 +10,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::clock::now_ns;
+use crate::contract::facts::{DatasetFacts, Facts};
 use crate::contract::job::{ClockPair, InitWork, Job, Work};
 use crate::contract::record::{Counts, Ending, ErrorKind, Hello, Record, ScriptShape, Summary};
 use crate::contract::{FORMAT, REVISION, corpus};
+use crate::dataset::Dataset;
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::poller::Kind;
 use crate::worker::Message;
-use crate::{control, dataset, load, pgbench};
+use crate::{control, dataset, load, pgbench, program};
 
 const USAGE: &str = "usage: pgdyno-engine VERB
 
@@ -25,6 +27,7 @@ const USAGE: &str = "usage: pgdyno-engine VERB
                  Further lines: stop. The end of the input means stop too
   check-job      say whether a job would be done, without connecting
   print-sql      the statements that a job of loading may send, without connecting
+  facts          what this engine has: built-ins, meta commands, datasets; one JSON document
   schema         the JSON Schema of jobs and records
   emit-corpus    samples of every record and job
   echo-records   read records from standard input and write them again
@@ -49,6 +52,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         ["run"] => run(),
         ["check-job"] => check_job(),
         ["print-sql"] => print_sql(),
+        ["facts"] => say(&[facts()]),
         ["schema"] => say(&[schema()]),
         ["emit-corpus"] => emit_corpus(),
         ["echo-records"] => echo_records(),
@@ -80,12 +84,22 @@ fn say(lines: &[String]) -> ExitCode {
     }
 }
 
+fn facts() -> String {
+    let facts_of = |(name, dataset): (&str, Box<dyn Dataset>)| {
+        let tables = dataset.tables().iter().map(|&table| table.to_owned()).collect();
+        (name.to_owned(), DatasetFacts { tables })
+    };
+    let facts = program::facts(dataset::kinds().into_iter().map(facts_of).collect());
+    serde_json::to_string_pretty(&facts).expect("plain data")
+}
+
 /// Both directions of the contract, for the schema.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Contract")]
 struct Contract {
     job: Job,
     record: Record,
+    facts: Facts,
 }
 
 fn schema() -> String {
@@ -266,6 +280,7 @@ fn empty_summary() -> Summary {
         between_transactions_ns: None,
         sleep_ns: 0,
         shell_ns: 0,
+        think_time_ns: None,
         connections_lost: 0,
         reconnects: 0,
         commits_in_doubt: 0,

@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use pgdyno_wire::ServerError;
 
 use crate::contract::job::HostPort;
+use crate::outcome::Ended;
 use crate::session::SessionError;
-use crate::tally::Ended;
 
 /// What becomes of a transaction whose try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

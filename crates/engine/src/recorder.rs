@@ -3,7 +3,8 @@
 use std::sync::mpsc::{Receiver, Sender};
 
 use crate::contract::record::PhaseName;
-use crate::tally::{Ended, HistogramSet, Layout, OWNERS, Outcome, Owner, Tally};
+use crate::outcome::{Ended, Outcome};
+use crate::tally::{HistogramSet, Layout, OWNERS, Owner, Tally};
 use crate::timeline::Timeline;
 
 /// Number of a thread.
@@ -33,6 +34,8 @@ pub struct Levels {
     /// Of the clients; and beside them.
     pub connections: u64,
     pub idle_connections: u64,
+    /// Terminals in their keying or thinking time.
+    pub thinking: u64,
 }
 
 /// Everything one thread counted in one epoch.
@@ -193,12 +196,14 @@ impl Recorder {
         tally.started += u64::from(!is_open_loop);
         tally.retries += u64::from(ended.retries);
         match ended.outcome {
-            Outcome::Completed => {
+            Outcome::Completed | Outcome::RolledBack => {
+                let is_kept = ended.outcome == Outcome::Completed;
                 tally.completed += 1;
+                tally.rolled_back += u64::from(!is_kept);
                 tally.retried += u64::from(ended.retries > 0);
                 tally.late += u64::from(limit_ns.is_some_and(|limit| latency_ns > limit));
                 tally.latency_sum_ns += latency_ns;
-                self.committed_count += 1;
+                self.committed_count += u64::from(is_kept);
                 let (first_ns, last_ns) =
                     self.completed_ns.unwrap_or((ended.ended_ns, ended.ended_ns));
                 self.completed_ns = Some((first_ns, last_ns.max(ended.ended_ns)));
@@ -226,6 +231,11 @@ impl Recorder {
     /// A script ran a command of the shell.
     pub fn ran_shell(&mut self, owner: Owner, ns: u64) {
         self.tallies[owner as usize].shell_ns += ns;
+    }
+
+    /// Terminals kept still so long together, keying and thinking.
+    pub fn think(&mut self, ns: u64) {
+        self.tallies[self.owner as usize].think_time_ns += ns;
     }
 
     /// A transaction that will not end.

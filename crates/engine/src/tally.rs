@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use pgdyno_wire::SqlState;
-
 use crate::contract::record::{Counts, Distribution, Measured};
 use crate::histogram::Histogram;
+use crate::outcome::{Ended, FailureCode};
 
 /// Which phase a transaction belongs to: by its end in a closed loop, by its schedule in an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,51 +20,13 @@ pub enum Owner {
 
 pub const OWNERS: [Owner; 3] = [Owner::Warm, Owner::Measure, Owner::Drain];
 
-/// How a transaction ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Completed,
-    Failed(FailureCode),
-}
-
-/// Why a transaction failed, as it stands in the results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FailureCode {
-    Sql(SqlState),
-    /// A variable or expression of the script failed.
-    Evaluation,
-    /// The script left a transaction block or a pipeline open.
-    OpenBlock,
-    /// `\shell`, `\setshell`, `\gset` did not give what they must.
-    MetaCommand,
-}
-
-impl FailureCode {
-    pub fn name(&self) -> String {
-        match self {
-            FailureCode::Sql(state) => state.as_str().to_owned(),
-            FailureCode::Evaluation => "XXevaluation".to_owned(),
-            FailureCode::OpenBlock => "XXopen_block".to_owned(),
-            FailureCode::MetaCommand => "XXmeta_command".to_owned(),
-        }
-    }
-}
-
-/// The instants and tries of a transaction that ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Ended {
-    pub scheduled_ns: u64,
-    pub started_ns: u64,
-    pub ended_ns: u64,
-    pub retries: u16,
-    pub outcome: Outcome,
-}
-
 /// Counts of one script.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptTally {
     pub started: u64,
     pub completed: u64,
+    /// Of the completed.
+    pub rolled_back: u64,
     pub failed: u64,
     pub unfinished: u64,
     pub late: u64,
@@ -81,6 +42,7 @@ impl ScriptTally {
     fn merge(&mut self, other: &ScriptTally) {
         self.started += other.started;
         self.completed += other.completed;
+        self.rolled_back += other.rolled_back;
         self.failed += other.failed;
         self.unfinished += other.unfinished;
         self.late += other.late;
@@ -107,6 +69,7 @@ impl ScriptTally {
             retried: self.retried,
             retries: self.retries,
             in_doubt: self.in_doubt,
+            rolled_back: self.rolled_back,
         }
     }
 }
@@ -123,6 +86,8 @@ pub struct Tally {
     /// Inside transactions: in `\sleep`, and in `\shell` and `\setshell`.
     pub sleep_ns: u64,
     pub shell_ns: u64,
+    /// Keying and thinking time of all terminals together.
+    pub think_time_ns: u64,
     pub scripts: Vec<ScriptTally>,
 }
 
@@ -138,6 +103,7 @@ impl Tally {
         self.between_transactions_ns += other.between_transactions_ns;
         self.sleep_ns += other.sleep_ns;
         self.shell_ns += other.shell_ns;
+        self.think_time_ns += other.think_time_ns;
         for (mine, theirs) in self.scripts.iter_mut().zip(&other.scripts) {
             mine.merge(theirs);
         }
@@ -308,6 +274,7 @@ impl HistogramSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Outcome;
 
     fn ended(scheduled_ns: u64, started_ns: u64, ended_ns: u64) -> Ended {
         Ended { scheduled_ns, started_ns, ended_ns, retries: 0, outcome: Outcome::Completed }

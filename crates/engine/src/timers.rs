@@ -12,6 +12,8 @@ pub enum Wake {
     Client(u32),
     /// The client shall connect, or connect again.
     Connect(u32),
+    /// The terminal has thought, and keyed in its next transaction.
+    Terminal(u32),
 }
 
 /// A heap of timers; equal instants come in the order of `Wake`.

@@ -7,6 +7,8 @@ pub struct Builtin {
     pub name: &'static str,
     /// What reports call it.
     pub description: &'static str,
+    /// Whose tables it uses: the word that `init` takes.
+    pub dataset: &'static str,
     /// Its text.
     pub text: &'static str,
     /// Whether pgbench has it too.
@@ -43,6 +45,7 @@ pub const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "tpcb-like",
         description: "<builtin: TPC-B (sort of)>",
+        dataset: "pgbench",
         text: concat!(
             random_keys!(),
             "BEGIN;\n",
@@ -58,6 +61,7 @@ pub const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "simple-update",
         description: "<builtin: simple update>",
+        dataset: "pgbench",
         text: concat!(
             random_keys!(),
             "BEGIN;\n",
@@ -71,18 +75,21 @@ pub const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "select-only",
         description: "<builtin: select only>",
+        dataset: "pgbench",
         text: concat!("\\set aid random(1, 100000 * :scale)\n", select_accounts!()),
         is_of_pgbench: true,
     },
     Builtin {
         name: "insert-only",
         description: "<builtin: insert only>",
+        dataset: "pgbench",
         text: concat!(random_keys!(), insert_history!()),
         is_of_pgbench: false,
     },
     Builtin {
         name: "update-only",
         description: "<builtin: update only>",
+        dataset: "pgbench",
         text: concat!(
             "\\set aid random(1, 100000 * :scale)\n\
              \\set delta random(-5000, 5000)\n",

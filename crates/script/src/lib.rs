@@ -54,7 +54,7 @@ pub use builtin::{BUILTINS, Builtin, BuiltinFault, builtin, find_builtin};
 pub use error::{EvalError, EvalErrorKind, Notice, ScriptError, ScriptFault};
 pub use expression::Expression;
 pub use hash::{hash_fnv1a, hash_murmur2, permute};
-pub use meta::{MetaAction, MetaCommand};
+pub use meta::{META_COMMANDS, MetaAction, MetaCommand};
 pub use prng::{GAUSSIAN_PARAMETER_MIN, Prng, ZIPFIAN_PARAMETER_MAX, ZIPFIAN_PARAMETER_MIN};
 pub use read::{parse, parse_as_pgbench};
 pub use script::{Command, Script};

@@ -89,7 +89,8 @@ pub(crate) enum Parsed {
 /// Most words of a command, its name included: MAX_ARGS of pgbench.
 const WORDS_MAX: usize = 256;
 
-const COMMANDS: &[&str] = &[
+/// Names of the meta commands.
+pub const META_COMMANDS: &[&str] = &[
     "set",
     "sleep",
     "if",
@@ -169,9 +170,9 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn unknown(&self, command: &str) -> Fault {
-        let hint = match nearest_name(command, COMMANDS.iter().copied()) {
+        let hint = match nearest_name(command, META_COMMANDS.iter().copied()) {
             Some(nearest) => format!("did you mean \\{nearest}?"),
-            None => format!("the meta commands are \\{}", COMMANDS.join(", \\")),
+            None => format!("the meta commands are \\{}", META_COMMANDS.join(", \\")),
         };
         self.fault(self.name.offset, "invalid command").hint(hint)
     }

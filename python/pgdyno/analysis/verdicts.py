@@ -66,6 +66,8 @@ class RunFacts:
     change_point_seconds: tuple[float, ...] = ()
     # Of all clients together: from the end of a transaction to the begin of the next.
     between_transactions_ns: int | None = None
+    # Of all clients together: keying and thinking; None where they do not.
+    think_time_ns: int | None = None
     # Share of the server's active sessions that were not the load's.
     others_ratio: float | None = None
 
@@ -159,25 +161,28 @@ def _throttled(facts: RunFacts) -> Doubt | None:
 
 
 def _little(facts: RunFacts) -> Doubt | None:
-    """Clients = throughput x latency must hold in a closed loop without think time.
+    """Clients = throughput x (latency + think time) must hold in a closed loop.
 
     Where the engine measured it, the time between transactions is added: what is left was lost.
     """
     total = facts.completed_count + facts.failed_count
+    think_seconds = (facts.think_time_ns or 0) / 1e9
+    busy_clients = facts.client_count - think_seconds / facts.measured_seconds
     if (
         not facts.is_closed_loop
         or facts.latency_mean_ns is None
-        or total < _LITTLE_PER_CLIENT_MIN * facts.client_count
+        or total < _LITTLE_PER_CLIENT_MIN * max(busy_clients, 1.0)
         or facts.failed_count > 0.01 * total  # their latency is not in the mean
     ):
         return None
     between_ns = facts.between_transactions_ns
     spent_ns = total * facts.latency_mean_ns + (between_ns or 0)
-    known = spent_ns / 1e9 / facts.measured_seconds
+    known = (spent_ns / 1e9 + think_seconds) / facts.measured_seconds
     error = abs(facts.client_count - known) / facts.client_count
     if error <= _LITTLE_RATIO_MAX:
         return None
-    times = "latency" if between_ns is None else "latency and the time between transactions"
+    times = "latency" + (" and think time" if facts.think_time_ns else "")
+    times += "" if between_ns is None else " and the time between transactions"
     return Doubt(
         "littles_law",
         "not_valid",

@@ -58,6 +58,7 @@ def doubts_of(
         latency_p50_ns=p50,
         is_closed_loop=planned.cell.rate_tps is None,
         between_transactions_ns=summary.between_transactions_ns,
+        think_time_ns=summary.think_time_ns,
         is_in_sweep=planned.purpose == "round",
         offered_tps=offered_tps(numbers) if planned.cell.rate_tps is not None else None,
         engine_thread_busy_ratio=max((t.busy_ratio for t in summary.threads), default=None),
@@ -69,12 +70,17 @@ def doubts_of(
         # Within a sweep every run begins at the same checkpoint phase: that is the point of it.
         checkpoint_count=checkpoint_count if planned.purpose == "detail" else None,
         scale=(server.get("dataset") or {}).get("scale"),
-        updates_branches=any(script.name == "tpcb-like" for script in numbers.scripts),
+        updates_branches=_updates_branches(numbers),
         is_steady=_is_steady(numbers),
         change_point_seconds=change_seconds,
         others_ratio=others_ratio_of(stored, numbers),
     )
     return (*_ended_early(stored, summary.ending), *doubts(facts), *telemetry_doubts(stored))
+
+
+def _updates_branches(numbers: LoadNumbers) -> bool:
+    statements = (each.text for script in numbers.scripts for each in script.statements)
+    return any("UPDATE PGBENCH_BRANCHES" in " ".join(text.upper().split()) for text in statements)
 
 
 def offered_tps(numbers: LoadNumbers) -> float:

@@ -17,11 +17,11 @@ from pgdyno.spec.experiment import (
     Experiment,
     PgbenchDataset,
     Scratch,
-    Script,
     Server,
     Variant,
     Workload,
 )
+from pgdyno.spec.workload import default_script
 
 MINUTES = (5, 15, 30, 60)
 _PAIRS_MIN = 3
@@ -55,13 +55,15 @@ def aa_experiment(
     On a server of the user's own it only reads.
     Raises: pydantic.ValidationError naming what cannot be.
     """
-    script = "tpcb-like" if dsn is None else "select-only"
     return Experiment(
         name="A against A",
         server=Server(scratch=Scratch() if dsn is None else None, dsn=dsn),
         dataset=PgbenchDataset(scale=scale) if dsn is None else ExistingDataset(),
         workload=Workload(
-            scripts=(Script(builtin=script),), clients=clients, duration=run, warmup="2s"
+            scripts=(default_script(is_scratch=dsn is None),),
+            clients=clients,
+            duration=run,
+            warmup="2s",
         ),
         variant=(Variant(name="A"), Variant(name="A again")),
         design=CompareDesign(precision=_NEVER, budget=budget),

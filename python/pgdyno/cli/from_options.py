@@ -13,18 +13,19 @@ from pydantic_core import ErrorDetails
 
 from pgdyno.cli import output
 from pgdyno.cli.dataset_options import given_of
+from pgdyno.engine.facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
 from pgdyno.spec.experiment import (
-    BUILTINS,
     Dataset,
     Design,
     ExistingDataset,
     Experiment,
     Permissions,
     PgbenchDataset,
+    Protocol,
     Scratch,
     Script,
     Server,
@@ -33,7 +34,7 @@ from pgdyno.spec.experiment import (
 )
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.setting_rules import object_to
-from pgdyno.spec.workload import read_text
+from pgdyno.spec.workload import default_script, read_text
 
 # Fields that the options call otherwise.
 _OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
@@ -82,7 +83,8 @@ def experiment_of(
                 clients=options.get("clients") or 1,
                 rate=options.get("rate"),
                 threads=options.get("threads"),
-                protocol=options["protocol"],
+                protocol=options.get("protocol") or _protocol_of(scripts),
+                think_ratio=options.get("think_ratio") or 0.0,
                 latency_limit=_limit_of(options.get("latency_limit")),
                 duration=_duration_of(options, "5s" if verb == "compare" else "60s"),
                 transactions_per_client=options.get("transactions"),
@@ -206,27 +208,38 @@ def _mistake(item: ErrorDetails) -> str:
 
 
 def _scripts(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:
-    scripts = [_builtin(text) for text in options["builtin"]]
+    own = _pairs(options.get("builtin_option", ()), "--builtin-option")
+    scripts = [_builtin(text, own) for text in options["builtin"]]
     scripts += [_builtin("select-only")] * bool(options["select_only"])
     scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
     scripts += [_file(text) for text in options["file"]]
-    default = "tpcb-like" if is_scratch else "select-only"
-    return tuple(scripts or [_builtin(default)])
+    _refuse_unused(own, scripts)
+    return tuple(scripts or [default_script(is_scratch=is_scratch)])
 
 
-def _builtin(text: str) -> Script:
+def _builtin(text: str, options: dict[str, str] | None = None) -> Script:
     asked, weight = _weighted(text, "-b")
-    matching = [name for name in BUILTINS if name.startswith(asked)] if asked else []
-    if asked in BUILTINS:
-        matching = [asked]
-    if len(matching) != 1:
+    builtin = engine_facts().builtin_beginning(asked)
+    names = {option.name for option in builtin.options}
+    own = {name: value for name, value in (options or {}).items() if name in names}
+    return Script(builtin=builtin.name, weight=weight, options=own)
+
+
+def _refuse_unused(own: dict[str, str], scripts: list[Script]) -> None:
+    used = {name for script in scripts for name in script.options}
+    for name in own.keys() - used:
         raise SpecError(
-            f"-b {asked}: "
-            f"{'no built-in script has' if not matching else 'several built-in scripts have'} "
-            f"that name{' or beginning' if not matching else ': ' + ', '.join(matching)}.",
-            hint=f"use one of {', '.join(BUILTINS)}",
+            f"--builtin-option {name}={own[name]}: no built-in of this load has option {name!r}.",
+            hint="-b list shows the options of each built-in",
         )
-    return Script(builtin=matching[0], weight=weight)
+
+
+def _protocol_of(scripts: tuple[Script, ...]) -> Protocol:
+    """Return the protocol that runs when none was named: native programs have no simple one."""
+    builtins = [script.builtin for script in scripts if script.builtin]
+    known = engine_facts() if builtins else None
+    found = [known.builtin(name) for name in builtins] if known else []
+    return "prepared" if any(builtin and builtin.is_native for builtin in found) else "simple"
 
 
 def _file(text: str) -> Script:

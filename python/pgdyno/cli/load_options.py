@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 import click
 
 from pgdyno.cli import options
 from pgdyno.cli.headings import BEFORE, LOAD, under
 from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
+from pgdyno.cli.output import data
+from pgdyno.engine.facts import BuiltinFacts, engine_facts
 
 
 def one_server(command: Command) -> Command:
@@ -58,9 +62,9 @@ def connections(command: Command) -> Command:
     )
 
 
-def workload(command: Command) -> Command:
-    """Add what the clients do, but not how many they are."""
-    option, before = under(LOAD), under(BEFORE)
+def programs(command: Command) -> Command:
+    """Add which built-ins the clients run, and how."""
+    option = under(LOAD)
     return apply(
         command,
         option(
@@ -68,8 +72,30 @@ def workload(command: Command) -> Command:
             "--builtin",
             multiple=True,
             metavar="NAME[@W]",
-            help="Built-in script and its weight: tpcb-like, simple-update, select-only.",
+            callback=_list_builtins,
+            help="Built-in script or program, and its weight; -b list shows them.",
         ),
+        option(
+            "--builtin-option",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Option of the built-in program, as -b list shows them.",
+        ),
+        option(
+            "--think-factor",
+            "think_ratio",
+            type=click.FloatRange(0.0, 1.0),
+            default=0.0,
+            help="Factor of the program's keying and think times, 0 to 1 (default 0).",
+        ),
+    )
+
+
+def workload(command: Command) -> Command:
+    """Add what the clients do, but not how many they are."""
+    option, before = under(LOAD), under(BEFORE)
+    return apply(
+        programs(command),
         option(
             "-f", "--file", multiple=True, metavar="FILE[@W]", help="Script file and its weight."
         ),
@@ -79,8 +105,7 @@ def workload(command: Command) -> Command:
             "-M",
             "--protocol",
             type=click.Choice(["simple", "extended", "prepared"]),
-            default="simple",
-            help="Query protocol (default simple).",
+            help="Query protocol (default simple; prepared if a built-in program needs it).",
         ),
         option(
             "-j",
@@ -137,6 +162,27 @@ def rate(command: Command) -> Command:
             help="Target rate per second (open loop), or phases: 500:30s,500-4000:60s,200.",
         ),
     )
+
+
+def _list_builtins(
+    context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Print the built-ins for `-b list`, as pgbench does, and end the command."""
+    if given == ("list",):
+        for builtin in engine_facts().builtins:
+            data("\n".join(_described(builtin)))
+        context.exit(0)
+    return given
+
+
+def _described(builtin: BuiltinFacts) -> list[str]:
+    effect = "reads" if builtin.reads_only else "writes"
+    lines = [f"{builtin.name:<15} {builtin.description} ({effect}; dataset {builtin.dataset})"]
+    for option in builtin.options:
+        values = ", ".join((f"{option.values[0]} (default)", *option.values[1:]))
+        text = f"{option.name}: {values}. {option.description}"
+        lines += [" " * 16 + line for line in wrap(text, 80)]
+    return lines
 
 
 _LOADED = (workload, connections, options.dataset, options.scratch)

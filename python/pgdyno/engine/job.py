@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must be of this one or a later one, as `pgdyno-engine --version` says.
-CONTRACT_REVISION = 6
+CONTRACT_REVISION = 7
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -121,6 +121,7 @@ class ScriptSource(Strict):
     name: str
     weight: U32 = 1
     source: BuiltinScript | TextScript
+    options: dict[str, str] = Field(default_factory=dict)
 
 
 class ClosedLoop(Strict):
@@ -190,6 +191,7 @@ class LoadWork(Strict):
     count_interval_ns: U64 = 100_000_000
     histogram_interval_ns: U64 = 1_000_000_000
     statement_latency: bool = True
+    think_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     allow_shell: bool = False
 
 

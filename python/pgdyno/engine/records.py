@@ -65,9 +65,10 @@ class StatementShape(Open):
 
 
 class ScriptShape(Open):
-    """A script as parsed; what indexes in other records refer to."""
+    """A script, or a type of a native program; what indexes in other records refer to."""
 
     name: str
+    program: str = ""
     weight: int
     reads_only: bool
     statements: tuple[StatementShape, ...]
@@ -110,6 +111,7 @@ class Counts(Open):
     retried: int = 0
     retries: int = 0
     in_doubt: int = 0
+    rolled_back: int = 0
 
 
 class Interval(Open):
@@ -125,6 +127,7 @@ class Interval(Open):
     in_flight: int
     backlog: int
     connections: int
+    thinking: int = 0
     cpu_ns: int
 
 
@@ -268,6 +271,7 @@ class Summary(Open):
     between_transactions_ns: int | None = None
     sleep_ns: int = 0
     shell_ns: int = 0
+    think_time_ns: int | None = None
     connections_lost: int
     reconnects: int
     commits_in_doubt: int = 0

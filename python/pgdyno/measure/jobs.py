@@ -165,6 +165,7 @@ def load_job(
         warm_ns=planned.warm_ns,
         measure=measure,
         read_only=read_only,
+        think_ratio=workload.think_ratio,
         allow_shell=workload.allow_shell,
     )
     return Job(clock=_clock(clock), target=target, work=work)
@@ -226,7 +227,9 @@ def _script_source(script: Script) -> ScriptSource:
         assert script.file is not None
         text = script.text if script.text is not None else script.file.read_text(encoding="utf-8")
         source = TextScript(text=text)
-    return ScriptSource(name=script.name, weight=script.weight, source=source)
+    return ScriptSource(
+        name=script.name, weight=script.weight, source=source, options=script.options
+    )
 
 
 def _clock(clock: ClockPair) -> ClockPairModel:

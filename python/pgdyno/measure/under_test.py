@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.clock import ClockPair
+from pgdyno.engine.facts import engine_facts
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.backend_memory import refuse_too_little_memory
@@ -25,7 +26,7 @@ from pgdyno.server import safety
 from pgdyno.server.cluster_record import read_record
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.dataset_kinds import dataset_of_script, kind_of, needed_bytes
+from pgdyno.server.dataset_kinds import kind_of, needed_bytes
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.find import find
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
@@ -260,9 +261,10 @@ def reached(
     if facts.is_local and host_command is not None:
         progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
         host_command = None
-    for name in {dataset_of_script(script.name) for script in conditions.scripts} - {None}:
+    dataset_of = _datasets_used(experiment)
+    for name in sorted({dataset_of.get(shape.program, "") for shape in conditions.scripts} - {""}):
         is_there = facts.dataset.kind == name
-        datasets.require_complete(facts.dataset if is_there else datasets.absent(str(name)))
+        datasets.require_complete(facts.dataset if is_there else datasets.absent(name))
     safety.refuse_unsafe_load(
         safety.Intent(
             is_scratch=False,
@@ -298,20 +300,29 @@ def reached(
     )
 
 
+def _datasets_used(experiment: Experiment) -> dict[str, str]:
+    """Return, by name, the datasets of the built-ins: each uses no other tables."""
+    known = engine_facts() if any(script.builtin for script in experiment.all_scripts()) else None
+    return {
+        script.name: builtin.dataset
+        for script in experiment.all_scripts()
+        if known is not None and (builtin := known.builtin(script.builtin))
+    }
+
+
 def _scripts_writing(
     experiment: Experiment, conditions: Conditions, facts: ServerFacts
 ) -> tuple[str, ...]:
     """Return the scripts that write to tables which pgdyno may not have made.
 
-    A built-in script writes to the tables of its dataset alone; a file may write anywhere.
+    A built-in writes to the tables of its dataset alone; a file may write anywhere.
     """
     owned = facts.dataset.kind if facts.dataset.is_marked else None
-    asked = zip(experiment.all_scripts(), conditions.scripts, strict=True)
+    dataset_of = _datasets_used(experiment)
     return tuple(
         shape.name
-        for script, shape in asked
-        if not shape.reads_only
-        and not (script.builtin and owned and dataset_of_script(shape.name) == owned)
+        for shape in conditions.scripts
+        if not (shape.reads_only or (owned and dataset_of.get(shape.program) == owned))
     )
 
 

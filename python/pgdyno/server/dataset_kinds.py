@@ -41,8 +41,6 @@ class DatasetKind(ABC):
     """Default and effect of `--load-jobs`: the end of its help."""
     kept_options: ClassVar[tuple[str, ...]] = ()
     """Numbers of the engine's options that a load which goes on takes from the interrupted one."""
-    scripts: ClassVar[tuple[str, ...]]
-    """The built-in scripts that use these tables and no others."""
 
     def label(self, dataset: Dataset) -> str:
         """Return its size in words, such as "scale 10"."""
@@ -123,7 +121,6 @@ class Pgbench(DatasetKind):
         "(default 1; 2 for partitions). From 2 on, ranges of accounts are loaded in parallel and"
         " VACUUM freezes them afterwards, which is more work for the server."
     )
-    scripts = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
 
     accounts_per_scale = 100_000
     # Header 24, aid, bid, abalance 12, filler 1 + 84, aligned to 8.
@@ -216,11 +213,6 @@ def kind_of(dataset: Dataset) -> DatasetKind:
             hint=f"use one of {', '.join(KINDS)}",
         )
     return KINDS[dataset.kind]
-
-
-def dataset_of_script(name: str) -> str | None:
-    """Return the kind of dataset that a built-in script uses and no other tables."""
-    return next((kind.name for kind in KINDS.values() if name in kind.scripts), None)
 
 
 def needed_bytes(dataset: Dataset, *, wal_bytes: int = WAL_RESERVE_BYTES) -> dict[str, int]:

@@ -24,10 +24,9 @@ from pgdyno.spec.designs import (
 )
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Settings, Variant
-from pgdyno.spec.workload import BUILTINS, Protocol, Script, Workload
+from pgdyno.spec.workload import Protocol, Script, Workload
 
 __all__ = [
-    "BUILTINS",
     "SECOND_NS",
     "BenchDesign",
     "CacheState",

@@ -12,7 +12,10 @@ from pgdyno.errors import SpecError
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.rate import Rate, rate_from
 
-BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+# Which built-ins there are, the engine knows (`engine.facts`).
+DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
+DEFAULT_SCRIPT_FOREIGN = "select-only"
+_BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _VARIABLE = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*")
 Protocol = Literal["simple", "extended", "prepared"]
 
@@ -24,6 +27,8 @@ class Script(Spec):
     file: Path | None = None
     text: str | None = Field(default=None, exclude=True)
     weight: Annotated[int, Field(ge=0)] = 1
+    options: dict[str, str] = Field(default_factory=dict)
+    """How a native built-in runs; the engine knows the names and values."""
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Script:
@@ -73,6 +78,8 @@ class Workload(Spec):
     """None = auto: found by a pilot run."""
     variables: dict[str, str] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    think_ratio: float = Field(default=0.0, ge=0.0, le=1.0, allow_inf_nan=False)
+    """Keying and thinking times of native built-ins are multiplied by this."""
     allow_shell: bool = False
     """Scripts may run commands on the load host: \\shell and \\setshell."""
     idle_connections: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, alias="idle")
@@ -154,21 +161,27 @@ class Workload(Spec):
         return working + self.idle_connections
 
 
+def default_script(*, is_scratch: bool) -> Script:
+    """Return the script that runs when none was named: on a server of the user's own it reads."""
+    return Script(builtin=DEFAULT_SCRIPT_SCRATCH if is_scratch else DEFAULT_SCRIPT_FOREIGN)
+
+
 def script_named(text: str) -> Script:
     """Return `tpcb-like`, `orders.sql` or either with a weight: `orders.sql@3`.
 
-    Raises: SpecError if it is neither a built-in nor a file that can be read.
+    A name without a file is a built-in's; the engine judges it with all other scripts.
+    Raises: SpecError if it cannot be a built-in, and is no file that can be read.
     """
     name, at, weight = text.rpartition("@")
     if not at or not weight.isdigit():
         name, weight = text, "1"
-    if name in BUILTINS:
-        return Script(builtin=name, weight=int(weight))
     path = Path(name)
     if not path.exists():
+        if _BUILTIN_NAME.fullmatch(name):
+            return Script(builtin=name, weight=int(weight))
         raise SpecError(
-            f"There is no script {name!r}: neither a built-in script nor a file has that name.",
-            hint=f"use a file, or one of {', '.join(BUILTINS)}",
+            f"There is no script {name!r}: neither a built-in nor a file has that name.",
+            hint="use a file, or a built-in (-b list shows them)",
         )
     return Script(file=path.absolute(), text=read_text(path), weight=int(weight))
 

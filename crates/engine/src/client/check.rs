@@ -1,6 +1,6 @@
 //! Is each statement one the server understands? Asked before the load, statement by statement.
 
-use pgdyno_script::{ClientVariables, Command, MetaAction, Prng, SqlCommand, VariableSlot};
+use pgdyno_script::{ClientVariables, Command, MetaAction, Prng, Script, SqlCommand, VariableSlot};
 use pgdyno_wire::{ServerError, encode};
 
 use super::{Client, Lost};
@@ -8,6 +8,7 @@ use crate::caret::{caret, line_number};
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
 use crate::plan::{Plan, PlannedScript, Refusal, Statement};
+use crate::program::Program;
 
 /// Codes that a statement may get only because the types of its values are not known.
 const TYPELESS: [&str; 6] = ["42P18", "42P08", "42804", "42883", "42601", "42725"];
@@ -30,8 +31,12 @@ pub(super) async fn check(
 ) -> Result<Option<Box<Refusal>>, Lost> {
     let plan = client.plan;
     let script = &plan.scripts[script_index];
-    let values = client.state(|c| values(&c.variables, c.random, script));
-    for (command, statement) in script.script.sql_commands().zip(&script.statements) {
+    let text = match &script.program {
+        Program::Script(text) => text,
+        Program::Native(native) => return check_native(client, script_index, native.dataset).await,
+    };
+    let values = client.seat(|seat| values(&seat.terminal.variables, seat.terminal.random, text));
+    for (command, statement) in text.sql_commands().zip(&script.statements) {
         let question = match plan.work.protocol {
             Protocol::Simple => simple(plan, command, &values),
             _ => Question {
@@ -76,10 +81,52 @@ pub(super) async fn check(
     Ok(None)
 }
 
+/// Parse every statement of a native program's type; any refusal stops the run.
+async fn check_native(
+    client: Client<'_>,
+    script_index: usize,
+    dataset: &str,
+) -> Result<Option<Box<Refusal>>, Lost> {
+    let script = &client.plan.scripts[script_index];
+    for (index, statement) in script.statements.iter().enumerate() {
+        client
+            .exchange(false, |_, out, _| {
+                out.extend_from_slice(&statement.parse);
+                encode::sync(out);
+                1
+            })
+            .await?;
+        let number = client.plan.layout.statement_index(script_index, index);
+        let error = client.state(|c| match c.reply.error.take() {
+            None => {
+                c.set_prepared(number);
+                None
+            }
+            error => error,
+        });
+        let Some(error) = error else { continue };
+        let hint = match error.sqlstate.as_str() {
+            "42P01" | "42703" | "42883" => format!("load its tables first: pgdyno init {dataset}"),
+            "42501" => "grant the right to the user of the load".to_owned(),
+            _ => error.hint.clone().unwrap_or_default(),
+        };
+        return Ok(Some(Box::new(Refusal {
+            sqlstate: Some(error.sqlstate.as_str().to_owned()),
+            script: Some(script.name.clone()),
+            ..Refusal::new(
+                ErrorKind::Prepare,
+                format!("{}: {error}\n{}", script.name, statement.text),
+                hint,
+            )
+        })));
+    }
+    Ok(None)
+}
+
 /// What the variables are after the script's own assignments, whichever branch they are in.
-fn values(variables: &ClientVariables, random: Prng, script: &PlannedScript) -> ClientVariables {
+fn values(variables: &ClientVariables, random: Prng, script: &Script) -> ClientVariables {
     let (mut values, mut random) = (variables.clone(), random);
-    for (index, command) in script.script.commands.iter().enumerate() {
+    for (index, command) in script.commands.iter().enumerate() {
         if let Command::Meta(meta) = command
             && let MetaAction::Set(slot, expression) = &meta.action
             && let Ok(value) = expression.evaluate(&mut values, &mut random, index)
@@ -109,7 +156,7 @@ fn simple(plan: &Plan, command: &SqlCommand, values: &ClientVariables) -> Questi
 
 /// True when a command of some script may give the variable its value.
 fn comes_later(plan: &Plan, slot: VariableSlot) -> bool {
-    let mut commands = plan.scripts.iter().flat_map(|script| &script.script.commands);
+    let mut commands = plan.texts().flat_map(|script| &script.commands);
     commands.any(|command| match command {
         Command::Sql(sql) => {
             let name = plan.variables.name(slot);

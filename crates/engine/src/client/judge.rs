@@ -1,12 +1,13 @@
 //! A failed try under the rules of an observer.
 
-use pgdyno_script::Command;
+use pgdyno_script::{ClientVariables, Command};
 
-use super::{Client, ClientState, Stopped};
+use super::{Client, Seat};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::observer::{Cause, FailedTry, Verdict};
-use crate::tally::{Ended, FailureCode, Outcome};
+use crate::outcome::Stopped;
+use crate::outcome::{Ended, FailureCode, Outcome};
 
 /// What becomes of the transaction; `None` when the load has no observer.
 ///
@@ -20,11 +21,11 @@ pub(super) fn judge(
 ) -> Option<Verdict> {
     let shard = &mut *client.shard();
     let observer = shard.observer.as_mut()?;
-    let state = &mut shard.clients.states[client.index as usize];
+    let Seat { connection: state, terminal } = shard.clients.seat(client.index);
     // A fault of the script is the end of the client here, not of the run.
     let _ = shard.fault.take();
     let (complaint, misplaced) = (state.complaint.take(), state.misplaced.take());
-    let sql = sent(client, script, state);
+    let sql = sent(client, script, state.place, &terminal.variables);
     let lost;
     let cause = match (stopped, &complaint, &state.reply.error) {
         (Stopped::Cancelled, ..) => return None,
@@ -73,11 +74,12 @@ pub(super) fn judge(
 }
 
 /// The SQL command as the server saw it.
-fn sent(client: Client<'_>, script: usize, state: &ClientState) -> String {
-    match client.plan.scripts[script].script.commands.get(state.place) {
+fn sent(client: Client<'_>, script: usize, place: usize, variables: &ClientVariables) -> String {
+    let script = client.plan.scripts[script].program.as_script();
+    match script.and_then(|script| script.commands.get(place)) {
         Some(Command::Sql(command)) if client.plan.work.protocol == Protocol::Simple => {
             let mut sql = Vec::new();
-            command.render_simple(&state.variables, &mut sql);
+            command.render_simple(variables, &mut sql);
             String::from_utf8_lossy(&sql).into_owned()
         }
         Some(Command::Sql(command)) => command.parameterized.to_string(),

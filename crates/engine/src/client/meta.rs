@@ -7,11 +7,12 @@ use std::process::{Command, Stdio};
 use pgdyno_script::{EvalError, Gset, ShellCommand, Value};
 use pgdyno_wire::{columns, messages, values};
 
-use super::state::ClientState;
-use super::{Client, Stopped};
+use super::Client;
+use super::state::{ClientState, Seat, Terminal};
 use crate::contract::record::ErrorKind;
+use crate::outcome::FailureCode;
+use crate::outcome::Stopped;
 use crate::plan::{PlannedScript, Refusal};
-use crate::tally::FailureCode;
 
 /// Why a meta command gave nothing.
 pub(super) enum Unassigned {
@@ -47,7 +48,7 @@ pub(super) fn not_evaluated(
     position: usize,
     error: &EvalError,
 ) -> Stopped {
-    let command = script.script.commands.get(position);
+    let command = script.program.as_script().and_then(|script| script.commands.get(position));
     let line = command.map_or(0, |command| command.line() as u32);
     let text = command.map_or("", |command| command.first_line());
     let message = format!("{}, line {line}: {error}\n{text}", script.name);
@@ -61,15 +62,16 @@ pub(super) fn not_evaluated(
 }
 
 /// Put the rows that came into variables, as `\gset` and `\aset` want.
-pub(super) fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Unassigned> {
+pub(super) fn assign(seat: Seat<'_>, gset: &Gset) -> Result<(), Unassigned> {
+    let Seat { connection: ClientState { reply, .. }, terminal: Terminal { variables, .. } } = seat;
     let broken = || Unassigned::Nothing;
-    if client.reply.captured_overflow {
+    if reply.captured_overflow {
         return Err(broken());
     }
     let mut names = Vec::new();
     let mut last_row = None;
     let mut row_count = 0_u64;
-    for message in messages(&client.reply.captured) {
+    for message in messages(&reply.captured) {
         match message.tag {
             b'T' => {
                 names = columns(message.body).map_err(|_| broken())?;
@@ -83,7 +85,7 @@ pub(super) fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Unassi
                 if let Some(row) = last_row.take() {
                     let row = values(row).map_err(|_| broken())?;
                     let pairs = names.iter().map(String::as_str).zip(row);
-                    client.variables.assign_row(gset, pairs)?;
+                    variables.assign_row(gset, pairs)?;
                 }
             }
             _ => {}
@@ -96,7 +98,7 @@ pub(super) fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Unassi
         Some(row) if row_count == 1 => {
             let row = values(row).map_err(|_| broken())?;
             let pairs = names.iter().map(String::as_str).zip(row);
-            Ok(client.variables.assign_row(gset, pairs)?)
+            Ok(variables.assign_row(gset, pairs)?)
         }
         _ => Err(broken()),
     }
@@ -106,16 +108,17 @@ pub(super) fn assign(client: &mut ClientState, gset: &Gset) -> Result<(), Unassi
 ///
 /// Args: `owns_stdout`, what the command prints may go to standard output.
 pub(super) fn shell(
-    client: &mut ClientState,
+    seat: Seat<'_>,
     command: &ShellCommand,
     owns_stdout: bool,
 ) -> Result<(), Unassigned> {
-    let line = command.command_line(&client.variables)?;
+    let Seat { connection, terminal: Terminal { variables, .. } } = seat;
+    let line = command.command_line(variables)?;
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(std::ffi::OsStr::from_bytes(&line));
-    let name = command.name(&client.variables);
+    let name = command.name(variables);
     let mut failed = |what: &str| {
-        client.complaint = Some(format!("{name}: {what}"));
+        connection.complaint = Some(format!("{name}: {what}"));
         Unassigned::Nothing
     };
     if owns_stdout && command.assigns.is_none() {
@@ -131,8 +134,8 @@ pub(super) fn shell(
             return Err(failed("could not read result of shell command"));
         }
         let first = output.stdout.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let value = command.result(first, &client.variables)?;
-        client.variables.set(slot, Value::Int(value));
+        let value = command.result(first, variables)?;
+        variables.set(slot, Value::Int(value));
         return Ok(());
     }
     // Standard output carries records: what the command prints is talk.

@@ -7,6 +7,7 @@
 mod check;
 mod judge;
 mod meta;
+mod native;
 mod prepare;
 mod round_trips;
 mod script;
@@ -22,26 +23,16 @@ use pgdyno_wire::{ServerError, SqlState};
 
 pub use self::prepare::{Prepared, prepare};
 pub use self::round_trips::{RoundTrips, round_trips};
-pub use self::state::{ClientState, Clients, Current, Link, News, Shard, Terminal};
+pub use self::state::{ClientState, Clients, Current, Link, News, Pause, Seat, Shard, Terminal};
 pub use self::transaction::{End, transaction};
 use crate::clock::now_ns;
+use crate::outcome::{FailureCode, Stopped};
 use crate::plan::Plan;
-use crate::tally::FailureCode;
 use crate::timers::Wake;
 
 /// The connection is gone; what the server said last, if anything.
 #[derive(Debug)]
 pub struct Lost(pub Option<Box<ServerError>>);
-
-/// Why a try did not succeed.
-#[derive(Debug)]
-enum Stopped {
-    Failed(FailureCode),
-    /// The connection is gone.
-    Lost(FailureCode),
-    /// The drain is over, and the script was not at its end.
-    Cancelled,
-}
 
 impl From<Lost> for Stopped {
     fn from(Lost(words): Lost) -> Stopped {
@@ -69,10 +60,16 @@ impl<'s> Client<'s> {
         self.shard.borrow_mut()
     }
 
-    /// Work on this client's state.
+    /// Work on this connection's state.
     #[inline]
     fn state<T>(&self, work: impl FnOnce(&mut ClientState) -> T) -> T {
         work(&mut self.shard().clients.states[self.index as usize])
+    }
+
+    /// Work on this connection and its terminal.
+    #[inline]
+    fn seat<T>(&self, work: impl FnOnce(Seat<'_>) -> T) -> T {
+        work(self.shard().clients.seat(self.index))
     }
 
     /// Send what `encode` writes with one system call, and wait until as many ReadyForQuery
@@ -83,7 +80,7 @@ impl<'s> Client<'s> {
     async fn exchange(
         &self,
         captures: bool,
-        encode: impl FnOnce(&mut ClientState, &mut Vec<u8>, &mut Vec<u8>) -> u32,
+        encode: impl FnOnce(&mut Seat<'_>, &mut Vec<u8>, &mut Vec<u8>) -> u32,
     ) -> Result<u64, Lost> {
         self.send(captures, encode);
         let replied = poll_fn(|_| self.poll_reply()).await;
@@ -105,13 +102,15 @@ impl<'s> Client<'s> {
     fn send(
         &self,
         captures: bool,
-        encode: impl FnOnce(&mut ClientState, &mut Vec<u8>, &mut Vec<u8>) -> u32,
+        encode: impl FnOnce(&mut Seat<'_>, &mut Vec<u8>, &mut Vec<u8>) -> u32,
     ) {
         let shard = &mut *self.shard();
-        let client = &mut shard.clients.states[self.index as usize];
+        let mut seat = shard.clients.seat(self.index);
         shard.out.clear();
-        client.reply.reset(captures);
-        client.ready_wanted = encode(client, &mut shard.out, &mut shard.scratch);
+        seat.connection.reply.reset(captures);
+        let ready_wanted = encode(&mut seat, &mut shard.out, &mut shard.scratch);
+        let client = seat.connection;
+        client.ready_wanted = ready_wanted;
         assert!(client.ready_wanted > 0, "an exchange ends with a Sync or a Query");
         shard.recorder.traffic.round_trips += 1;
         let bytes = match &mut client.tls {
@@ -140,24 +139,27 @@ impl<'s> Client<'s> {
     ///
     /// Returns: when it went on.
     async fn sleep(&self, duration_ns: u64) -> Result<u64, Lost> {
-        {
-            let shard = &mut *self.shard();
-            let until_ns = now_ns() + duration_ns;
-            shard.clients.states[self.index as usize].sleeps_until_ns = until_ns;
-            shard.timers.set(until_ns, Wake::Client(self.index));
+        self.begin_sleep(duration_ns);
+        poll_fn(|_| self.poll_sleep()).await
+    }
+
+    fn begin_sleep(&self, duration_ns: u64) {
+        let shard = &mut *self.shard();
+        let until_ns = now_ns() + duration_ns;
+        shard.clients.states[self.index as usize].sleeps_until_ns = until_ns;
+        shard.timers.set(until_ns, Wake::Client(self.index));
+    }
+
+    fn poll_sleep(&self) -> Poll<Result<u64, Lost>> {
+        let shard = &mut *self.shard();
+        let client = &mut shard.clients.states[self.index as usize];
+        if !client.is_up() {
+            Poll::Ready(Err(client.lost()))
+        } else if client.sleeps_until_ns <= shard.now_ns {
+            Poll::Ready(Ok(shard.now_ns))
+        } else {
+            Poll::Pending
         }
-        poll_fn(|_| {
-            let shard = &mut *self.shard();
-            let client = &mut shard.clients.states[self.index as usize];
-            if !client.is_up() {
-                Poll::Ready(Err(client.lost()))
-            } else if client.sleeps_until_ns <= shard.now_ns {
-                Poll::Ready(Ok(shard.now_ns))
-            } else {
-                Poll::Pending
-            }
-        })
-        .await
     }
 }
 

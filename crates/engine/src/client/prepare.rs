@@ -3,10 +3,12 @@
 use pgdyno_wire::{ServerError, encode, messages, values};
 
 use super::check::check;
-use super::{Client, Lost};
+use super::{Client, Lost, native};
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
+use crate::outcome::Stopped;
 use crate::plan::{PlannedScript, Refusal};
+use crate::program::{NativeType, Program, Unready};
 
 /// What a client found out.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,8 +49,13 @@ async fn try_prepare(client: Client<'_>, is_first: bool) -> Result<Option<i64>, 
         return Ok(scale);
     }
     for (script_index, script) in plan.scripts.iter().enumerate() {
-        if plan.weights[script_index] == 0 {
+        if script.weight == 0 {
             continue;
+        }
+        if let (true, Program::Native(native)) = (is_first, &script.program)
+            && native.number == 0
+        {
+            look_at_data(client, native, script_index).await?;
         }
         if is_first || script.makes_objects {
             if let Some(refusal) = check(client, script_index).await? {
@@ -59,6 +66,25 @@ async fn try_prepare(client: Client<'_>, is_first: bool) -> Result<Option<i64>, 
         }
     }
     Ok(scale)
+}
+
+/// Have a native program look at its data.
+async fn look_at_data(
+    client: Client<'_>,
+    native: &NativeType,
+    script_index: usize,
+) -> Result<(), Fault> {
+    let (message, hint) = match native::prepare(client, native, script_index).await {
+        Ok(()) => return Ok(()),
+        Err(Unready::Stopped(Stopped::Lost(_) | Stopped::Cancelled)) => return Err(Fault::Lost),
+        Err(Unready::Refused { message, hint }) => (message, hint),
+        Err(Unready::Stopped(Stopped::Failed(code))) => {
+            let error = client.state(|c| c.reply.error.take());
+            let message = error.map_or_else(|| code.name(), |error| error.to_string());
+            (message, format!("load its tables first: pgdyno init {}", native.dataset))
+        }
+    };
+    Err(Fault::Refused(Box::new(Refusal::new(ErrorKind::Prepare, message, hint))))
 }
 
 /// Parse all statements of a script with one message to the server, but for those that it is known

@@ -1,17 +1,20 @@
 //! One pass through a script: one try of a transaction.
 
-use pgdyno_script::{SqlCommand, Step};
+use pgdyno_script::{Script, SqlCommand, Step};
 use pgdyno_wire::encode;
 
+use super::Client;
 use super::meta::{assign, not_assigned, not_evaluated, shell};
-use super::state::ClientState;
-use super::{Client, Stopped, trace};
+use super::state::{ClientState, Seat, Terminal};
+use super::trace;
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::observer::Misplaced;
-use crate::plan::{PlannedScript, Statement};
+use crate::outcome::FailureCode;
+use crate::outcome::Stopped;
+use crate::plan::PlannedScript;
 use crate::recorder::Recorder;
-use crate::tally::{FailureCode, Owner};
+use crate::tally::Owner;
 
 /// Statements sent and not waited for.
 #[derive(Debug, Default)]
@@ -30,6 +33,7 @@ struct Pipeline {
 /// Returns: when it ended.
 pub(super) async fn run(
     client: Client<'_>,
+    script: &Script,
     script_index: usize,
     started_ns: u64,
 ) -> Result<u64, Stopped> {
@@ -37,16 +41,15 @@ pub(super) async fn run(
     let pgbench = &client.plan.pgbench;
     let times_commands = pgbench.observes_commands() && client.plan.work.statement_latency;
     let traces = pgbench.traces();
-    let mut position = 0;
-    let mut pipeline: Option<Pipeline> = None;
+    let (mut position, mut pipeline) = (0, None::<Pipeline>);
     let mut ended_ns = started_ns;
     // A reading of the clock that is still good: nothing was waited for since.
     let mut fresh_ns = Some(started_ns);
     loop {
         let begins = times_commands.then(|| (position, now_ns()));
         let step = match traces {
-            false => next_step(client, planned, &mut position, times_commands)?,
-            true => traced_step(client, planned, &mut position)?,
+            false => next_step(client, (script, planned), &mut position, times_commands)?,
+            true => traced_step(client, (script, planned), &mut position)?,
         };
         // The command of this step, for messages about it.
         let place = position.saturating_sub(1);
@@ -56,7 +59,7 @@ pub(super) async fn run(
                 None => {
                     ended_ns = statement(client, script_index, command, fresh_ns.take()).await?;
                     if let Some(gset) = &command.gset {
-                        let assigned = client.state(|c| assign(c, gset));
+                        let assigned = client.seat(|seat| assign(seat, gset));
                         assigned.map_err(|error| not_assigned(client, planned, place, error))?;
                     }
                 }
@@ -67,7 +70,7 @@ pub(super) async fn run(
             }
             Step::Shell(command) => {
                 let began_ns = now_ns();
-                let done = client.state(|c| shell(c, command, pgbench.shares_stdout()));
+                let done = client.seat(|seat| shell(seat, command, pgbench.shares_stdout()));
                 done.map_err(|error| not_assigned(client, planned, place, error))?;
                 ended_ns = record_own_time(client, Recorder::ran_shell, began_ns, now_ns());
             }
@@ -99,8 +102,8 @@ pub(super) async fn run(
     finish(client, pipeline.is_some()).map(|()| ended_ns)
 }
 
-/// The script is at its end: nothing may be open.
-fn finish(client: Client<'_>, is_in_pipeline: bool) -> Result<(), Stopped> {
+/// The transaction is at its end: nothing may be open.
+pub(super) fn finish(client: Client<'_>, is_in_pipeline: bool) -> Result<(), Stopped> {
     let is_open = client.state(|c| {
         c.open_pipeline = is_in_pipeline;
         is_in_pipeline || c.is_in_block()
@@ -112,16 +115,17 @@ fn finish(client: Client<'_>, is_in_pipeline: bool) -> Result<(), Stopped> {
 #[inline]
 fn next_step<'p>(
     client: Client<'p>,
-    planned: &'p PlannedScript,
+    (script, planned): (&'p Script, &'p PlannedScript),
     position: &mut usize,
     only_one: bool,
 ) -> Result<Step<'p>, Stopped> {
-    let step = client.state(|c| {
+    let step = client.seat(|Seat { connection, terminal }| {
+        let Terminal { variables, random, .. } = terminal;
         let step = match only_one {
-            false => planned.script.step(position, &mut c.variables, &mut c.random),
-            true => planned.script.step_command(position, &mut c.variables, &mut c.random),
+            false => script.step(position, variables, random),
+            true => script.step_command(position, variables, random),
         };
-        c.place = position.saturating_sub(usize::from(step.is_ok()));
+        connection.place = position.saturating_sub(usize::from(step.is_ok()));
         step
     });
     step.map_err(|error| not_evaluated(client, planned, *position, &error))
@@ -131,12 +135,12 @@ fn next_step<'p>(
 #[cold]
 fn traced_step<'p>(
     client: Client<'p>,
-    planned: &'p PlannedScript,
+    (script, planned): (&'p Script, &'p PlannedScript),
     position: &mut usize,
 ) -> Result<Step<'p>, Stopped> {
     let from = *position;
-    let step = next_step(client, planned, position, true);
-    trace::executing(client, planned, from, *position + usize::from(step.is_err()));
+    let step = next_step(client, (script, planned), position, true);
+    trace::executing(client, script, from, *position + usize::from(step.is_err()));
     print_debug_lines(client, planned);
     step
 }
@@ -180,12 +184,18 @@ async fn statement(
     }
     let sent_ns = if is_timed { fresh_ns.unwrap_or_else(now_ns) } else { 0 };
     let ended_ns = client
-        .exchange(statement.captures, |c, out, scratch| {
-            c.may_commit = statement.may_commit(c.is_in_block());
+        .exchange(statement.captures, |seat, out, scratch| {
+            let Seat { connection, terminal } = seat;
+            connection.may_commit = statement.may_commit(connection.is_in_block());
             if protocol == Protocol::Simple {
-                encode::query(out, |out| command.render_simple(&c.variables, out));
+                encode::query(out, |out| command.render_simple(&terminal.variables, out));
             } else {
-                encode_extended(protocol, statement, number, command, c, out, scratch);
+                let is_known = connection.is_prepared(number);
+                statement.encode(protocol, is_known, out, |out| {
+                    command.write_params(&terminal.variables, scratch, |value| {
+                        encode::push_value(out, value);
+                    });
+                });
                 encode::sync(out);
             }
             1
@@ -227,36 +237,11 @@ fn record_own_time(
 
 /// The phase that what ends now belongs to.
 #[inline]
-fn owner_of(client: &ClientState, recorder: &Recorder) -> Owner {
+pub(super) fn owner_of(client: &ClientState, recorder: &Recorder) -> Owner {
     match client.current {
         Some(current) if recorder.layout.is_open_loop() => current.owner,
         _ => recorder.owner(),
     }
-}
-
-/// Write Parse if it is needed, Bind, Describe and Execute.
-#[inline]
-fn encode_extended(
-    protocol: Protocol,
-    statement: &Statement,
-    number: usize,
-    command: &SqlCommand,
-    client: &ClientState,
-    out: &mut Vec<u8>,
-    scratch: &mut Vec<u8>,
-) {
-    let template = if protocol == Protocol::Extended {
-        out.extend_from_slice(&statement.parse_unnamed);
-        &statement.unnamed
-    } else {
-        if !client.is_prepared(number) {
-            out.extend_from_slice(&statement.parse);
-        }
-        &statement.named
-    };
-    template.execute(out, |out| {
-        command.write_params(&client.variables, scratch, |value| encode::push_value(out, value));
-    });
 }
 
 /// Add a statement to the pipeline.
@@ -278,19 +263,14 @@ fn queue(
     let protocol = plan.work.protocol;
     pipeline.statements.push(command.statement);
     let shard = &mut *client.shard();
-    let state = &mut shard.clients.states[client.index as usize];
-    let (out, scratch) = (&mut pipeline.messages, &mut shard.scratch);
-    let is_new = protocol == Protocol::Prepared && !state.is_prepared(number);
-    if is_new && !pipeline.newly_prepared.contains(&number) {
+    let Seat { connection, terminal } = shard.clients.seat(client.index);
+    let scratch = &mut shard.scratch;
+    let is_known = connection.is_prepared(number) || pipeline.newly_prepared.contains(&number);
+    if protocol == Protocol::Prepared && !is_known {
         pipeline.newly_prepared.push(number);
-        out.extend_from_slice(&statement.parse);
-    } else if protocol == Protocol::Extended {
-        out.extend_from_slice(&statement.parse_unnamed);
     }
-    let template =
-        if protocol == Protocol::Extended { &statement.unnamed } else { &statement.named };
-    template.execute(out, |out| {
-        command.write_params(&state.variables, scratch, |value| encode::push_value(out, value));
+    statement.encode(protocol, is_known, &mut pipeline.messages, |out| {
+        command.write_params(&terminal.variables, scratch, |value| encode::push_value(out, value));
     });
     Ok(())
 }
@@ -310,9 +290,9 @@ async fn flush(
     let is_timed = client.plan.work.statement_latency;
     let sent_ns = now_ns();
     let ended_ns = client
-        .exchange(false, |c, out, _| {
-            c.may_commit = true;
-            c.results_ns = is_timed.then(Vec::new);
+        .exchange(false, |seat, out, _| {
+            seat.connection.may_commit = true;
+            seat.connection.results_ns = is_timed.then(Vec::new);
             out.extend_from_slice(&pipeline.messages);
             encode::sync(out);
             pipeline.sync_count + 1
@@ -350,7 +330,7 @@ fn tell_command(client: Client<'_>, script: usize, command: usize, began_ns: u64
 }
 
 fn print_debug_lines(client: Client<'_>, script: &PlannedScript) {
-    for line in client.state(|c| c.variables.take_debug_lines()) {
+    for line in client.seat(|seat| seat.terminal.variables.take_debug_lines()) {
         let number = client.plan.scripts.iter().position(|other| std::ptr::eq(other, script));
         let script = number.expect("a script of the plan");
         eprintln!("debug(script={script},command={}): {}", line.command + 1, line.value);

@@ -12,6 +12,7 @@ use crate::clock::NEVER_NS;
 use crate::observer::{Misplaced, Observer};
 use crate::plan::Refusal;
 use crate::poller::{Event, Poller};
+use crate::program::Deck;
 use crate::recorder::{Recorder, Traffic};
 use crate::tally::Owner;
 use crate::timers::Timers;
@@ -46,7 +47,7 @@ pub struct Current {
     pub connection_wait_ns: u64,
 }
 
-/// One client: a connection and what its scripts know.
+/// One connection of the thread, and the transaction that it runs.
 #[derive(Debug)]
 pub struct ClientState {
     pub link: Link,
@@ -73,9 +74,10 @@ pub struct ClientState {
     pub is_in_doubt: bool,
     /// An error that came between replies: why the connection is about to end.
     pub last_words: Option<Box<ServerError>>,
-    pub variables: ClientVariables,
-    pub random: Prng,
-    /// Both of these as the transaction found them, where it may be tried again.
+    /// Index of the terminal whose transactions run here; of one that clients share, of the last.
+    pub terminal: u32,
+    /// Variables and random numbers of the terminal as the transaction found them, where it may be
+    /// tried again.
     saved: Option<Box<(ClientVariables, Prng)>>,
     pub current: Option<Current>,
     /// Index of the command that runs, or that failed.
@@ -86,12 +88,10 @@ pub struct ClientState {
     pub misplaced: Option<Misplaced>,
     /// The script ended inside a pipeline.
     pub open_pipeline: bool,
-    /// Of the measured phase, when it is bounded by number.
-    pub transactions_left: u64,
 }
 
 impl ClientState {
-    pub fn new(variables: ClientVariables, random: Prng, transactions_left: u64) -> ClientState {
+    pub fn new(terminal: u32) -> ClientState {
         ClientState {
             link: Link::Down,
             tls: None,
@@ -107,15 +107,13 @@ impl ClientState {
             may_commit: false,
             is_in_doubt: false,
             last_words: None,
-            variables,
-            random,
+            terminal,
             saved: None,
             current: None,
             place: 0,
             complaint: None,
             misplaced: None,
             open_pipeline: false,
-            transactions_left,
         }
     }
 
@@ -140,36 +138,11 @@ impl ClientState {
         self.prepared[word] |= 1 << (statement % 64);
     }
 
-    /// Keep variables and random numbers for another try; each client has memory for it.
-    pub fn save(&mut self) {
-        match &mut self.saved {
-            Some(saved) => {
-                saved.0.clone_from(&self.variables);
-                saved.1 = self.random;
-            }
-            None => self.saved = Some(Box::new((self.variables.clone(), self.random))),
-        }
-    }
-
-    /// Set variables and random numbers to what was saved.
-    pub fn restore(&mut self) {
-        if let Some(saved) = &self.saved {
-            self.variables.clone_from(&saved.0);
-            self.random = saved.1;
-        }
-    }
-
     /// What was sent may have been committed, and no answer says so: none came, or the one that
     /// the server gives as it ends the connection, after the commit or before it.
     pub fn may_have_committed(&self) -> bool {
         let is_fatal = |error: &ServerError| error.severity != "ERROR";
         self.ready_wanted > 0 && self.may_commit && self.reply.error.as_deref().is_none_or(is_fatal)
-    }
-
-    /// Take the seat of a client: its variables and random numbers are used from now on.
-    pub fn seat(&mut self, terminal: &mut Terminal) {
-        std::mem::swap(&mut self.variables, &mut terminal.variables);
-        std::mem::swap(&mut self.random, &mut terminal.random);
     }
 
     /// Forget everything that belonged to the connection.
@@ -185,13 +158,73 @@ impl ClientState {
     }
 }
 
-/// A client that shares connections with others: what it keeps while it has none.
+/// One client: what it keeps whether or not it has a connection. Small, so that a hundred thousand
+/// that think are data.
 #[derive(Debug)]
 pub struct Terminal {
+    /// Among all clients of the load, from 0.
+    pub number: u32,
     pub variables: ClientVariables,
     pub random: Prng,
     /// Of the measured phase, when it is bounded by number.
     pub transactions_left: u64,
+    /// Of each program that deals its transaction types from a deck, the cards left.
+    pub decks: Vec<Deck>,
+    pub pause: Pause,
+}
+
+/// Whether a terminal keeps still between two transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pause {
+    /// It has not run a transaction yet.
+    #[default]
+    Fresh,
+    /// It runs, waits for, or may begin a transaction; this was its last script.
+    None { last_script: u32 },
+    /// It thinks, and then keys in a transaction of this script.
+    Until { due_ns: u64, script: u32 },
+}
+
+impl Terminal {
+    pub fn new(number: u32, variables: ClientVariables, random: Prng, left: u64) -> Terminal {
+        Terminal {
+            number,
+            variables,
+            random,
+            transactions_left: left,
+            decks: Vec::new(),
+            pause: Pause::Fresh,
+        }
+    }
+}
+
+/// A connection, and the terminal whose transaction it runs.
+#[derive(Debug)]
+pub struct Seat<'a> {
+    pub connection: &'a mut ClientState,
+    pub terminal: &'a mut Terminal,
+}
+
+impl Seat<'_> {
+    /// Keep variables and random numbers for another try; each connection has memory for it.
+    pub fn save(&mut self) {
+        let Terminal { variables, random, .. } = &*self.terminal;
+        match &mut self.connection.saved {
+            Some(saved) => {
+                saved.0.clone_from(variables);
+                saved.1 = *random;
+            }
+            saved => *saved = Some(Box::new((variables.clone(), *random))),
+        }
+    }
+
+    /// Set variables and random numbers to what was saved.
+    pub fn restore(&mut self) {
+        if let Some(saved) = &self.connection.saved {
+            self.terminal.variables.clone_from(&saved.0);
+            self.terminal.random = saved.1;
+        }
+    }
 }
 
 /// News of a connection that the loop deals with after it has read all sockets.
@@ -208,10 +241,12 @@ pub enum News {
     CopyIn(u32),
 }
 
-/// Clients, and which of them can go on.
+/// Connections and terminals, and which of their transactions can go on.
 #[derive(Debug)]
 pub struct Clients {
+    /// Connections of the clients, and behind them the idle ones.
     pub states: Vec<ClientState>,
+    pub terminals: Vec<Terminal>,
     /// Clients whose transaction can go on, first come first served.
     pub ready: VecDeque<u32>,
     pub news: Vec<News>,
@@ -222,14 +257,23 @@ pub struct Clients {
 }
 
 impl Clients {
-    pub fn new(states: Vec<ClientState>) -> Clients {
+    pub fn new(states: Vec<ClientState>, terminals: Vec<Terminal>) -> Clients {
         Clients {
             states,
+            terminals,
             ready: VecDeque::new(),
             news: Vec::new(),
             between: Reply::default(),
             plain: Vec::new(),
         }
+    }
+
+    /// The connection of this index, with its terminal.
+    #[inline]
+    pub fn seat(&mut self, index: u32) -> Seat<'_> {
+        let connection = &mut self.states[index as usize];
+        let terminal = &mut self.terminals[connection.terminal as usize];
+        Seat { connection, terminal }
     }
 
     /// Take what the poller brings. Only the reply to a statement is dealt with at once.

@@ -1,10 +1,9 @@
 //! `--debug` of the drop-in: what each client is about to do, in pgbench's words.
 
-use pgdyno_script::{Command, MetaAction, SqlCommand};
+use pgdyno_script::{Command, MetaAction, Script, SqlCommand};
 
 use super::Client;
 use crate::contract::job::Protocol;
-use crate::plan::PlannedScript;
 
 #[cold]
 fn say(client: Client<'_>, what: &str) {
@@ -21,8 +20,8 @@ pub(super) fn script_begins(client: Client<'_>, script: usize) {
 /// Tell the meta command at `from`, and the conditions looked at on the way to the branch whose
 /// turn it is; commands before `to` were reached.
 #[cold]
-pub(super) fn executing(client: Client<'_>, script: &PlannedScript, from: usize, to: usize) {
-    let commands = &script.script.commands;
+pub(super) fn executing(client: Client<'_>, script: &Script, from: usize, to: usize) {
+    let commands = &script.commands;
     let Some(Command::Meta(meta)) = commands.get(from) else { return };
     say(client, &format!("executing \\{}", meta.debug_words()));
     let MetaAction::If { otherwise, .. } = meta.action else { return };
@@ -42,7 +41,7 @@ pub(super) fn sending(client: Client<'_>, script: usize, command: &SqlCommand, i
     let what = match plan.work.protocol {
         Protocol::Simple => {
             let mut sql = Vec::new();
-            client.state(|c| command.render_simple(&c.variables, &mut sql));
+            client.seat(|seat| command.render_simple(&seat.terminal.variables, &mut sql));
             String::from_utf8_lossy(&sql).into_owned()
         }
         Protocol::Extended => command.parameterized.to_string(),
@@ -65,7 +64,8 @@ pub(super) fn pipeline_begins(client: Client<'_>, script: usize, from: usize) {
     if client.plan.work.protocol != Protocol::Prepared {
         return;
     }
-    for command in &client.plan.scripts[script].script.commands[from..] {
+    let script_text = client.plan.scripts[script].program.as_script();
+    for command in script_text.map_or(&[][..], |text| &text.commands[from..]) {
         match command {
             Command::Sql(command) => preparing(client, script, command),
             Command::Meta(meta) if matches!(meta.action, MetaAction::EndPipeline) => return,

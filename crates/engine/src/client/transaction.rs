@@ -3,10 +3,13 @@
 use pgdyno_wire::{SqlState, encode};
 
 use super::judge::judge;
-use super::{Client, ClientState, Lost, Stopped, script, trace};
+use super::{Client, Lost, native, script, trace};
 use crate::clock::now_ns;
 use crate::observer::Verdict;
-use crate::tally::{FailureCode, Outcome, Owner};
+use crate::outcome::Stopped;
+use crate::outcome::{FailureCode, Outcome};
+use crate::program::Program;
+use crate::tally::Owner;
 
 /// First pause before a failed transaction is tried again; each further one is twice as long.
 const BACKOFF_NS: u64 = 1_000_000;
@@ -39,7 +42,7 @@ impl End {
 pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u64) -> End {
     let max_tries = client.plan.work.max_tries;
     if max_tries > 1 {
-        client.state(ClientState::save);
+        client.seat(|mut seat| seat.save());
     }
     if client.plan.pgbench.traces() {
         trace::script_begins(client, script_index);
@@ -47,12 +50,18 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
     let mut tried_ns = started_ns;
     let mut tries = 1;
     loop {
-        let stopped = match script::run(client, script_index, tried_ns).await {
-            Ok(ended_ns) => {
+        let tried = match &client.plan.scripts[script_index].program {
+            Program::Script(text) => script::run(client, text, script_index, tried_ns)
+                .await
+                .map(|ended_ns| (Outcome::Completed, ended_ns)),
+            Program::Native(native) => native::run(client, native, script_index).await,
+        };
+        let stopped = match tried {
+            Ok((outcome, ended_ns)) => {
                 if tries > 1 {
                     record_attempt(client, script_index, ended_ns - tried_ns);
                 }
-                return End::Ended { outcome: Outcome::Completed, ended_ns };
+                return End::Ended { outcome, ended_ns };
             }
             Err(stopped) => stopped,
         };
@@ -87,9 +96,9 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
         }
         tries = tries.saturating_add(1);
         tried_ns = now_ns();
-        client.state(|c| {
-            c.restore();
-            if let Some(current) = &mut c.current {
+        client.seat(|mut seat| {
+            seat.restore();
+            if let Some(current) = &mut seat.connection.current {
                 current.retries += 1;
             }
         });
@@ -108,8 +117,8 @@ fn is_retryable(code: FailureCode) -> bool {
 
 async fn roll_back(client: Client<'_>) -> Result<(), Lost> {
     client
-        .exchange(false, |c, out, _| {
-            c.may_commit = false;
+        .exchange(false, |seat, out, _| {
+            seat.connection.may_commit = false;
             encode::query(out, |out| out.extend_from_slice(b"ROLLBACK"));
             1
         })

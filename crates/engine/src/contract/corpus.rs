@@ -36,6 +36,7 @@ fn records_with(edge: u64) -> Vec<Record> {
             poller: "epoll".into(),
             scripts: vec![ScriptShape {
                 name: "größe \"quoted\"\n".into(),
+                program: "tpcc-like".into(),
                 weight: u32::MAX,
                 reads_only: true,
                 statements: vec![StatementShape {
@@ -54,6 +55,7 @@ fn records_with(edge: u64) -> Vec<Record> {
             in_flight: edge,
             backlog: edge,
             connections: edge,
+            thinking: edge,
             cpu_ns: edge,
         }),
         Record::Progress(Progress {
@@ -85,6 +87,7 @@ fn counts(edge: u64) -> Counts {
         retried: edge,
         retries: edge,
         in_doubt: edge,
+        rolled_back: edge,
     }
 }
 
@@ -104,6 +107,7 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         between_transactions_ns: (edge > 0).then_some(edge),
         sleep_ns: edge,
         shell_ns: edge,
+        think_time_ns: (edge > 0).then_some(edge),
         connections_lost: edge,
         reconnects: edge,
         commits_in_doubt: edge,
@@ -335,11 +339,16 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
                 name: "tpcb-like".into(),
                 weight: u32::MAX,
                 source: ScriptText::Builtin("tpcb-like".into()),
+                options: BTreeMap::new(),
             },
             ScriptSource {
                 name: "orders.sql".into(),
                 weight: 0,
                 source: ScriptText::Text("SELECT '\\\"\u{1F600}';\n".into()),
+                options: match process {
+                    Some(_) => BTreeMap::new(),
+                    None => BTreeMap::from([("mode".into(), "pipeline".into())]),
+                },
             },
         ],
         variables: BTreeMap::from([("scale".into(), "100".into())]),
@@ -363,6 +372,7 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
         count_interval_ns: 100_000_000,
         histogram_interval_ns: 1_000_000_000,
         statement_latency: process.is_none(),
+        think_ratio: if process.is_none() { 0.1 } else { 0.0 },
         allow_shell: true,
     }
 }

@@ -177,6 +177,10 @@ pub struct LoadWork {
     /// Latency per statement costs one clock reading a statement.
     #[serde(default = "yes")]
     pub statement_latency: bool,
+    /// 0..=1: keying and thinking times of native programs, in a closed loop, are multiplied by
+    /// this; 0 = none.
+    #[serde(default)]
+    pub think_ratio: f64,
     /// Run `\shell` and `\setshell`; without it such a script is refused.
     #[serde(default)]
     pub allow_shell: bool,
@@ -203,6 +207,9 @@ pub struct ScriptSource {
     /// 0 = never chosen.
     pub weight: u32,
     pub source: ScriptText,
+    /// Of a native program: how it runs, by the names and values that `facts` lists.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

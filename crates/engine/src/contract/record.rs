@@ -35,10 +35,16 @@ pub struct Hello {
     pub scripts: Vec<ScriptShape>,
 }
 
-/// A script as parsed: what the indexes in other records refer to.
+/// A script as parsed, or a transaction type of a native program: what the indexes in other records
+/// refer to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScriptShape {
     pub name: String,
+    /// Name of the entry of the job's `scripts` that it belongs to: a script has its own name here,
+    /// the types of a native program share one.
+    #[serde(default)]
+    pub program: String,
+    /// Of a type of a native program: its weight within the program.
     pub weight: u32,
     /// True when no statement of it can write.
     pub reads_only: bool,
@@ -103,6 +109,9 @@ pub struct Interval {
     pub backlog: u64,
     /// Of the clients, without the idle ones.
     pub connections: u64,
+    /// At the end of the interval: terminals in their keying or thinking time.
+    #[serde(default)]
+    pub thinking: u64,
     /// CPU of the engine's process, user and system.
     pub cpu_ns: u64,
 }
@@ -126,6 +135,9 @@ pub struct Counts {
     /// Of the unfinished: the commit was sent, and the connection lost before it was answered.
     #[serde(default)]
     pub in_doubt: u64,
+    /// Of the completed: rolled back on purpose, by a program that must do so now and then.
+    #[serde(default)]
+    pub rolled_back: u64,
 }
 
 /// Which duration a histogram holds.
@@ -293,6 +305,10 @@ pub struct Summary {
     /// How long transactions waited for commands of `\shell` and `\setshell`, all of them together.
     #[serde(default)]
     pub shell_ns: u64,
+    /// Keying and thinking time of all terminals together, as far as it lay in the measured phase;
+    /// absent where terminals do not think.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_time_ns: Option<u64>,
     pub connections_lost: u64,
     pub reconnects: u64,
     /// Commits sent and never answered, in all phases: they may or may not have happened.

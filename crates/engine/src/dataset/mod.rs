@@ -5,7 +5,7 @@
 //! itself in a journal in the database, so that a load can go on after anything.
 //!
 //! How to add one: a module here that implements [`Dataset`], a variant of
-//! [`DatasetOptions`](crate::contract::job::DatasetOptions), and a line in [`of`].
+//! [`DatasetOptions`](crate::contract::job::DatasetOptions), a line in [`of`] and one in [`kinds`].
 
 mod ending;
 mod journal;
@@ -24,7 +24,7 @@ use std::fmt;
 pub use self::loading::{Outcome, load};
 
 use self::piece::{Piece, Stage, pieces};
-use crate::contract::job::{DatasetOptions, DistributedServer, InitWork, Job};
+use crate::contract::job::{DatasetOptions, DistributedServer, InitWork, Job, PgbenchOptions};
 use crate::contract::record::Record;
 use crate::session::StopFlag;
 
@@ -72,6 +72,11 @@ pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
     match options {
         DatasetOptions::Pgbench(options) => Box::new(pgbench::Pgbench(options.clone())),
     }
+}
+
+/// Every kind, by the word that names it in a job.
+pub fn kinds() -> Vec<(&'static str, Box<dyn Dataset>)> {
+    vec![("pgbench", of(&DatasetOptions::Pgbench(PgbenchOptions::default())))]
 }
 
 /// Do the job: create and fill the dataset it names, or go on with it. See [`load`].

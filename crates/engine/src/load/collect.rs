@@ -163,6 +163,7 @@ impl Collector {
             in_flight: sum(|levels| levels.in_flight),
             backlog: sum(|levels| levels.backlog),
             connections: sum(|levels| levels.connections),
+            thinking: sum(|levels| levels.thinking),
             cpu_ns: process_cpu_ns(),
         }
     }

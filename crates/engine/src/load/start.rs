@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use pgdyno_script::{
-    ClientVariables, Prng, RandomStreams, Value, VariableTable, clients_of_threads,
-};
+use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value, clients_of_threads};
 
 use crate::arrivals::Schedule;
 use crate::client::{ClientState, Clients, Terminal};
@@ -16,6 +14,7 @@ use crate::contract::record::ErrorKind;
 use crate::names::Names;
 use crate::plan::{Plan, Refusal};
 use crate::poller::{Kind, VARIABLE, Waker};
+use crate::program::Deck;
 use crate::recorder::{Recorder, RecorderSetup, Spares};
 use crate::timeline::{Shared, Timeline};
 use crate::worker::{self, Message, Pace, Setup};
@@ -56,7 +55,6 @@ pub(super) fn threads(
             histogram_interval_ns: plan.work.histogram_interval_ns,
             spares: spare_receiver,
         };
-        let (clients, terminals) = clients(plan, thread, &streams);
         setups.push(Setup {
             plan: Arc::clone(plan),
             names: Arc::clone(&names),
@@ -65,9 +63,8 @@ pub(super) fn threads(
             poller,
             waker,
             recorder: Recorder::new(setup, timeline),
-            clients,
+            clients: clients(plan, thread, &streams),
             idle_count: u64::from(share(plan.idle_count(), thread, plan.thread_count())),
-            terminals,
             observer: plan.pgbench.take_observer(thread),
             choose: streams.threads[thread as usize].choose,
             arrivals: arrivals(plan, thread, streams.threads[thread as usize].throttle),
@@ -125,35 +122,23 @@ fn client_ids(plan: &Plan, thread: u32) -> Vec<u32> {
     ranges[thread as usize].clone().map(|client| client as u32).collect()
 }
 
-/// Connections of a thread, with their clients on them or, where these share, with the clients
-/// beside; then the idle ones.
-fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> (Clients, Vec<Terminal>) {
+/// Terminals of a thread and their connections, one each unless they share them, and the idle ones.
+fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
     let terminals = terminals(plan, thread, streams);
     let threads = plan.thread_count();
-    let bare = |variables: &ClientVariables, count| {
-        let one = move |_| ClientState::new(variables.clone(), Prng::from_seed(0), 0);
-        (0..count).map(one).collect::<Vec<_>>()
+    let count = match plan.shares_connections() {
+        true => share(plan.connection_count(), thread, threads),
+        false => terminals.len() as u32,
     };
-    let none = ClientVariables::new(&Arc::new(VariableTable::new()));
-    let idle = bare(&none, share(plan.idle_count(), thread, threads));
-    let is_shared = plan.work.connect.active_connections.is_some();
-    let (mut states, terminals) = match is_shared {
-        true => {
-            // Statements are checked with the variables of a client, before any has a connection.
-            let connections = share(plan.connection_count(), thread, threads);
-            (bare(&terminals[0].variables, connections), terminals)
-        }
-        false => {
-            let own = |own: Terminal| {
-                let mut state = ClientState::new(own.variables, own.random, own.transactions_left);
-                state.reply.keeps_notices = plan.pgbench.shows_notices();
-                state
-            };
-            (terminals.into_iter().map(own).collect(), Vec::new())
-        }
+    // Statements are checked with the variables of a terminal, before any has begun.
+    let connection = |terminal: u32| {
+        let mut state = ClientState::new(terminal);
+        state.reply.keeps_notices = plan.pgbench.shows_notices();
+        state
     };
-    states.extend(idle);
-    (Clients::new(states), terminals)
+    let idle = share(plan.idle_count(), thread, threads);
+    let nobodys = (0..idle).map(|_| ClientState::new(u32::MAX));
+    Clients::new((0..count).map(connection).chain(nobodys).collect(), terminals)
 }
 
 /// How many of a number a thread gets when they are dealt round robin.
@@ -178,7 +163,11 @@ fn terminals(plan: &Plan, thread: u32, streams: &RandomStreams) -> Vec<Terminal>
             }
         }
         let random = streams.clients[client_id as usize];
-        Terminal { variables, random, transactions_left: per_client }
+        let mut terminal = Terminal::new(client_id, variables, random, per_client);
+        if plan.programs.iter().any(|program| program.is_dealt) {
+            terminal.decks = vec![Deck::default(); plan.programs.len()];
+        }
+        terminal
     };
     client_ids(plan, thread).into_iter().map(terminal).collect()
 }

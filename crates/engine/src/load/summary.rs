@@ -106,6 +106,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         between_transactions_ns: between_transactions_ns(plan, measured),
         sleep_ns: measured.sleep_ns,
         shell_ns: measured.shell_ns,
+        think_time_ns: plan.has_pauses().then_some(measured.think_time_ns),
         connections_lost: sum(|thread| thread.connections_lost),
         reconnects: sum(|thread| thread.reconnects),
         commits_in_doubt: sum(|thread| thread.commits_in_doubt),

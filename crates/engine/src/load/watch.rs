@@ -105,6 +105,7 @@ mod tests {
             in_flight: 0,
             backlog: 0,
             connections,
+            thinking: 0,
             cpu_ns: 0,
         }
     }

@@ -1,12 +1,13 @@
 //! The benchmark run: setup as pgbench does it, the load on this engine's threads, the report.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use pgdyno_script::{RandomStreams, clients_of_threads};
+use pgdyno_script::{RandomStreams, Script, clients_of_threads};
 
 use super::log::{Form, Log};
 use super::options::Options;
@@ -27,7 +28,7 @@ use crate::contract::record::{
 use crate::load;
 use crate::observer::{Observer, PgbenchMode};
 use crate::output::Output;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedScript};
 use crate::session::{Session, SessionError, StopFlag};
 
 /// pgbench waits for transactions in flight however long they take.
@@ -341,6 +342,7 @@ fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
                 name: script.name.clone(),
                 weight: script.weight,
                 source: ScriptText::Text(script.text.clone()),
+                options: BTreeMap::new(),
             })
             .collect(),
         variables,
@@ -358,16 +360,21 @@ fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
         count_interval_ns: 100_000_000,
         histogram_interval_ns: 1_000_000_000,
         statement_latency: options.per_command,
+        think_ratio: 0.0,
         allow_shell: true,
     }
 }
 
 fn script_lines(plan: &Plan) -> Vec<ScriptLines> {
-    let lines = |(script, &weight): (&crate::plan::PlannedScript, &u32)| {
-        let commands = script.script.commands.iter().map(|c| c.first_line().to_owned());
-        ScriptLines { name: script.name.clone(), weight, commands: commands.collect() }
+    let lines = |(script, text): (&PlannedScript, &Script)| {
+        let commands = text.commands.iter().map(|c| c.first_line().to_owned());
+        ScriptLines {
+            name: script.name.clone(),
+            weight: script.weight,
+            commands: commands.collect(),
+        }
     };
-    plan.scripts.iter().zip(&plan.weights).map(lines).collect()
+    plan.scripts.iter().zip(plan.texts()).map(lines).collect()
 }
 
 fn commands(plan: &Plan) -> Vec<Vec<Command>> {
@@ -375,7 +382,5 @@ fn commands(plan: &Plan) -> Vec<Vec<Command>> {
         name: command.name(),
         failure: command.failure(),
     };
-    let of_script =
-        |script: &crate::plan::PlannedScript| script.script.commands.iter().map(command).collect();
-    plan.scripts.iter().map(of_script).collect()
+    plan.texts().map(|text| text.commands.iter().map(command).collect()).collect()
 }

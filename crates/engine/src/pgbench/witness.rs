@@ -12,8 +12,8 @@ use crate::clock::now_ns;
 use crate::contract::job::ClockPair;
 use crate::contract::job::HostPort;
 use crate::observer::{Cause, FailedTry, Misplaced, Observer, Verdict};
+use crate::outcome::{Ended, FailureCode, Outcome};
 use crate::session::SessionError;
-use crate::tally::{Ended, FailureCode, Outcome};
 
 /// What threads and the progress report share: each thread locks its own, once a transaction.
 pub(super) type SharedCounts = Arc<Mutex<Counted>>;
@@ -257,7 +257,7 @@ impl Observer for Witness {
     fn ended(&mut self, client: u32, script: usize, ended: &Ended) {
         let us = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e3;
         let conclusion = match ended.outcome {
-            Outcome::Completed => Conclusion::Completed {
+            Outcome::Completed | Outcome::RolledBack => Conclusion::Completed {
                 latency_us: us(ended.scheduled_ns, ended.ended_ns),
                 lag_us: us(ended.scheduled_ns, ended.started_ns),
             },

@@ -68,6 +68,14 @@ pub(super) fn load(work: &LoadWork) -> Vec<Refusal> {
         work.scripts.is_empty() || work.scripts.iter().any(|script| script.weight > 0),
         || "at least one script must have a weight above 0".into(),
     );
+    found.rule((0.0..=1.0).contains(&work.think_ratio), || {
+        format!("think_ratio must be 0 to 1, got {}", work.think_ratio)
+    });
+    found.rule_with_hint(
+        work.think_ratio == 0.0 || matches!(work.arrivals, Arrivals::Closed(_)),
+        || "think_ratio must be 0 with a rate: transactions then start when they are due".into(),
+        "leave the rate out, or the think factor",
+    );
     found.within("max_tries", u64::from(work.max_tries), 1, u64::from(u16::MAX));
     match work.measure {
         Measure::DurationNs(duration_ns) => {

@@ -8,17 +8,20 @@ mod statement;
 use std::fmt;
 use std::sync::Arc;
 
-use pgdyno_script::{Value, VariableTable};
+use pgdyno_script::{Script, Value, VariableTable};
 use pgdyno_wire::{Login, RequireAuth};
 
 pub use self::check::init as check_init;
 pub use self::refusal::Refusal;
 use self::script::Naming;
-pub use self::script::PlannedScript;
+pub use self::script::{PlannedProgram, PlannedScript};
 pub use self::statement::{Statement, StatementKind};
-use crate::contract::job::{Arrivals, ChannelBinding, Job, LoadWork, ScriptText, Target};
+use crate::contract::job::{
+    Arrivals, ChannelBinding, Job, LoadWork, ScriptSource, ScriptText, Target,
+};
 use crate::contract::record::{ScriptShape, StatementShape};
 use crate::observer::PgbenchMode;
+use crate::program::{NATIVES, Native};
 use crate::tally::Layout;
 
 /// A load job, checked.
@@ -27,7 +30,9 @@ pub struct Plan {
     pub target: Target,
     pub login: Login,
     pub scripts: Vec<PlannedScript>,
-    /// Weight of each script.
+    /// The job's entries: scripts, and programs of several.
+    pub programs: Vec<PlannedProgram>,
+    /// Weight of each program.
     pub weights: Vec<u32>,
     pub variables: Arc<VariableTable>,
     pub layout: Layout,
@@ -47,7 +52,16 @@ impl Plan {
     ///
     /// Errors: everything that is wrong with the job, or the first fault of each script.
     pub fn new(job: &Job, work: &LoadWork) -> Result<Plan, Vec<Refusal>> {
-        Plan::read(job, work, None)
+        Plan::read(job, work, NATIVES, None)
+    }
+
+    /// As `new`, with other native programs than those of this engine.
+    pub fn with_programs(
+        job: &Job,
+        work: &LoadWork,
+        natives: &[&dyn Native],
+    ) -> Result<Plan, Vec<Refusal>> {
+        Plan::read(job, work, natives, None)
     }
 
     /// As `new` for the drop-in, which like pgbench finds a pipeline out of place when it runs.
@@ -58,10 +72,15 @@ impl Plan {
         work: &LoadWork,
         are_bytes: &[bool],
     ) -> Result<Plan, Vec<Refusal>> {
-        Plan::read(job, work, Some(are_bytes))
+        Plan::read(job, work, &[], Some(are_bytes))
     }
 
-    fn read(job: &Job, work: &LoadWork, by_pgbench: Option<&[bool]>) -> Result<Plan, Vec<Refusal>> {
+    fn read(
+        job: &Job,
+        work: &LoadWork,
+        natives: &[&dyn Native],
+        by_pgbench: Option<&[bool]>,
+    ) -> Result<Plan, Vec<Refusal>> {
         let mut refusals = check::job(job);
         refusals.extend(check::load(work));
         let mut variables = VariableTable::new();
@@ -69,19 +88,28 @@ impl Plan {
         for name in ["scale", "client_id", "random_seed", "default_seed"] {
             variables.intern(name);
         }
-        let mut scripts: Vec<PlannedScript> = Vec::new();
+        let (mut programs, mut scripts) = (Vec::new(), Vec::<PlannedScript>::new());
         let mut statement_count = 0;
         for (number, source) in work.scripts.iter().enumerate() {
+            let first_script = scripts.len();
             let names = match by_pgbench {
                 Some(are_bytes) => {
                     Naming::AsPgbench { first: statement_count, are_bytes: are_bytes[number] }
                 }
-                None => Naming::ByScript(number),
+                None => Naming::ByScript(first_script),
             };
-            match script::read(source, work, names, &mut variables) {
-                Ok(script) => {
-                    statement_count += script.statements.len();
-                    scripts.push(script);
+            let read = match native_of(source, natives) {
+                Some(native) => script::of_native(source, native, work, first_script),
+                None => script::read(source, work, names, &mut variables)
+                    .map(|script| (vec![script], false)),
+            };
+            match read {
+                Ok((read, is_dealt)) => {
+                    let type_weights = read.iter().map(|script| script.weight).collect();
+                    programs.push(PlannedProgram { first_script, type_weights, is_dealt });
+                    statement_count +=
+                        read.iter().map(|script| script.statements.len()).sum::<usize>();
+                    scripts.extend(read);
                 }
                 Err(refusal) => refusals.push(refusal),
             }
@@ -95,7 +123,8 @@ impl Plan {
             let show = |notice: &pgdyno_script::Notice| {
                 format!("{}, line {}: {}", script.name, notice.line, notice.message)
             };
-            script.script.notices.iter().map(show).collect::<Vec<_>>()
+            let text = script.program.as_script();
+            text.map_or(Vec::new(), |text| text.notices.iter().map(show).collect())
         });
         Ok(Plan {
             login: login(&job.target, work.read_only),
@@ -106,15 +135,28 @@ impl Plan {
             pgbench: PgbenchMode::default(),
             work: work.clone(),
             variables: Arc::new(variables),
+            programs,
             scripts,
         })
     }
 
     pub fn client_count(&self) -> u32 {
-        match &self.work.arrivals {
-            Arrivals::Closed(closed) => closed.clients,
-            Arrivals::Open(open) => open.clients,
-        }
+        client_count(&self.work)
+    }
+
+    /// Clients take turns on the connections.
+    pub fn shares_connections(&self) -> bool {
+        self.work.connect.active_connections.is_some()
+    }
+
+    /// Terminals keep still between transactions.
+    pub fn has_pauses(&self) -> bool {
+        self.work.think_ratio > 0.0 && self.scripts.iter().any(|script| !script.pauses.is_none())
+    }
+
+    /// The scripts that are text.
+    pub fn texts(&self) -> impl Iterator<Item = &Script> {
+        self.scripts.iter().filter_map(|script| script.program.as_script())
     }
 
     /// Connections that the clients work on.
@@ -152,24 +194,26 @@ impl Plan {
         };
         self.scripts
             .iter()
-            .zip(&self.weights)
-            .map(|(script, &weight)| ScriptShape {
+            .map(|script| ScriptShape {
                 name: script.name.clone(),
-                weight,
+                program: script.program_name.clone(),
+                weight: script.weight,
                 reads_only: script.reads_only,
                 statements: script.statements.iter().map(statement).collect(),
             })
             .collect()
     }
 
-    /// Some script reads `:scale` and the job does not give it.
+    /// Some built-in script reads `:scale` and the job does not give it.
     pub fn needs_scale(&self) -> bool {
+        let is_text = |program: &PlannedProgram| {
+            self.scripts[program.first_script].program.as_script().is_some()
+        };
+        let mut sources = self.work.scripts.iter().zip(&self.programs);
         !self.work.variables.contains_key("scale")
-            && self
-                .work
-                .scripts
-                .iter()
-                .any(|script| matches!(script.source, ScriptText::Builtin(_)))
+            && sources.any(|(source, program)| {
+                matches!(source.source, ScriptText::Builtin(_)) && is_text(program)
+            })
     }
 
     /// Values of `:client_id`, `:random_seed` and `:default_seed`.
@@ -180,6 +224,19 @@ impl Plan {
             ("default_seed", Value::Int(default_seed)),
         ]
     }
+}
+
+fn client_count(work: &LoadWork) -> u32 {
+    match &work.arrivals {
+        Arrivals::Closed(closed) => closed.clients,
+        Arrivals::Open(open) => open.clients,
+    }
+}
+
+/// The native program that an entry names, by its whole name.
+fn native_of<'n>(source: &ScriptSource, natives: &[&'n dyn Native]) -> Option<&'n dyn Native> {
+    let ScriptText::Builtin(name) = &source.source else { return None };
+    natives.iter().copied().find(|native| native.name() == name)
 }
 
 /// What a server must do to be believed, in the protocol's terms.

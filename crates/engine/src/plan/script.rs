@@ -1,23 +1,89 @@
-//! One script of a job: read, held against what the job allows, its statements ready to be sent.
+//! One entry of a job's scripts: read, held against what the job allows, its statements ready to be
+//! sent.
 
-use pgdyno_script::{
-    BUILTINS, Script, SqlCommand, VariableTable, find_builtin, parse, parse_as_pgbench,
-};
+use std::sync::Arc;
+
+use pgdyno_script::{BUILTINS, SqlCommand, VariableTable, find_builtin, parse, parse_as_pgbench};
 
 use super::refusal::Refusal;
 use super::statement::{Statement, StatementKind};
 use crate::contract::job::{LoadWork, Protocol, ScriptSource, ScriptText};
 use crate::contract::record::ErrorKind;
+use crate::program::{Asked, NATIVES, Native, NativeType, Pauses, Program, TransactionType};
 
-/// A script, and its statements ready to be sent.
+/// What is chosen, counted and timed by itself: a script, or one transaction type of a native
+/// program. Its statements are ready to be sent.
 #[derive(Debug)]
 pub struct PlannedScript {
     pub name: String,
-    pub script: Script,
+    /// The job's entry that it is from.
+    pub program_name: String,
+    pub program: Program,
+    /// Of the job's entry; of a native program's type, within the program.
+    pub weight: u32,
+    pub pauses: Pauses,
     pub statements: Vec<Statement>,
     pub reads_only: bool,
     /// It has DDL, so a table that is missing before the load may be there when it is used.
     pub makes_objects: bool,
+}
+
+/// An entry of the job's scripts: which of the planned ones are its own, and how one of them is
+/// chosen.
+#[derive(Debug)]
+pub struct PlannedProgram {
+    pub first_script: usize,
+    pub type_weights: Vec<u32>,
+    pub is_dealt: bool,
+}
+
+/// Make the run of a native program: one planned script for each of its types.
+pub(super) fn of_native(
+    source: &ScriptSource,
+    native: &dyn Native,
+    work: &LoadWork,
+    first_number: usize,
+) -> Result<(Vec<PlannedScript>, bool), Refusal> {
+    let refuse = |why: String, hint: &str| Refusal {
+        script: Some(source.name.clone()),
+        ..Refusal::new(ErrorKind::Job, format!("program \"{}\" {why}", source.name), hint)
+    };
+    if work.protocol == Protocol::Simple {
+        return Err(refuse(
+            "sends typed parameters, which the simple protocol does not have".into(),
+            "choose the prepared protocol (-M prepared)",
+        ));
+    }
+    let terminal_count = super::client_count(work);
+    let planned = Asked::new(native, &source.options, work.seed, terminal_count)
+        .and_then(|asked| native.plan(&asked))
+        .map_err(|why| refuse(why, "pgdyno-engine facts lists the options of every program"))?;
+    let most = if planned.is_dealt { 255 } else { u32::MAX };
+    for kind in &planned.types {
+        assert!((1..=most).contains(&kind.weight), "{}: weight {}", kind.name, kind.weight);
+    }
+    let script = |(number, kind): (usize, TransactionType)| {
+        let statement = |(index, text): (usize, &String)| {
+            let name = Naming::ByScript(first_number + number).statement(index);
+            Statement::native(text, &name, index as u32 + 1, kind.reads_only)
+        };
+        PlannedScript {
+            name: kind.name.to_owned(),
+            program_name: source.name.clone(),
+            program: Program::Native(NativeType {
+                transactions: Arc::clone(&planned.transactions),
+                number,
+                dataset: native.dataset(),
+            }),
+            // Of a program that is never chosen nothing is prepared.
+            weight: if source.weight == 0 { 0 } else { kind.weight },
+            pauses: kind.pauses,
+            statements: kind.statements.iter().enumerate().map(statement).collect(),
+            reads_only: kind.reads_only,
+            makes_objects: false,
+        }
+    };
+    Ok((planned.types.into_iter().enumerate().map(script).collect(), planned.is_dealt))
 }
 
 /// By whose rules a script is read, and what its prepared statements are called.
@@ -59,6 +125,11 @@ pub(super) fn read(
         ScriptText::Text(text) => text.as_str(),
         ScriptText::Builtin(name) => find_builtin(name).map_err(|_| unknown_builtin(name))?.text,
     };
+    if !source.options.is_empty() {
+        let message =
+            format!("script \"{}\" takes no options, got {:?}", source.name, source.options);
+        return Err(Refusal::new(ErrorKind::Job, message, "options are for native programs"));
+    }
     let mut script = match naming {
         Naming::ByScript(_) => parse(&source.name, text, variables)?,
         Naming::AsPgbench { .. } => parse_as_pgbench(&source.name, text, variables)?,
@@ -99,18 +170,22 @@ pub(super) fn read(
     let statements: Vec<_> = commands.enumerate().map(statement).collect();
     Ok(PlannedScript {
         name: source.name.clone(),
+        program_name: source.name.clone(),
+        weight: source.weight,
+        pauses: Pauses::default(),
         reads_only: script.reads_only(),
         makes_objects: statements.iter().any(|statement| statement.kind == StatementKind::Ddl),
         statements,
-        script,
+        program: Program::Script(script),
     })
 }
 
 fn unknown_builtin(name: &str) -> Refusal {
-    let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+    let scripts = BUILTINS.iter().map(|builtin| builtin.name);
+    let names: Vec<_> = scripts.chain(NATIVES.iter().map(|native| native.name())).collect();
     Refusal::new(
         ErrorKind::Job,
-        format!("builtin script \"{name}\" is not one, or not the beginning of only one"),
-        format!("built-in scripts are {}", names.join(", ")),
+        format!("builtin \"{name}\" is not one, or not the beginning of only one"),
+        format!("built-ins are {}", names.join(", ")),
     )
 }

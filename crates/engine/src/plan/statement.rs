@@ -3,6 +3,8 @@
 use pgdyno_script::SqlCommand;
 use pgdyno_wire::encode::{self, Template};
 
+use crate::contract::job::Protocol;
+
 /// What a statement does to the transaction block, by its first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatementKind {
@@ -63,6 +65,55 @@ impl Statement {
         }
     }
 
+    /// A statement of a native program: SQL with `$1`, `$2`..., `parameter_count` of them.
+    ///
+    /// Args: `line`, its place among the statements of its type, from 1.
+    pub(super) fn native(text: &str, name: &str, line: u32, reads_only: bool) -> Statement {
+        let parameter_count = parameter_count(text);
+        let parse = |name| {
+            let mut out = Vec::new();
+            encode::parse(&mut out, name, text.as_bytes());
+            out
+        };
+        Statement {
+            name: name.to_owned(),
+            line,
+            text: text.to_owned(),
+            kind: kind_of(text),
+            reads_only,
+            parameter_count: usize::from(parameter_count),
+            is_conditional: false,
+            captures: true,
+            parse: parse(name),
+            parse_unnamed: parse(""),
+            named: Template::new(name, parameter_count),
+            unnamed: Template::new("", parameter_count),
+        }
+    }
+
+    /// Write Parse if it is needed, Bind, Describe and Execute.
+    ///
+    /// Args: `is_known`, the connection has it prepared; `values` writes the parameters.
+    #[inline]
+    pub fn encode(
+        &self,
+        protocol: Protocol,
+        is_known: bool,
+        out: &mut Vec<u8>,
+        values: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let template = if protocol == Protocol::Extended {
+            out.extend_from_slice(&self.parse_unnamed);
+            &self.unnamed
+        } else {
+            if !is_known {
+                out.extend_from_slice(&self.parse);
+            }
+            &self.named
+        };
+        template.execute(out, values);
+    }
+
     /// Whether success may have made changes lasting.
     pub fn may_commit(&self, is_in_block: bool) -> bool {
         match self.kind {
@@ -71,6 +122,15 @@ impl Statement {
             StatementKind::Ddl | StatementKind::Other => !is_in_block && !self.reads_only,
         }
     }
+}
+
+/// The highest `$N` of the text.
+fn parameter_count(text: &str) -> u16 {
+    let numbers = text.split('$').skip(1).filter_map(|rest| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse().ok()
+    });
+    numbers.max().unwrap_or(0)
 }
 
 fn kind_of(text: &str) -> StatementKind {

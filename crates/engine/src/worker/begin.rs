@@ -19,8 +19,9 @@ use super::reply_wait::ReplyWait;
 use super::shares::Shares;
 use super::slot::Slot;
 use super::stage::Stage;
+use super::think::Thinking;
 use super::{Worker, run_task};
-use crate::client::{Clients, Shard, Terminal};
+use crate::client::{Clients, Shard};
 use crate::clock::now_ns;
 use crate::contract::record::ErrorKind;
 use crate::names::Names;
@@ -41,11 +42,8 @@ pub struct Setup {
     pub poller: poller::Kind,
     pub waker: Waker,
     pub recorder: Recorder,
-    /// The connections of the clients, and behind them the idle ones.
     pub clients: Clients,
     pub idle_count: u64,
-    /// Clients that share the connections; none when each has its own.
-    pub terminals: Vec<Terminal>,
     pub observer: Option<Box<dyn Observer>>,
     /// Chooses scripts.
     pub choose: Prng,
@@ -81,12 +79,11 @@ pub fn run(setup: Setup) {
     });
     let socket_count = shard.borrow().clients.states.len();
     let connection_count = socket_count - setup.idle_count as usize;
-    let is_shared = !setup.terminals.is_empty();
-    let client_count = if is_shared { setup.terminals.len() } else { connection_count };
+    let client_count = shard.borrow().clients.terminals.len();
     let mut worker = Worker {
         connector: Connector::new(&plan, setup.names, setup.waker, setup.connecting),
         idle: Idle::new(setup.idle_count),
-        pool: is_shared.then(|| Pool::new(setup.terminals, connection_count)),
+        pool: plan.shares_connections().then(|| Pool::new(connection_count)),
         plan: &plan,
         shard: &shard,
         start: |client, task| run_task(client, task),
@@ -100,6 +97,7 @@ pub fn run(setup: Setup) {
         arrivals: setup.arrivals,
         free: VecDeque::new(),
         in_flight: 0,
+        thinking: Thinking::new(plan.has_pauses()),
         clients_left: client_count,
         aborted_count: 0,
         is_connected: false,

@@ -4,8 +4,9 @@ use super::fault::Fault;
 use super::{Free, Stage, Starts, Task, Worker};
 use crate::client::{Current, End};
 use crate::clock::now_ns;
+use crate::outcome::{Ended, Outcome};
 use crate::recorder::{Recorder, owner_at};
-use crate::tally::{Ended, Outcome, Owner};
+use crate::tally::Owner;
 
 impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// A client has nothing to do.
@@ -24,7 +25,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             self.start_closed(index, free_ns, ended_ns);
         } else if self.has_transactions_left(index) {
             // By pgbench's rules a client knows its script while it waits for its turn.
-            let script = self.choose_script();
+            let script = self.choose_script(index);
             if let Some(scheduled_ns) = self.take_due(index, script, free_ns, true) {
                 self.start_transaction(index, script, scheduled_ns, free_ns);
             } else if self.has_transactions_left(index) {
@@ -37,7 +38,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// arrivals know when there are no more.
     fn has_transactions_left(&self, index: u32) -> bool {
         !self.plan.pgbench.counts_by_client()
-            || self.shard.borrow().clients.states[index as usize].transactions_left > 0
+            || self.with_transactions_left(index, |left| *left > 0)
     }
 
     fn count_off(&mut self, index: u32) {
@@ -50,40 +51,55 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
 
     /// Work on the number of transactions that a client may still start.
     #[inline]
-    fn with_transactions_left<T>(&mut self, client: u32, work: impl FnOnce(&mut u64) -> T) -> T {
-        match &mut self.pool {
-            Some(pool) => work(&mut pool.terminals[client as usize].transactions_left),
-            None => {
-                let states = &mut self.shard.borrow_mut().clients.states;
-                work(&mut states[client as usize].transactions_left)
-            }
-        }
+    fn with_transactions_left<T>(&self, client: u32, work: impl FnOnce(&mut u64) -> T) -> T {
+        let terminals = &mut self.shard.borrow_mut().clients.terminals;
+        work(&mut terminals[client as usize].transactions_left)
     }
 
     /// A client that shares connections may always ask for one.
     #[inline]
-    fn can_work(&self, index: u32) -> bool {
+    pub(super) fn can_work(&self, index: u32) -> bool {
         self.pool.is_some()
             || self.plan.pgbench.connects_late()
             || self.shard.borrow().clients.states[index as usize].is_up()
     }
 
-    /// Closed loop: the next transaction follows at once.
+    /// Closed loop: the next transaction follows at once, or after thinking and keying.
     #[inline]
     fn start_closed(&mut self, index: u32, now_ns: u64, ended_ns: Option<u64>) {
-        if now_ns >= self.timeline.drain_ns {
+        if now_ns >= self.timeline.drain_ns || self.has_done_its_number(index, now_ns) {
             return;
         }
+        let script = self.choose_script(index);
+        if self.thinking.is_on {
+            return self.think(index, script, ended_ns.unwrap_or(now_ns));
+        }
+        self.start_chosen(index, script, now_ns, ended_ns);
+    }
+
+    /// Every transaction of the measured phase that the client may start was started.
+    #[inline]
+    fn has_done_its_number(&self, index: u32, now_ns: u64) -> bool {
+        now_ns >= self.timeline.measure_ns && self.with_transactions_left(index, |left| *left == 0)
+    }
+
+    /// Closed loop: begin a transaction of the script.
+    ///
+    /// Args: `free_since_ns`, since when the client waited for nothing but this thread, if it did.
+    #[inline]
+    pub(super) fn start_chosen(
+        &mut self,
+        index: u32,
+        script: usize,
+        now_ns: u64,
+        free_since_ns: Option<u64>,
+    ) {
         if now_ns >= self.timeline.measure_ns {
-            if self.with_transactions_left(index, |left| *left == 0) {
-                return;
-            }
             self.count_off(index);
         }
-        if let Some(ended_ns) = ended_ns {
-            self.shard.borrow_mut().recorder.between_transactions(now_ns.saturating_sub(ended_ns));
+        if let Some(since_ns) = free_since_ns {
+            self.shard.borrow_mut().recorder.between_transactions(now_ns.saturating_sub(since_ns));
         }
-        let script = self.choose_script();
         self.start_transaction(index, script, now_ns, now_ns);
     }
 
@@ -221,10 +237,10 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                     };
                     let owner = self.owner(&shard.recorder, current.owner);
                     shard.recorder.ended(owner, current.script, &ended);
-                    if owner == Owner::Measure && outcome == Outcome::Completed {
+                    if owner == Owner::Measure && outcome.is_completed() {
                         self.shares.completed(client_number);
                     }
-                    if self.pool.is_some() && outcome == Outcome::Completed {
+                    if self.pool.is_some() && outcome.is_completed() {
                         let wait_ns = current.connection_wait_ns;
                         shard.recorder.connection_wait(owner, current.script, wait_ns);
                     }
@@ -254,8 +270,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
 
     /// The client starts nothing any more.
     pub(super) fn abort_client(&mut self, index: u32) {
-        let has_work = self.shard.borrow().clients.states[index as usize].transactions_left > 0;
-        if has_work {
+        let client = self.client_on(index);
+        if self.with_transactions_left(client, |left| *left > 0) {
             self.clients_left -= 1;
         }
         self.disconnect(index);
@@ -272,8 +288,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         if self.plan.pgbench.connects_late() {
             return self.client_is_free(index, None);
         }
-        let is_over = self.shard.borrow().clients.states[index as usize].transactions_left == 0;
-        if self.may_connect() && !is_over {
+        let client = self.client_on(index);
+        if self.may_connect() && self.with_transactions_left(client, |left| *left > 0) {
             self.queue_connect(index);
         }
     }

@@ -22,6 +22,7 @@ mod reply_wait;
 mod shares;
 mod slot;
 mod stage;
+mod think;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -46,6 +47,7 @@ use self::reply_wait::ReplyWait;
 pub use self::shares::{Shares, fairness};
 use self::slot::Slot;
 use self::stage::Stage;
+use self::think::Thinking;
 use crate::client::{Client, End, Prepared, RoundTrips, Shard, prepare, round_trips, transaction};
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::record::{ErrorKind, IdleFacts};
@@ -129,6 +131,7 @@ struct Worker<'s, S: Starts<'s>> {
     /// Open loop: clients without a transaction, those that have waited longest first.
     free: VecDeque<Free>,
     in_flight: u64,
+    thinking: Thinking,
     /// Clients that have transactions to start, of a number that bounds them.
     clients_left: usize,
     /// Clients that an observer has done with.
@@ -159,6 +162,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             self.follow_stage();
             self.on_news();
             self.fire_timers();
+            self.start_keyed_in();
             self.start_due();
             self.run_ready();
             self.tell_fault();
@@ -221,6 +225,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         let shard = &mut *self.shard.borrow_mut();
         while shard.recorder.boundary_ns() <= shard.now_ns {
             let boundary_ns = shard.recorder.boundary_ns();
+            shard.recorder.think(self.thinking.until(boundary_ns));
             if let Some(arrivals) = &mut self.arrivals {
                 arrivals.count_until(boundary_ns, &self.timeline, &mut shard.recorder);
             }
@@ -229,6 +234,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 backlog: self.arrivals.as_ref().map_or(0, OpenArrivals::backlog),
                 connections: self.connector.up_count,
                 idle_connections: self.connector.idle_up_count,
+                thinking: self.thinking.count,
             };
             self.tell(Message::Epoch(Box::new(shard.recorder.rotate(levels))));
             self.facts.at_boundary(boundary_ns, &self.timeline, self.reply_wait.looked());
@@ -236,8 +242,9 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     }
 
     fn fire_timers(&mut self) {
-        let shard = &mut *self.shard.borrow_mut();
-        while let Some((at_ns, wake)) = shard.timers.pop_due(shard.now_ns) {
+        loop {
+            let shard = &mut *self.shard.borrow_mut();
+            let Some((at_ns, wake)) = shard.timers.pop_due(shard.now_ns) else { return };
             match wake {
                 Wake::Client(index) => {
                     self.facts.timer_lag.record(shard.now_ns - at_ns);
@@ -245,6 +252,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 }
                 // Where it is of no use any more, `connect_more` leaves it.
                 Wake::Connect(index) => self.connector.waiting.push_back(index),
+                Wake::Terminal(client) => self.thinking.over.push(client),
             }
         }
     }
@@ -323,8 +331,20 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    fn choose_script(&mut self) -> usize {
-        choose_script(&self.plan.weights, &mut self.choose)
+    /// What a client runs next.
+    #[inline]
+    fn choose_script(&mut self, client: u32) -> usize {
+        let number = choose_script(&self.plan.weights, &mut self.choose);
+        let program = &self.plan.programs[number];
+        if program.type_weights.len() == 1 {
+            return program.first_script;
+        }
+        let terminal = &mut self.shard.borrow_mut().clients.terminals[client as usize];
+        let chosen = match terminal.decks.get_mut(number) {
+            Some(deck) => deck.deal(&program.type_weights, &mut terminal.random),
+            None => choose_script(&program.type_weights, &mut terminal.random),
+        };
+        program.first_script + chosen
     }
 
     fn tell(&self, message: Message) {
@@ -343,7 +363,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         Finished {
             thread: self.thread,
             poller: shard.poller.kind(),
-            clients: self.pool.as_ref().map_or(self.slots.len(), |p| p.terminals.len()) as u32,
+            clients: shard.clients.terminals.len() as u32,
             idle: IdleFacts { opened_count: self.idle.opened, alive_count: self.idle.alive },
             committed_count: shard.recorder.committed_count,
             commits_in_doubt: self.facts.commits_in_doubt + in_doubt_now,

@@ -2,35 +2,27 @@
 //!
 //! A client takes a connection for a whole transaction, its retries and pauses included, and gives
 //! it back when the transaction ended. Who asks first is served first. What belongs to the client
-//! (variables, random numbers) moves with it; what belongs to the connection (prepared statements,
-//! the session) stays.
+//! (variables, random numbers) lies in its terminal; what belongs to the connection (prepared
+//! statements, the session) stays there.
 
 use std::collections::VecDeque;
 
 use super::{Starts, Task, Worker};
-use crate::client::{Current, Terminal};
+use crate::client::Current;
 use crate::clock::now_ns;
 
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Pool {
-    pub(super) terminals: Vec<Terminal>,
     /// Transactions that have started and have no connection, and whose they are.
     pub(super) waiting: VecDeque<(u32, Current)>,
     /// Open connections that nobody has.
     free: VecDeque<u32>,
-    /// By connection: the client that has it.
-    seated: Vec<Option<u32>>,
 }
 
 impl Pool {
-    pub(super) fn new(terminals: Vec<Terminal>, connection_count: usize) -> Pool {
-        Pool {
-            terminals,
-            waiting: VecDeque::new(),
-            free: VecDeque::with_capacity(connection_count),
-            seated: vec![None; connection_count],
-        }
+    pub(super) fn new(connection_count: usize) -> Pool {
+        Pool { waiting: VecDeque::new(), free: VecDeque::with_capacity(connection_count) }
     }
 }
 
@@ -38,10 +30,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// The client whose transaction a connection has.
     #[inline]
     pub(super) fn client_on(&self, index: u32) -> u32 {
-        match &self.pool {
-            None => index,
-            Some(pool) => pool.seated[index as usize].expect("a transaction is somebody's"),
-        }
+        self.shard.borrow().clients.states[index as usize].terminal
     }
 
     /// A connection can take a transaction.
@@ -59,12 +48,12 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// A connection's transaction has ended, at `ended_ns`, and its client has nothing to do.
     #[inline]
     pub(super) fn give_back(&mut self, index: u32, ended_ns: Option<u64>) {
-        let Some(pool) = &mut self.pool else { return self.client_is_free(index, ended_ns) };
-        let client = pool.seated[index as usize].take().expect("a transaction is somebody's");
-        let is_up = {
-            let state = &mut self.shard.borrow_mut().clients.states[index as usize];
-            state.seat(&mut pool.terminals[client as usize]);
-            state.is_up()
+        if self.pool.is_none() {
+            return self.client_is_free(index, ended_ns);
+        }
+        let (client, is_up) = {
+            let state = &self.shard.borrow().clients.states[index as usize];
+            (state.terminal, state.is_up())
         };
         // Subtle: who waits is served before the client asks again.
         if is_up {
@@ -75,8 +64,10 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
 
     /// Every client of the pool begins.
     pub(super) fn free_all_clients(&mut self) {
-        let count = self.pool.as_ref().map_or(0, |pool| pool.terminals.len() as u32);
-        (0..count).for_each(|client| self.client_is_free(client, None));
+        if self.pool.is_some() {
+            let count = self.shard.borrow().clients.terminals.len() as u32;
+            (0..count).for_each(|client| self.client_is_free(client, None));
+        }
     }
 
     /// A client's transaction has started, and waits for a connection.
@@ -100,8 +91,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 }
                 let Some((client, mut current)) = pool.waiting.pop_front() else { return };
                 pool.free.pop_front();
-                pool.seated[index as usize] = Some(client);
-                state.seat(&mut pool.terminals[client as usize]);
+                state.terminal = client;
                 let granted_ns = now_ns();
                 current.connection_wait_ns = granted_ns.saturating_sub(current.started_ns);
                 state.current = Some(current);

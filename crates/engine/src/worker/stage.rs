@@ -85,10 +85,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         warnings.into_iter().for_each(|warning| self.tell(Message::Warning(warning)));
         if let Some(scale) = scale {
             let shard = &mut *self.shard.borrow_mut();
-            let states = shard.clients.states.iter_mut().map(|client| &mut client.variables);
-            let terminals = self.pool.iter_mut().flat_map(|pool| &mut pool.terminals);
-            for variables in states.chain(terminals.map(|terminal| &mut terminal.variables)) {
-                variables.set_by_name("scale", Value::Int(scale));
+            for terminal in &mut shard.clients.terminals {
+                terminal.variables.set_by_name("scale", Value::Int(scale));
             }
         }
         if self.stage > Stage::Prepare {

@@ -4,6 +4,7 @@ mod checked;
 mod connections;
 mod failover;
 mod fake;
+mod native;
 mod outcomes;
 mod stillness;
 mod truth;

@@ -1,0 +1,191 @@
+//! One try of a transaction written in Rust: its session over a connection of the thread.
+
+use std::cell::{Cell, RefCell};
+use std::task::Poll;
+
+use pgdyno_script::Prng;
+use pgdyno_wire::encode;
+
+use super::script::{finish, owner_of};
+use super::{Client, Seat};
+use crate::clock::now_ns;
+use crate::outcome::{FailureCode, Outcome, Stopped};
+use crate::plan::StatementKind;
+use crate::program::{Done, Link, NativeType, Parameter, Session, Unready};
+
+/// Run the transaction once.
+///
+/// Returns: how and when it ended.
+pub(super) async fn run(
+    client: Client<'_>,
+    native: &NativeType,
+    script: usize,
+) -> Result<(Outcome, u64), Stopped> {
+    let link = NativeLink::new(client, script);
+    let done = native.transactions.run(native.number, Session::new(&link)).await?;
+    finish(client, false)?;
+    let outcome = match done {
+        Done::Committed => Outcome::Completed,
+        Done::RolledBack => Outcome::RolledBack,
+    };
+    Ok((outcome, link.went_on_ns.get()))
+}
+
+/// Have a program look at its data.
+pub(super) async fn prepare(
+    client: Client<'_>,
+    native: &NativeType,
+    script: usize,
+) -> Result<(), Unready> {
+    let link = NativeLink::new(client, script);
+    native.transactions.prepare(Session::new(&link)).await
+}
+
+/// See the module's text.
+struct NativeLink<'s> {
+    client: Client<'s>,
+    script: usize,
+    waiting: RefCell<Waiting>,
+    sent_ns: Cell<u64>,
+    /// When the last reply came, or the last sleep was over.
+    went_on_ns: Cell<u64>,
+}
+
+/// Statements that were added and not sent, or sent and not answered.
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: Vec<u8>,
+    statements: Vec<usize>,
+    newly_prepared: Vec<usize>,
+    may_commit: bool,
+}
+
+impl<'s> NativeLink<'s> {
+    fn new(client: Client<'s>, script: usize) -> NativeLink<'s> {
+        NativeLink {
+            client,
+            script,
+            waiting: RefCell::default(),
+            sent_ns: Cell::new(0),
+            went_on_ns: Cell::new(now_ns()),
+        }
+    }
+
+    /// All that was sent is answered.
+    fn on_replies(&self, replied_ns: u64) -> Result<Vec<u8>, Stopped> {
+        let waiting = &mut *self.waiting.borrow_mut();
+        waiting.messages.clear();
+        waiting.may_commit = false;
+        let shard = &mut *self.client.shard();
+        let connection = &mut shard.clients.states[self.client.index as usize];
+        let results_ns = connection.results_ns.take().unwrap_or_default();
+        let error = connection.reply.error.as_ref().map(|error| error.sqlstate);
+        // Of what failed too: a statement stays prepared after its transaction was rolled back.
+        let parsed = waiting.newly_prepared.drain(..).take(connection.reply.parse_count as usize);
+        parsed.for_each(|number| connection.set_prepared(number));
+        if let Some(sqlstate) = error {
+            waiting.statements.clear();
+            return Err(Stopped::Failed(FailureCode::Sql(sqlstate)));
+        }
+        if connection.reply.captured_overflow {
+            return Err(Stopped::Failed(FailureCode::UnexpectedRows));
+        }
+        let captured = std::mem::take(&mut connection.reply.captured);
+        if self.client.plan.work.statement_latency {
+            let owner = owner_of(connection, &shard.recorder);
+            for (place, statement) in waiting.statements.drain(..).enumerate() {
+                let result_ns = results_ns.get(place).copied().unwrap_or(replied_ns);
+                let duration_ns = result_ns.saturating_sub(self.sent_ns.get());
+                shard.recorder.statement(owner, self.script, statement, duration_ns);
+            }
+        }
+        waiting.statements.clear();
+        Ok(captured)
+    }
+}
+
+impl Link for NativeLink<'_> {
+    fn add(&self, statement: usize, parameters: &[&dyn Parameter]) {
+        let plan = self.client.plan;
+        let number = plan.layout.statement_index(self.script, statement);
+        let planned = &plan.scripts[self.script].statements[statement];
+        let waiting = &mut *self.waiting.borrow_mut();
+        let shard = &mut *self.client.shard();
+        let connection = &shard.clients.states[self.client.index as usize];
+        let is_known = connection.is_prepared(number) || waiting.newly_prepared.contains(&number);
+        if !is_known {
+            waiting.newly_prepared.push(number);
+        }
+        let is_begun = connection.is_in_block()
+            || waiting.statements.iter().any(|&before| {
+                plan.scripts[self.script].statements[before].kind == StatementKind::Begin
+            });
+        waiting.may_commit |= planned.may_commit(is_begun);
+        waiting.statements.push(statement);
+        let scratch = &mut shard.scratch;
+        planned.encode(plan.work.protocol, is_known, &mut waiting.messages, |out| {
+            for parameter in parameters {
+                scratch.clear();
+                let is_there = parameter.write(scratch);
+                encode::push_value(out, is_there.then_some(scratch.as_slice()));
+            }
+        });
+    }
+
+    fn add_text(&self, sql: &str) {
+        let waiting = &mut *self.waiting.borrow_mut();
+        encode::parse(&mut waiting.messages, "", sql.as_bytes());
+        encode::Template::new("", 0).execute(&mut waiting.messages, |_| {});
+    }
+
+    fn send(&self) -> Result<(), Stopped> {
+        if self.client.shard().is_cancelling {
+            return Err(Stopped::Cancelled);
+        }
+        let waiting = &*self.waiting.borrow();
+        let times_each = self.client.plan.work.statement_latency && waiting.statements.len() > 1;
+        self.sent_ns.set(now_ns());
+        self.client.send(true, |Seat { connection, .. }, out, _| {
+            connection.may_commit = waiting.may_commit;
+            connection.results_ns = times_each.then(Vec::new);
+            out.extend_from_slice(&waiting.messages);
+            encode::sync(out);
+            1
+        });
+        Ok(())
+    }
+
+    fn poll_replies(&self) -> Poll<Result<Vec<u8>, Stopped>> {
+        match self.client.poll_reply() {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(lost)) => Poll::Ready(Err(lost.into())),
+            Poll::Ready(Ok(replied_ns)) => {
+                self.went_on_ns.set(replied_ns);
+                Poll::Ready(self.on_replies(replied_ns))
+            }
+        }
+    }
+
+    fn give_back(&self, memory: Vec<u8>) {
+        self.client.state(|connection| connection.reply.captured = memory);
+    }
+
+    fn begin_sleep(&self, duration_ns: u64) {
+        self.client.begin_sleep(duration_ns);
+    }
+
+    fn poll_sleep(&self) -> Poll<Result<(), Stopped>> {
+        self.client.poll_sleep().map(|slept| {
+            self.went_on_ns.set(slept?);
+            Ok(())
+        })
+    }
+
+    fn with_random(&self, draw: &mut dyn FnMut(&mut Prng)) {
+        self.client.seat(|seat| draw(&mut seat.terminal.random));
+    }
+
+    fn terminal(&self) -> u32 {
+        self.client.seat(|seat| seat.terminal.number)
+    }
+}

@@ -1,0 +1,66 @@
+//! What this engine has: built-ins, meta commands, datasets. The lab writes none of it down again.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The answer to `pgdyno-engine facts`, one JSON document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Facts {
+    /// `pgdyno.facts/1`.
+    pub format: String,
+    /// In the order in which they are shown.
+    pub builtins: Vec<BuiltinFacts>,
+    /// Names of the script language's meta commands, without backslash.
+    pub meta_commands: Vec<String>,
+    /// What `init` can load, by the word it takes.
+    pub datasets: BTreeMap<String, DatasetFacts>,
+}
+
+/// A built-in program: a script, or transactions written in Rust.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BuiltinFacts {
+    pub name: String,
+    pub description: String,
+    /// Whose tables it uses.
+    pub dataset: String,
+    /// No statement of it can write.
+    pub reads_only: bool,
+    /// It needs `:scale`, which is looked up before the load unless it is given.
+    pub reads_scale: bool,
+    /// It is written in Rust: it sends typed parameters, so the simple protocol cannot carry it.
+    pub is_native: bool,
+    pub is_of_pgbench: bool,
+    /// Counted and timed apart; a script is one of its own name.
+    pub types: Vec<TypeFacts>,
+    pub options: Vec<OptionFacts>,
+}
+
+/// One type of transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TypeFacts {
+    pub name: String,
+    /// Within its program.
+    pub weight: u32,
+    pub reads_only: bool,
+    /// Keying time before it, and mean thinking time after it; 0 = none.
+    pub keying_ns: u64,
+    pub think_ns_mean: u64,
+}
+
+/// One way to vary a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OptionFacts {
+    pub name: String,
+    pub description: String,
+    /// The words it takes, the default first.
+    pub values: Vec<String>,
+}
+
+/// A dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DatasetFacts {
+    /// Its tables, in the order in which they are made.
+    pub tables: Vec<String>,
+}

@@ -1,0 +1,83 @@
+//! What the built-ins are, for the lab.
+
+use std::collections::BTreeMap;
+
+use pgdyno_script::{BUILTINS, Builtin, META_COMMANDS, VariableTable, parse};
+
+use super::{Asked, NATIVES, Native, TransactionType};
+use crate::contract::facts::DatasetFacts;
+use crate::contract::facts::{BuiltinFacts, Facts, OptionFacts, TypeFacts};
+
+/// Everything that the lab learns from the engine beside the records.
+pub fn facts(datasets: BTreeMap<String, DatasetFacts>) -> Facts {
+    let scripts = BUILTINS.iter().map(of_script);
+    let natives = NATIVES.iter().map(|native| of_native(*native));
+    Facts {
+        format: "pgdyno.facts/1".to_owned(),
+        builtins: scripts.chain(natives).collect(),
+        meta_commands: META_COMMANDS.iter().map(|&name| name.to_owned()).collect(),
+        datasets,
+    }
+}
+
+fn of_script(builtin: &Builtin) -> BuiltinFacts {
+    let mut variables = VariableTable::new();
+    let script = parse(builtin.name, builtin.text, &mut variables).expect("a built-in is right");
+    let reads_only = script.reads_only();
+    BuiltinFacts {
+        name: builtin.name.to_owned(),
+        description: plain(builtin.description),
+        dataset: builtin.dataset.to_owned(),
+        reads_only,
+        reads_scale: variables.find("scale").is_some(),
+        is_native: false,
+        is_of_pgbench: builtin.is_of_pgbench,
+        types: vec![TypeFacts {
+            name: builtin.name.to_owned(),
+            weight: 1,
+            reads_only,
+            keying_ns: 0,
+            think_ns_mean: 0,
+        }],
+        options: Vec::new(),
+    }
+}
+
+/// pgbench's own words are for its report.
+fn plain(description: &str) -> String {
+    let inner = description.strip_prefix("<builtin: ").and_then(|text| text.strip_suffix('>'));
+    inner.unwrap_or(description).to_owned()
+}
+
+fn of_native(native: &dyn Native) -> BuiltinFacts {
+    let none = BTreeMap::new();
+    let planned = Asked::new(native, &none, 0, 1).and_then(|asked| native.plan(&asked));
+    let types = planned.expect("the defaults of a program are right").types;
+    let of_type = |kind: &TransactionType| TypeFacts {
+        name: kind.name.to_owned(),
+        weight: kind.weight,
+        reads_only: kind.reads_only,
+        keying_ns: kind.pauses.keying_ns,
+        think_ns_mean: kind.pauses.think_ns_mean,
+    };
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    BuiltinFacts {
+        name: native.name().to_owned(),
+        description: native.description().to_owned(),
+        dataset: native.dataset().to_owned(),
+        reads_only: types.iter().all(|kind| kind.reads_only),
+        reads_scale: false,
+        is_native: true,
+        is_of_pgbench: false,
+        types: types.iter().map(of_type).collect(),
+        options: native
+            .options()
+            .iter()
+            .map(|option| OptionFacts {
+                name: option.name.to_owned(),
+                description: option.description.to_owned(),
+                values: words(option.values),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,146 @@
+//! What a transaction written in Rust can do: send statements and wait for their results, sleep,
+//! and draw random numbers.
+
+use std::fmt::{self, Debug};
+use std::future::poll_fn;
+use std::task::Poll;
+
+use pgdyno_script::Prng;
+
+use super::rows::{Parameter, Rows};
+use crate::outcome::Stopped;
+
+/// What carries out a session's wishes: one connection of a thread and its terminal.
+pub trait Link {
+    /// Write a statement behind those that wait to be sent.
+    fn add(&self, statement: usize, parameters: &[&dyn Parameter]);
+
+    /// Write SQL of one's own behind those that wait to be sent; it is not timed.
+    fn add_text(&self, sql: &str);
+
+    /// Send what was added, with one system call.
+    fn send(&self) -> Result<(), Stopped>;
+
+    /// Returns: the rows, when all that was sent is answered.
+    fn poll_replies(&self) -> Poll<Result<Vec<u8>, Stopped>>;
+
+    /// Take back memory that `poll_replies` gave.
+    fn give_back(&self, memory: Vec<u8>);
+
+    fn begin_sleep(&self, duration_ns: u64);
+
+    fn poll_sleep(&self) -> Poll<Result<(), Stopped>>;
+
+    fn with_random(&self, draw: &mut dyn FnMut(&mut Prng));
+
+    /// Number of the client among all of the load, from 0.
+    fn terminal(&self) -> u32;
+}
+
+/// The connection of a transaction, and its terminal.
+#[derive(Clone, Copy)]
+pub struct Session<'s> {
+    link: &'s dyn Link,
+}
+
+impl Debug for Session<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("terminal", &self.terminal()).finish()
+    }
+}
+
+impl<'s> Session<'s> {
+    pub fn new(link: &'s dyn Link) -> Session<'s> {
+        Session { link }
+    }
+
+    /// Number of the client among all of the load, from 0.
+    pub fn terminal(&self) -> u32 {
+        self.link.terminal()
+    }
+
+    /// Draw from the terminal's random numbers; another try of the transaction draws the same.
+    pub fn random<T>(&self, draw: impl FnOnce(&mut Prng) -> T) -> T {
+        let (mut draw, mut drawn) = (Some(draw), None);
+        self.link.with_random(&mut |random| drawn = draw.take().map(|draw| draw(random)));
+        drawn.expect("a link draws once")
+    }
+
+    /// Send a statement, by its place among those of the transaction's type.
+    ///
+    /// Returns: how many rows it read or wrote. Errors: the server's, or the connection is lost.
+    pub async fn execute(
+        &self,
+        statement: usize,
+        parameters: &[&dyn Parameter],
+    ) -> Result<u64, Stopped> {
+        self.query(statement, parameters, |rows| Ok(rows.count()?)).await
+    }
+
+    /// Send a statement, and read its rows.
+    pub async fn query<T>(
+        &self,
+        statement: usize,
+        parameters: &[&dyn Parameter],
+        read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        self.link.add(statement, parameters);
+        self.exchange(read).await
+    }
+
+    /// Send SQL that no transaction sends, such as a look at the tables before the load.
+    pub async fn ask<T>(
+        &self,
+        sql: &str,
+        read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        self.link.add_text(sql);
+        self.exchange(read).await
+    }
+
+    /// Statements that are sent together.
+    pub fn pipeline(&self) -> Pipeline<'s> {
+        Pipeline { session: *self }
+    }
+
+    /// Let other clients go on for so long.
+    pub async fn sleep(&self, duration_ns: u64) -> Result<(), Stopped> {
+        self.link.begin_sleep(duration_ns);
+        poll_fn(|_| self.link.poll_sleep()).await
+    }
+
+    async fn exchange<T>(
+        &self,
+        read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        self.link.send()?;
+        let mut rows = Rows::new(poll_fn(|_| self.link.poll_replies()).await?);
+        let result = read(&mut rows);
+        self.link.give_back(rows.into_memory());
+        result
+    }
+}
+
+/// Statements that are sent together, and answered one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Pipeline<'s> {
+    session: Session<'s>,
+}
+
+impl Pipeline<'_> {
+    /// Add a statement, by its place among those of the transaction's type.
+    pub fn add(&self, statement: usize, parameters: &[&dyn Parameter]) -> &Self {
+        self.session.link.add(statement, parameters);
+        self
+    }
+
+    /// Send what was added, and read the results in the same order.
+    ///
+    /// Errors: of the first statement that failed; those behind it were not carried out.
+    pub async fn send<T>(
+        &self,
+        read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        self.session.exchange(read).await
+    }
+}

@@ -1,0 +1,107 @@
+//! Keying and thinking: between two transactions a terminal keeps still, as the program says.
+//!
+//! It is a small struct with a timer then. Where clients share connections it has none, and none of
+//! this time is part of a latency.
+
+use super::{Starts, Worker};
+use crate::client::Pause;
+use crate::clock::now_ns;
+use crate::program::Pauses;
+use crate::timers::Wake;
+
+/// Terminals of a thread that keep still, and for how long all of them together.
+#[derive(Debug, Default)]
+pub(super) struct Thinking {
+    pub(super) is_on: bool,
+    pub(super) count: u64,
+    /// Their time is over, and they have not been looked at since.
+    pub(super) over: Vec<u32>,
+    /// Up to when the time was counted.
+    counted_ns: u64,
+}
+
+impl Thinking {
+    pub(super) fn new(is_on: bool) -> Thinking {
+        Thinking { is_on, ..Thinking::default() }
+    }
+
+    /// Returns: how long the terminals kept still since this was last asked, their times added up.
+    pub(super) fn until(&mut self, at_ns: u64) -> u64 {
+        let passed_ns = at_ns.saturating_sub(self.counted_ns);
+        self.counted_ns = self.counted_ns.max(at_ns);
+        passed_ns * self.count
+    }
+}
+
+impl<'s, S: Starts<'s>> Worker<'s, S> {
+    /// Have a terminal think about its last transaction, and key in the next.
+    ///
+    /// Args: `from_ns`, the end of its last transaction, or the begin of the load.
+    pub(super) fn think(&mut self, client: u32, script: usize, from_ns: u64) {
+        let factor = self.plan.work.think_ratio;
+        {
+            let shard = &mut *self.shard.borrow_mut();
+            let terminal = &mut shard.clients.terminals[client as usize];
+            let pauses = |script: usize| &self.plan.scripts[script].pauses;
+            let pause_ns = match terminal.pause {
+                // It keeps still already: its connection was lost and made again meanwhile.
+                Pause::Until { .. } => return,
+                // All begin together: spread over one cycle, as they will be.
+                Pause::Fresh => {
+                    let Pauses { keying_ns, .. } = *pauses(script);
+                    let whole_ns = keying_ns + pauses(script).think_ns(&mut terminal.random);
+                    (whole_ns as f64 * terminal.random.unit()) as u64
+                }
+                Pause::None { last_script } => {
+                    let last = pauses(last_script as usize);
+                    pauses(script).keying_ns + last.think_ns(&mut terminal.random)
+                }
+            };
+            let due_ns = from_ns + (pause_ns as f64 * factor) as u64;
+            terminal.pause = Pause::Until { due_ns, script: script as u32 };
+            shard.timers.set(due_ns, Wake::Terminal(client));
+            shard.recorder.think(self.thinking.until(now_ns()));
+        }
+        self.thinking.count += 1;
+    }
+
+    /// Start the transactions of terminals whose keying is over.
+    pub(super) fn start_keyed_in(&mut self) {
+        let mut over = std::mem::take(&mut self.thinking.over);
+        for client in over.drain(..) {
+            let now = now_ns();
+            let (due_ns, script) = {
+                let shard = &mut *self.shard.borrow_mut();
+                let terminal = &mut shard.clients.terminals[client as usize];
+                let Pause::Until { due_ns, script } = terminal.pause else { continue };
+                terminal.pause = Pause::None { last_script: script };
+                shard.recorder.think(self.thinking.until(now));
+                (due_ns, script as usize)
+            };
+            self.thinking.count -= 1;
+            self.facts.timer_lag.record(now.saturating_sub(due_ns));
+            // Without a connection of its own it begins again when it has one.
+            if now < self.timeline.drain_ns && self.can_work(client) {
+                self.start_chosen(client, script, now, Some(due_ns));
+            }
+        }
+        self.thinking.over = over;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_counted_by_terminal_and_never_twice() {
+        let mut thinking = Thinking::new(true);
+        assert_eq!(thinking.until(1_000), 0);
+        thinking.count = 3;
+        assert_eq!(thinking.until(1_500), 1_500);
+        // A change within a turn may be read after a boundary that is handed over later.
+        assert_eq!(thinking.until(1_400), 0);
+        thinking.count = 2;
+        assert_eq!(thinking.until(1_600), 200);
+    }
+}

@@ -1,0 +1,105 @@
+"""What the engine has: built-ins, meta commands, datasets. The lab writes none of it down again.
+
+Mirrors `crates/engine/src/contract/facts.rs`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pgdyno.engine.executable import engine_for_jobs
+from pgdyno.engine.records import Open
+from pgdyno.errors import EngineError, SpecError
+from pgdyno.process import child
+
+_TIMEOUT_S = 30.0
+
+
+class TypeFacts(Open):
+    """One type of transaction; times are 0 where terminals do not wait."""
+
+    name: str
+    weight: int
+    reads_only: bool
+    keying_ns: int
+    think_ns_mean: int
+
+
+class OptionFacts(Open):
+    """One way to vary a program; the first of its values is the default."""
+
+    name: str
+    description: str
+    values: tuple[str, ...]
+
+
+class BuiltinFacts(Open):
+    """A built-in program: a script, or transactions written in Rust (`is_native`)."""
+
+    name: str
+    description: str
+    dataset: str
+    reads_only: bool
+    reads_scale: bool
+    is_native: bool
+    is_of_pgbench: bool
+    types: tuple[TypeFacts, ...]
+    options: tuple[OptionFacts, ...]
+
+
+class DatasetFacts(Open):
+    """A dataset that `init` can load."""
+
+    tables: tuple[str, ...]
+
+
+class EngineFacts(Open):
+    """The answer to `pgdyno-engine facts`."""
+
+    format: str
+    builtins: tuple[BuiltinFacts, ...]
+    meta_commands: tuple[str, ...]
+    datasets: dict[str, DatasetFacts]
+
+    def builtin(self, name: str | None) -> BuiltinFacts | None:
+        """Return the built-in of exactly this name, if there is one."""
+        return next((builtin for builtin in self.builtins if builtin.name == name), None)
+
+    def builtin_beginning(self, text: str) -> BuiltinFacts:
+        """Return the only built-in whose name is `text` or begins with it.
+
+        Raises: SpecError naming all built-ins, or those that begin so.
+        """
+        begun = [builtin for builtin in self.builtins if builtin.name.startswith(text)]
+        matching = [builtin for builtin in begun if builtin.name == text] or begun
+        if len(matching) == 1 and text:
+            return matching[0]
+        names = ", ".join(builtin.name for builtin in (begun if text and begun else self.builtins))
+        what = "several built-ins begin with that name" if text and begun else "no built-in has"
+        rest = f": {names}." if text and begun else " that name or beginning."
+        raise SpecError(f"-b {text}: {what}{rest}", hint=f"use one of {names}")
+
+
+def engine_facts() -> EngineFacts:
+    """Return what the engine has.
+
+    Raises: EngineError when there is no engine, or an older one.
+    """
+    path = engine_for_jobs()
+    return _facts_of(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _facts_of(path: Path, _changed_ns: int) -> EngineFacts:
+    """Ask once a command; an engine that is built meanwhile is another file."""
+    said = child.run([path, "facts"], timeout_s=_TIMEOUT_S)
+    try:
+        return EngineFacts.model_validate_json(said.stdout)
+    except ValidationError as error:
+        raise EngineError(
+            f"The engine at {path} does not say what it has: {error.errors()[0]['msg']}.",
+            hint="run make build, or name another engine by PGDYNO_ENGINE",
+        ) from error
