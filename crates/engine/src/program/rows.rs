@@ -184,8 +184,8 @@ impl Rows {
 
     /// The only row of the next statement.
     pub fn one<T: FromRow>(&mut self) -> Result<T, Unexpected> {
-        let row = self.next()?.ok_or(Unexpected)?;
-        match self.next::<T>()? {
+        let row = self.next_row()?.ok_or(Unexpected)?;
+        match self.next_row::<T>()? {
             None => Ok(row),
             Some(_) => Err(Unexpected),
         }
@@ -193,8 +193,8 @@ impl Rows {
 
     /// The only row of the next statement, or none.
     pub fn maybe_one<T: FromRow>(&mut self) -> Result<Option<T>, Unexpected> {
-        let Some(row) = self.next()? else { return Ok(None) };
-        match self.next::<T>()? {
+        let Some(row) = self.next_row()? else { return Ok(None) };
+        match self.next_row::<T>()? {
             None => Ok(Some(row)),
             Some(_) => Err(Unexpected),
         }
@@ -202,7 +202,7 @@ impl Rows {
 
     /// The next row of the next statement; after its last one None, and the statement after it is
     /// the next.
-    pub fn next<T: FromRow>(&mut self) -> Result<Option<T>, Unexpected> {
+    pub fn next_row<T: FromRow>(&mut self) -> Result<Option<T>, Unexpected> {
         while let Some(message) = messages(&self.captured[self.at..]).next() {
             self.at += 5 + message.body.len();
             match message.tag {
@@ -269,10 +269,10 @@ mod tests {
         let first: (i32, String, Option<i64>) = rows.one().unwrap();
         assert_eq!(first, (7, "grün".to_owned(), None));
         assert_eq!(rows.count(), Ok(3));
-        assert_eq!(rows.next::<(f64, bool)>(), Ok(Some((1.25, true))));
-        assert_eq!(rows.next::<(f64, bool)>(), Ok(Some((-2.0, false))));
-        assert_eq!(rows.next::<(f64, bool)>(), Ok(None));
-        assert_eq!(rows.next::<(f64,)>(), Err(Unexpected));
+        assert_eq!(rows.next_row::<(f64, bool)>(), Ok(Some((1.25, true))));
+        assert_eq!(rows.next_row::<(f64, bool)>(), Ok(Some((-2.0, false))));
+        assert_eq!(rows.next_row::<(f64, bool)>(), Ok(None));
+        assert_eq!(rows.next_row::<(f64,)>(), Err(Unexpected));
     }
 
     #[test]
