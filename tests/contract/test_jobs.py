@@ -34,6 +34,7 @@ from pgdyno.engine.job import (
     ScriptSource,
     TextScript,
     TlsSettings,
+    TpccOptions,
 )
 
 BUILTINS = tuple(b.name for b in engine_facts().builtins if not b.is_native)
@@ -132,9 +133,19 @@ pgbench_options |= st.builds(
     distribute=st.none()
     | st.builds(Distribute, server=st.sampled_from(("citus", "greenplum")), column=st.just("aid")),
 )
+tpcc_options = st.builds(
+    TpccOptions,
+    warehouses=st.integers(1, 1_000_000),
+    seed=st.integers(0, U64_MAX),
+    c_last=st.integers(0, 255),
+    fillfactor=st.none() | st.integers(10, 100),
+    unlogged=st.booleans(),
+    foreign_keys=st.booleans(),
+    partitions=st.integers(0, 1000),
+)
 init_works = st.builds(
     InitWork,
-    dataset=pgbench_options,
+    dataset=pgbench_options | tpcc_options,
     jobs=st.integers(1, 64),
     mark=TEXT,
     drop_existing=st.booleans(),

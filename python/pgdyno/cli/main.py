@@ -35,6 +35,7 @@ VERBS: dict[str, str] = {
     "doctor": "Check host, settings and privileges before you measure.",
     "watch": "Observe a server without our load.",
     "init": "Load a dataset.",
+    "check": "Check whether a dataset is consistent.",
     "drop": "Remove a dataset that pgdyno made.",
     "show": "Print a result as text.",
     "report": "Write a result as HTML page, Markdown or PDF.",

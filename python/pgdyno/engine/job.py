@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must be of this one or a later one, as `pgdyno-engine --version` says.
-CONTRACT_REVISION = 7
+CONTRACT_REVISION = 8
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -222,11 +222,25 @@ class PgbenchOptions(Strict):
     distribute: Distribute | None = None
 
 
+class TpccOptions(Strict):
+    """What the tables of the TPC-C-like workload shall be like."""
+
+    kind: Literal["tpcc"] = "tpcc"
+    warehouses: U32
+    seed: U64 = 0
+    c_last: U32 = 0
+    fillfactor: U8 | None = None
+    unlogged: bool = False
+    foreign_keys: bool = False
+    partitions: U32 = 0
+    distribute: Literal["citus", "greenplum"] | None = None
+
+
 class InitWork(Strict):
     """Create and fill a dataset."""
 
     kind: Literal["init"] = "init"
-    dataset: PgbenchOptions
+    dataset: Annotated[PgbenchOptions | TpccOptions, Field(discriminator="kind")]
     jobs: U16 = 2
     mark: str
     drop_existing: bool = False

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, LiteralString, cast
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.base import Spec
-from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading
+from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading, TpccDataset, TpccLoading
 
 # What an expression gives over all rows of a table, such as ("pgbench_branches", "count(*)").
 Number = Callable[[str, LiteralString], int | None]
@@ -193,13 +193,86 @@ class Pgbench(DatasetKind):
         return (10 if scale >= 40 * jobs else 1) * self.accounts_per_scale
 
 
+class Tpcc(DatasetKind):
+    """The nine tables of the TPC-C-like workload."""
+
+    name = "tpcc"
+    options = TpccDataset
+    loading = TpccLoading
+    tables = (
+        *("customer", "district", "history", "item", "new_order"),
+        *("order_line", "orders", "stock", "warehouse"),
+    )
+    keyless = ("history",)
+    size_option = "warehouses"
+    scripts = ("tpcc-like",)
+
+    # Tables and indexes of 1 and of 4 warehouses, at the loader's fill factors (PostgreSQL 15).
+    _item_bytes = 13_000_000
+    _warehouse_bytes = 105_000_000
+    _rows_per_warehouse = 30_000 * 3 + 9_000 + 100_000 + 300_000
+
+    def size_words(self, size: int | None) -> str:
+        """Return "10 warehouses"."""
+        return f"{size} warehouse{'' if size == 1 else 's'}"
+
+    def read_size(self, number: Number) -> int | None:
+        """Count the warehouses."""
+        return number("warehouse", "count(*)")
+
+    def why_partial(self, number: Number, size: int | None) -> str:
+        """Look at the end of the keys of the largest tables; never at a whole table."""
+        if not size:
+            return "warehouse is empty"
+        ends: tuple[tuple[str, LiteralString], ...] = (
+            ("stock", "max(s_w_id)"),
+            ("order_line", "max(ol_w_id)"),
+        )
+        for table, column in ends:
+            last = number(table, column)
+            if last != size:
+                return f"the last warehouse of {table} is {last}, not {size}"
+        return ""
+
+    def tables_bytes(self, dataset: Dataset) -> int:
+        """Return the size of tables, keys and indexes.
+
+        Source: measured, see `_warehouse_bytes`. Limits: with a fill factor, in proportion.
+        """
+        options = _tpcc(dataset)
+        fill = (options.fillfactor or 90) / 90
+        return round(self._item_bytes + options.warehouses * self._warehouse_bytes / fill)
+
+    def sort_bytes(self, dataset: Dataset) -> int:
+        """Return the bytes of the entries of the order lines' key."""
+        return _tpcc(dataset).warehouses * 300_000 * 32
+
+    def row_bytes(self, dataset: Dataset) -> float:
+        """Return the mean over the rows of all tables."""
+        return (
+            0.8
+            * self.tables_bytes(dataset)
+            / (100_000 + _tpcc(dataset).warehouses * self._rows_per_warehouse)
+        )
+
+    def engine_options(self, dataset: Dataset, loading: Spec | None, jobs: int) -> dict[str, Any]:
+        """Return the options as they are; connections change nothing in the data."""
+        del jobs
+        return {**dataset.model_dump(), **(loading.model_dump() if loading else {})}
+
+
+def _tpcc(dataset: Dataset) -> TpccDataset:
+    assert isinstance(dataset, TpccDataset), f"{dataset.kind} are no tpcc tables"
+    return dataset
+
+
 def _pgbench(dataset: Dataset) -> PgbenchDataset:
     assert isinstance(dataset, PgbenchDataset), f"{dataset.kind} tables are not pgbench tables"
     return dataset
 
 
 PGBENCH = Pgbench()
-KINDS: dict[str, DatasetKind] = {kind.name: kind for kind in (PGBENCH,)}
+KINDS: dict[str, DatasetKind] = {kind.name: kind for kind in (PGBENCH, Tpcc())}
 
 
 def kind_of(dataset: Dataset) -> DatasetKind:

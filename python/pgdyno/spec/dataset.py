@@ -107,6 +107,55 @@ class PgbenchLoading(Spec):
     )
 
 
+class TpccDataset(Spec):
+    """The tables of the TPC-C-like workload."""
+
+    kind: Literal["tpcc"] = "tpcc"
+    warehouses: int = option(
+        "-W",
+        "--warehouses",
+        help="Number of warehouses, about 100 MB each (default 1).",
+        default=1,
+        ge=1,
+        le=1_000_000,
+    )
+    seed: int = option(
+        "--seed", help="Seed of the data: the same seed makes the same rows.", default=1, ge=0
+    )
+    c_last: int = option(
+        "--c-last",
+        help="NURand's constant C for the last names in the data (default 157).",
+        default=157,
+        ge=0,
+        le=255,
+    )
+    fillfactor: int | None = option(
+        "-F",
+        "--fillfactor",
+        help="Fill factor of all tables in percent (default: what suits each table).",
+        ge=10,
+        le=100,
+    )
+    unlogged: bool = option("--unlogged-tables", help="Create tables without WAL.", default=False)
+    foreign_keys: bool = option(
+        "--foreign-keys", help="Add foreign keys between the tables.", default=False
+    )
+    partitions: int = option(
+        "--partitions",
+        help="Number of hash partitions by warehouse of each large table (default 0).",
+        default=0,
+        ge=0,
+    )
+
+
+class TpccLoading(Spec):
+    """How `init` loads the tables of the TPC-C-like workload."""
+
+    distribute: Literal["citus"] | None = option(
+        "--distribute", help="Distribute the tables by warehouse: citus."
+    )
+
+
 class ExistingDataset(Spec):
     """Data that are there already: never loaded, dropped, truncated, vacuumed or reset."""
 
@@ -127,6 +176,7 @@ class DatasetChange(Spec):
     """In which options the data of a variant differ from the experiment's dataset."""
 
     scale: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    warehouses: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     fillfactor: Annotated[int, Field(ge=10, le=100)] | None = None
     unlogged: bool | None = None
     foreign_keys: bool | None = None
@@ -152,6 +202,8 @@ def _kind_of(given: Any) -> str:
 
 
 Dataset: TypeAlias = Annotated[
-    Annotated[PgbenchDataset, Tag("pgbench")] | Annotated[ExistingDataset, Tag("existing")],
+    Annotated[PgbenchDataset, Tag("pgbench")]
+    | Annotated[TpccDataset, Tag("tpcc")]
+    | Annotated[ExistingDataset, Tag("existing")],
     Discriminator(_kind_of),
 ]

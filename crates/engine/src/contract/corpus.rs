@@ -238,8 +238,10 @@ pub fn jobs() -> Vec<Job> {
     let inits = [PartitionMethod::Range, PartitionMethod::Hash]
         .into_iter()
         .flat_map(|method| [false, true].map(|is_full| Work::Init(init(method, is_full))));
+    let tpcc = [false, true].map(|is_full| Work::Init(init_tpcc(is_full)));
     loads
         .chain(inits)
+        .chain(tpcc)
         .zip(modes.into_iter().cycle())
         .map(|(work, sslmode)| Job {
             format: FORMAT.into(),
@@ -403,4 +405,19 @@ fn init(partition_method: PartitionMethod, is_full: bool) -> InitWork {
         resume: is_full,
         keep_unfinished: is_full,
     }
+}
+
+fn init_tpcc(is_full: bool) -> InitWork {
+    let options = TpccOptions {
+        warehouses: if is_full { 1_000_000 } else { 1 },
+        seed: if is_full { u64::MAX } else { 0 },
+        c_last: if is_full { 255 } else { 0 },
+        fillfactor: is_full.then_some(10),
+        unlogged: is_full,
+        foreign_keys: is_full,
+        partitions: 0,
+        distribute: is_full.then_some(DistributedServer::Citus),
+    };
+    let dataset = DatasetOptions::Tpcc(options);
+    InitWork { dataset, ..init(PartitionMethod::Range, is_full) }
 }

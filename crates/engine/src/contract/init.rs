@@ -28,6 +28,35 @@ pub struct InitWork {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DatasetOptions {
     Pgbench(PgbenchOptions),
+    Tpcc(TpccOptions),
+}
+
+/// The tables of the TPC-C-like workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TpccOptions {
+    /// 1..=1,000,000, each with 10 districts, 30,000 customers and 100,000 rows of stock.
+    pub warehouses: u32,
+    /// The same seed makes the same rows.
+    #[serde(default)]
+    pub seed: u64,
+    /// 0..=255: NURand's C for the last names of customers; that of a run depends on it.
+    #[serde(default)]
+    pub c_last: u32,
+    /// 10..=100, of every table; absent = each table has what suits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fillfactor: Option<u8>,
+    #[serde(default)]
+    pub unlogged: bool,
+    #[serde(default)]
+    pub foreign_keys: bool,
+    /// Hash partitions by warehouse of each table that grows with the number of warehouses, but
+    /// warehouse and district; 0 = not partitioned.
+    #[serde(default)]
+    pub partitions: u32,
+    /// By warehouse, items on every node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribute: Option<DistributedServer>,
 }
 
 /// The tables of pgbench.

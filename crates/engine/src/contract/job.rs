@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::init::{
     DatasetOptions, Distribute, DistributedServer, DistributionColumn, InitWork, PartitionMethod,
-    PgbenchOptions,
+    PgbenchOptions, TpccOptions,
 };
 pub use super::tls::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 

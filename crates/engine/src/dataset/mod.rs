@@ -16,6 +16,7 @@ pub mod pgbench;
 pub mod piece;
 pub mod sql;
 mod steps;
+pub mod tpcc;
 mod trouble;
 mod worker;
 
@@ -71,6 +72,7 @@ pub trait Dataset: fmt::Debug + Sync {
 pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
     match options {
         DatasetOptions::Pgbench(options) => Box::new(pgbench::Pgbench(options.clone())),
+        DatasetOptions::Tpcc(options) => Box::new(tpcc::Tpcc(options.clone())),
     }
 }
 

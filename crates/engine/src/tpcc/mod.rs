@@ -1,32 +1,53 @@
-//! What load and run of the TPC-C-like workload must agree on: cardinalities, non-uniform random
-//! numbers with their constants, and last names.
+//! What load and run of the TPC-C-like workload must agree on: sizes, last names, non-uniform random
+//! numbers with their constants.
 //!
-//! Source: TPC-C specification 5.11, clauses 1.2, 2.1.6, 4.3.2 and 4.3.3. Numbers of clauses stand
-//! at what they ask for.
+//! Source: TPC-C specification, revision 5.11, clauses 1.2.1, 2.1.6, 4.3.2 and 4.3.3.
+
+pub mod random;
 
 use pgdyno_script::Prng;
 
-/// Rows of table item, and of stock in each warehouse.
-pub const ITEMS: i32 = 100_000;
-pub const DISTRICTS_PER_WAREHOUSE: i32 = 10;
-pub const CUSTOMERS_PER_DISTRICT: i32 = 3_000;
-/// Orders of each district after the load; one for each customer.
-pub const ORDERS_PER_DISTRICT: i32 = 3_000;
-/// The first order of a district that is not delivered after the load: 900 of them.
-pub const FIRST_NEW_ORDER: i32 = 2_101;
-pub const ORDER_LINES_MIN: i32 = 5;
-pub const ORDER_LINES_MAX: i32 = 15;
+pub const ITEMS: u32 = 100_000;
+pub const DISTRICTS_PER_WAREHOUSE: u32 = 10;
+pub const CUSTOMERS_PER_DISTRICT: u32 = 3000;
+/// Loaded orders of a district; one for each customer.
+pub const ORDERS_PER_DISTRICT: u32 = 3000;
+/// The first order of a district that is not delivered yet.
+pub const FIRST_OPEN_ORDER: u32 = 2101;
+/// A district has this many different last names.
+pub const LAST_NAMES: u32 = 1000;
+
+/// NURand's A for last names (clause 2.1.6), customers and items.
+pub const A_LAST_NAME: u32 = 255;
+pub const A_CUSTOMER: u32 = 1023;
+pub const A_ITEM: u32 = 8191;
+
+const SYLLABLES: [&str; 10] =
+    ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
+
+/// The last name with this number, 0..=999: a syllable for each digit (clause 4.3.2.3).
+pub fn push_last_name(out: &mut Vec<u8>, number: u32) {
+    for digit in [number / 100 % 10, number / 10 % 10, number % 10] {
+        out.extend_from_slice(SYLLABLES[digit as usize].as_bytes());
+    }
+}
+
+/// True if a run may use `run` as NURand's C for last names after a load with `load`.
+pub fn is_c_last_allowed(load: u32, run: u32) -> bool {
+    let delta = run.abs_diff(load);
+    run <= A_LAST_NAME && (65..=119).contains(&delta) && delta != 96 && delta != 112
+}
 
 /// The constant C of the last names that the load draws (4.3.2.3). The run's differs from it by a
 /// delta that the specification allows.
-pub const LOAD_C_LAST: i32 = 157;
+pub const LOAD_C_LAST: u32 = 157;
 
 /// The constants C of the non-uniform random numbers, the same for a whole run (2.1.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constants {
-    pub c_last: i32,
-    pub c_id: i32,
-    pub ol_i_id: i32,
+    pub c_last: u32,
+    pub c_id: u32,
+    pub ol_i_id: u32,
 }
 
 impl Constants {
@@ -34,47 +55,38 @@ impl Constants {
     /// neither 96 nor 112 (2.1.6.1).
     pub fn of_run(random: &mut Prng) -> Constants {
         loop {
-            let c_last = random.uniform(0, 255) as i32;
-            let delta = (c_last - LOAD_C_LAST).abs();
-            if (65..=119).contains(&delta) && delta != 96 && delta != 112 {
-                let c_id = random.uniform(0, 1_023) as i32;
-                let ol_i_id = random.uniform(0, 8_191) as i32;
+            let c_last = random.uniform(0, i64::from(A_LAST_NAME)) as u32;
+            if is_c_last_allowed(LOAD_C_LAST, c_last) {
+                let c_id = random.uniform(0, i64::from(A_CUSTOMER)) as u32;
+                let ol_i_id = random.uniform(0, i64::from(A_ITEM)) as u32;
                 return Constants { c_last, c_id, ol_i_id };
             }
         }
     }
 
     /// Number of a last name, 0 to 999.
-    pub fn last_name_number(&self, random: &mut Prng) -> i32 {
-        nurand(random, 255, self.c_last, (0, 999))
+    pub fn last_name_number(&self, random: &mut Prng) -> u32 {
+        nurand(random, A_LAST_NAME, self.c_last, (0, LAST_NAMES - 1))
     }
 
     /// Number of a customer in a district, from 1.
-    pub fn customer(&self, random: &mut Prng) -> i32 {
-        nurand(random, 1_023, self.c_id, (1, CUSTOMERS_PER_DISTRICT))
+    pub fn customer(&self, random: &mut Prng) -> u32 {
+        nurand(random, A_CUSTOMER, self.c_id, (1, CUSTOMERS_PER_DISTRICT))
     }
 
     /// Number of an item, from 1.
-    pub fn item(&self, random: &mut Prng) -> i32 {
-        nurand(random, 8_191, self.ol_i_id, (1, ITEMS))
+    pub fn item(&self, random: &mut Prng) -> u32 {
+        nurand(random, A_ITEM, self.ol_i_id, (1, ITEMS))
     }
 }
 
 /// Draw a non-uniform random number from `min` to `max`, both included.
 ///
 /// Source: clause 2.1.6. Draws twice, the factor `a` first.
-pub fn nurand(random: &mut Prng, a: i32, c: i32, (min, max): (i32, i32)) -> i32 {
-    let factor = random.uniform(0, i64::from(a)) as i32;
-    let uniform = random.uniform(i64::from(min), i64::from(max)) as i32;
+pub fn nurand(random: &mut Prng, a: u32, c: u32, (min, max): (u32, u32)) -> u32 {
+    let factor = random.uniform(0, i64::from(a)) as u32;
+    let uniform = random.uniform(i64::from(min), i64::from(max)) as u32;
     ((factor | uniform) + c) % (max - min + 1) + min
-}
-
-/// The last name with this number, 0 to 999 (4.3.2.3): one syllable for each digit.
-pub fn last_name(number: i32) -> String {
-    const SYLLABLES: [&str; 10] =
-        ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
-    assert!((0..1_000).contains(&number), "last name {number}");
-    [number / 100, number / 10 % 10, number % 10].map(|digit| SYLLABLES[digit as usize]).concat()
 }
 
 #[cfg(test)]
@@ -82,17 +94,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_last_name_has_a_syllable_for_each_digit() {
-        assert_eq!(last_name(371), "PRICALLYOUGHT");
-        assert_eq!(last_name(0), "BARBARBAR");
-        assert_eq!(last_name(999), "EINGEINGEING");
+    fn last_names_are_three_syllables() {
+        // Clause 4.3.2.3: 371 is PRI CALLY OUGHT, 40 is BAR PRES BAR.
+        for (number, expected) in
+            [(371, "PRICALLYOUGHT"), (40, "BARPRESBAR"), (999, "EINGEINGEING")]
+        {
+            let mut name = Vec::new();
+            push_last_name(&mut name, number);
+            assert_eq!(name, expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn the_constant_of_a_run_keeps_its_distance_from_that_of_the_load() {
+        assert!(is_c_last_allowed(157, 223));
+        assert!(is_c_last_allowed(157, 92));
+        for run in [157, 157 - 64, 157 + 96, 45, 300] {
+            assert!(!is_c_last_allowed(157, run), "{run}");
+        }
     }
 
     #[test]
     fn constants_of_a_run_keep_the_rule_of_the_delta() {
         let mut random = Prng::from_seed(5);
-        let drawn: Vec<i32> = (0..2_000)
-            .map(|_| (Constants::of_run(&mut random).c_last - LOAD_C_LAST).abs())
+        let drawn: Vec<u32> = (0..2_000)
+            .map(|_| Constants::of_run(&mut random).c_last.abs_diff(LOAD_C_LAST))
             .collect();
         assert!(drawn.iter().all(|delta| (65..=119).contains(delta)));
         assert!(!drawn.contains(&96) && !drawn.contains(&112));
@@ -100,14 +126,14 @@ mod tests {
     }
 
     /// Chi-square of drawn numbers against the probabilities that follow from the definition.
-    fn chi_square(a: i32, c: i32, (min, max): (i32, i32), bins: usize) -> f64 {
+    fn chi_square(a: u32, c: u32, (min, max): (u32, u32), bins: usize) -> f64 {
         let size = (max - min + 1) as usize;
-        let bin = |number: i32| (number - min) as usize * bins / size;
+        let bin = |number: u32| (number - min) as usize * bins / size;
         let mut expected = vec![0.0; bins];
         let each = 1.0 / (f64::from(a + 1) * size as f64);
         for factor in 0..=a {
             for uniform in min..=max {
-                expected[bin(((factor | uniform) + c) % size as i32 + min)] += each;
+                expected[bin(((factor | uniform) + c) % size as u32 + min)] += each;
             }
         }
         let count = 200_000;

@@ -1,0 +1,251 @@
+//! The nine tables of the TPC-C-like workload.
+//!
+//! Each table or leaf is one COPY with FREEZE in a transaction of its own, then VACUUM ANALYZE, its
+//! key and its index; the largest tables come first and the others beside them. Foreign keys come
+//! last. On Citus rows arrive unfrozen and VACUUM freezes them.
+
+mod ddl;
+mod rows;
+
+use self::ddl::{ALL, BY_SIZE, FOREIGN_KEYS, Table};
+use self::rows::Rows;
+use super::Dataset;
+use super::piece::{self, Chain, Piece, Stage, Work};
+use super::sql::mark_table;
+use crate::contract::job::{DistributedServer, InitWork, TpccOptions};
+use crate::contract::record::PhaseName;
+use crate::tpcc::A_LAST_NAME;
+
+/// Leaves of one table made in one transaction: each takes a few locks.
+const LEAVES_PER_TRANSACTION: u32 = 100;
+
+const WAREHOUSES_MAX: u32 = 1_000_000;
+
+/// The tables of these options.
+#[derive(Clone, Debug)]
+pub struct Tpcc(pub TpccOptions);
+
+impl Dataset for Tpcc {
+    fn tables(&self) -> &'static [&'static str] {
+        &ALL
+    }
+
+    fn row_totals(&self) -> Vec<(&'static str, u64)> {
+        BY_SIZE.map(|table| (table.name(), table.rows_of(self.0.warehouses))).into()
+    }
+
+    fn stages(&self, how: &InitWork, _server_major: u32) -> Vec<Stage> {
+        vec![
+            vec![self.creation(how)],
+            BY_SIZE.iter().enumerate().flat_map(|(i, table)| self.filling(*table, i)).collect(),
+            self.parents(),
+            vec![self.foreign_keys()],
+        ]
+    }
+
+    fn broken_rules(&self) -> Vec<(String, &'static str)> {
+        let TpccOptions { warehouses, partitions, distribute, .. } = self.0;
+        let mut broken = Vec::new();
+        let mut rule = |holds: bool, message: String| {
+            if !holds {
+                broken.push((message, "correct the job"));
+            }
+        };
+        rule(
+            (1..=WAREHOUSES_MAX).contains(&warehouses),
+            format!("warehouses must be 1 to {WAREHOUSES_MAX}, got {warehouses}"),
+        );
+        if let Some(fill) = self.0.fillfactor {
+            let message = format!("fillfactor must be 10 to 100, got {fill}");
+            rule((10..=100).contains(&fill), message);
+        }
+        let c_last = self.0.c_last;
+        rule(c_last <= A_LAST_NAME, format!("c_last must be 0 to {A_LAST_NAME}, got {c_last}"));
+        rule(
+            partitions == 0 || distribute.is_none(),
+            "a distributed table cannot have partitions here".into(),
+        );
+        rule(
+            distribute != Some(DistributedServer::Greenplum),
+            "this dataset is distributed on Citus only".into(),
+        );
+        broken
+    }
+
+    fn index_rows_max(&self) -> u64 {
+        Table::OrderLine.rows_of(self.0.warehouses) / u64::from(self.0.partitions.max(1))
+    }
+
+    fn is_unlogged(&self) -> bool {
+        self.0.unlogged
+    }
+
+    fn distributed_server(&self) -> Option<DistributedServer> {
+        self.0.distribute
+    }
+}
+
+impl Tpcc {
+    /// Make the empty tables and leaves, each marked in the transaction that makes it.
+    fn creation(&self, how: &InitWork) -> Chain {
+        let options = &self.0;
+        let tables = || (1..=ALL.len()).map(|number| BY_SIZE[place_of(number)]);
+        let mut sql: Vec<String> = tables().map(|table| table.create(options)).collect();
+        sql.extend(ALL.iter().map(|table| mark_table(table, &how.mark)));
+        if options.distribute.is_some() {
+            sql.extend(tables().map(Table::distribute));
+        }
+        let mut chain = vec![piece::creation(self, how, sql)];
+        for table in BY_SIZE.into_iter().filter(|table| table.is_partitioned(options)) {
+            for first in (1..=options.partitions).step_by(LEAVES_PER_TRANSACTION as usize) {
+                let last = options.partitions.min(first + LEAVES_PER_TRANSACTION - 1);
+                let leaves = (first..=last).flat_map(|number| {
+                    let mark = mark_table(&table.leaf(number), &how.mark);
+                    [table.create_leaf(options, number), mark]
+                });
+                let name = format!("create partitions of {} from {first}", table.name());
+                chain.push(Piece::transaction(&name, PhaseName::Create, leaves.collect()));
+            }
+        }
+        chain
+    }
+
+    /// Fill one table: a chain, or one for each leaf.
+    fn filling(&self, table: Table, counter: usize) -> Stage {
+        let options = &self.0;
+        let rows = |partition| {
+            let what = (options.seed, options.c_last, options.warehouses);
+            Box::new(Rows::new(table, what, partition))
+        };
+        if !table.is_partitioned(options) {
+            return vec![self.chain(table, table.name().to_string(), rows(None), counter)];
+        }
+        let leaf = |number: u32| {
+            let rows = rows(Some((options.partitions, number - 1)));
+            self.chain(table, table.leaf(number), rows, counter)
+        };
+        (1..=options.partitions).map(leaf).collect()
+    }
+
+    fn chain(&self, table: Table, name: String, rows: Box<Rows>, counter: usize) -> Chain {
+        let mut copy = Piece::frozen_copy(&name, rows, counter);
+        let mut vacuum = "vacuum analyze";
+        if self.0.distribute.is_some()
+            && let Work::Copy(work) = &mut copy.work
+        {
+            work.before.clear();
+            work.copy = format!("copy {name} from stdin");
+            vacuum = "vacuum (freeze, analyze)";
+        }
+        let vacuum =
+            Piece::alone(&format!("vacuum {name}"), PhaseName::Vacuum, format!("{vacuum} {name}"));
+        let mut chain = vec![copy, vacuum];
+        for (number, sql) in table.index_statements(&name).into_iter().enumerate() {
+            let title = format!("index {} {name}", number + 1);
+            chain.push(Piece::transaction(&title, PhaseName::Index, vec![sql]));
+        }
+        chain
+    }
+
+    /// The keys and indexes of partitioned parents adopt those of their leaves.
+    fn parents(&self) -> Stage {
+        let parents = BY_SIZE.into_iter().filter(|table| table.is_partitioned(&self.0));
+        let chain = |table: Table| {
+            let name = table.name();
+            let analyze = vec![format!("analyze {name}")];
+            let mut chain =
+                vec![Piece::transaction(&format!("analyze {name}"), PhaseName::Vacuum, analyze)];
+            for (number, sql) in table.index_statements(name).into_iter().enumerate() {
+                let title = format!("index {} {name}", number + 1);
+                chain.push(Piece::transaction(&title, PhaseName::Index, vec![sql]));
+            }
+            chain
+        };
+        parents.map(chain).collect()
+    }
+
+    fn foreign_keys(&self) -> Chain {
+        if !self.0.foreign_keys {
+            return Vec::new();
+        }
+        // On Citus a foreign key has to contain the column of the distribution on both sides.
+        let is_possible =
+            |columns: &str| self.0.distribute.is_none() || !columns.contains("supply");
+        let keys = FOREIGN_KEYS.into_iter().enumerate();
+        let piece = |(number, (table, columns, referred)): (usize, (&str, &str, &str))| {
+            let sql = format!(
+                "alter table {table} add constraint {table}_{referred}_fkey \
+                 foreign key ({columns}) references {referred}"
+            );
+            let name = format!("foreign key {}", number + 1);
+            Piece::transaction(&name, PhaseName::ForeignKeys, vec![sql])
+        };
+        keys.filter(|(_, (_, columns, _))| is_possible(columns)).map(piece).collect()
+    }
+}
+
+/// Place in `BY_SIZE` of the table with this number.
+fn place_of(number: usize) -> usize {
+    BY_SIZE.iter().position(|table| *table as usize == number).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::job::DatasetOptions;
+    use crate::dataset::piece::pieces;
+
+    fn statements(options: TpccOptions) -> Vec<String> {
+        let how = InitWork {
+            dataset: DatasetOptions::Tpcc(options),
+            jobs: 1,
+            mark: "mark".into(),
+            drop_existing: false,
+            resume: false,
+            keep_unfinished: false,
+        };
+        let stages = crate::dataset::of(&how.dataset).stages(&how, 18);
+        let mut names: Vec<&String> = pieces(&stages).map(|piece| &piece.name).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count, "every piece has its own name");
+        crate::dataset::statements(&how, 18)
+    }
+
+    #[test]
+    fn every_table_is_made_marked_filled_and_indexed() {
+        let options = TpccOptions { warehouses: 3, foreign_keys: true, ..TpccOptions::default() };
+        let sql = statements(options);
+        for table in ALL {
+            for begin in
+                [format!("create table {table}("), format!("comment on table {table} is 'mark'")]
+            {
+                assert!(sql.iter().any(|one| one.starts_with(&begin)), "{begin}");
+            }
+            let copy = format!("copy {table} from stdin with (freeze on)");
+            assert!(sql.contains(&copy), "{copy}");
+        }
+        let keys =
+            sql.iter().filter(|one| one.starts_with("alter table") && one.contains("primary key"));
+        assert_eq!(keys.count(), 8, "every table but history");
+        assert_eq!(sql.iter().filter(|one| one.contains("foreign key (")).count(), 9);
+    }
+
+    #[test]
+    fn partitions_have_a_copy_each_and_citus_no_frozen_ones() {
+        let partitioned = TpccOptions { warehouses: 3, partitions: 2, ..TpccOptions::default() };
+        let sql = statements(partitioned);
+        assert!(sql.contains(&"copy stock_2 from stdin with (freeze on)".into()));
+        assert!(!sql.contains(&"copy stock from stdin with (freeze on)".into()));
+        let citus = TpccOptions {
+            warehouses: 3,
+            distribute: Some(DistributedServer::Citus),
+            foreign_keys: true,
+            ..TpccOptions::default()
+        };
+        let sql = statements(citus);
+        assert!(sql.contains(&"select create_reference_table('item')".into()));
+        assert!(sql.iter().all(|one| !one.contains("freeze on") && !one.contains("supply_w_id,")));
+    }
+}

@@ -1,0 +1,78 @@
+"""`pgdyno check KIND`: do the rows of a dataset agree with one another?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, output
+from pgdyno.cli.from_options import server_named
+from pgdyno.cli.headings import Verb
+from pgdyno.errors import SpecError
+from pgdyno.server import dataset as datasets
+from pgdyno.server.connect import connect
+from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.tpcc_check import Verdict, check
+from pgdyno.spec.units import duration_text
+
+EXIT_CHECK_FAILED = 4
+
+
+@click.command("check", cls=Verb, short_help="Check whether a dataset is consistent.")
+@click.argument("kind", type=click.Choice(["tpcc"]))
+@options.connection
+@options.json_option
+@options.quiet
+def command(**given: Any) -> int:
+    """Check the twelve consistency conditions of TPC-C in all warehouses. Only reads.
+
+    Exit code 4 means that a condition is violated. While a load runs, the answer is that of one
+    moment.
+    """
+    if given["quiet"]:
+        output.be_quiet()
+    resolved = server_named(given)
+    if resolved is None:
+        raise SpecError(
+            "check needs a server, but the command names none.",
+            hint="name the server with -h, -d or a conninfo",
+        )
+    verdicts: list[Verdict] = []
+    with connect(resolved.target, verb="check") as connection:
+        datasets.require_complete(datasets.inspect(connection, KINDS[given["kind"]]))
+        connection.execute("SET statement_timeout = 0")
+        for verdict in check(connection):
+            verdicts.append(verdict)
+            output.note(f"condition {verdict.condition.number} {_words(verdict)}")
+    document = {
+        "format": "pgdyno.check/1",
+        "kind": given["kind"],
+        "violations": {str(v.condition.number): v.violation_count for v in verdicts},
+        "warehouses": {
+            str(v.condition.number): sorted(v.violations_by_warehouse)
+            for v in verdicts
+            if v.violation_count
+        },
+        "seconds": sum(verdict.duration_ns for verdict in verdicts) / 1e9,
+    }
+    options.write(_text(verdicts), json.dumps(document, indent=2), given["json_to"])
+    is_violated = any(verdict.violation_count for verdict in verdicts)
+    return EXIT_CHECK_FAILED if is_violated else 0
+
+
+def _words(verdict: Verdict) -> str:
+    if not verdict.violation_count:
+        return f"holds ({duration_text(verdict.duration_ns)})"
+    places = sorted(verdict.violations_by_warehouse)
+    shown = ", ".join(str(warehouse) for warehouse in places[:5])
+    more = f" and {len(places) - 5} more" if len(places) > 5 else ""
+    return f"is violated {verdict.violation_count} times, in warehouse {shown}{more}"
+
+
+def _text(verdicts: list[Verdict]) -> str:
+    lines = [f"{v.condition.number:>2}  {_words(v):<40}  {v.condition.rule}" for v in verdicts]
+    violated = [str(v.condition.number) for v in verdicts if v.violation_count]
+    last = f"violated: {', '.join(violated)}" if violated else "all twelve conditions hold"
+    return "\n".join([*lines, last])

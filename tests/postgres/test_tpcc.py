@@ -1,0 +1,200 @@
+"""The tables of the TPC-C-like workload: as specified, the same for a seed, and checked."""
+
+from __future__ import annotations
+
+import signal
+
+import psycopg
+import pytest
+from tests.fixtures.clusters import connection, run_sql, scalar
+from tests.fixtures.command import Command, eventually, server_options
+
+from pgdyno.server.connect import connect
+from pgdyno.server.dataset_kinds import KINDS, needed_bytes
+from pgdyno.server.target import Target
+from pgdyno.server.tpcc_check import CONDITIONS, judge
+from pgdyno.spec.dataset import TpccDataset
+
+TABLES = KINDS["tpcc"].tables
+# Independent of the order of rows, and of the partition that has them.
+CONTENTS = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t"
+
+
+def contents(target: Target) -> dict[str, tuple[object, ...]]:
+    return {table: run_sql(target, CONTENTS.format(table))[0] for table in TABLES}
+
+
+def test_a_loaded_warehouse_is_as_the_specification_has_it(
+    pgdyno: Command, database: Target
+) -> None:
+    where = server_options(database)
+    said = pgdyno("init", "tpcc", *where, "--warehouses", "1", "--foreign-keys", "--json")
+    assert said.code == 0, said.err
+    assert (said.document["state"], said.document["scale"]) == ("complete", 1)
+    counts = {table: scalar(database, f"SELECT count(*) FROM {table}") for table in TABLES}
+    lines = counts.pop("order_line")
+    assert counts == {
+        **{"warehouse": 1, "district": 10, "customer": 30_000, "history": 30_000},
+        **{"new_order": 9_000, "orders": 30_000, "item": 100_000, "stock": 100_000},
+    }
+    assert isinstance(lines, int)
+    assert abs(lines - 300_000) < 3_000
+    share = "SELECT avg((c_credit = 'BC')::int)::float8 FROM customer"
+    assert scalar(database, share) == pytest.approx(0.1, abs=0.01)
+    share = "SELECT avg((s_data LIKE '%ORIGINAL%')::int)::float8 FROM stock"
+    assert scalar(database, share) == pytest.approx(0.1, abs=0.01)
+    zips = "SELECT count(*) FROM customer WHERE c_zip !~ '^[0-9]{4}11111$'"
+    assert scalar(database, zips) == 0
+    names = "SELECT count(DISTINCT c_last) FROM customer WHERE c_id <= 1000"
+    assert scalar(database, names) == 1000
+    mark = scalar(database, "SELECT obj_description('warehouse'::regclass)")
+    assert "c_last=157" in str(mark)
+    frozen = "SELECT count(*) FROM pg_class WHERE relname = ANY(%s) AND relallvisible < relpages"
+    assert scalar(database, frozen, list(TABLES)) == 0
+    size = (
+        "SELECT sum(pg_total_relation_size(name::regclass))::int8 FROM unnest(%s::text[]) AS name"
+    )
+    real = scalar(database, size, list(TABLES))
+    assert KINDS["tpcc"].tables_bytes(TpccDataset()) == pytest.approx(real, rel=0.1)
+    assert needed_bytes(TpccDataset())["data"] > real  # type: ignore[operator]
+
+    said = pgdyno("check", "tpcc", *where, "--json")
+    assert said.code == 0, said.err
+    assert said.document["violations"] == {str(number): 0 for number in range(1, 13)}
+    run_sql(database, "UPDATE district SET d_next_o_id = 9 WHERE d_id = 3")
+    said = pgdyno("check", "tpcc", *where)
+    assert said.code == 4
+    assert "violated: 2" in said.out
+    assert pgdyno("drop", *where).code == 0
+    assert scalar(database, "SELECT to_regclass('stock')") is None
+
+
+def test_the_same_seed_makes_the_same_rows_however_they_are_loaded(
+    pgdyno: Command, database15: Target
+) -> None:
+    where = server_options(database15)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "2", "-j", "1").code == 0
+    alone = contents(database15)
+    many = ("--warehouses", "2", "-j", "4", "--partitions", "3")
+    assert pgdyno("init", "tpcc", *where, *many).code == 0
+    assert contents(database15) == alone
+    parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'stock'::regclass"
+    assert scalar(database15, parts) == 3
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "2", "--seed", "2").code == 0
+    other = contents(database15)
+    assert all(other[name] != alone[name] for name in ("stock", "customer", "order_line"))
+
+
+def test_an_interrupted_load_goes_on_to_the_same_rows(pgdyno: Command, database15: Target) -> None:
+    words = ["init", "tpcc", *server_options(database15), "--warehouses", "1"]
+    with connection(database15) as session, session.transaction():
+        session.execute("SET application_name = 'pgdyno/test'")
+        running = pgdyno.start(*words)
+        eventually(
+            lambda: _locked(session, "pgdyno_load"),
+            unless=lambda: running.process.poll() is not None,
+        )
+        running.signal(signal.SIGINT)
+        assert running.wait().code == 130
+    said = pgdyno(*words, "--json")
+    assert said.code == 0, said.err
+    assert said.document["is_resumed"]
+    resumed = contents(database15)
+    assert pgdyno(*words).code == 0
+    assert contents(database15) == resumed
+
+
+def _locked(session: psycopg.Connection, table: str) -> bool:
+    try:
+        with session.transaction():
+            session.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
+    except psycopg.errors.UndefinedTable:
+        return False
+    return True
+
+
+def test_tables_of_another_loader_are_refused_with_their_names(
+    pgdyno: Command, database15: Target
+) -> None:
+    run_sql(database15, "CREATE TABLE customer (id int)")
+    said = pgdyno("init", "tpcc", *server_options(database15), "--warehouses", "1")
+    assert said.code == 1
+    assert "customer, which pgdyno did not make" in " ".join(said.error.split())
+    assert pgdyno("init", "tpcc", *server_options(database15), "--warehouses", "0").code == 1
+    assert pgdyno("check", "tpcc", *server_options(database15)).code != 0
+
+
+# One customer's debt for one order, which must follow when the order is delivered by hand.
+_DEBT = (
+    "UPDATE customer SET c_delivery_cnt = c_delivery_cnt + 1, c_balance = c_balance + (SELECT"
+    " sum(ol_amount) FROM order_line WHERE ol_w_id = 1 AND ol_d_id = 1 AND ol_o_id = 2500)"
+    " WHERE c_w_id = 1 AND c_d_id = 1 AND c_id ="
+    " (SELECT o_c_id FROM orders WHERE o_w_id = 1 AND o_d_id = 1 AND o_id = 2500)"
+)
+_STRAY = "INSERT INTO history VALUES (0, 11, 1, 11, 1, now(), 5.00, '')"
+_FIRST = "c_w_id = 1 AND c_d_id = 1 AND c_id = 1"
+# By condition: what violates it and no other one.
+FAULTS = {
+    1: (_STRAY, "UPDATE warehouse SET w_ytd = w_ytd + 5"),
+    2: ("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 1",),
+    3: (
+        "DELETE FROM new_order WHERE no_d_id = 1 AND no_o_id = 2500",
+        "UPDATE orders SET o_carrier_id = 3 WHERE o_d_id = 1 AND o_id = 2500",
+        _DEBT,
+        "UPDATE order_line SET ol_delivery_d = now() WHERE ol_d_id = 1 AND ol_o_id = 2500",
+    ),
+    4: ("INSERT INTO order_line (ol_o_id, ol_d_id, ol_w_id, ol_number) VALUES (9999, 1, 1, 1)",),
+    5: (
+        "UPDATE orders SET o_carrier_id = NULL WHERE o_d_id = 1 AND o_id = 7",
+        "UPDATE order_line SET ol_delivery_d = NULL WHERE ol_d_id = 1 AND ol_o_id = 7",
+    ),
+    6: (
+        "UPDATE orders SET o_ol_cnt = o_ol_cnt + 1 WHERE o_d_id = 1 AND o_id = 7",
+        "UPDATE orders SET o_ol_cnt = o_ol_cnt - 1 WHERE o_d_id = 1 AND o_id = 8",
+    ),
+    7: (
+        "UPDATE order_line SET ol_delivery_d = NULL"
+        " WHERE ol_d_id = 1 AND ol_o_id = 7 AND ol_number = 1",
+    ),
+    8: (_STRAY,),
+    9: (
+        "UPDATE district SET d_ytd = d_ytd + 1 WHERE d_id = 1",
+        "UPDATE district SET d_ytd = d_ytd - 1 WHERE d_id = 2",
+    ),
+    10: (
+        "UPDATE customer SET c_balance = c_balance + 1, c_ytd_payment = c_ytd_payment - 1"
+        f" WHERE {_FIRST}",
+    ),
+    11: (f"UPDATE customer SET c_delivery_cnt = 1 WHERE {_FIRST}",),
+    12: (f"UPDATE customer SET c_ytd_payment = NULL WHERE {_FIRST}",),
+}
+
+
+@pytest.fixture
+def two_districts(pgdyno: Command, database15: Target) -> Target:
+    """A warehouse with two of its districts: small enough to be checked often."""
+    where = server_options(database15)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "1").code == 0
+    for table, column in (
+        *(("district", "d_id"), ("customer", "c_d_id"), ("history", "h_d_id")),
+        *(("orders", "o_d_id"), ("new_order", "no_d_id"), ("order_line", "ol_d_id")),
+    ):
+        run_sql(database15, f"DELETE FROM {table} WHERE {column} > 2")
+    run_sql(database15, "UPDATE warehouse SET w_ytd = 60000")
+    run_sql(database15, "VACUUM ANALYZE")
+    return database15
+
+
+def test_each_fault_violates_the_one_condition_it_is_planted_for(two_districts: Target) -> None:
+    with connect(two_districts, verb="test") as session:
+        session.execute("SET statement_timeout = 0")
+        assert not any(judge(session, condition).violation_count for condition in CONDITIONS)
+        for number, statements in FAULTS.items():
+            with session.transaction(force_rollback=True):
+                for statement in statements:
+                    session.execute(statement.encode())
+                verdicts = [judge(session, condition) for condition in CONDITIONS]
+            violated = {v.condition.number: v.violations_by_warehouse for v in verdicts}
+            violated = {key: value for key, value in violated.items() if value}
+            assert violated.keys() == {number}
+            assert violated[number].keys() == {1}
