@@ -11,11 +11,11 @@ from pgdyno.cli import options, output
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
+from pgdyno.quantities import duration_text
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.tpcc_check import Verdict, check
-from pgdyno.spec.units import duration_text
 
 EXIT_CHECK_FAILED = 4
 

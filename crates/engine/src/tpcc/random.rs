@@ -13,13 +13,13 @@ impl Random {
     pub fn of(seed: u64, place: [u32; 4]) -> Random {
         let mut random = Random(seed);
         for part in place {
-            random.0 = random.next().wrapping_add(u64::from(part));
+            random.0 = random.bits().wrapping_add(u64::from(part));
         }
         random
     }
 
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -31,7 +31,7 @@ impl Random {
     #[inline]
     pub fn within(&mut self, low: u32, high: u32) -> u32 {
         let range = u64::from(high - low) + 1;
-        low + (((self.next() >> 32) * range) >> 32) as u32
+        low + (((self.bits() >> 32) * range) >> 32) as u32
     }
 
     /// Not uniform in `low..=high` (clause 2.1.6).
@@ -47,7 +47,7 @@ impl Random {
         let length = if least == most { least } else { self.within(least, most) };
         let mut left = length as usize;
         while left > 0 {
-            let bits = self.next();
+            let bits = self.bits();
             let count = left.min(10);
             let letters: [u8; 10] =
                 std::array::from_fn(|index| ALPHABET[(bits >> (6 * index)) as usize & 63]);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn places_have_streams_of_their_own() {
-        let first = |place| Random::of(7, place).next();
+        let first = |place| Random::of(7, place).bits();
         assert_ne!(first([1, 1, 2, 0]), first([1, 2, 1, 0]));
         assert_eq!(first([1, 1, 2, 0]), first([1, 1, 2, 0]));
     }
