@@ -148,3 +148,20 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     assert "proved: duration -" in pgdyno("show", "last").out
     page = pgdyno("report", "last")
     assert page.code == 0, page.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--setting", "fsync"), "class durability, which is not allowed"),
+        (("--setting", "work_memm"), "no setting of that name"),
+        (("--setting", "jit", "--budget", "2min"), "is too short for a proof"),
+        (("--setting", "jit", "--set", "jit"), "NAME=VALUE"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_before_anything_starts(
+    pgdyno: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    found = pgdyno("tune", "--scratch", *arguments)
+    assert found.code == 1
+    assert words in " ".join(found.error.split())

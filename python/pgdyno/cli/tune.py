@@ -56,7 +56,7 @@ class _Known:
 @_search("--goal", type=click.Choice(METRICS), help="Metric to improve (default tps; p99 with -R).")
 @_search(
     "--setting",
-    "settings",
+    "searched",
     multiple=True,
     metavar="NAME[=LOW..HIGH]",
     help="Setting to search, with a range or choices (A,B,C); at most 6. Default: by evidence.",
@@ -103,7 +103,7 @@ def command(**given: Any) -> int:
     risks = check_risks(given["classes"])
     asked = experiment_of("tune", given, BenchDesign())
     known = _known(asked, given)
-    names = given["settings"] or _chosen(asked, known, given, risks)
+    names = given["searched"] or _chosen(asked, known, given, risks)
     space = dimensions(names, known.machine, known.now, risks)
     _refuse_short_budget(asked.experiment, given["budget"], len(space))
     design = TuneDesign(
