@@ -19,12 +19,9 @@ DIMENSIONLESS = {
     *("scale", "scale_factor", "fillfactor", "seed", "weight", "port", "version", "major"),
     *("minor", "line", "column", "number", "index", "round", "rank", "level", "priority"),
     *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog"),
-<<<<<<< HEAD
     *("reference", "in_flight", "thinking"),
-=======
     *("reference", "in_flight"),
     "c_last",  # TPC-C: NURand's constant for last names.
->>>>>>> 8aa01ac (tidy: TPC-C's constant c_last has no unit)
     *("alpha", "beta", "sigma", "lambda_", "gamma", "n", "df", "mad", "probability", "confidence"),
     *(
         "uid",
