@@ -20,7 +20,6 @@ DIMENSIONLESS = {
     *("minor", "line", "column", "number", "index", "round", "rank", "level", "priority"),
     *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog"),
     *("reference", "in_flight", "thinking"),
-    *("reference", "in_flight"),
     "c_last",  # TPC-C: NURand's constant for last names.
     *("alpha", "beta", "sigma", "lambda_", "gamma", "n", "df", "mad", "probability", "confidence"),
     *(

@@ -1,5 +1,5 @@
-//! What load and run of the TPC-C-like workload must agree on: sizes, last names, non-uniform random
-//! numbers with their constants.
+//! Sizes, last names and non-uniform random numbers that load and run of the TPC-C-like workload
+//! must agree on.
 //!
 //! Source: TPC-C specification, revision 5.11, clauses 1.2.1, 2.1.6, 4.3.2 and 4.3.3.
 
