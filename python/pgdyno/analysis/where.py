@@ -21,9 +21,9 @@ from pgdyno.errors import AnalysisError
 _NS_PER_MS = 1e6
 # Half-widths are of 95 % intervals; draws are normal.
 _NORMAL_95 = 1.959964
-# What none of n samples shows is with 95 % under 3/n.
+# If none of n samples shows a thing, its share is below 3/n with 95 % confidence.
 _RULE_OF_THREE = 3.0
-# An interval narrower than this is what arithmetic leaves of none.
+# An interval narrower than this, relative to the value, is only rounding error.
 _COUNTED_RATIO = 1e-9
 
 
@@ -41,9 +41,9 @@ class Part:
 class Scheduled:
     """What the kernel counted of our backends, a transaction; same host only.
 
-    `inside_events_ms`: of `waiting_ms`, what lies inside wait events, and is theirs;
-    `cpu_inside_events_ms`: the same of `cpu_ms`. `after_answer_ms`: of `cpu_ms`, what came after
-    the answer, beside the client's own work, and is in no part.
+    `inside_events_ms`: the share of `waiting_ms` inside wait events, counted as part of them.
+    `cpu_inside_events_ms`: the same for `cpu_ms`. `after_answer_ms`: the share of `cpu_ms` used
+    after the answer, while the client did its own work; it is in no part.
     """
 
     cpu_ms: float
@@ -90,9 +90,9 @@ def where_the_time_goes(
     split the rest. Without active_time (before PostgreSQL 14) server time is sampled too. On the
     same host, schedstat says how long backends were on a core or waited for one, without wait
     event and inside wait events. Nothing is counted twice: CPU of the client inside the round trip
-    is taken off the network, and so is CPU of backends outside statements. Where the parts exceed
-    the latency, CPU of backends that have answered is taken off, at most as much as there was
-    until the next statement came. No other part is changed to fit.
+    is taken off the network, and so is CPU of backends outside statements. If the parts are more
+    than the latency, CPU that backends used after their answer is taken off, but no more than
+    they used before the next statement came. No other part is changed to fit.
     Raises: AnalysisError if the server ended no transaction in the window.
     Source: active sessions = throughput x time (Little 1961); intervals by circular block
     bootstrap over the instants of sampling, and no narrower than the rule of three (Hanley and
@@ -275,10 +275,10 @@ def _estimate(
     *,
     is_positive: bool = True,
 ) -> Estimate:
-    """Return a part with its interval, which exact ones have not.
+    """Return a part with its interval; an exact part has none.
 
-    Args: ends_ns, what the part is at both ends of what the samples may have missed. Where neither
-    these nor the samples drawn again move it, others counted it: there is nothing to be uncertain.
+    Args: ends_ns, two limits of the part, made from what the samples may have missed. If neither
+    these nor the redrawn samples change its value, it was counted and needs no interval.
     """
     value, drawn = value_ns / _NS_PER_MS, drawn_ns / _NS_PER_MS
     if block_count < 2:

@@ -153,7 +153,7 @@ def command(**given: Any) -> int:
 
 
 def _refuse(given: dict[str, Any], resolved: Resolved | None) -> None:
-    """Raise SpecError or RefusedError for what cannot be, or is not allowed."""
+    """Raise SpecError for options that cannot work, RefusedError for what is not allowed."""
     if resolved is None and not given["scratch"] and not given["log"]:
         raise SpecError(
             "No server was named.",
@@ -274,7 +274,7 @@ def _document(
 def _prove(
     given: dict[str, Any], resolved: Resolved | None, needs: tuple[Need, ...], advice: Advice
 ) -> int:
-    """Compare both values under a load of the statements; the verdict is the comparison's own."""
+    """Compare both values under a load of the statements; return what the comparison returns."""
     assert advice.server_bytes is not None, "there is a value to prove"
     if given["sql"] is not None:
         raise SpecError(

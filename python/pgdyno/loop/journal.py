@@ -42,7 +42,7 @@ def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
 
 
 def finished(folder: ExperimentFolder, number: int, took_ns: int) -> None:
-    """Append that a run is done and what all of it took."""
+    """Append that a run is done, and how long all of it took."""
     folder.add_decision({"decision": "done", "number": number, "took_ns": took_ns})
 
 
@@ -87,10 +87,10 @@ def visits(folder: ExperimentFolder) -> list[Visit]:
 
 
 def shown_visits(folder: ExperimentFolder) -> list[Visit]:
-    """Return the runs that an answer is made of: `visits`, or the part of a single run.
+    """Return the runs used for an answer: `visits`, and perhaps an unfinished detail run.
 
-    Where nothing but the one run in detail was cut short, its part is better than no answer; a
-    part without a completed transaction says nothing.
+    If no detail run was carried out to its end, one that was cut short is used: a part is better
+    than no answer. A part without a completed transaction is not used.
     """
     found = list(_stored(folder))
     has_detail = any(one.planned.purpose == "detail" for one, is_done in found if is_done)
@@ -111,7 +111,7 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
     decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
     took_ns = {one["number"]: one["took_ns"] for one in decisions if one["decision"] == "done"}
-    # Once no run was noted as done, and a plan that had come to its end spoke for all.
+    # Old stores have no "done" entries: if they have a stop, runs without a variant are done.
     is_old = not took_ns and any(one["decision"] == "stop" for one in decisions)
     ran = [one for one in decisions if one["decision"] == "run"]
     known = _recorded(decisions)

@@ -18,10 +18,10 @@ from pgdyno.server.silence import NoAnswer, answer, poll_of
 Connect = Callable[[], Connection]
 
 STATEMENT_TIMEOUT_MS = 2_000
-# The server ends every statement before; a line on which nothing comes for so long is dead.
+# The server ends every statement earlier, so a connection that is silent this long is dead.
 SILENCE_S_MAX = 5
 LOCK_TIMEOUT_MS = 100
-# Of a statement under a statement_timeout of the role's own.
+# How often a statement is tried if the role's own statement_timeout cancels it.
 _TRIES = 50
 
 # glibc returns memory to the kernel at the end of each statement, and to get it back is a third of
@@ -57,8 +57,8 @@ _WHOLE_NUMBERS = frozenset((20, 21, 23))
 PID_SQL = "SELECT pg_backend_pid()"
 # Where the role's own statement_timeout leaves SESSION_SQL no time.
 PATIENCE_SQL = f"SELECT set_config('statement_timeout', '{STATEMENT_TIMEOUT_MS}', false)"
-# It reads a small table, for a session that has touched none since has nothing to report, and is
-# silent about its transactions, too.
+# It reads a small table because a session that has touched no table since its last report
+# reports nothing, not even its transactions.
 REPORT_SQL = "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_am LIMIT 1"
 _REPORTS_SINCE = 15
 
@@ -70,8 +70,8 @@ class PoolerInThePath(Exception):
 class Session(Protocol):
     """The connection of one thread of the observer, whatever is at its other end.
 
-    `kind` names it in one word, `what` for a person. `user` lacks a right unless it
-    `sees_everybody`.
+    `kind` is its name in one word, `what` its name in messages. If `sees_everybody` is false,
+    `user` lacks the right to see everybody's statistics.
     """
 
     kind: str
@@ -269,8 +269,8 @@ class ServerSession:
     def report_transactions(self) -> None:
         """Have the session's transactions counted now, this one included, where that is known.
 
-        Raises: psycopg.Error. Limits: until 14 a process of its own counts what it is told, up to
-        half a second later.
+        Raises: psycopg.Error. Limits: up to PostgreSQL 14 a separate process does the counting,
+        up to half a second later.
         """
         if self.version >= _REPORTS_SINCE:
             self.fetch_often(REPORT_SQL)

@@ -1,4 +1,5 @@
-//! What this engine has: built-ins, meta commands, datasets. The lab writes none of it down again.
+//! What this engine has: built-ins, meta commands, datasets. The lab reads it from here and keeps no
+//! copy in its own code.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ pub struct Facts {
     pub builtins: Vec<BuiltinFacts>,
     /// Names of the script language's meta commands, without backslash.
     pub meta_commands: Vec<String>,
-    /// What `init` can load, by the word it takes.
+    /// The datasets that `init` can load; the key is the word to give to `init`.
     pub datasets: BTreeMap<String, DatasetFacts>,
 }
 
@@ -23,9 +24,9 @@ pub struct Facts {
 pub struct BuiltinFacts {
     pub name: String,
     pub description: String,
-    /// Whose tables it uses.
+    /// Name of the dataset whose tables it uses.
     pub dataset: String,
-    /// No statement of it can write.
+    /// None of its statements can write.
     pub reads_only: bool,
     /// It needs `:scale`, which is looked up before the load unless it is given.
     pub reads_scale: bool,
@@ -41,7 +42,7 @@ pub struct BuiltinFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TypeFacts {
     pub name: String,
-    /// Within its program.
+    /// Weight relative to the other types of the program.
     pub weight: u32,
     pub reads_only: bool,
     /// Keying time before it, and mean thinking time after it; 0 = none.

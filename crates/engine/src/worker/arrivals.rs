@@ -8,7 +8,7 @@ use crate::clock::NEVER_NS;
 use crate::recorder::{Recorder, owner_at};
 use crate::timeline::Timeline;
 
-/// See the module's text.
+/// The open-loop arrivals of one thread; see the top of this file.
 #[derive(Debug)]
 pub struct OpenArrivals {
     next: Cursor,
@@ -71,7 +71,8 @@ impl OpenArrivals {
         }
     }
 
-    /// When the oldest arrival that was not taken is or was due; nothing is due from `end_ns` on.
+    /// The due time of the oldest arrival not yet taken, which may be in the past.
+    /// `NEVER_NS` if that time is `end_ns` or later.
     #[inline]
     pub(super) fn next_ns(&self, end_ns: u64) -> u64 {
         let at_ns = self.next.at_ns();
@@ -95,7 +96,8 @@ impl OpenArrivals {
         self.next.offset_ns == NEVER_NS
     }
 
-    /// Count what became due before `until_ns`, which is not later than the end of the phase.
+    /// Count arrivals that became due since the last count and before `until_ns`. All count for
+    /// one phase, so `until_ns` must not be later than the end of that phase.
     pub(super) fn count_until(
         &mut self,
         until_ns: u64,

@@ -80,7 +80,7 @@ class EnergyCollector:
         for path in self._files.matching(_DOMAINS):
             folder = path.rpartition("/")[0]
             if "mmio" in folder:
-                continue  # The same counters by another door.
+                continue  # The same counters, shown a second time under another path.
             number = folder.rpartition("/")[2]
             name = text_or_nothing(self._files, path).strip()
             parent = names.get(number.rpartition(":")[0])
@@ -94,7 +94,7 @@ _CORES = "/sys/devices/system/cpu/cpu*"
 
 
 class FrequencyCollector:
-    """Samples all cores, and keeps their mean, lowest and highest: a row a core would be many."""
+    """Samples all cores; keeps mean, lowest and highest, because a row for each is too many."""
 
     name: ClassVar[str] = "frequency"
     scope: ClassVar[Scope] = "host"

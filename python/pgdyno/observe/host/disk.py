@@ -2,9 +2,9 @@
 
 Rates are made of these counters elsewhere: requests a second, bytes a second, time a read, a write
 and a flush took (time / requests), mean queue (queue_time / wall time).
-Source: the kernel's Documentation/admin-guide/iostats.rst. Limits: `busy_ns` misses time of long
-concurrent requests since 5.0 and says little of devices that work in parallel; flushes are not
-counted for partitions, which are left out.
+Source: the kernel's Documentation/admin-guide/iostats.rst. Limits: since Linux 5.0 `busy_ns`
+misses time of long concurrent requests. It says little about devices that work in parallel.
+The kernel counts no flushes for partitions; `DiskCollector` leaves partitions out.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class DiskCollector:
         self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a device."""
+        """Return one row for each whole device."""
         rows = parse(self._files.text("/proc/diskstats"))
         # A name such as cciss/c0d0 stands as cciss!c0d0 in /sys.
         whole = {path.rpartition("/")[2] for path in self._files.matching("/sys/block/*")}
@@ -123,7 +123,7 @@ class SpaceCollector:
         gauge(
             "total_files",
             "files",
-            "inodes; NULL: no limit, or not told from afar",
+            "inodes; NULL: no limit, or not reported by the other host",
             is_nullable=True,
         ),
         gauge("available_files", "files", "inodes that are free", is_nullable=True),
@@ -156,7 +156,7 @@ def spaces_here(folders: Mapping[str, Path]) -> dict[str, Space]:
 
 
 def spaces_received(files: HostFiles) -> dict[str, Space]:
-    """Return the space another host told, of lines of `df -Pk` and `-Pi` by what lies there."""
+    """Return the space that another host sent as lines of `df -Pk` and `df -Pi`, by place."""
     found: dict[str, Space] = {}
     for path in files.matching("/df/*"):
         place = path.removeprefix("/df/")

@@ -25,7 +25,7 @@ class HostFiles(Protocol):
         ...
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the paths that match, in order; `*` ends at a slash."""
+        """Return the paths that match, in order; `*` does not match a slash."""
         ...
 
 

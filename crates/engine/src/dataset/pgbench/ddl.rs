@@ -41,15 +41,15 @@ pub const FOREIGN_KEYS: [&str; 5] = [
      foreign key (aid) references pgbench_accounts",
 ];
 
-/// True when account numbers do not fit an integer column.
+/// True when pgbench makes account numbers bigint.
 pub fn has_wide_accounts(scale: u32) -> bool {
     scale >= SCALE_OF_BIGINT
 }
 
 /// The four tables; with partitions, `pgbench_accounts` as the partitioned parent.
 ///
-/// As in pgbench a partitioned dataset is unlogged, and has a fill factor, in its leaves only as
-/// far as `pgbench_accounts` goes, and the other three tables stay logged.
+/// As in pgbench, with partitions only the leaves of `pgbench_accounts` can be unlogged; the other
+/// three tables stay logged. The leaves, not the parent, have the fill factor.
 pub fn create_tables(init: &PgbenchOptions) -> Vec<String> {
     let aid = if has_wide_accounts(init.scale) { "bigint" } else { "int   " };
     let unlogged = if init.unlogged && init.partitions == 0 { " unlogged" } else { "" };
@@ -87,7 +87,7 @@ pub fn create_tables(init: &PgbenchOptions) -> Vec<String> {
     ]
 }
 
-/// One leaf of `pgbench_accounts` a statement; none without partitions.
+/// One statement for each leaf of `pgbench_accounts`; none without partitions.
 pub fn create_partitions(init: &PgbenchOptions) -> Vec<String> {
     let unlogged = if init.unlogged { " unlogged" } else { "" };
     let fillfactor = init.fillfactor.unwrap_or(100);
@@ -147,7 +147,7 @@ pub fn add_primary_key(init: &PgbenchOptions, table: &str, column: &str) -> Stri
     format!("alter table {table} add {name}primary key ({columns}){tablespace}")
 }
 
-/// The rows of each table of `FILLED`, made by the server.
+/// One insert for each table of `FILLED`; the server generates the rows.
 pub fn insert_rows(init: &PgbenchOptions) -> [String; 3] {
     let scale = u64::from(init.scale);
     [
