@@ -139,7 +139,7 @@ def interrupted(pgdyno: Command, database15: Target) -> Callable[..., list[str]]
             running.signal(signal.SIGINT)
             said = running.wait()
         assert said.code == 130, said.err
-        assert "go on" in said.err
+        assert "to continue" in said.err
         return words
 
     return interrupt

@@ -167,7 +167,7 @@ def test_only_what_reads_is_executed_on_a_server_of_ones_own(
     ):
         path.write_text(text)
         said = pgdyno(*asked, "--timeout", "300ms")
-        assert said.code == (1 if "more than read" in words else 2)
+        assert said.code == 1  # Nothing was measured.
         assert words in " ".join(said.error.split())
 
 

@@ -88,7 +88,7 @@ def test_a_network_that_is_cut_and_comes_back_is_a_gap_everywhere(
     said = running.wait()
     assert said.code == 130, said.err
     assert "the server is observed again" in said.err.lower()
-    assert re.search(r" gap \d+\.\d s: no samples$", said.err, re.M)
+    assert re.search(r" gap of \d+\.\d s: no samples$", said.err, re.M)
     assert re.search(r"^gaps        \d+: \d+ s", said.out, re.M)
     document = pgdyno("show", "1", "--json").document
     assert document["gap_count"] >= 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +21,11 @@ from pgdyno.store.experiment import ListedExperiment, Store
 def command(store: Path | None, json_to: str | None) -> int:
     """Print each result: number, time, verb, runs, and its answer."""
     kept = Store.default(store)
-    is_named = store is not None or "PGDYNO_STORE" in os.environ
-    if is_named and not kept.root.exists():
+    # A folder of the environment need not be there before the first result.
+    if store is not None and not kept.root.exists():
         raise StoreError(
             f"There is no folder of results at {kept.root}.",
-            hint="check --store and PGDYNO_STORE",
+            hint="check --store",
         )
     rows = kept.list()
     document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}
