@@ -33,7 +33,7 @@ def test_clients_share_connections_beside_idle_ones(
     assert 0 < found["wait_ms"]["p50"] <= found["wait_ms"]["max"]
     shown = pgdyno("show", "last")
     assert "12 of 12 idle connections answered at the end" in shown.out
-    assert "3 connections, waited for" in shown.out
+    assert "3 connections, mean wait" in shown.out
 
 
 def test_a_connection_for_each_transaction_is_timed_apart(
