@@ -18,7 +18,7 @@ from tests.observe.sinks import KeepingSink
 
 from pgdyno import clock
 from pgdyno.errors import StoreError
-from pgdyno.observe.collector import Column, NotMeasurable, Row, gauge
+from pgdyno.observe.collector import Column, NotMeasurable, Row, Scope, gauge
 from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.observer import ObservedServer, Observer
@@ -158,6 +158,7 @@ class Steady:
 
     name: ClassVar[str] = "steady"
     meaning: ClassVar[str] = "For tests"
+    scope: ClassVar[Scope] = "host"
     interval_ns: ClassVar[int] = 1_000_000
     columns: ClassVar[tuple[Column, ...]] = (gauge("a", "things", "a number"),)
 

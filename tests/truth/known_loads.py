@@ -104,10 +104,12 @@ LOADS = (
         _work,
         settings={"work_mem": "1MB", "max_parallel_workers_per_gather": "0"},
     ),
+    # The function's clock leaves out what its statement takes around it, 0.02 ms: a call is long
+    # enough for that to be below the bound.
     KnownLoad(
         "cold reads",
-        (*FILLED, function("PERFORM filler FROM pages WHERE id BETWEEN first AND first + 320;")),
-        "\\set n random(1, 59000)\nSELECT work(:n);\n",
+        (*FILLED, function("PERFORM filler FROM pages WHERE id BETWEEN first AND first + 1600;")),
+        "\\set n random(1, 58000)\nSELECT work(:n);\n",
         _work,
         clients=2,
     ),

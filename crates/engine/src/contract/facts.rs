@@ -1,5 +1,5 @@
-//! What this engine has: built-ins, meta commands, datasets. The lab reads it from here and keeps no
-//! copy in its own code.
+//! What this engine has: built-ins, meta commands, datasets. The lab reads it from here and keeps
+//! no copy in its own code.
 
 use std::collections::BTreeMap;
 
