@@ -192,3 +192,17 @@ def test_a_scratch_copy_is_made_from_sql(pgdyno: Command, tmp_path: Path) -> Non
 def test_the_ratio_is_1_where_nothing_spills() -> None:
     need = found(1 * MB)
     assert replace(need, enough=None).gain_ratio == 1.0
+
+
+def test_a_proof_with_own_tables_is_refused_before_anything_is_measured(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    query, tables = tmp_path / "q.sql", tmp_path / "tables.sql"
+    query.write_text("SELECT 1")
+    tables.write_text("CREATE TABLE t (a int)")
+    said = pgdyno(
+        "work-mem", "--scratch", "-f", str(query), "--sql", str(tables), "--prove", "1min"
+    )
+    assert said.code == 1
+    assert "cannot be used with --sql" in " ".join(said.error.split())
+    assert not said.out

@@ -164,6 +164,11 @@ def _refuse(given: dict[str, Any], resolved: Resolved | None) -> None:
             "A scratch server has no past: there is nothing to look at without statements.",
             hint="give the statements with -f FILE",
         )
+    if given["prove"] and given["sql"] is not None:
+        raise SpecError(
+            "--prove loads the pgbench tables and cannot be used with --sql.",
+            hint="load your own server, and compare there",
+        )
     if resolved is not None and given["files"] and not given["allow_explain_analyze"]:
         raise RefusedError(
             "-f executes the statements on your own server.",
@@ -276,11 +281,6 @@ def _prove(
 ) -> int:
     """Compare both values under a load of the statements; return what the comparison returns."""
     assert advice.server_bytes is not None, "there is a value to prove"
-    if given["sql"] is not None:
-        raise SpecError(
-            "--prove loads the pgbench tables and knows no --sql.",
-            hint="load a server of your own, and compare there",
-        )
     longest_ms = max(need.now.duration_ms for need in needs)
     experiment = Experiment(
         name="work-mem",

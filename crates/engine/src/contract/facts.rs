@@ -33,7 +33,7 @@ pub struct BuiltinFacts {
     /// It is written in Rust: it sends typed parameters, so the simple protocol cannot carry it.
     pub is_native: bool,
     pub is_of_pgbench: bool,
-    /// Counted and timed apart; a script is one of its own name.
+    /// Transaction types, counted and timed separately; a script has one, with its name.
     pub types: Vec<TypeFacts>,
     pub options: Vec<OptionFacts>,
 }

@@ -272,7 +272,7 @@ pub struct Connect {
     /// New connections a second over all threads; absent = as fast as the server answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<f64>,
-    /// Connections beside those of the clients: opened last, never used, looked at in the end.
+    /// Idle connections, opened after those of the clients and checked at the end.
     #[serde(default)]
     pub idle_connections: u32,
     /// The clients share so many connections, one transaction at a time; absent = one each.
