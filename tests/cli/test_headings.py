@@ -1,27 +1,92 @@
-"""--help: every option once, under a heading, as wide as the terminal and no wider."""
+"""--help: two examples, 15 options at most, every option once in --help-all, under a heading."""
 
 from __future__ import annotations
 
 import importlib
+import re
+import shlex
 
 import click
 import pytest
 
-from pgdyno.cli.main import VERBS
+from pgdyno.cli.main import VERBS, _run
+from pgdyno.cli.verb_help import EXAMPLES, MAIN
+from pgdyno.server.dataset_kinds import KINDS
+
+# The drop-in prints what pgbench prints.
+OURS = [verb for verb in VERBS if verb != "pgbench"]
 
 
-def help_of(verb: str, width: int) -> str:
-    """Return what `pgdyno VERB --help` says on a terminal so wide."""
+def help_of(verb: str, width: int, *, is_all: bool = True) -> str:
+    """Return what `pgdyno VERB --help-all` says on a terminal so wide; or --help."""
     command = importlib.import_module(f"pgdyno.cli.{verb.replace('-', '_')}").command
     context = click.Context(command, info_name=verb, terminal_width=width)
+    context.meta["pgdyno.help_all"] = is_all
     return str(command.get_help(context))
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "pgbench"])
-def test_help_has_every_option_of_a_verb_once_and_itself_last(verb: str) -> None:
+def options_of(text: str) -> list[str]:
+    """Return the first name of each option that a help text explains."""
+    sections = re.split(r"^\S.*:$", text.partition("Usage:")[2], flags=re.MULTILINE)[1:]
+    return re.findall(r"^  (-[\w?-]+)", "".join(sections), re.MULTILINE)
+
+
+@pytest.mark.parametrize("verb", ["", *OURS])
+def test_help_begins_with_two_examples_of_the_verb(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run([*verb.split(), "--help"]) == 0
+    first, _, rest = capsys.readouterr().out.partition("Usage: ")
+    heading, *lines = first.rstrip().splitlines()
+    assert heading == "Examples:"
+    typed = [line.strip() for line in lines if line.startswith("    ")]
+    assert len(typed) == 2 == len({*typed})
+    for line in typed:
+        words = shlex.split(line)
+        assert words[0] == "pgdyno"
+        assert words[1] in VERBS
+        assert verb in ("", words[1])
+    assert rest
+
+
+@pytest.mark.parametrize("verb", OURS)
+def test_help_shows_15_options_at_most_and_help_all_shows_the_rest(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run([verb, "--help"]) == 0
+    shown = options_of(capsys.readouterr().out)
+    own = [name for name in shown if name not in ("--help-all", "-?")]
+    assert len(own) <= 15
+    if "--help-all" in shown:
+        assert _run([verb, "--help-all"]) == 0
+        every = options_of(capsys.readouterr().out)
+        assert set(shown) < set(every)
+    else:
+        command = importlib.import_module(f"pgdyno.cli.{verb}").command
+        assert len(own) == sum(isinstance(option, click.Option) for option in command.params)
+
+
+@pytest.mark.parametrize("verb", sorted(MAIN))
+def test_an_option_that_help_shows_is_one_of_the_verb(verb: str) -> None:
+    from pgdyno.cli.init import command_for
+
+    if verb in ("init", *KINDS):
+        params = command_for(KINDS[{"init": "pgbench"}.get(verb, verb)]).params
+    else:
+        params = importlib.import_module(f"pgdyno.cli.{verb.replace('-', '_')}").command.params
+    assert MAIN[verb] <= {name for option in params for name in option.opts}
+
+
+def test_every_verb_has_examples() -> None:
+    assert {*OURS, "pgdyno"} <= EXAMPLES.keys()
+
+
+@pytest.mark.parametrize("verb", OURS)
+def test_help_all_has_every_option_of_a_verb_once_and_help_last(verb: str) -> None:
     command = importlib.import_module(f"pgdyno.cli.{verb.replace('-', '_')}").command
     said = help_of(verb, 100).splitlines()
-    first = next(i for i, line in enumerate(said) if line.endswith(":") and line[0] != " ")
+    usage = next(i for i, line in enumerate(said) if line.startswith("Usage:"))
+    first = next(i for i, line in enumerate(said[usage:], usage) if line.endswith(":"))
     lines = [line.strip() for line in said[first:]]
     for option in command.params:
         if isinstance(option, click.Option):
@@ -33,11 +98,13 @@ def test_help_has_every_option_of_a_verb_once_and_itself_last(verb: str) -> None
 @pytest.mark.parametrize("verb", ["bench", "sweep", "compare", "run", "doctor", "watch", "init"])
 def test_help_of_a_verb_with_many_options_stands_under_headings(verb: str) -> None:
     said = help_of(verb, 100)
-    headings = [line for line in said.splitlines() if line.endswith(":") and line[0] != " "]
+    headings = [line for line in said.splitlines() if line.endswith(":") and line[:1] != " "]
     assert len(headings) == len(set(headings)) >= 3
     assert headings[-1] == "Answer:" or verb in ("doctor", "init")
 
 
 def test_help_on_a_narrow_terminal_is_no_wider_than_it() -> None:
-    long = [line for line in help_of("bench", 60).splitlines() if len(line) > 60]
+    long = [
+        line for line in help_of("bench", 60).partition("Usage:")[2].splitlines() if len(line) > 60
+    ]
     assert not long

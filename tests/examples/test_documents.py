@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.cli.main import VERBS, _run, pgdyno
+from pgdyno.cli.verb_help import EXAMPLES
 from pgdyno.spec.designs import MatrixDesign
 from pgdyno.spec.file import read_spec
 
@@ -37,7 +38,10 @@ def command_lines() -> Iterator[tuple[str, str]]:
                 yield document, re.split(r"\s+#|\s{3,}|\s[|>]\s", typed)[0]
 
 
-LINES = list(command_lines())
+LINES = [
+    *command_lines(),
+    *((f"{verb} --help", typed) for verb, pair in EXAMPLES.items() for _, typed in pair),
+]
 SPECS = [text for _, language, text in blocks() if language == "toml"]
 
 

@@ -14,6 +14,7 @@ import click
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
+from pgdyno.cli.headings import Verb
 from pgdyno.cli.show import answered
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.quantities import duration_text, percent
@@ -26,7 +27,7 @@ from pgdyno.store.folder import ExperimentFolder
 _MANY_SETTINGS = 12
 
 
-@click.command("diff", short_help="Compare two results, side by side.")
+@click.command("diff", cls=Verb, short_help="Compare two results, side by side.")
 @click.argument("first")
 @click.argument("second")
 @options.store_option

@@ -11,6 +11,7 @@ import click
 
 from pgdyno.answer.table import COLUMNS, rows_of
 from pgdyno.cli import options, output
+from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
 from pgdyno.observe.collector import Column
 from pgdyno.spec.experiment import Experiment
@@ -22,7 +23,7 @@ from pgdyno.store.schema import tables
 _RUNS = "runs"
 
 
-@click.command("export", short_help="Write the runs of a result as CSV, JSON or Parquet.")
+@click.command("export", cls=Verb, short_help="Write the runs of a result as CSV, JSON or Parquet.")
 @click.argument("result", default="last")
 @click.option(
     "--format",

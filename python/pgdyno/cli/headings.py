@@ -1,4 +1,4 @@
-"""Sections of `--help`: nobody reads a list of sixty options."""
+"""Sections of `--help`: two examples, then the options that most commands need."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 import click
+
+from pgdyno.cli.verb_help import EXAMPLES, MAIN
 
 SERVER = "Server"
 COMPARED = "Comparison"
@@ -20,6 +22,11 @@ SCRATCH = "Scratch server"
 WATCHED = "Observation"
 ANSWER = "Answer"
 REST = "Options"
+
+
+# The long form of help, and where a context keeps that it was asked for.
+_HELP_ALL = "--help-all"
+_SHOWS_ALL = "pgdyno.help_all"
 
 
 class Headed(click.Option):
@@ -51,21 +58,67 @@ class Operand(click.Argument):
 
 
 class Verb(click.Command):
-    """A verb whose --help has sections, in the order of their first options."""
+    """A verb whose --help has examples, and sections in the order of their first options.
+
+    --help shows the options that `MAIN` names, --help-all shows all.
+    """
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        """Return the verb's parameters, with --help-all before --help where --help is short."""
+        parameters = super().get_params(context)
+        if self.name not in MAIN:
+            return parameters
+        count = sum(isinstance(parameter, click.Option) for parameter in parameters)
+        help_all = click.Option(
+            [_HELP_ALL],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_show_all,
+            help=f"Show all {count} options.",
+        )
+        return [*parameters[:-1], help_all, parameters[-1]]
+
+    def format_help(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples before the usage line and everything else."""
+        write_examples(self.name or "", formatter)
+        super().format_help(context, formatter)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections: options without heading first, --help last."""
         sections: dict[str, list[tuple[str, str]]] = {}
+        last: list[tuple[str, str]] = []
+        main = None if context.meta.get(_SHOWS_ALL) else MAIN.get(self.name or "")
         help_option = self.get_help_option(context)
-        for one in self.get_params(context):
-            record = one.get_help_record(context)
-            heading = getattr(one, "heading", REST)
-            is_explained = isinstance(one, click.Option | Operand) and one is not help_option
-            if record is not None and is_explained:
+        for parameter in self.get_params(context):
+            record = parameter.get_help_record(context)
+            if record is None or not isinstance(parameter, click.Option | Operand):
+                continue
+            if parameter is help_option or _HELP_ALL in parameter.opts:
+                last.append(record)
+            elif main is None or isinstance(parameter, Operand) or main & {*parameter.opts}:
+                heading = getattr(parameter, "heading", REST)
                 sections.setdefault(heading, []).append(record)
-        if help_option is not None and (record := help_option.get_help_record(context)):
-            last = next(reversed(sections), REST)
-            sections.setdefault(last, []).append(record)
+        if last:
+            sections.setdefault(next(reversed(sections), REST), []).extend(last)
         for heading, records in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def write_examples(name: str, formatter: click.HelpFormatter) -> None:
+    """Write the examples of the verb `name`; each command stays on its line."""
+    if name not in EXAMPLES:
+        return
+    with formatter.section("Examples"):
+        for meaning, typed in EXAMPLES[name]:
+            formatter.write_text(f"{meaning}:")
+            formatter.write(f"{'':>{formatter.current_indent + 2}}{typed}\n")
+    formatter.write("\n")
+
+
+def _show_all(context: click.Context, _option: click.Parameter, given: bool) -> None:
+    if given and not context.resilient_parsing:
+        context.meta[_SHOWS_ALL] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()

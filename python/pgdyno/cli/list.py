@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 
 from pgdyno.cli import options, output
+from pgdyno.cli.headings import Verb
 from pgdyno.errors import StoreError
 from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
 
 
-@click.command("list", short_help="List all results.")
+@click.command("list", cls=Verb, short_help="List all results.")
 @options.store_option
 @options.json_option
 def command(store: Path | None, json_to: str | None) -> int:

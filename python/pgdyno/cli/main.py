@@ -11,10 +11,12 @@ import importlib
 import os
 import sys
 import traceback
+from itertools import pairwise
 
 import click
 
 from pgdyno.cli import output
+from pgdyno.cli.headings import write_examples
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
 
@@ -64,6 +66,11 @@ class Verbs(click.Group):
         command = importlib.import_module(f"pgdyno.cli.{_MODULES.get(name, name)}").command
         assert isinstance(command, click.Command)
         return command
+
+    def format_help(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write two examples before everything else."""
+        write_examples("pgdyno", formatter)
+        super().format_help(context, formatter)
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs without loading them."""
@@ -159,9 +166,9 @@ def _run(arguments: list[str]) -> int:
 
 def _asks_for_json(arguments: list[str]) -> bool:
     """Return whether a JSON document is asked for on standard output, and not in a file."""
-    following = zip(arguments, [*arguments[1:], "-"], strict=True)
     return any(
-        one == "--json=-" or (one == "--json" and after.startswith("-")) for one, after in following
+        argument == "--json=-" or (argument == "--json" and following.startswith("-"))
+        for argument, following in pairwise([*arguments, "-"])
     )
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from pgdyno.cli import options, output
+from pgdyno.cli.headings import Verb
 from pgdyno.clock import read_pair
 from pgdyno.store.experiment import Store
 
 
-@click.command("note", short_help="Keep a remark with a result.")
+@click.command("note", cls=Verb, short_help="Keep a remark with a result.")
 @click.argument("result")
 @click.argument("text", required=False)
 @options.store_option

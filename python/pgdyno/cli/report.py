@@ -8,6 +8,7 @@ import click
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
+from pgdyno.cli.headings import Verb
 from pgdyno.cli.show import answered
 from pgdyno.designs import markdown_of, page_of
 from pgdyno.errors import SpecError
@@ -16,7 +17,7 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 
-@click.command("report", short_help="Write a result as HTML page, Markdown or PDF.")
+@click.command("report", cls=Verb, short_help="Write a result as HTML page, Markdown or PDF.")
 @click.argument("result", default="last")
 @options.store_option
 @click.option(

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output, watch_text
+from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import show
 from pgdyno.designs import answer_of
 from pgdyno.errors import InterruptedByUser, PgdynoError, StoreError
@@ -21,7 +22,7 @@ from pgdyno.watch.segments import document_again
 _NAMED = 3
 
 
-@click.command("show", short_help="Print a result as text.")
+@click.command("show", cls=Verb, short_help="Print a result as text.")
 @click.argument("result", default="last")
 @options.store_option
 @options.json_option

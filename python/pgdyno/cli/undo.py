@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pgdyno.cli import options, output
+from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.measure.changes import (
     Commands,
@@ -24,7 +25,9 @@ from pgdyno.store.folder import ExperimentFolder
 _COMMAND = "Use this command, not the one in the journal."
 
 
-@click.command("undo", short_help="Restore settings that a killed experiment left changed.")
+@click.command(
+    "undo", cls=Verb, short_help="Restore settings that a killed experiment left changed."
+)
 @click.argument("result", required=False)
 @click.option(
     "--admin", metavar="CONNINFO", help="Role and server to use (default: those of the experiment)."
