@@ -152,12 +152,35 @@ def test_a_note_does_not_bless_what_somebody_altered(pgdyno: Command) -> None:
     assert ExperimentFolder(folder.folder).verify() == ["spec.toml was changed."]
 
 
-@pytest.mark.parametrize(("given", "is_warned"), [("3", True), ("10", False), ("60s", False)])
-def test_a_length_that_can_only_end_not_valid_is_told_before_it_is_measured(
-    given: str, is_warned: bool, capsys: pytest.CaptureFixture[str]
+TWO = ("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=2MB")
+
+
+@pytest.mark.parametrize(
+    ("words", "warnings"),
+    [
+        (("bench", "-T", "3"), ["a run of 3 s can only end NOT VALID"]),
+        (("bench", "-T", "10"), []),
+        (("bench", "-t", "3"), []),
+        (("sweep", "-T", "3"), ["a run at a level of 3 s can only end NOT VALID"]),
+        (("sweep", "--knee-duration", "5s"), ["the run at the knee of 5 s can only end NOT VALID"]),
+        (("sweep",), []),
+        (("compare", "-T", "3", *TWO), ["a run of 3 s can only end NOT VALID"]),
+        (("compare", "--budget", "45s", *TWO), ["is too small for a verdict"]),
+        (
+            ("compare", "--budget", "1s", *TWO),
+            ["is too small for a verdict", "one round is carried out all the same"],
+        ),
+        (("compare", *TWO), []),
+    ],
+)
+def test_what_cannot_end_well_is_told_before_it_is_measured(
+    words: tuple[str, ...], warnings: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _run(["bench", "--scratch", "-T", given, "--dry-run"]) == 0
-    assert ("can only end NOT VALID" in capsys.readouterr().err) is is_warned
+    assert _run([*words, "--scratch", "--dry-run"]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert len(told) == len(warnings)
+    for line, words_of_warning in zip(told, warnings, strict=True):
+        assert words_of_warning in line
 
 
 def test_control_characters_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
-from pgdyno.analysis.verdicts import NEEDED_S
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
 from pgdyno.cli.from_options import Asked
@@ -19,11 +18,10 @@ from pgdyno.cli.output import Live
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.loop.drive import Outcome, carry_out
-from pgdyno.loop.preview import preview
+from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
 from pgdyno.spec.file import to_toml
-from pgdyno.spec.workload import Workload
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -48,8 +46,9 @@ def measure(
     if options.get("print_spec"):
         output.data(to_toml(asked.experiment).rstrip())
         return 0
-    if verb == "bench" and (note := _too_short(asked.experiment.workload)):
-        output.note(f"warning: {note}")
+    if resumed is None:
+        for note in warnings_before(asked.experiment, design_of(asked.experiment)):
+            output.note(f"warning: {note}")
     if options.get("dry_run"):
         output.data(preview(asked.experiment, design_of(asked.experiment)))
         return 0
@@ -82,14 +81,6 @@ def measure(
     if findings is None and not _has_begun(outcome):
         return min(EXIT_NOTHING_RAN, exit_code(outcome.error, findings))
     return max(exit_code(outcome.error, findings), EXIT_CHECK_FAILED if failed else 0)
-
-
-def _too_short(workload: Workload) -> str:
-    """Return why a run of this length can only end not valid; "" if it can be valid."""
-    length_s = workload.duration_ns / 1e9
-    if workload.transactions_per_client is not None or length_s >= NEEDED_S:
-        return ""
-    return f"a run of {length_s:g} s can only end NOT VALID: {NEEDED_S:g} s are needed (-T)"
 
 
 def _has_begun(outcome: Outcome) -> bool:

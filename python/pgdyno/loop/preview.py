@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import fill
 from typing import Any
 
+from pgdyno.analysis.verdicts import NEEDED_S, NEEDED_S_IN_SWEEP
 from pgdyno.plan.design import Design, next_run, runs_expected
 from pgdyno.plan.history import History, Measured
-from pgdyno.quantities import duration_text
+from pgdyno.quantities import counted, duration_text
 from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import find
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Variant
@@ -18,6 +20,7 @@ from pgdyno.spec.setting_rules import MAJORS, snapshot
 _AROUND_NS = 3_000_000_000
 _RESTART_NS = 3_000_000_000
 _SHOWN_RUNS = 12
+_WIDTH, _INDENT = 100, " " * 12
 # What has data of its own.
 _APART = ("sql", "version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment")
 _LEVELS = {
@@ -37,15 +40,69 @@ def preview(experiment: Experiment, design: type[Design[Any]]) -> str:
     """
     if (scratch := experiment.server.scratch) is not None:
         find(bin_dir=scratch.bin_dir, version=scratch.version)
-    return "\n".join(_lines(experiment, design))
+    return "\n".join(
+        fill(
+            line, _WIDTH, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False
+        )
+        for line in _lines(experiment, design)
+    )
+
+
+def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
+    """Yield what cannot end well: runs too short to be valid, a budget too small for a verdict."""
+    for purpose, (name, length_ns) in design(experiment).clocked_ns().items():
+        needed_s = NEEDED_S if purpose == "detail" else NEEDED_S_IN_SWEEP
+        if length_ns < needed_s * 1e9:
+            length = f"{name} of {length_ns / 1e9:g} s"
+            yield f"{length} can only end NOT VALID: at least {needed_s:g} s are needed"
+    budget_ns = design(experiment).budget_ns
+    if budget_ns is None or not design.rounds_needed:
+        return
+    pilots_ns, round_ns = _costs_ns(experiment, design)
+    needed_ns = pilots_ns + design.rounds_needed * round_ns
+    if budget_ns < needed_ns:
+        enough = f"which needs at least {design.rounds_needed} rounds, about"
+        yield (
+            f"the budget of {duration_text(budget_ns)} is too small for a verdict, {enough} "
+            f"{duration_text(needed_ns)}"
+        )
+    if budget_ns < pilots_ns + round_ns:
+        took = duration_text(pilots_ns + round_ns)
+        yield f"one round is carried out all the same, which takes about {took}"
+
+
+def _costs_ns(experiment: Experiment, design: type[Design[Any]]) -> tuple[int, int]:
+    """Return how long the pilots take, and the first round."""
+    history: History = ()
+    costs = {"pilot": 0, "round": 0}
+    around_ns = _AROUND_NS + _needs_restart(experiment) * _RESTART_NS
+    while isinstance(run := next_run(design, experiment, history), PlannedRun) and run.round <= 1:
+        costs[run.purpose] += run.warm_ns + run.measure_ns + around_ns
+        history = (*history, _imagined(experiment, run, len(history)))
+    return costs["pilot"], costs["round"]
+
+
+def _needs_restart(experiment: Experiment) -> bool:
+    """Return whether a variant needs another start of the server, so that every run has one."""
+    return any(
+        _change(experiment, variant, name).endswith(("restart)", "separate cluster)"))
+        for variant in experiment.all_variants()
+        for name in variant.changes()
+    )
+
+
+def _imagined(experiment: Experiment, run: PlannedRun, place: int) -> Measured:
+    """Return a result that decides nothing: only the order of the runs is of interest here."""
+    value = 1000.0 + 100 * (place % 3)
+    metrics: dict[str, float] = {"tps": value, experiment.metric(): value}
+    return Measured(run, value, 2_000_000_000, metrics, 1)
 
 
 def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
     variants = experiment.all_variants()
-    restarts = False
+    around_ns = _AROUND_NS + _needs_restart(experiment) * _RESTART_NS
     for variant in variants:
         changes = [_change(experiment, variant, name) for name in variant.changes()]
-        restarts |= any(change.endswith(("restart)", "separate cluster)")) for change in changes)
         yield f"variant     {variant.name}: {', '.join(changes) or 'as the server is'}"
     history: History = ()
     shown = []
@@ -54,12 +111,9 @@ def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
         decision = next_run(design, experiment, history)
         if not isinstance(decision, PlannedRun):
             break
-        run_ns = decision.warm_ns + decision.measure_ns + _AROUND_NS + restarts * _RESTART_NS
+        run_ns = decision.warm_ns + decision.measure_ns + around_ns
         shown.append(_named(experiment, decision))
-        # Numbers that decide nothing: only the order is of interest here.
-        value = 1000.0 + 100 * (len(history) % 3)
-        metrics: dict[str, float] = {"tps": value, experiment.metric(): value}
-        history = (*history, Measured(decision, value, 2_000_000_000, metrics, 1))
+        history = (*history, _imagined(experiment, decision, len(history)))
     more = "; ..." if len(shown) == _SHOWN_RUNS else ""
     yield f"order       {'; '.join(shown)}{more}"
     yield from _effort(experiment, design, run_ns)
@@ -70,13 +124,19 @@ def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
 def _effort(experiment: Experiment, design: type[Design[Any]], run_ns: int) -> Iterator[str]:
     count = runs_expected(design, experiment, ())
     budget_ns = design(experiment).budget_ns
-    if budget_ns is not None:
-        yield (
-            f"time        at least {count} runs, {duration_text(count * run_ns)}; "
-            f"at most {duration_text(budget_ns)}"
-        )
+    pilots_ns, round_ns = _costs_ns(experiment, design) if design.rounds_needed else (0, 0)
+    needed_ns = pilots_ns + design.rounds_needed * round_ns or count * run_ns
+    needed = duration_text(needed_ns)
+    if budget_ns is None:
+        yield f"time        {counted(count, 'run')}, about {needed}"
+        return
+    budget = duration_text(budget_ns)
+    if not design.rounds_needed:
+        yield f"time        at most {budget}"
+    elif budget_ns < needed_ns:
+        yield f"time        a verdict needs {count} runs, {needed}; the budget is {budget}"
     else:
-        yield f"time        {count} runs, about {duration_text(count * run_ns)}"
+        yield f"time        at least {count} runs, {needed}; at most {budget}"
 
 
 def _named(experiment: Experiment, run: PlannedRun) -> str:

@@ -7,13 +7,14 @@ goes on where it was.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pgdyno.plan.history import History
 from pgdyno.plan.long_scripts import as_measured
 from pgdyno.spec.designs import DesignSpec
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Purpose, Stop
 
 NONE: frozenset[str] = frozenset()
 Asked = TypeVar("Asked", bound=DesignSpec)
@@ -28,6 +29,8 @@ class Design(ABC, Generic[Asked]):
     """
 
     model: ClassVar[type[DesignSpec]]
+    # How many rounds of every variant a verdict needs at least; 0 where no round decides.
+    rounds_needed: ClassVar[int] = 0
 
     def __init__(self, experiment: Experiment) -> None:
         """Args: experiment, whose design is a `model`."""
@@ -58,6 +61,13 @@ class Design(ABC, Generic[Asked]):
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:  # noqa: ARG002
         """Return in words how far the experiment is from a decision, "" if there is no news."""
         return ""
+
+    def clocked_ns(self) -> Mapping[Purpose, tuple[str, int]]:
+        """Return purpose -> name and length of the runs that the clock ends, as far as known."""
+        workload = self.experiment.workload
+        if workload.transactions_per_client is not None or self.experiment.metric() == "duration":
+            return {}
+        return {"round": ("a run", workload.duration_ns)}
 
     @property
     def budget_ns(self) -> int | None:

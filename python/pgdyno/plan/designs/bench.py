@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, pilots, warm_ns
 from pgdyno.plan.visits import PILOT_NS, WARMUP_LEAST_NS, pilot
 from pgdyno.spec.designs import BenchDesign
-from pgdyno.spec.planned import Cell, PlannedRun, Stop
+from pgdyno.spec.planned import Cell, PlannedRun, Purpose, Stop
 
 
 class Bench(Design[BenchDesign]):
@@ -50,6 +52,12 @@ class Bench(Design[BenchDesign]):
     ) -> int:
         """Return 1, or 2 with a pilot."""
         return 1 + int(self._needs_pilot())
+
+    def clocked_ns(self) -> Mapping[Purpose, tuple[str, int]]:
+        """Return the length of the run, unless a number of transactions ends it."""
+        workload = self.experiment.workload
+        is_clocked = workload.transactions_per_client is None
+        return {"detail": ("a run", workload.duration_ns)} if is_clocked else {}
 
     def _needs_pilot(self) -> bool:
         """True unless the measured run is too short for a pilot to be worth its time."""

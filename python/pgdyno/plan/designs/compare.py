@@ -58,6 +58,7 @@ class Compare(Design[CompareDesign]):
     """The reference against every variant that is still open."""
 
     model = CompareDesign
+    rounds_needed = SEQUENTIAL_PAIRS_MIN
 
     @property
     def budget_ns(self) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.analysis.capacity import Target, Trial
@@ -77,6 +78,13 @@ class Sweep(Design[SweepDesign]):
         tried = len(lines) * (RUNS_MAX * 3 // 4) if design.target is not None else 0
         expected = piloted + levels * design.rounds + max(tried, len(trials(history))) + 1
         return max(expected, len(history))
+
+    def clocked_ns(self) -> Mapping[Purpose, tuple[str, int]]:
+        """Return the length of the runs of a level, and that of the run at the knee."""
+        return {
+            "round": ("a run at a level", self.asked.run_ns),
+            "detail": ("the run at the knee", self.asked.knee_ns),
+        }
 
     def lines(self, excluded: frozenset[str] = NONE) -> tuple[Line, ...]:
         """Return script by script, the lines of all variants that can be measured."""
