@@ -1,4 +1,4 @@
-"""The engine's executable: where it is, and whether it is one that this lab can ask."""
+"""Find the engine's executable, and check that its version suits this lab."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TIMEOUT_S = 30.0
 
 
 def engine_path() -> Path:
-    """Return the engine's executable: $PGDYNO_ENGINE, beside this Python, or on PATH.
+    """Return the engine's executable: $PGDYNO_ENGINE, the one of this Python, or the one on PATH.
 
-    Raises: EngineError naming the places that were looked at.
+    Raises: EngineError that lists the places.
     """
     named = os.environ.get("PGDYNO_ENGINE")
     beside = Path(sys.executable).with_name("pgdyno-engine")
@@ -37,9 +37,9 @@ def engine_path() -> Path:
 
 
 def engine_for_jobs() -> Path:
-    """Return the engine's executable, which knows all that this lab may ask.
+    """Return an engine that knows everything this lab may ask.
 
-    Raises: EngineError naming both versions where it is an older one.
+    Raises: EngineError with both versions if the engine is older.
     """
     path = engine_path()
     _require_known(path, path.stat().st_mtime_ns)
@@ -48,10 +48,10 @@ def engine_for_jobs() -> Path:
 
 @cache
 def _require_known(path: Path, _changed_ns: int) -> None:
-    """Ask once a command; an engine that is built meanwhile is another file."""
+    """Ask once in each command; a rebuilt engine counts as another file."""
     said = child.run([path, "--version"], timeout_s=_TIMEOUT_S).stdout.strip()
     found = _REVISION.search(said)
-    # The first ones said no number.
+    # The first versions printed no number.
     if int(found[1] if found else 0) >= CONTRACT_REVISION:
         return
     raise EngineError(

@@ -1,4 +1,4 @@
-"""What the engine has: built-ins, meta commands, datasets. The lab writes none of it down again.
+"""Facts from the engine: built-ins, meta commands, datasets. The lab keeps no copy of them.
 
 Mirrors `crates/engine/src/contract/facts.rs`.
 """
@@ -19,7 +19,7 @@ _TIMEOUT_S = 30.0
 
 
 class TypeFacts(Open):
-    """One type of transaction; times are 0 where terminals do not wait."""
+    """One type of transaction; times are 0 if terminals do not wait."""
 
     name: str
     weight: int
@@ -29,7 +29,7 @@ class TypeFacts(Open):
 
 
 class OptionFacts(Open):
-    """One way to vary a program; the first of its values is the default."""
+    """One option of a program; the first of its values is the default."""
 
     name: str
     description: str
@@ -65,13 +65,13 @@ class EngineFacts(Open):
     datasets: dict[str, DatasetFacts]
 
     def builtin(self, name: str | None) -> BuiltinFacts | None:
-        """Return the built-in of exactly this name, if there is one."""
+        """Return the built-in of exactly this name, or None."""
         return next((builtin for builtin in self.builtins if builtin.name == name), None)
 
     def builtin_beginning(self, text: str) -> BuiltinFacts:
-        """Return the only built-in whose name is `text` or begins with it.
+        """Return the built-in whose name is `text`, or the only one whose name begins with it.
 
-        Raises: SpecError naming all built-ins, or those that begin so.
+        Raises: SpecError that lists all built-ins, or all those that begin with `text`.
         """
         begun = [builtin for builtin in self.builtins if builtin.name.startswith(text)]
         matching = [builtin for builtin in begun if builtin.name == text] or begun
@@ -84,9 +84,9 @@ class EngineFacts(Open):
 
 
 def engine_facts() -> EngineFacts:
-    """Return what the engine has.
+    """Return the facts of the engine.
 
-    Raises: EngineError when there is no engine, or an older one.
+    Raises: EngineError if there is no engine, or an older one.
     """
     path = engine_for_jobs()
     return _facts_of(path, path.stat().st_mtime_ns)
@@ -94,12 +94,12 @@ def engine_facts() -> EngineFacts:
 
 @cache
 def _facts_of(path: Path, _changed_ns: int) -> EngineFacts:
-    """Ask once a command; an engine that is built meanwhile is another file."""
+    """Ask once in each command; a rebuilt engine counts as another file."""
     said = child.run([path, "facts"], timeout_s=_TIMEOUT_S)
     try:
         return EngineFacts.model_validate_json(said.stdout)
     except ValidationError as error:
         raise EngineError(
-            f"The engine at {path} does not say what it has: {error.errors()[0]['msg']}.",
+            f"The engine at {path} gives no usable facts: {error.errors()[0]['msg']}.",
             hint="run make build, or name another engine by PGDYNO_ENGINE",
         ) from error

@@ -1,6 +1,6 @@
-"""The job: everything the engine is told, as typed and frozen models.
+"""The job: all instructions to the engine, as typed and frozen models.
 
-Mirrors `crates/engine/src/contract/job.rs`; tests/contract holds the two against each other.
+Mirrors `crates/engine/src/contract/job.rs`; tests/contract compares the two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
-# The engine must be of this one or a later one, as `pgdyno-engine --version` says.
+# The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
 CONTRACT_REVISION = 8
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
@@ -31,7 +31,7 @@ _SECRETS = ("password", "password_command")
 
 
 class Strict(BaseModel):
-    """Frozen, and closed to unknown fields, as the engine is."""
+    """A frozen model that refuses unknown fields, as the engine does."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,9 +44,9 @@ class ClockPairModel(Strict):
 
 
 class HostPort(Strict):
-    """A host name, address or socket directory, and its port; `hostaddr` spares the lookup.
+    """A host name, address or socket directory, and its port; `hostaddr` avoids the lookup.
 
-    `password` is of this host alone; without one it is the target's.
+    `password` is for this host only; without it the target's password is used.
     """
 
     host: str
@@ -56,7 +56,7 @@ class HostPort(Strict):
 
 
 class TlsSettings(Strict):
-    """libpq's parameters of security beside `sslmode`; files are named, and read by the engine."""
+    """libpq's security parameters except `sslmode`; they name files, which the engine reads."""
 
     sslrootcert: str | None = None
     sslcert: str | None = None
@@ -70,7 +70,7 @@ class TlsSettings(Strict):
 
 
 class Keepalive(Strict):
-    """How a silent peer is found to be dead: libpq's parameters of TCP."""
+    """How to find out that a silent peer is dead: libpq's TCP parameters."""
 
     off: bool = False
     idle_s: U32 | None = None
@@ -80,7 +80,7 @@ class Keepalive(Strict):
 
 
 class Reach(Strict):
-    """Which of several hosts is the right one, and how long one may take, as libpq says."""
+    """Which of several hosts to use, and how long one may take, as in libpq."""
 
     target_session_attrs: SessionAttrs = "any"
     load_balance: bool = False
@@ -89,7 +89,7 @@ class Reach(Strict):
 
 
 class EngineTarget(Strict):
-    """Where and as whom the engine connects; everything is resolved already."""
+    """Where the engine connects, and as which user; everything is already resolved."""
 
     hosts: tuple[HostPort, ...]
     user: str
@@ -140,7 +140,7 @@ class RateStep(Strict):
 
 
 class OpenLoop(Strict):
-    """Transactions are scheduled by the clock, whether or not a client is free."""
+    """The clock schedules transactions, whether or not a client is free."""
 
     loop: Literal["open"] = "open"
     clients: U32
@@ -196,7 +196,7 @@ class LoadWork(Strict):
 
 
 class Distribute(Strict):
-    """How the tables are dealt to the nodes of a distributed server: by account or by branch."""
+    """How the tables are distributed over the nodes of a server: by account or by branch."""
 
     server: Literal["citus", "greenplum"]
     column: Literal["aid", "bid"] = "aid"
@@ -206,7 +206,7 @@ class Distribute(Strict):
 
 
 class PgbenchOptions(Strict):
-    """What the pgbench tables shall be like, and how they are loaded."""
+    """Options of the pgbench tables, and how to load them."""
 
     kind: Literal["pgbench"] = "pgbench"
     scale: U32
@@ -223,7 +223,7 @@ class PgbenchOptions(Strict):
 
 
 class TpccOptions(Strict):
-    """What the tables of the TPC-C-like workload shall be like."""
+    """Options of the tables of the TPC-C-like workload."""
 
     kind: Literal["tpcc"] = "tpcc"
     warehouses: U32
@@ -257,7 +257,7 @@ class Job(Strict):
     work: Annotated[LoadWork | InitWork, Field(discriminator="kind")]
 
     def to_line(self) -> bytes:
-        """Return the line the engine reads, password included: for its standard input only."""
+        """Return the line for the engine, password included: for its standard input only."""
         document = self.model_dump(mode="json", exclude_none=True)
         for name in _SECRETS:
             secret: SecretStr | None = getattr(self.target, name)
@@ -269,7 +269,7 @@ class Job(Strict):
         return json_line(document)
 
     def without_secrets(self) -> dict[str, object]:
-        """Return the job as it may be stored: without the passwords, and what prints them."""
+        """Return the job in a form that may be stored: without passwords and password commands."""
         secrets = dict.fromkeys(_SECRETS, True) | {"hosts": {"__all__": {"password"}}}
         document: dict[str, object] = self.model_dump(
             mode="json", exclude_none=True, exclude={"target": secrets}

@@ -1,7 +1,7 @@
-"""The records: what the engine says, one JSON object a line, `summary` always last.
+"""The records: the engine's output, one JSON object a line, `summary` always last.
 
 Mirrors `crates/engine/src/contract/record.rs`. Unknown fields are ignored, so that a newer engine
-can say more; tests/contract holds the two sides against each other.
+can add some; tests/contract compares the two sides.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ ErrorKind = Literal[
 
 
 class Open(BaseModel):
-    """Frozen, and deaf to unknown fields."""
+    """A frozen model that ignores unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class StatementShape(Open):
-    """A statement as written, with its 1-based line in the script."""
+    """A statement in its written form, with its 1-based line in the script."""
 
     line: int
     text: str
 
 
 class ScriptShape(Open):
-    """A script, or a type of a native program; what indexes in other records refer to."""
+    """A script, or a type of a native program; other records refer to it by index."""
 
     name: str
     program: str = ""
@@ -75,7 +75,7 @@ class ScriptShape(Open):
 
 
 class Hello(Open):
-    """First record: who answers, and what the job was understood to be."""
+    """First record: the engine's identity, and how it understood the job."""
 
     record: Literal["hello"] = "hello"
     time_ns: int
@@ -115,7 +115,7 @@ class Counts(Open):
 
 
 class Interval(Open):
-    """What happened in the `interval_ns` before `time_ns`, over all threads."""
+    """Events in the `interval_ns` before `time_ns`, over all threads."""
 
     record: Literal["interval"] = "interval"
     time_ns: int
@@ -173,7 +173,7 @@ class Connecting(Open):
 
 
 class Warning_(Open):
-    """Something the reader must know that did not stop the run."""
+    """Something the reader must know, although the run continued."""
 
     record: Literal["warning"] = "warning"
     time_ns: int
@@ -183,7 +183,7 @@ class Warning_(Open):
 
 
 class Failure(Open):
-    """Why the run ended early, or was not begun."""
+    """Why the run ended early, or did not begin."""
 
     record: Literal["error"] = "error"
     time_ns: int
@@ -219,7 +219,7 @@ class Gap(Open):
 
 
 class IdleFacts(Open):
-    """Connections beside those of the clients; `alive_count` answered after the load."""
+    """Connections in addition to those of the clients; `alive_count` answered after the load."""
 
     opened_count: int
     alive_count: int
@@ -239,7 +239,7 @@ class ThreadFacts(Open):
 
 
 class Fairness(Open):
-    """How evenly the clients were served: transactions each completed in the measured phase."""
+    """How evenly the clients were served: how many transactions each of them completed."""
 
     clients: int
     completed_count_min: int
@@ -256,7 +256,7 @@ class InitFacts(Open):
 
 
 class Summary(Open):
-    """The whole run; counts and distributions are of the measured phase."""
+    """The whole run; counts and distributions cover the measured phase."""
 
     record: Literal["summary"] = "summary"
     time_ns: int
@@ -289,13 +289,13 @@ class Summary(Open):
     init: InitFacts | None = None
 
     def span(self, phase: PhaseName) -> PhaseSpan | None:
-        """Return when `phase` began and ended, or None when it was not reached."""
+        """Return when `phase` began and ended, or None if the run did not reach it."""
         return next((span for span in self.phases if span.phase == phase), None)
 
     def distribution(
         self, measured: Measured, script: int | None = None, statement: int | None = None
     ) -> Distribution | None:
-        """Return one distribution of the measured phase, or None when nothing was measured."""
+        """Return one distribution of the measured phase, or None if it has no values."""
         wanted = (measured, script, statement)
         found = (d for d in self.distributions if (d.measured, d.script, d.statement) == wanted)
         return next(found, None)
@@ -317,9 +317,9 @@ _RECORD: TypeAdapter[Record] = TypeAdapter(Record)
 
 
 def parse_record(line: bytes | str) -> Record:
-    """Return the record of one line of the engine's output.
+    """Parse one line of the engine's output.
 
-    Raises: EngineError when the line is no record; the text quotes its first 120 characters.
+    Raises: EngineError if the line is not a record; the text quotes its first 120 characters.
     """
     try:
         return _RECORD.validate_json(line)
@@ -335,6 +335,6 @@ def parse_record(line: bytes | str) -> Record:
 
 
 def raw_record(line: bytes) -> dict[str, object]:
-    """Return the JSON object of a line, for storing it as it came."""
+    """Return the JSON object of a line, which is stored unchanged."""
     document: dict[str, object] = json.loads(line)
     return document

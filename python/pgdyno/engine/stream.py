@@ -1,4 +1,4 @@
-"""One engine process: the job in, its records out, its end under every circumstance."""
+"""One engine process: send the job, read its records, and end it in every case."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pgdyno.process import child, signals
 
 OnRecord = Callable[[bytes, Record], None]
 _READ_BYTES = 1 << 16
-# After the engine was told to stop it may drain (5 s by default) and cancel; then it is ended.
+# After a stop the engine may drain (5 s by default) and cancel statements; then it is ended.
 _STOP_GRACE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOutcome:
-    """How one engine process ended. `summary` is None when it was lost before it could say."""
+    """How one engine process ended. `summary` is None if the engine was lost before it wrote it."""
 
     summary: Summary | None
     failures: tuple[Failure, ...]
@@ -34,7 +34,7 @@ class EngineOutcome:
     log_tail: str
 
     def raise_if_nothing_was_measured(self) -> Summary:
-        """Return the summary, or raise what explains that there is none.
+        """Return the summary, or raise the reason why there is none.
 
         Raises: EngineError with the engine's own error, or with the last lines of its log.
         """
@@ -52,7 +52,7 @@ class EngineOutcome:
 
 
 class EngineRun:
-    """A started engine; use as a context manager, it never outlives the block."""
+    """A started engine; use it as a context manager: the process never outlives the block."""
 
     def __init__(self, job: Job, *, log: IO[bytes] | int = subprocess.DEVNULL) -> None:
         self._log = log
@@ -75,14 +75,14 @@ class EngineRun:
         self._child.terminate(grace_s=_STOP_GRACE_S)
 
     def stop(self) -> None:
-        """Ask for an early, clean end: the engine drains, cancels what is left, and reports."""
+        """Ask for an early, clean end: the engine drains, cancels statements, and reports."""
         self._write(b"stop\n")
 
     def run(self, on_record: OnRecord) -> EngineOutcome:
         """Pass every record to `on_record` until the engine ends; an interrupt becomes a stop.
 
-        The first SIGINT or SIGTERM stops the engine and is returned in the outcome rather than
-        raised, so that the caller stores what was measured before it lets the signal end it.
+        The first SIGINT or SIGTERM stops the engine. It is returned in the outcome and not raised,
+        so that the caller can store the results before the signal ends it.
         """
         summary: Summary | None = None
         failures: list[Failure] = []
@@ -94,7 +94,7 @@ class EngineRun:
             except InterruptedByUser as signal_seen:
                 interrupted = signal_seen
                 self.stop()
-                # A generator that raised is finished: go on reading with a new one.
+                # A generator that raised an exception is finished: go on reading with a new one.
                 lines = self._lines(until_ns=monotonic_ns() + int(_STOP_GRACE_S * 1e9))
                 continue
             if line is None:
@@ -109,7 +109,7 @@ class EngineRun:
         return EngineOutcome(summary, tuple(failures), exit_code, interrupted, self._log_tail())
 
     def _lines(self, until_ns: int | None = None) -> Iterator[bytes]:
-        """Yield the records as they come; until `until_ns` at most, even if more would come."""
+        """Yield the records as they arrive, until `until_ns` at most, even if more would follow."""
         stdout = self._child.stdout
         assert stdout is not None
         while until_ns is None or monotonic_ns() < until_ns:
@@ -128,7 +128,7 @@ class EngineRun:
             self._child.stdin.write(line)
             self._child.stdin.flush()
         except BrokenPipeError:
-            # The engine is gone already; its records and exit code say why.
+            # The engine is already gone; its records and its exit code give the reason.
             return
 
     def _log_tail(self) -> str:
@@ -140,9 +140,9 @@ class EngineRun:
 
 
 def check_job(job: Job) -> tuple[ScriptShape, ...]:
-    """Let the engine judge the job without connecting; return its scripts as parsed.
+    """Let the engine check the job without connecting; return the parsed scripts.
 
-    Raises: SpecError with file, line, column and caret of what is wrong.
+    Raises: SpecError with file, line, column and caret of the mistake.
     """
     with child.start(
         [engine_for_jobs(), "check-job"],
@@ -165,9 +165,9 @@ def check_job(job: Job) -> tuple[ScriptShape, ...]:
 
 
 def print_sql(job: Job) -> str:
-    """Return the statements that a job of loading may send, one a line; nothing is connected.
+    """Return the statements that a loading job may send, one a line; nothing connects.
 
-    Raises: SpecError saying what is wrong with the job.
+    Raises: SpecError that says what is wrong with the job.
     """
     with child.start(
         [engine_for_jobs(), "print-sql"],
@@ -188,7 +188,7 @@ def print_sql(job: Job) -> str:
 
 
 def engine_error(failure: Failure) -> EngineError:
-    """Return the engine's own error as one of ours, its SQLSTATE and hint untouched."""
+    """Return the engine's own error as one of ours, with the same SQLSTATE and hint."""
     hint = failure.hint
     if not hint and (failure.sqlstate or "").startswith("42"):  # Syntax, names, rights.
         hint = "correct the script, or name the server and database that the script was written for"
@@ -196,12 +196,12 @@ def engine_error(failure: Failure) -> EngineError:
 
 
 def _sentence(text: str) -> str:
-    """Return Rust's lower-case error text as a sentence; a name at its begin stays as it is."""
+    """Return Rust's lower-case error text as a sentence; a name at its start stays unchanged."""
     if text.split(" ", 1)[0].isalpha():
         text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "^")) else text + "."
 
 
 def describe(job: Job) -> str:
-    """Return the stored form of a job as text, without secrets."""
+    """Return the job as text for the store, without secrets."""
     return json.dumps(job.without_secrets(), indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Growth of counters: between samples, and over a phase, whose ends they need not meet."""
+"""Growth of counters: between samples, and over a phase whose ends lie between samples."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pgdyno.observe.collector import Column
 from pgdyno.observe.rates import Arrays, Deltas, deltas, since_zero
 from pgdyno.store.stored_run import StoredRun
 
-# Samples come once a second and the load's sessions end with the phase: up to a second of a
-# 5 s phase lies after the last one.
+# Samples come once a second, and the load's sessions end with the phase. So up to one second of a 5
+# s phase lies after the last sample.
 _COVERED_RATIO_MIN = 0.6
 
 
 def counters_of(stored: StoredRun, collector: str) -> list[Deltas]:
-    """Return the differences of a collector's counters, for each key that was seen grow."""
+    """Return the differences of a collector's counters, for each key that grew."""
     rows = stored.telemetry(collector)
     return [] if rows is None else growth_of(rows, collector)
 
@@ -26,7 +26,7 @@ def counters_of(stored: StoredRun, collector: str) -> list[Deltas]:
 def growth_of(rows: Arrays, collector: str) -> list[Deltas]:
     """Return the differences of the counters in rows of a collector, as `counters_of` does.
 
-    Where only the largest are listed, what is new among them began at 0 if all others were known.
+    If a collector lists only the largest keys, a new key began at 0 only if all others were known.
     """
     rows_max = ROWS_MAX.get(collector, 0)
     whole = since_zero(rows, COLUMNS[collector], rows_max) if rows_max else rows
@@ -38,7 +38,8 @@ def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str)
     rows = stored.telemetry(name)
     if rows is None:
         return None
-    # Only this key's rows: a host may have a hundred cores, and an experiment hundreds of runs.
+    # Read only this key's rows: a host may have a hundred cores, and an experiment hundreds of
+    # runs.
     names = [column.name for column in columns if column.nature == "key" and column.name in rows]
     wanted = np.zeros(len(rows["time_ns"]), dtype=bool)
     for of_key in names:
@@ -50,8 +51,8 @@ def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str)
 def grown(found: Deltas | None, counter: str, began_ns: int, ended_ns: int) -> float | None:
     """Return by how much a counter grew between two instants.
 
-    Where the samples end before the span does, the rate between them stands for the rest.
-    Returns: None when less than 60 % of the span is covered, or a sample in it is missing.
+    If the samples end before the span does, their rate is used for the rest.
+    Returns: None if the samples cover less than 60 % of the span, or if a sample is missing.
     """
     if found is None or found.time_ns.size == 0 or counter not in found.by_column:
         return None  # Older results lack newer counters.

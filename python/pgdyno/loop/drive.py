@@ -38,7 +38,7 @@ _NOWHERE = Target(host="/", ports="5432", user="check", database="check")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an experiment: its folder, and the error that ended it early, if any."""
+    """The result of an experiment: its folder, and the error that ended it early, if any."""
 
     folder: ExperimentFolder | None
     error: PgdynoError | None
@@ -55,14 +55,14 @@ def carry_out(
     progress: Progress,
     resumed: ExperimentFolder | None = None,
 ) -> Outcome:
-    """Carry the experiment out and return its folder, also when it was interrupted or broke off.
+    """Carry the experiment out and return its folder, even if it was interrupted or failed.
 
     `answer.answer.answer_so_far` says what the folder holds.
 
-    Args: design, which plans the runs; resumed, the folder of an interrupted experiment that shall
-    go on where it was.
+    Args: design, which plans the runs; resumed, the folder of an interrupted experiment to
+    continue.
 
-    Raises: SpecError, RefusedError or ServerError when not a single run could be begun.
+    Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
     clock = read_pair()
     scripts = _checked_scripts(experiment)
@@ -108,7 +108,7 @@ def carry_out(
 
 
 def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
-    """Do what the design says until it says Stop; return what ended it early, if anything did."""
+    """Follow the design until it returns Stop; return the error that ended it early, if any."""
     experiment, folder = stage.experiment, stage.folder
     history = history_of(folder)
     left_out = _excluded(stage)
@@ -121,7 +121,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         if not isinstance(decision, PlannedRun):
             decided(folder, decision)
             return _nothing_to_measure(history, left_out, decision)
-        # A number is never used again, not even that of a run which was cut short.
+        # A number is never used again, not even the number of an interrupted run.
         decision = replace(decision, number=folder.next_run_number())
         decided(folder, decision)
         began_ns = monotonic_ns()
@@ -143,7 +143,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         assert done.stored is not None
         facts.keep(variant, done.facts)
         took_ns = monotonic_ns() - began_ns
-        # A run that nothing can be made of is no run: it must not be in the way of the answer.
+        # A run without any usable result does not count: it must not block the answer.
         one = measured(decision, done.stored, took_ns=took_ns)
         finished(folder, decision.number, took_ns)
         history = (*history, one)
@@ -156,7 +156,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
 def _executed(
     planned: PlannedRun, stage: Stage, position: str
 ) -> tuple[Executed | None, PgdynoError | None]:
-    """Carry the run out; return what ended it early too. A variant's server error is one such."""
+    """Carry the run out; return the error that ended it early, even a server error of a variant."""
     try:
         done = execute(planned, stage, position=position)
     except ServerError as error:
@@ -167,7 +167,7 @@ def _executed(
 
 
 def _excluded(stage: Stage) -> dict[str, str]:
-    """Return the variants that cannot be measured, and keep what the store does not know yet."""
+    """Return the variants that cannot be measured, and store those that are new."""
     known = excluded(stage.folder)
     for variant, reason in stage.servers.excluded.items():
         if variant not in known:
@@ -178,7 +178,7 @@ def _excluded(stage: Stage) -> dict[str, str]:
 def _nothing_to_measure(
     history: History, left_out: dict[str, str], decision: Stop
 ) -> PgdynoError | None:
-    """Return an error when the plan ended before a single run counted."""
+    """Return an error if the plan ended before any run counted."""
     if any(one.run.purpose != "pilot" for one in history):
         return None
     reasons = "; ".join(dict.fromkeys(left_out.values()))
@@ -189,14 +189,14 @@ def _nothing_to_measure(
 
 
 class _Facts:
-    """The facts of the servers in the store: of the first, and of each variant once."""
+    """The server facts in the store: of the first server, and once for each variant."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._kept: dict[str, Any] = stage.folder.facts() or {}
 
     def keep(self, variant: PlannedVariant | None, facts: ServerFacts) -> None:
-        """Write what is not there yet, and say the target once."""
+        """Write the missing facts, and show the target once."""
         if not self._kept:
             self._stage.progress.said(f"target  {target_line(facts)}")
             self._kept = _facts(facts)
@@ -208,7 +208,7 @@ class _Facts:
 
 
 def _why_ended(done: Executed) -> PgdynoError | None:
-    """Return the error or interrupt that this run ended with; None when it was done."""
+    """Return the error or interrupt that ended this run; None if it completed."""
     outcome = done.outcome
     if done.braked:
         return ServerError(
@@ -240,7 +240,7 @@ def _why_ended(done: Executed) -> PgdynoError | None:
 
 
 def _checked_scripts(experiment: Experiment) -> tuple[ScriptShape, ...]:
-    """Let the engine judge the scripts before anything is started.
+    """Let the engine check the scripts before anything starts.
 
     Raises: SpecError with file, line, column and caret.
     """
@@ -266,7 +266,7 @@ def _checked_scripts(experiment: Experiment) -> tuple[ScriptShape, ...]:
 
 
 def _facts(facts: ServerFacts) -> dict[str, Any]:
-    """Return what results show of the server and of this host."""
+    """Return the facts of the server and of this host that results show."""
     weakened = facts.weakened_durability
     durability = ", ".join(f"{name} {value}" for name, value in facts.durability.items())
     rows = [

@@ -1,4 +1,4 @@
-"""From one stored run to what designs decide by: one number a metric."""
+"""From one stored run to the numbers by which designs decide: one number for each metric."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
 
 
 def _cpu_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return CPU of the load's backends a transaction in ms; None on another host."""
+    """Return CPU time of the load's backends per transaction in ms; None on another host."""
     backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
     spent_ns = grown(backends, "run_ns", *numbers.span_ns)
     if spent_ns is None or numbers.counts.completed == 0:
@@ -57,7 +57,7 @@ def _cpu_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
 
 
 def _wal_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return WAL a transaction in bytes, over the whole load: its totals are exact."""
+    """Return WAL bytes per transaction over the whole load: its totals are exact."""
     totals = (stored.document("server.json") or {}).get("totals") or {}
     written = totals.get("wal.bytes")
     transactions = numbers.summary.transactions_committed_all_phases
@@ -67,13 +67,13 @@ def _wal_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
 def measured(
     planned: PlannedRun, stored: StoredRun, *, took_ns: int, numbers: LoadNumbers | None = None
 ) -> Measured:
-    """Return what the planner learns of one run; `numbers` where they are known already."""
+    """Return what the planner learns from one run; `numbers`, if they are already known."""
     try:
         numbers = load_numbers(stored, with_intervals=False) if numbers is None else numbers
     except AnalysisError:
         if planned.purpose not in ("pilot", "round") or stored.summary.get("failures"):
             raise
-        # Nothing ended in all of the run: an execution takes longer than that.
+        # Nothing ended during the whole run: one execution takes longer than the run.
         return Measured(planned, 0.0, took_ns=took_ns, latency_ms={"mean": math.inf})
     settled_ns = None
     if planned.purpose == "pilot":
@@ -96,7 +96,7 @@ def measured(
 
 
 def history_of(folder: ExperimentFolder) -> History:
-    """Return the runs done so far, in order."""
+    """Return the completed runs, in order."""
     return tuple(
         measured(visit.planned, visit.stored, took_ns=visit.took_ns) for visit in visits(folder)
     )

@@ -1,7 +1,7 @@
-"""The decisions in the store, and the runs that came of them.
+"""The decisions in the store, and the runs that followed from them.
 
-`plan.jsonl` has one decision a line: a variant when it is first used, each run, each variant left
-out, each end. Results before variants were written there have the places of the spec's variants.
+Each line of `plan.jsonl` is one decision: a variant at its first use, a run, an excluded variant,
+an end. Results of versions that did not write variants refer to them by their position in the spec.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pgdyno.store.stored_run import StoredRun
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One planned run and what is stored of it."""
+    """One planned run and its stored result."""
 
     planned: PlannedRun
     stored: StoredRun
@@ -42,12 +42,12 @@ def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
 
 
 def finished(folder: ExperimentFolder, number: int, took_ns: int) -> None:
-    """Append that a run is done, and how long all of it took."""
+    """Append that a run is complete, and how long all of it took."""
     folder.add_decision({"decision": "done", "number": number, "took_ns": took_ns})
 
 
 def exclude(folder: ExperimentFolder, variant: str, reason: str, *, run: int | None = None) -> None:
-    """Append that a variant cannot be measured, and by which failed run that was learned."""
+    """Append that a variant cannot be measured, with the failed run that showed it."""
     folder.add_decision({"decision": "excluded", "variant": variant, "reason": reason, "run": run})
 
 
@@ -61,36 +61,36 @@ def excluded(folder: ExperimentFolder) -> dict[str, str]:
 
 
 def resume(folder: ExperimentFolder) -> None:
-    """Append that the experiment goes on from here, on servers opened afresh."""
+    """Append that the experiment goes on from here, on newly opened servers."""
     folder.add_decision({"decision": "resumed"})
 
 
 def resumed_count(folder: ExperimentFolder) -> int:
-    """Return how often the experiment was interrupted and went on."""
+    """Return how often the experiment was interrupted and continued."""
     return sum(one["decision"] == "resumed" for one in folder.decisions())
 
 
 def stopped_by(folder: ExperimentFolder) -> str:
-    """Return why the last plan ended; "" while it did not."""
+    """Return why the last plan ended; "" if it did not end."""
     reasons = [one["reason"] for one in folder.decisions() if one["decision"] == "stop"]
     return str(reasons[-1]) if reasons else ""
 
 
 def visits(folder: ExperimentFolder) -> list[Visit]:
-    """Return every run that was carried out to its end, with its plan, in order.
+    """Return every completed run with its plan, in order.
 
-    A run that was cut short or failed is stored as far as it came, but the plan goes on as if it
-    had never begun. A lab killed between its decision and the run leaves a decision that is made
+    The store keeps what an interrupted or failed run measured, but the plan goes on as if the run
+    had never begun. If the lab was killed between its decision and the run, the decision is made
     again under the same number: the last one counts.
     """
     return [visit for visit, is_done in _stored(folder) if is_done]
 
 
 def shown_visits(folder: ExperimentFolder) -> list[Visit]:
-    """Return the runs used for an answer: `visits`, and perhaps an unfinished detail run.
+    """Return the runs for an answer: `visits`, and perhaps an incomplete detail run.
 
-    If no detail run was carried out to its end, one that was cut short is used: a part is better
-    than no answer. A part without a completed transaction is not used.
+    If no detail run is complete, an interrupted one is used, because a part is better than no
+    answer. A part without a completed transaction is not used.
     """
     found = list(_stored(folder))
     has_detail = any(one.planned.purpose == "detail" for one, is_done in found if is_done)
@@ -107,7 +107,7 @@ def _is_part_of_detail(visit: Visit) -> bool:
 
 
 def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
-    """Yield every stored run with its plan, in order, and whether it is known to be done."""
+    """Yield every stored run with its plan, in order, and whether it is known to be complete."""
     decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
     took_ns = {one["number"]: one["took_ns"] for one in decisions if one["decision"] == "done"}
@@ -126,7 +126,7 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
 
 
 def variants(folder: ExperimentFolder) -> tuple[PlannedVariant, ...]:
-    """Return every variant: those of the spec in their order, then those the design created."""
+    """Return every variant: those of the spec in their order, then those of the design."""
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     given = {variant.id: variant for variant in experiment.planned_variants()}
     return tuple({**given, **_recorded(folder.decisions()), **given}.values())

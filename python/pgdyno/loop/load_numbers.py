@@ -1,4 +1,4 @@
-"""From one stored run to throughput and latency, with intervals: what the engine measured."""
+"""From one stored run to throughput and latency with intervals: the engine's measurements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadNumbers:
-    """What the engine measured in one run's measured phase."""
+    """The engine's measurements in the measured phase of one run."""
 
     summary: Summary
     scripts: tuple[ScriptShape, ...]
@@ -36,7 +36,7 @@ class LoadNumbers:
     tps: Estimate
     latency: Latency
     latency_by_second: tuple[StoredHistogram, ...] | None = None
-    """Of the measured phase, in time order; None where nobody needed it."""
+    """Of the measured phase, in time order; None if no caller needed it."""
 
     @property
     def seconds(self) -> float:
@@ -50,7 +50,7 @@ class LoadNumbers:
 
     @property
     def has_unfinished(self) -> bool:
-        """True if transactions never ended: the latency is bounded by their ages."""
+        """True if some transactions never ended: their ages are lower bounds of their latencies."""
         return bool(self.summary.unfinished_ages_ns)
 
     @property
@@ -62,9 +62,9 @@ class LoadNumbers:
 def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbers:
     """Return throughput and latency of a complete run.
 
-    Args: with_intervals False spares the bootstrap of the latencies: a run that is one of several
-    counts as one value, its interval comes from between the runs.
-    Raises: AnalysisError if no transaction was completed; StoreError if the run never measured.
+    Args: with_intervals False skips the bootstrap of the latencies: if a run is one of several, it
+    counts as one value, and the interval comes from the differences between the runs.
+    Raises: AnalysisError if no transaction completed; StoreError if the run never measured.
     """
     summary = Summary.model_validate_json(stored.summary_text)
     require_completed(summary)
@@ -88,7 +88,7 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
 
 
 def require_completed(summary: Summary) -> None:
-    """Raise AnalysisError, with what failed instead, if no transaction was completed."""
+    """Raise AnalysisError with the failures if no transaction completed."""
     if summary.counts.completed:
         return
     if not summary.failures:
@@ -117,7 +117,7 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
         if script.counts.completed == 0:
             continue
         spent_ns = numbers.ended_ns - numbers.began_ns
-        # The engine keeps no distribution apart for a script that is the only one.
+        # The engine keeps no separate distribution for the only script.
         only = None if len(numbers.scripts) == 1 else index
         is_known = only is None and numbers.latency_by_second and not numbers.has_unfinished
         found.append(
@@ -152,20 +152,21 @@ def measured_seconds(
 
 
 def as_histogram(one: StoredHistogram) -> Histogram:
-    """Return a stored distribution as one that can be computed with."""
+    """Convert a stored distribution for computing."""
     return Histogram(one.buckets, one.counts, one.sum_ns, one.min_ns, one.max_ns)
 
 
 def of_distribution(found: Distribution) -> Histogram:
-    """Return a distribution of a record as one that can be computed with."""
+    """Convert the distribution of a record for computing."""
     return Histogram.from_buckets(
         found.buckets, sum_ns=found.sum_ns, min_ns=found.min_ns, max_ns=found.max_ns
     )
 
 
 def _whole_counts(stored: StoredRun) -> tuple[npt.NDArray[np.int64], int]:
-    """Return completed transactions by interval and script of the measured phase; the last,
-    shorter interval is left out.
+    """Return completed transactions by interval and script of the measured phase.
+
+    The last, shorter interval is left out.
     """
     intervals = stored.intervals()
     measured = np.asarray(intervals["phase"]) == "measure"
@@ -181,7 +182,7 @@ def _tps(
     counts: npt.NDArray[np.int64], interval_ns: int, completed: int, spent_ns: int
 ) -> Estimate:
     mean = completed * 1e9 / spent_ns if spent_ns else 0.0
-    # A run of few transactions may end all of them in its last interval, which is no whole one.
+    # With few transactions, all of them may end in the last interval, which is not a whole one.
     if counts.size < 8 or not counts.any():
         return without_interval(mean, "tps")
     return throughput(counts, interval_ns)

@@ -1,4 +1,4 @@
-"""Look ahead: what an experiment will do, before it starts."""
+"""Preview: what an experiment will do, before it starts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pgdyno.spec.experiment import UNCHANGED, Experiment, Variant
 from pgdyno.spec.planned import PlannedRun, PlannedVariant
 from pgdyno.spec.setting_rules import MAJORS, snapshot
 
-# What a run costs besides its load: reset, counters, connecting, storing.
+# Time of a run in addition to its load: reset, counters, connecting, storing.
 _AROUND_NS = 3_000_000_000
 _RESTART_NS = 3_000_000_000
 _SHOWN_RUNS = 12
 _WIDTH, _INDENT = 100, " " * 12
-# What has data of its own.
+# Parts of an experiment that have separate data.
 _APART = ("sql", "version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment")
 _LEVELS = {
     "user": "session",
@@ -34,9 +34,9 @@ _LEVELS = {
 
 
 def preview(experiment: Experiment, design: type[Design[Any]]) -> str:
-    """Return the plan as text: what is changed at which level, the order, time, disk.
+    """Return the plan as text: changes and their level, the order, time, disk.
 
-    Raises: SpecError for a version of a scratch server that is not there.
+    Raises: SpecError if the version of a scratch server is not installed.
     """
     if (scratch := experiment.server.scratch) is not None:
         find(bin_dir=scratch.bin_dir, version=scratch.version)
@@ -164,7 +164,7 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
 
 
 def _disk_bytes(experiment: Experiment) -> int:
-    """Return what all databases need: one for each dataset and SQL in each cluster."""
+    """Return the disk space of all databases: one for each dataset and SQL in each cluster."""
     variants = experiment.planned_variants() or (PlannedVariant("0", UNCHANGED),)
     databases = {
         (experiment.dataset_of(variant), *(getattr(variant.spec, name) for name in _APART))

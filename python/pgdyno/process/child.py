@@ -1,8 +1,8 @@
 """Start, watch and end child processes; nothing else in pgdyno starts one.
 
-Every child gets a parent-death signal (Linux), so that it ends even when this process is killed
-with SIGKILL; a registration in `cleanup`, so that it ends on every other exit; and a session of its
-own, so that a Ctrl-C on the terminal reaches only us and the order of ending stays ours.
+Every child gets three things. A parent-death signal (Linux) ends it even if this process is killed
+with SIGKILL. A registration in `cleanup` ends it on every other exit. A session keeps it apart from
+our terminal: Ctrl-C reaches only us, and we decide in which order processes end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 _OUTPUT_BYTES_MAX = 1 << 20
 _PASSWORD_IN_ARGUMENT = re.compile(r"(?i)password\s*=|://[^/@\s]*:[^/@\s]+@")
-# PyDLL keeps the interpreter lock: between fork and exec another thread may have held it forever.
+# PyDLL keeps the interpreter lock: another thread may hold a lock forever between fork and exec.
 _libc = ctypes.PyDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
@@ -67,7 +67,7 @@ class UserIds:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A child that ended by itself; output is cut to its last MiB."""
+    """A child that ended by itself; of its output the last MiB is kept."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -77,7 +77,7 @@ class Completed:
 
 
 class Child:
-    """One running child process; it is ended and reaped by its id alone."""
+    """One running child process; it is ended and reaped by its id only."""
 
     def __init__(self, popen: subprocess.Popen[bytes], name: str) -> None:
         self._popen = popen
@@ -98,8 +98,8 @@ class Child:
     def wait(self, timeout_s: float | None = None) -> int:
         """Wait for the end and return the exit code.
 
-        Raises: ProcessError after `timeout_s`, the child still running; InterruptedByUser when a
-        signal asks for the end, likewise.
+        Raises: ProcessError after `timeout_s`, InterruptedByUser if a signal asks for the end. In
+        both cases the child still runs.
         """
         if not self.ends_within(timeout_s):
             raise ProcessError(f"{self.name} did not end within {timeout_s:g} s.")
@@ -108,7 +108,7 @@ class Child:
     def ends_within(self, timeout_s: float | None) -> bool:
         """Wait at most `timeout_s` (None: no limit) and return True if the child has ended.
 
-        Raises: InterruptedByUser when a signal asks for the end, the child still running.
+        Raises: InterruptedByUser if a signal asks for the end; the child still runs.
         """
         deadline_ns = None if timeout_s is None else monotonic_ns() + int(timeout_s * 1e9)
         while self.poll() is None:
@@ -117,12 +117,12 @@ class Child:
                 return False
             if self._exit_fd is not None:
                 signals.wait_readable([self._exit_fd], rest_s)
-            else:  # No pidfd on this system: look every 20 ms.
+            else:  # No pidfd on this system: check every 20 ms.
                 signals.sleep(0.02 if rest_s is None else min(0.02, rest_s))
         return True
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send one signal; a child that has ended already is left alone."""
+        """Send one signal; do nothing if the child has already ended."""
         self._popen.send_signal(number)
 
     def terminate(
@@ -130,7 +130,7 @@ class Child:
     ) -> int:
         """End the child: the signal, at most `grace_s`, then SIGKILL; return the exit code.
 
-        A signal to ourselves does not cut this short.
+        A signal to this process does not shorten this.
         """
         with signals.shielded():
             if self.poll() is None:
@@ -142,7 +142,7 @@ class Child:
         return self._popen.returncode
 
     def close_pipes(self) -> None:
-        """Close our ends of the child's pipes; a reader on the other side sees the end of input."""
+        """Close our ends of the child's pipes: a reader on the other side sees the end of input."""
         for stream in (self.stdin, self.stdout, self.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -177,12 +177,12 @@ def start(
 ) -> Child:
     """Start a child that cannot outlive this process.
 
-    Args: user, whom the child becomes (None: ourselves); env, the whole environment (None: ours
-    without PGPASSWORD); death_signal, what the kernel sends it when this process dies (Linux only;
-    None: nothing).
+    Args: user, as which the child runs (None: ours); env, the whole environment (None: ours without
+    PGPASSWORD); death_signal, which the kernel sends to the child when this process dies (Linux
+    only; None: no signal).
     Raises: ProcessError if the program cannot be started.
-    Limits: Linux sends the death signal when the *thread* that started the child ends, therefore
-    only the main thread may start one that has it.
+    Limits: Linux sends the death signal when the *thread* that started the child ends. Therefore
+    only the main thread may start a child that has it.
     """
     arguments = [str(argument) for argument in argv]
     name = name or Path(arguments[0]).name
@@ -212,7 +212,7 @@ def start(
 
 
 def _environment() -> dict[str, str]:
-    """Return ours without the password of the server, which no child needs by default."""
+    """Return our environment without the server's password, which no child needs by default."""
     return {name: value for name, value in os.environ.items() if name != "PGPASSWORD"}
 
 
@@ -225,12 +225,12 @@ def run(
     cwd: Path | str | None = None,
     stdin: bytes = b"",
 ) -> Completed:
-    """Run a child to its end and return what it said; it reads `stdin`.
+    """Run a child to its end, with `stdin` as its input, and return its output.
 
     Raises: ProcessError if it cannot be started or runs longer than `timeout_s`; InterruptedByUser
-    when a signal asks for the end. In both cases the child is ended first.
+    if a signal asks for the end. In both cases the child is ended first.
     """
-    # Files, not pipes: a talkative child never blocks on us, and we wait for its end alone.
+    # Files, not pipes: a child with much output never blocks, and we only wait for its end.
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as out,
@@ -253,7 +253,7 @@ def run(
 
 
 def become(argv: Sequence[str | Path]) -> NoReturn:
-    """Hand this process over to another program, after undoing what is registered.
+    """Replace this process by another program, after undoing what is registered.
 
     Raises: ProcessError if the program cannot be started; InterruptedByUser if a signal came first.
     """
@@ -261,8 +261,8 @@ def become(argv: Sequence[str | Path]) -> NoReturn:
     cleanup.run_all()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Subtle: a signal that was only taken note of would be lost with this program; held back
-    # here, it ends the other one.
+    # Subtle: if this process only noted a signal, the signal would be lost with this program. Held
+    # back here, it ends the other program.
     signal.pthread_sigmask(signal.SIG_BLOCK, signals.HANDLED)
     try:
         signals.check()
@@ -277,21 +277,21 @@ def become(argv: Sequence[str | Path]) -> NoReturn:
 
 
 def _before_the_program(death_signal: signal.Signals | None) -> Callable[[], None] | None:
-    """Return what the new process does before it becomes the program; from a thread nothing."""
+    """Return what the new process does before it becomes the program; nothing in other threads."""
     if death_signal is None:
         return None
     prctl = None if _libc is None else _libc.prctl
     parent_pid, number = os.getpid(), int(death_signal)
 
     def in_child() -> None:
-        # What a shell starts with `&` inherits that SIGINT and SIGQUIT are ignored: a server told
-        # to end before it handles signals of its own would never hear of it.
+        # A process that a shell starts with `&` inherits ignored SIGINT and SIGQUIT. A server that
+        # gets its signal to end before it handles signals would never receive it.
         for ending in _ENDING:
             signal.signal(ending, signal.SIG_DFL)
         if prctl is None:
             return
-        # Subtle: this runs after the change of user, which would have cleared the death signal,
-        # and looks at the parent afterwards, in case it died before the signal was asked for.
+        # Subtle: this runs after the change of user, which would clear the death signal. It checks
+        # the parent afterwards, because the parent may have died before the signal was requested.
         if prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0 or os.getppid() != parent_pid:
             os._exit(127)
 

@@ -1,9 +1,8 @@
-"""What must be undone before this process ends, run last-in first-out on every exit path.
+"""What must be undone before this process ends; the last entry is undone first, on every exit.
 
-Children and scratch clusters register here when they come into being and forget themselves when
-they are gone. `run_all` is called by the command line in its `finally` and once more by atexit, so
-that an exit nobody foresaw still leaves nothing behind. SIGKILL is covered elsewhere: by the
-parent-death signal of `child` and by `server.leftovers`.
+Children and scratch clusters register when they are created and leave the list when they are gone.
+The command line calls `run_all` in its `finally`, and atexit calls it once more for exits that
+nobody foresaw. For SIGKILL there are the parent-death signal of `child` and `server.leftovers`.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ _owner_pid = os.getpid()
 
 
 def register(name: str, undo: Callable[[], object]) -> int:
-    """Remember `undo`, to be called if nobody forgets it first; return the token to forget it."""
+    """Remember `undo`, which runs unless somebody forgets it; return the token to forget it."""
     global _owner_pid
-    if _owner_pid != os.getpid():  # A fork inherits the list, not the duty.
+    if _owner_pid != os.getpid():  # A fork inherits the list, but must not undo it.
         _pending.clear()
         _owner_pid = os.getpid()
     token = next(_tokens)
@@ -30,24 +29,24 @@ def register(name: str, undo: Callable[[], object]) -> int:
 
 
 def forget(token: int) -> None:
-    """Drop the registration; forgetting twice is harmless."""
+    """Drop the registration; a second call is harmless."""
     _pending.pop(token, None)
 
 
 def pending() -> tuple[str, ...]:
-    """Return the names of what is still registered, oldest first."""
+    """Return the names of all entries still registered, oldest first."""
     return tuple(name for name, _ in _pending.values())
 
 
 def mark() -> int:
-    """Return a place in time: `run_all` from there leaves what was registered before."""
+    """Return a mark: `run_all` from this mark leaves earlier entries registered."""
     return next(_tokens)
 
 
 def run_all(*, since: int = 0) -> list[str]:
-    """Undo what is still registered, newest first; return one line for each that failed.
+    """Undo all entries still registered, newest first; return one line for each failure.
 
-    One failure never keeps the rest from being undone.
+    A failure never prevents the undoing of the rest.
     """
     if _owner_pid != os.getpid():
         return []

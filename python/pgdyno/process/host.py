@@ -1,4 +1,4 @@
-"""Which process a pid means: pids are reused, so an identity is a pid with its start."""
+"""The identity of a process: pids are reused, so it is the pid with its start time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pgdyno.process.child import run
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process of one boot of this host; `started` compares equal only for the same process."""
+    """One process of one boot of this host; `started` is equal only for the same process."""
 
     pid: int
     started: str
@@ -27,13 +27,13 @@ class ProcessIdentity:
         return None if started is None else cls(pid, started)
 
     def is_running(self) -> bool:
-        """True while exactly this process runs (a zombie does not)."""
+        """True while exactly this process runs (a zombie does not count)."""
         return _start_of(self.pid) == self.started
 
     def end(self, *, grace_s: float, signal_number: signal.Signals) -> bool:
         """End a process that is not our child: the signal, `grace_s`, then SIGKILL.
 
-        Returns: True if it ran. It is never signalled unless its start still matches.
+        Returns: True if it ran. It gets no signal unless its start still matches.
         """
         if not self.is_running():
             return False

@@ -1,8 +1,8 @@
-"""SIGINT, SIGTERM and SIGHUP as a request that is honoured at safe points.
+"""SIGINT, SIGTERM and SIGHUP as a request, which takes effect at safe points.
 
-The handlers only take note. Code that waits calls `sleep`, `wait_readable` or `check`, which raise
-`InterruptedByUser` once, at a place where everything begun can be ended. After that the clean-up
-runs undisturbed: a second signal is counted and reported, it skips nothing.
+The handlers only note the signal. Code that waits calls `sleep`, `wait_readable` or `check`, which
+raise `InterruptedByUser` once, where everything that was begun can be ended. After that the
+clean-up runs undisturbed: a second signal is counted and reported, but skips nothing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _state = _State()
 
 @contextlib.contextmanager
 def handled(on_later: Callable[[], None] | None = None) -> Iterator[None]:
-    """Take over SIGINT, SIGTERM and SIGHUP inside the block; the previous handlers come back.
+    """Handle SIGINT, SIGTERM and SIGHUP inside the block; then restore the previous handlers.
 
-    Under nohup SIGHUP stays ignored: whoever logs out wants the command to go on.
-    Args: on_later is called (in the handler) for each signal after the first, to tell the person
-    that clean-up is under way. Must be entered in the main thread.
+    Under nohup SIGHUP stays ignored: the command goes on after the user logs out.
+    Args: on_later is called (in the handler) for each signal after the first, to tell the user that
+    clean-up is running. Must be entered in the main thread.
     """
     global _state
     previous_state, _state = _state, _State(on_later=on_later)
@@ -63,7 +63,7 @@ def handled(on_later: Callable[[], None] | None = None) -> Iterator[None]:
 
 
 def requested() -> signal.Signals | None:
-    """Return the first signal that arrived, or None; stays set after it was raised."""
+    """Return the first signal that arrived, or None; it stays set after it was raised."""
     return _state.first
 
 
@@ -73,9 +73,9 @@ def later_count() -> int:
 
 
 def check() -> None:
-    """Raise InterruptedByUser if a signal arrived and has not been raised yet.
+    """Raise InterruptedByUser if a signal arrived and was not raised yet.
 
-    Only the main thread raises: it owns what has to be ended.
+    Only the main thread raises: it owns everything that must be ended.
     """
     if _state.first is None or _state.is_raised or _state.shield_depth:
         return
@@ -87,10 +87,10 @@ def check() -> None:
 
 
 def interruption() -> InterruptedByUser | None:
-    """Return what `check` raises or has raised, None while no signal arrived.
+    """Return what `check` raises or has raised, None if no signal arrived.
 
-    For loops of long steps: whatever caught it on its way as an error of a step, the end was asked
-    for all the same.
+    For loops with long steps: a step may have caught the interrupt as its own error, but the loop
+    must end all the same.
     """
     if _state.first is None:
         return None
@@ -101,7 +101,7 @@ def interruption() -> InterruptedByUser | None:
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Let nothing be interrupted inside the block; a signal is raised at the next safe point."""
+    """Allow no interrupt inside the block; a signal is raised at the next safe point."""
     _state.shield_depth += 1
     try:
         yield
@@ -117,7 +117,7 @@ def sleep(seconds: float) -> None:
 def wait_readable(descriptors: list[int], seconds: float | None) -> list[int]:
     """Return those of `descriptors` that became readable within `seconds` (None: no limit).
 
-    Returns: an empty list when the time is over. Raises: InterruptedByUser, as `check` does.
+    Returns: an empty list if the time is over. Raises: InterruptedByUser, as `check` does.
     """
     deadline_ns = None if seconds is None else monotonic_ns() + int(seconds * 1e9)
     while True:
@@ -140,7 +140,7 @@ def _poll(descriptors: list[int], timeout_ms: float | None) -> list[int]:
     wakes = _state.wake is not None and _state.first is None
     if wakes and _state.wake is not None:
         poller.register(_state.wake[0], select.POLLIN)
-    # Subtle: a signal between `check` and `poll` is not lost, its byte already waits in the socket.
+    # Subtle: a signal between `check` and `poll` is not lost, because its byte waits in the socket.
     events = poller.poll(None if timeout_ms is None else max(0.0, timeout_ms))
     return [descriptor for descriptor, _ in events if descriptor in descriptors]
 

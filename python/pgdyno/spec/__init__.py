@@ -1,1 +1,1 @@
-"""WHAT is asked: typed, immutable; and the type of one planned run."""
+"""WHAT the user asks, as typed immutable models; and the type of one planned run."""

@@ -1,4 +1,4 @@
-"""What every part of a question is built from: closed frozen models, durations, ratios."""
+"""Building blocks of every model of a question: closed frozen models, durations, ratios."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ def _without_password(value: str) -> str:
     return value
 
 
-# A conninfo or URI; results keep it, so it holds no password.
+# A conninfo string or URI. Results keep it, so it must not contain a password.
 Conninfo = Annotated[str, AfterValidator(_without_password)]
-# A command of the user's own; the journal of changes keeps it, so it holds no password.
+# A command of the user. The journal of changes keeps it, so it must not contain a password.
 Command = Conninfo
-# What lists, titles and terminals can show as it is.
+# A name that lists, titles and terminals can show unchanged.
 Name = Annotated[str, AfterValidator(_name)]
-# Given as text or seconds under its alias, held as nanoseconds, written back as text.
+# Given under its alias as text or as seconds, stored as nanoseconds, written back as text.
 DurationNs = Annotated[
     int, BeforeValidator(_duration), Field(ge=0), PlainSerializer(lambda ns: f"{ns}ns")
 ]
-# Given as "3%" or 0.03, held as 0.03.
+# Given as "3%" or 0.03, stored as 0.03.
 Ratio = Annotated[float, BeforeValidator(_ratio), Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Spec(BaseModel):
-    """Frozen, and closed to unknown keys."""
+    """A frozen model that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,4 +1,4 @@
-"""Conditions as a person writes them: `p99<20ms`, `tps_ratio>0.97`."""
+"""Conditions as users write them: `p99<20ms`, `tps_ratio>0.97`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999")
 METRICS = ("tps", "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
 CHECKED = (*METRICS, *(f"{name}_ratio" for name in METRICS))
 WATCHED = ("tps", *LATENCIES)
-"""What is known every second while a run lasts."""
-# What a unit is in the metric's own: latencies and CPU are ms, durations s, WAL bytes.
+"""A figure that is known every second while a run lasts."""
+# Factor from each unit to the metric's unit: ms for latency and CPU, s for durations, bytes for
+# WAL.
 _IN_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4}
 _UNITS = {
     "duration": {unit: size / 1e3 for unit, size in _IN_MS.items()} | {"": 1.0},
@@ -28,7 +29,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition; `limit_ratio` is in the metric's own unit, a ratio for ratios."""
+    """One condition; `limit_ratio` has the unit of the metric."""
 
     text: str
     name: str
@@ -36,14 +37,14 @@ class Condition:
     limit_ratio: float
 
     def is_met(self, value: float) -> bool:
-        """Return whether a value, in the metric's own unit, meets the condition."""
+        """Return whether a value, in the unit of the metric, meets the condition."""
         return value < self.limit_ratio if self.sign == "<" else value > self.limit_ratio
 
 
 def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
-    """Return the condition that a text means.
+    """Parse a condition.
 
-    Raises: SpecError with the names and units there are.
+    Raises: SpecError that lists the known names and units.
     """
     found = _FORM.fullmatch(text)
     name = found["name"] if found else ""
@@ -63,9 +64,9 @@ def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
 
 
 def slo_from(text: str) -> Condition:
-    """Return the latency target that `p99=20ms` or `p99<20ms` means.
+    """Parse a latency target such as `p99=20ms` or `p99<20ms`.
 
-    Raises: SpecError with the names and units there are.
+    Raises: SpecError that lists the known names and units.
     """
     name, equals, limit = text.partition("=")
     asked = f"{name.rstrip('<')}<{limit}" if equals else text

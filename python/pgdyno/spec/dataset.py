@@ -1,6 +1,6 @@
-"""Which data the load runs on: one model a kind of dataset, and the options that `init` has for it.
+"""Which data the load runs on: one model for each kind of dataset, and the options of `init`.
 
-A field that `option` makes is an option of the command line, too: name, help and range stand here.
+A field made by `option` is also an option of the command line, with its name, help and range.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _STEPS = "dtgGvpf"
 
 
 def option(*names: str, help: str, default: Any = None, metavar: str = "", **rules: Any) -> Any:
-    """Return a field that is an option of the command line under `names`.
+    """Return a field that is also an option of the command line under `names`.
 
-    Args: names, such as "-s", "--scale"; metavar, of a text; rules, pydantic's (ge, le).
+    Args: names, such as "-s", "--scale"; metavar, for a text; rules, pydantic's (ge, le).
     """
     extra: dict[str, Any] = {"option": list(names), "metavar": metavar}
     return Field(default=default, description=help, json_schema_extra=extra, **rules)
@@ -157,14 +157,14 @@ class TpccLoading(Spec):
 
 
 class ExistingDataset(Spec):
-    """Data that are there already: never loaded, dropped, truncated, vacuumed or reset."""
+    """Data that already exist: pgdyno never loads, drops, truncates, vacuums or resets them."""
 
     kind: Literal["existing"] = "existing"
 
     @model_validator(mode="before")
     @classmethod
     def _without_tables(cls, given: object) -> object:
-        """Drop the fields of the pgbench tables: results of earlier versions have them."""
+        """Drop the fields of the pgbench tables, which results of earlier versions contain."""
         if not isinstance(given, dict):
             return given
         return {name: v for name, v in given.items() if name not in PgbenchDataset.model_fields} | {
@@ -173,7 +173,7 @@ class ExistingDataset(Spec):
 
 
 class DatasetChange(Spec):
-    """In which options the data of a variant differ from the experiment's dataset."""
+    """The options of the data that a variant changes."""
 
     scale: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     warehouses: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
@@ -185,9 +185,9 @@ class DatasetChange(Spec):
 
 
 def changed(dataset: Dataset, change: DatasetChange) -> Dataset:
-    """Return `dataset` with what a variant changes.
+    """Return `dataset` with the changes of a variant.
 
-    Raises: ValueError naming an option that this kind of dataset does not have.
+    Raises: ValueError that names an option which this kind of dataset does not have.
     """
     changes = change.model_dump(exclude_none=True)
     unknown = sorted(changes.keys() - type(dataset).model_fields.keys())

@@ -47,12 +47,12 @@ def _slo(text: str) -> str:
 
 
 class DesignSpec(Spec):
-    """What every design shares; a design overrides what it does otherwise.
+    """What all designs share; a design overrides the parts in which it differs.
 
-    `deciding`: the metric that was asked to decide, None without one. `decides`: whether one metric
-    decides; then a script that takes long may be measured by its duration.
-    `varies_clients`: whether the design itself sets the number of clients. `creates_variants`:
-    whether it creates variants while the experiment runs, so that the spec may name none.
+    `deciding`: the metric that the user chose to decide, or None. `decides`: whether one metric
+    decides; if so, a script that takes long may be measured by its duration. `varies_clients`:
+    whether the design itself sets the number of clients. `creates_variants`: whether it creates
+    variants while the experiment runs, so that the spec needs none.
     """
 
     kind: str
@@ -62,15 +62,15 @@ class DesignSpec(Spec):
 
     @property
     def deciding(self) -> Metric | None:
-        """Return the metric that was asked to decide."""
+        """Return the metric that the user chose to decide."""
         return None
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
-        """Return the variants as they are visited, from those of the spec."""
+        """Return the variants in the order of the visits, from those of the spec."""
         return given
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:  # noqa: ARG002
-        """Return why these variants do not fit the design, "" if they do."""
+        """Return why these variants do not fit the design, or "" if they fit."""
         return ""
 
     def clients_of(self, variant: Variant, usual: int) -> int:
@@ -79,14 +79,14 @@ class DesignSpec(Spec):
 
 
 class DecidingDesign(DesignSpec):
-    """A design in which one metric decides between variants; None: tps, or p99 under a rate."""
+    """A design in which one metric decides between variants; None: tps, or p99 with a rate."""
 
     decides: ClassVar[bool] = True
     metric: Metric | None = None
 
     @property
     def deciding(self) -> Metric | None:
-        """Return the metric that was asked to decide."""
+        """Return the metric that the user chose to decide."""
         return self.metric
 
 
@@ -103,7 +103,7 @@ class BenchDesign(DesignSpec):
 class SweepDesign(DesignSpec):
     """The load curve: every level `rounds` times, then one longer run at the knee.
 
-    `slo`, such as "p99=20ms": the load that can be held under it is searched in an open loop.
+    With `slo`, such as "p99=20ms", a search in an open loop finds the load that meets it.
     """
 
     kind: Literal["sweep"] = "sweep"
@@ -113,16 +113,16 @@ class SweepDesign(DesignSpec):
     run_ns: DurationNs = Field(default=5 * SECOND_NS, alias="run")
     knee_ns: DurationNs = Field(default=30 * SECOND_NS, alias="knee")
     clients_max: Annotated[int, Field(ge=1, le=100_000)] = 64
-    """Where `auto` stops doubling."""
+    """The level at which `auto` stops doubling."""
     slo: Annotated[str, AfterValidator(_slo)] | None = None
 
     @property
     def target(self) -> Condition | None:
-        """Return what `slo` asks for, its limit in ms."""
+        """Return the target of `slo`, its limit in ms."""
         return None if self.slo is None else slo_from(self.slo)
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
-        """Refuse a variant with clients."""
+        """Refuse a variant that sets clients."""
         fixed = [variant.name for variant in given if variant.clients is not None]
         return f"variant {fixed[0]!r} sets clients, but a sweep varies the clients" if fixed else ""
 
@@ -132,10 +132,10 @@ class SweepDesign(DesignSpec):
 
 
 class CompareDesign(DecidingDesign):
-    """Every variant against the first, in adjacent pairs, until it is decided.
+    """Every variant against the first, in adjacent pairs, until there is a verdict.
 
-    `precision` asks for an interval of at most this half-width instead of a verdict; `margin` is
-    the difference that would not matter.
+    `precision` asks for an interval of at most this half-width instead of a verdict. Differences
+    smaller than `margin` do not matter.
     """
 
     kind: Literal["compare"] = "compare"
@@ -149,7 +149,7 @@ class CompareDesign(DecidingDesign):
 
 
 class Factor(Spec):
-    """One thing that is varied; its first level is the reference."""
+    """One thing that the experiment varies; its first level is the reference."""
 
     name: Annotated[str, Field(min_length=1, max_length=60)]
     levels: Annotated[tuple[Variant, ...], Field(min_length=2)]
@@ -203,7 +203,7 @@ class FactorialDesign(DecidingDesign):
         ]
 
     def _combinations(self) -> list[tuple[Variant, ...]]:
-        """Return the levels of each cell, in the order of the factors; of a half, the even ones."""
+        """Return the levels of each cell, in the order of the factors; of a half, even cells."""
         places = itertools.product(*(range(len(factor.levels)) for factor in self.factors))
         return [
             tuple(f.levels[i] for f, i in zip(self.factors, picked, strict=True))
@@ -219,7 +219,7 @@ class MatrixDesign(FactorialDesign):
 
 
 class PassesDesign(DecidingDesign):
-    """The variants in their order, each on top of those before it, `rounds` times."""
+    """The variants in their order, each added to those before it, `rounds` times."""
 
     kind: Literal["passes"] = "passes"
     rounds: Rounds = 5
@@ -234,13 +234,13 @@ class PassesDesign(DecidingDesign):
 
 
 class TuneDesign(DecidingDesign):
-    """A search for better settings, then a proof; the first variant is the server as it is.
+    """A search for better settings, then a proof; the first variant is the unchanged server.
 
-    `settings`: what is searched, such as "work_mem=1MB..64MB" or "jit=on,off". `now`: their present
-    values, where they are neither PostgreSQL's defaults nor among the server's settings. `classes`:
-    risks that are allowed besides the usual ones. `keep`: conditions on every run of a candidate.
-    `major`: the server's version, where the spec does not name it. Further variants are tried
-    first, and the first of them is the yardstick at the end.
+    `settings`: what to search, such as "work_mem=1MB..64MB" or "jit=on,off". `now`: their present
+    values, if these are neither PostgreSQL's defaults nor among the server's settings. `classes`:
+    risks that are allowed in addition to the usual ones. `keep`: conditions on every run of a
+    candidate. `major`: the server's version, if the spec does not name it. Further variants are
+    tried first, and the first of them is the baseline at the end.
     """
 
     kind: Literal["tune"] = "tune"
@@ -252,7 +252,7 @@ class TuneDesign(DecidingDesign):
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
-        """Return the variants, with the server as it is before all others."""
+        """Return the variants; the unchanged server comes first."""
         return (Variant(name="yours"), *given)
 
 
@@ -268,10 +268,10 @@ MODELS: dict[str, type[DesignSpec]] = {
 
 
 def _design(given: object) -> DesignSpec:
-    """Return the design that a table of a spec asks for, by its kind."""
+    """Return the design of a `[design]` table, by its kind."""
     if isinstance(given, DesignSpec):
         return given
-    # A mistake then names the kind within its place, as pydantic does: ("design", "compare", ...).
+    # An error then names the kind within its place, as pydantic does: ("design", "compare", ...).
     models: Any = Union[tuple(MODELS.values())]  # noqa: UP007
     kinds = Annotated[models, Field(discriminator="kind")]
     found: DesignSpec = TypeAdapter(kinds).validate_python(given)
@@ -286,7 +286,7 @@ def _too_few(kind: str, given: tuple[Variant, ...]) -> str:
 
 
 def _cell(factors: list[str], levels: tuple[Variant, ...]) -> Variant:
-    """Return the variant of one combination; `{FACTOR}` in where and how is its level's name."""
+    """Return the variant of one combination; in texts, `{FACTOR}` becomes the name of its level."""
     found = merged(", ".join(level.name for level in levels), levels)
     names = {factor: level.name for factor, level in zip(factors, levels, strict=True)}
 

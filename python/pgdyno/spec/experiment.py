@@ -1,7 +1,7 @@
-"""What is asked: server, dataset, workload, variants and design of one experiment.
+"""One whole experiment: server, dataset, workload, variants and design.
 
-Everything measured is an experiment, also a plain `bench`: cells x rounds, with contrasts. The
-models are immutable and closed; a spec file and a verb's options end in the same object.
+Every measurement is an experiment, even a plain `bench`: cells x rounds, with contrasts. The models
+are immutable and closed. A spec file and the options of a verb give the same object.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 
 
 class Scratch(Spec):
-    """A server of pgdyno's own, made for this experiment and removed after it."""
+    """A server that pgdyno creates for this experiment and removes after it."""
 
     version: str | None = None
     bin_dir: Path | None = None
@@ -66,12 +66,12 @@ class Scratch(Spec):
 class Server(Spec):
     """The server under test: exactly one of `scratch` and `dsn`.
 
-    On a server of the user's own, `admin` is the only role that changes settings. A command is run
-    instead of ALTER SYSTEM (`apply_command`, settings as JSON on its standard input) and where a
-    restart is needed (`restart_command`); `recover_command` brings back a server that does not
-    start any more, with the settings it had on its standard input. What only watches: `observe`
-    leads to it past a pooler, whose console is `pooler`; `ssh` or `host_shell` leads to a shell on
-    its host; `host_files` were made there by hand.
+    On the user's own server, `admin` is the only role that changes settings. `apply_command` runs
+    instead of ALTER SYSTEM, with the settings as JSON on its standard input. `restart_command` runs
+    when a restart is necessary. `recover_command` repairs a server that no longer starts; it gets
+    the old settings on its standard input. The other fields only serve observation: `observe` is a
+    way to the server that avoids a pooler, `pooler` is the pooler's console, `ssh` or `host_shell`
+    opens a shell on the server's host, and the user made `host_files` there by hand.
     """
 
     scratch: Scratch | None = None
@@ -102,11 +102,11 @@ UNCHANGED = Variant(name="unchanged")
 class Experiment(Spec):
     """The whole question.
 
-    `reset` is done before every run: `none`; `vacuum` (history emptied, tables vacuumed, checkpoint
-    written); `restore` (the database is copied anew from a template, then as vacuum). `cache`
-    follows: `warm` (as the run before left it), `prewarm` (tables and indexes are read into
-    shared_buffers), `cold` (nothing of the server's files is in memory). `reload = "round"` loads
-    the data anew in every round, so that an interval covers the layout too.
+    `reset` happens before every run: `none`; `vacuum` (empty the history, vacuum the tables, write
+    a checkpoint); `restore` (copy the database from a template, then as vacuum). `cache` comes
+    next: `warm` (as the previous run left it), `prewarm` (read tables and indexes into
+    shared_buffers), `cold` (no file of the server is in memory). `reload = "round"` loads the data
+    again in every round, so that the interval includes the effect of their layout on disk.
     """
 
     name: Name
@@ -122,7 +122,7 @@ class Experiment(Spec):
     @model_validator(mode="before")
     @classmethod
     def _name_in_its_table(cls, given: object) -> object:
-        """Accept `[experiment] name = "..."`, as a file has it, for `name`."""
+        """Accept `[experiment] name = "..."` for `name`, as a file writes it."""
         if not isinstance(given, dict) or not isinstance(given.get("experiment"), dict):
             return given
         rest = {key: value for key, value in given.items() if key != "experiment"}
@@ -164,19 +164,22 @@ class Experiment(Spec):
         return self
 
     def all_variants(self) -> tuple[Variant, ...]:
-        """Return the variants as they are visited: combinations of factors, cumulative passes."""
+        """Return the variants in the order of their visits.
+
+        A factorial visits combinations of factors, passes add the variants up.
+        """
         return self.design.variants_of(self.variants)
 
     def has_variants(self) -> bool:
-        """Return whether every run is of a variant."""
+        """Return whether every run belongs to a variant."""
         return self.design.creates_variants or bool(self.all_variants())
 
     def planned_variants(self) -> tuple[PlannedVariant, ...]:
-        """Return `all_variants` under their ids, which are their places: "0", "1" and so on."""
+        """Return `all_variants` under their ids, which are their positions: "0", "1" and so on."""
         return tuple(PlannedVariant(str(i), own) for i, own in enumerate(self.all_variants()))
 
     def dataset_of(self, variant: PlannedVariant | None) -> Dataset:
-        """Return the data a variant runs on; None: the experiment's own."""
+        """Return the data that a variant runs on; for None the data of the experiment."""
         own = UNCHANGED if variant is None else variant.spec
         return changed(self.dataset, own.dataset)
 
@@ -186,9 +189,9 @@ class Experiment(Spec):
         return (*self.workload.scripts, *own)
 
     def scripts_of(self, variant: PlannedVariant) -> tuple[int, ...]:
-        """Return which of `all_scripts` run in a variant, those of weight 0 left out.
+        """Return which of `all_scripts` run in a variant, without those of weight 0.
 
-        Limits: a variant that is not of the spec runs the workload's scripts.
+        Limits: a variant that is not in the spec runs the workload's scripts.
         """
         first, count = 0, len(self.workload.scripts)
         before = count
@@ -200,7 +203,7 @@ class Experiment(Spec):
         return tuple(i for i in range(first, first + count) if scripts[i].weight > 0)
 
     def metric(self) -> Metric:
-        """Return what decides: what was asked, else tps, under a rate p99."""
+        """Return the deciding metric: the chosen one, else p99 with a rate and tps without."""
         return self.design.deciding or ("tps" if self.workload.rate_tps is None else "p99")
 
     def connections_max(self) -> int:
@@ -213,7 +216,7 @@ class Experiment(Spec):
         )
 
     def workload_of(self, variant: PlannedVariant | None) -> Workload:
-        """Return the workload as a variant changes it; None: as it is."""
+        """Return the workload with the changes of a variant; for None without changes."""
         return self._workload_of(UNCHANGED if variant is None else variant.spec)
 
     def _workload_of(self, own: Variant) -> Workload:
@@ -225,13 +228,13 @@ class Experiment(Spec):
         return self.workload.model_copy(update=changes)
 
     def protocols_of(self, dsn: str | None) -> frozenset[str]:
-        """Return the query protocols of the loads of one server; None: of those that name none."""
+        """Return the query protocols of the loads of one server; None: loads without a server."""
         variants = [variant for variant in self.all_variants() if variant.dsn == dsn]
         own = [variant.protocol or self.workload.protocol for variant in variants]
         return frozenset(own or [self.workload.protocol])
 
     def connections_in_words(self) -> str:
-        """Return whose connections these are, as in "16 clients, 8000 idle connections"."""
+        """Return who uses the connections, as in "16 clients, 8000 idle connections"."""
         workload = self.workload
         words = f"{self.clients_max()} clients"
         if workload.active_connections is not None:
@@ -261,7 +264,7 @@ _SCRATCH_ONLY = (
 
 
 class Permissions(Spec):
-    """What was allowed; see `server.safety` and `measure.backend_memory`."""
+    """What the user allowed; see `server.safety` and `measure.backend_memory`."""
 
     allow_write: bool = False
     confirm: str | None = None

@@ -1,4 +1,4 @@
-"""A spec file as an experiment: judged whole, all mistakes at once, each with its line."""
+"""Read a spec file as an experiment; report all mistakes at once, each with its line."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pgdyno.spec.variant_text import read_conf
 from pgdyno.spec.workload import read_text
 
 Place = tuple[str | int, ...]
-# Where a file may be named, relative to the spec file; each is read when the spec is.
+# Places that may name a file, relative to the spec file. The file is read together with the spec.
 _TABLES = ("experiment", "server", "dataset", "workload", "variant", "design")
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing wrong in a spec file."""
+    """One mistake in a spec file."""
 
     line: int
     place: str
@@ -37,16 +37,16 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class SpecFile:
-    """An experiment and what is doubtful about its file, one sentence each."""
+    """An experiment, and one sentence for each doubt about its file."""
 
     experiment: Experiment
     doubts: tuple[str, ...]
 
 
 def read_spec(path: Path) -> SpecFile:
-    """Return the experiment that a file asks for; nothing is started.
+    """Return the experiment of a file; nothing is started.
 
-    Raises: SpecError with every mistake: file, line, the value seen, the rule, the nearest name.
+    Raises: SpecError with every mistake: file, line, value, rule, and the nearest valid name.
     """
     text = read_text(path)
     try:
@@ -86,7 +86,7 @@ class _Reader:
         return SpecFile(experiment, tuple(self._doubts))
 
     def _follow_files(self, document: dict[str, Any]) -> None:
-        """Replace the names of files by what they hold, in place."""
+        """Replace the names of files by their contents, in place."""
         for place, table in _tables_in(document):
             if isinstance(given := table.get("settings"), str):
                 table["settings"] = {}
@@ -112,7 +112,7 @@ class _Reader:
         return (self._path.parent / name).absolute()
 
     def _judge_settings(self, document: dict[str, Any]) -> None:
-        """Hold every setting against what PostgreSQL says of it."""
+        """Check every setting against PostgreSQL's own description of it."""
         server = document.get("server")
         scratch = server.get("scratch") if isinstance(server, dict) else None
         usual = _major(scratch.get("version")) if isinstance(scratch, dict) else None
@@ -133,7 +133,7 @@ class _Reader:
                     self._doubts.append(f"{said}.")
 
     def _judge_variants(self, document: dict[str, Any]) -> None:
-        """Note names that are given twice, with their lines, and variants that are the same."""
+        """Note names that occur twice, with their lines, and variants that are the same."""
         given = document.get("variant")
         seen: dict[str, str] = {}
         changes: dict[str, str] = {}
@@ -191,7 +191,7 @@ class _Reader:
 
 
 def _tables_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield every table of the document with its place, but not tables of settings."""
+    """Yield every table of the document with its place, except tables of settings."""
     if isinstance(value, dict):
         yield place, value
         for key, inner in list(value.items()):
@@ -214,7 +214,7 @@ def _rule(item: Any) -> str:
 
 
 def _without_tags(loc: Place) -> tuple[Place, type[BaseModel] | None]:
-    """Return the place as the file has it, and the model that the last key belongs to.
+    """Return the place as the file writes it, and the model that the last key belongs to.
 
     pydantic names the chosen kind of a design within the place: ("design", "compare", "metric").
     """
@@ -271,7 +271,7 @@ def _major(version: Any) -> int | None:
 
 
 def to_toml(experiment: Experiment) -> str:
-    """Return the experiment as a spec file; what stands at its default is written too.
+    """Return the experiment as a spec file, default values included.
 
     A connection string is written without its password.
     """

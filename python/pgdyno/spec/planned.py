@@ -1,4 +1,4 @@
-"""The type of one planned run: what the planner decides and `measure/` carries out."""
+"""The type of one planned run: the planner decides it, `measure/` carries it out."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Purpose = Literal["pilot", "round", "detail", "capacity"]
 class PlannedVariant:
     """A variant under the id by which the store, the servers and the answer know it.
 
-    The id never changes within an experiment: "0", "1" and so on are the variants of the spec in
-    their order; a design names those that it creates while the experiment runs. Two planned
-    variants are equal when their ids are.
+    The id never changes within an experiment. "0", "1" and so on are the variants of the spec in
+    their order. A design chooses the ids of those that it creates while the experiment runs. Two
+    planned variants are equal if their ids are.
     """
 
     id: str
@@ -25,7 +25,7 @@ class PlannedVariant:
 
     @property
     def name(self) -> str:
-        """Return the name that people read."""
+        """Return the name that people see."""
         return self.spec.name
 
 
@@ -34,19 +34,19 @@ class Cell:
     """A variant and a load: what a round visits once."""
 
     script_indexes: tuple[int, ...]
-    """Which scripts of the experiment run, mixed by their weights."""
+    """The scripts of the experiment that run, mixed by their weights."""
     clients: int
     rate_tps: float | None = None
     variant: PlannedVariant | None = None
-    """None where the experiment has no variants."""
+    """None if the experiment has no variants."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
     """One run: the unit of replication.
 
-    `pilot` finds the warm-up and is not analysed; `round` is one visit of a cell; `detail` is the
-    long run that is shown whole; `capacity` tries one load against a latency target.
+    `pilot` finds the warm-up and is not analysed. `round` is one visit of a cell. `detail` is the
+    long run that the report shows completely. `capacity` tries one load against a latency target.
     """
 
     number: int
@@ -70,6 +70,6 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """No further run: the plan is done, or decided."""
+    """No further run: the plan is complete, or the question is decided."""
 
     reason: str

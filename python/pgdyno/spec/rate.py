@@ -1,4 +1,4 @@
-"""The rate of an open loop: one number, or phases of holding, ramping and spiking."""
+"""The rate of an open loop: one number, or phases that hold, ramp or spike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.errors import SpecError
 from pgdyno.spec.units import duration_ns
 
-# Each arrival is counted one by one: of more the load engine would do nothing else.
+# The engine counts every arrival: at a higher rate it would do nothing else.
 RATE_TPS_MAX = 10_000_000
 FORM = "RATE, RATE:TIME or FROM-TO:TIME, separated by commas"
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
@@ -17,7 +17,7 @@ _PHASE = re.compile(rf"\s*({_NUMBER})\s*(?:-\s*({_NUMBER})\s*)?(?::\s*([^\s:]+)\
 
 @dataclass(frozen=True, slots=True)
 class RatePhase:
-    """From one rate to the other in a straight line; equal rates hold. None = to the end."""
+    """A straight line between two rates; equal rates hold. A time of None lasts to the end."""
 
     from_tps: float
     to_tps: float
@@ -25,7 +25,7 @@ class RatePhase:
 
     @property
     def text(self) -> str:
-        """Return the phase as it is written."""
+        """Return the phase in its written form."""
         ends = f"{self.from_tps:.17g}" + (
             f"-{self.to_tps:.17g}" if self.to_tps != self.from_tps else ""
         )
@@ -34,38 +34,38 @@ class RatePhase:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Transactions a second to offer: phases one after another, beginning when measuring does."""
+    """Transactions to offer per second: phases one after another, from the start of measuring."""
 
     phases: tuple[RatePhase, ...]
 
     @property
     def is_constant(self) -> bool:
-        """True for one rate throughout."""
+        """True if the rate is constant."""
         first = self.phases[0]
         return len(self.phases) == 1 and first.from_tps == first.to_tps
 
     @property
     def length_ns(self) -> int | None:
-        """Return how long all phases last; None where the last one has no end."""
+        """Return how long all phases last; None if the last phase has no end."""
         lengths = [phase.duration_ns for phase in self.phases]
         return sum(length for length in lengths if length is not None) if lengths[-1] else None
 
     @property
     def text(self) -> str:
-        """Return the rate as it is written."""
+        """Return the rate in its written form."""
         return ",".join(phase.text for phase in self.phases)
 
     @property
     def warm_tps(self) -> float:
-        """Return what a warm-up offers: the rate the phases begin with; from 0 on, their highest.
+        """Return the rate during warm-up: the first rate of the phases, or the highest if it is 0.
 
-        Caches that are cold when a ramp begins would be measured as slowness of low rates.
+        If a ramp begins with cold caches, they look like slowness at low rates.
         """
         highest = max(max(phase.from_tps, phase.to_tps) for phase in self.phases)
         return self.phases[0].from_tps or highest
 
     def within(self, length_ns: int) -> tuple[RatePhase, ...]:
-        """Return the phases over a time of this length, the last one to its end."""
+        """Return the phases over this length of time; the last phase fills the rest."""
         left_ns = length_ns
         found = []
         for phase in self.phases:
@@ -78,7 +78,7 @@ class Rate:
         return tuple(found)
 
     def mean_tps(self, length_ns: int) -> float:
-        """Return the mean rate over a time of this length."""
+        """Return the mean rate over this length of time."""
         if self.is_constant:
             return self.phases[0].from_tps
         area = sum(
@@ -89,9 +89,9 @@ class Rate:
 
 
 def rate_from(given: object) -> Rate:
-    """Return a rate from a number, or from text such as `500:30s,500-4000:60s,200`.
+    """Parse a number, or a text such as `500:30s,500-4000:60s,200`.
 
-    Raises: SpecError with the piece that is wrong, and why.
+    Raises: SpecError that names the wrong piece and the reason.
     """
     if isinstance(given, Rate):
         return given

@@ -1,7 +1,7 @@
-"""What PostgreSQL says a setting may be, from committed snapshots of pg_settings.
+"""Which values PostgreSQL allows for a setting, from committed snapshots of pg_settings.
 
-`postgres -C` accepts what a server then refuses, and it needs the server; a spec is judged before
-anything is started. `scripts/settings-snapshot` makes the snapshots.
+`postgres -C` accepts values that the server then refuses, and it needs the server; a spec is
+checked before anything starts. `scripts/settings-snapshot` makes the snapshots.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TRUE, _FALSE = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 
 @dataclass(frozen=True, slots=True)
 class SettingRule:
-    """One row of pg_settings: what its value may be, and what it takes to change it.
+    """One row of pg_settings: the allowed values of a setting, and what a change needs.
 
     `built_in`: the value without any configuration, in units of `unit`; "" for texts.
     """
@@ -49,17 +49,17 @@ class SettingRule:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """What is wrong with a setting; a `doubt` where the snapshot is of another version."""
+    """An error in a setting; a `doubt` if the snapshot belongs to another version."""
 
     verdict: Literal["error", "doubt"]
     rule: str
 
 
 def object_to(name: str, value: str, major: int | None) -> Objection | None:
-    """Return what speaks against a setting on PostgreSQL `major`; None if nothing does.
+    """Return the objection to a setting on PostgreSQL `major`, or None.
 
-    Args: major, None when it is not known yet: then a setting passes that any snapshot accepts.
-    Limits: settings of extensions (with a dot) pass; the server judges them.
+    Args: major, None if it is not known yet: a setting then passes if any snapshot accepts it.
+    Limits: settings of extensions (with a dot) pass; the server checks them.
     """
     if "." in name:
         return None
@@ -76,9 +76,9 @@ def object_to(name: str, value: str, major: int | None) -> Objection | None:
 
 
 def in_units(text: str, rule: SettingRule) -> Decimal | None:
-    """Return the number that a text such as "1.5GB" means, in units of the rule; None for others.
+    """Return the number in a text such as "1.5GB", in units of the rule; None for other texts.
 
-    Limits: not rounded, not checked against the limits of the rule.
+    Limits: not rounded, and not checked against the limits of the rule.
     """
     table, size = _units(rule.unit)
     found = _NUMBER.fullmatch(text.strip())
@@ -89,7 +89,7 @@ def in_units(text: str, rule: SettingRule) -> Decimal | None:
 
 
 def unit_amount(rule: SettingRule) -> tuple[float, Literal["bytes", "ms", ""]]:
-    """Return how many bytes or ms one unit of the setting is; (1, "") for one without a unit."""
+    """Return the bytes or ms of one unit of the setting; (1, "") for a setting without a unit."""
     table, size = _units(rule.unit)
     if table is _BYTES:
         return size, "bytes"
@@ -97,7 +97,7 @@ def unit_amount(rule: SettingRule) -> tuple[float, Literal["bytes", "ms", ""]]:
 
 
 def nearest(name: str, names: list[str]) -> str:
-    """Return the name most like `name`, or "" when none is."""
+    """Return the known name most similar to `name`, or "" if no name is similar."""
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.6)), "")
 
 
@@ -130,7 +130,8 @@ def _object_to(name: str, value: str, major: int) -> str | None:
         return None if is_word and text.lower() != "o" else "must be on or off"
     if rule.vartype == "enum":
         allowed = {one.lower() for one in rule.values}
-        if "on" in allowed:  # Enums that once were bool take its other spellings too.
+        # These enums were once booleans, and still accept other spellings of them.
+        if "on" in allowed:
             allowed |= {*_TRUE, *_FALSE}
         return None if text.lower() in allowed else f"must be one of {', '.join(rule.values)}"
     if rule.vartype in ("integer", "real"):
@@ -159,7 +160,7 @@ def _object_to_number(text: str, rule: SettingRule) -> str | None:
 
 
 def _units(unit: str) -> tuple[dict[str, int], int]:
-    """Return the units a setting takes, and how large its own is in the smallest of them."""
+    """Return the units that a setting accepts, and the size of its own in the smallest of them."""
     found = _UNIT.fullmatch(unit)
     for table in (_BYTES, _MICROSECONDS):
         if found is not None and found[2] in table:

@@ -1,6 +1,6 @@
-"""On which line of a TOML text a value stands: tomllib keeps no positions.
+"""The line of each value in a TOML text: tomllib keeps no positions.
 
-Only for texts that tomllib has accepted; so nothing is checked here a second time.
+Limits: only for texts that tomllib has accepted; nothing is checked a second time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TomlLines:
         self._read()
 
     def line_of(self, path: Path) -> int:
-        """Return the line of `path`, or of the nearest thing around it that stands in the text."""
+        """Return the line of `path`, or of its nearest parent that the text contains."""
         while path and path not in self._lines:
             path = path[:-1]
         return self._lines.get(path, 1)
@@ -44,7 +44,7 @@ class TomlLines:
                 self._pair(table)
 
     def _resolved(self, keys: tuple[str, ...], *, is_array: bool) -> Path:
-        """Return the path of a table's header: what is an array goes to its last element."""
+        """Return the path of a table's header; in an array the path leads to its last element."""
         path: Path = ()
         for place, key in enumerate(keys):
             path = (*path, key)

@@ -1,4 +1,4 @@
-"""Durations, sizes and rates as people write them, turned into integers with a unit."""
+"""Durations, sizes and rates as users write them, converted to integers with a unit."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ _OF_RAM = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*x\s*RAM\s*", re.IGNORECASE)
 
 
 def scale_for(size: str, *, ram_bytes: int | None = None) -> int:
-    """Return the scale whose tables and keys take about `size`, at least 1.
+    """Return the scale at which tables and keys take about `size`, at least 1.
 
-    Args: ram_bytes, of the host whose memory is meant (None: this one, where a scratch server is).
-    Raises: SpecError for what is no size.
+    Args: ram_bytes, memory of the server's host (None: of this host, where a scratch server runs).
+    Raises: SpecError if `size` is not a size.
     """
     found = _OF_RAM.fullmatch(size)
     if found is not None:

@@ -1,4 +1,4 @@
-"""A connection pooler between the load and a scratch server."""
+"""One variant of an experiment: what it changes, its pooler, its price."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORM = "pooler=MODE:SIZE, such as pooler=transaction:20"
 
 
 class Pooler(Spec):
-    """PgBouncer beside the server: the load's clients share at most so many sessions."""
+    """PgBouncer in front of the server: the clients share at most this many sessions."""
 
     kind: Literal["pgbouncer"] = "pgbouncer"
     mode: PoolMode = "transaction"
@@ -30,9 +30,9 @@ class Pooler(Spec):
 
 
 def pooler_from(text: str) -> dict[str, str]:
-    """Return the fields that `transaction:20`, `20` or `session` mean, to be judged by `Pooler`.
+    """Return the fields of `transaction:20`, `20` or `session`; `Pooler` then checks them.
 
-    Raises: SpecError if it has more parts than those two.
+    Raises: SpecError if the text has more than these two parts.
     """
     parts = [part.strip() for part in text.split(":")]
     if len(parts) > 2 or not all(parts):
@@ -43,7 +43,7 @@ def pooler_from(text: str) -> dict[str, str]:
 
 
 def _setting_values(value: object) -> object:
-    """Let a setting be written as it is in TOML: 16, 0.9, true, "4GB"."""
+    """Accept a setting as TOML writes it: 16, 0.9, true, "4GB"."""
     if not isinstance(value, dict):
         return value
     return {name: _setting_text(one) for name, one in value.items()}
@@ -67,7 +67,7 @@ Settings = Annotated[dict[str, str], BeforeValidator(_setting_values)]
 def price_of(text: str) -> tuple[float, str]:
     """Return amount and unit of "312 EUR/month".
 
-    Raises: ValueError saying the form.
+    Raises: ValueError that shows the form.
     """
     found = _PRICE.fullmatch(text.strip())
     if found is None or not float(found["amount"]) > 0:
@@ -83,12 +83,13 @@ def _price(text: str) -> str:
 
 
 class Variant(Spec):
-    """One of the things compared: only what it changes is given.
+    """One variant of a comparison: it names only what it changes.
 
-    `sql` is run once on the loaded data, before the first run (indexes, schema). `dsn` is another
-    server or another way to it, `admin` the role that changes settings there; the three commands
-    stand in for those of `[server]` on that other server. `path` is how the load connects to a
-    scratch server, `pooler` what it connects through. `checksums` and `wal_segment` are initdb's.
+    `sql` runs once on the loaded data, before the first run (indexes, schema). `dsn` is another
+    server or another way to it, and `admin` is the role that changes settings there. The three
+    commands replace those of `[server]` on that other server. `path` is how the load connects to a
+    scratch server, `pooler` is a pooler between them. `checksums` and `wal_segment` are options of
+    initdb.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=60)]
@@ -117,10 +118,10 @@ class Variant(Spec):
     active_connections: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, alias="active"
     )
-    """Number of connections that the clients share, a transaction at a time; None = one each."""
+    """Number of connections that the clients share, one transaction at a time; None: no sharing."""
     protocol: Protocol | None = None
     price: Annotated[str, AfterValidator(_price)] | None = None
-    """What this variant costs, such as "312 EUR/month": reports say what 1,000 tps cost."""
+    """Price of this variant, such as "312 EUR/month"; reports show the price of 1,000 tps."""
 
     @model_validator(mode="after")
     def _path_leads_to_the_pooler(self) -> Variant:
@@ -133,11 +134,11 @@ class Variant(Spec):
 
     @property
     def cost(self) -> tuple[float, str] | None:
-        """Return the price as an amount and its unit, None without one."""
+        """Return amount and unit of the price, None if there is no price."""
         return None if self.price is None else price_of(self.price)
 
     def changes(self) -> dict[str, str]:
-        """Return what this variant changes, flat, in words: `shared_buffers` -> `4GB`."""
+        """Return the changes of this variant as flat text: `shared_buffers` -> `4GB`."""
         found: dict[str, str] = dict(self.settings)
         for name, value in self.dataset.model_dump(exclude_none=True).items():
             found[name] = str(value)
@@ -168,15 +169,15 @@ _PLAIN = (
     "protocol",
     "price",
 )
-# How a server is changed and what it costs: nothing that makes it faster or slower.
+# How the user changes a server, and its price: neither makes it faster or slower.
 _MEANS = ("admin", *COMMANDS, "price")
 _ALIASES = {"bin_dir": "bin", "idle_connections": "idle", "active_connections": "active"}
 
 
 def merged(name: str, parts: Iterable[Variant]) -> Variant:
-    """Return one variant with the changes of all parts; what a later part says wins.
+    """Return one variant with the changes of all parts; a later part overrides an earlier one.
 
-    The SQL of all parts is run, in their order.
+    The SQL of all parts runs, in their order.
     """
     settings: dict[str, str] = {}
     dataset: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A postgresql.conf as the settings it sets: for variants given as `@proposed.conf`."""
+"""Parse `--variant` texts, and a postgresql.conf given as `@proposed.conf`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _INCLUDES = ("include", "include_if_exists", "include_dir")
 
 
 def read_conf(path: Path) -> dict[str, str]:
-    """Return name -> value; of a name given twice the last counts, as in the server.
+    """Return name -> value; if a name occurs twice the last value counts, as in the server.
 
-    Raises: SpecError with file and line for what the server would not read, and for an include.
+    Raises: SpecError with file and line, for a line that the server would refuse, and for an
+    include.
     """
     text = read_text(path)
     settings: dict[str, str] = {}
@@ -72,19 +73,19 @@ _PLAIN = (
 )
 _DATASET = tuple(DatasetChange.model_fields)
 KEYS = (*_PLACES, *_PLAIN, *_DATASET, "pooler", "sql", "script")
-# Cut at semicolons, but not inside quotes.
+# Cut at semicolons outside quotes.
 _IS_CHANGE = re.compile(r"\s*(@|[A-Za-z_][\w.-]*\s*=)")
 _NAME_LENGTH = 60
 _PARTS = re.compile(r"""((?:[^;'"]|'[^']*'|"[^"]*")*)(?:;|$)""")
 
 
 def variant_from(text: str) -> Variant:
-    """Return what one --variant means; the name ends at the first colon.
+    """Parse one --variant; its name ends at the first colon.
 
-    Without a name (`work_mem=1MB`) the variant is named by what it changes.
-    KEY is one of `KEYS`, `@FILE` (a postgresql.conf), or else a setting. `sql` and `@` may name
-    files; quotes keep a semicolon inside a value.
-    Raises: SpecError with the part that cannot be read.
+    A variant without a name (`work_mem=1MB`) is named after its changes. KEY is one of `KEYS`,
+    `@FILE` (a postgresql.conf), or else a setting. `sql` and `@` may name files. Quotes protect a
+    semicolon inside a value.
+    Raises: SpecError that quotes the wrong part.
     """
     name, rest = _name_and_rest(text)
     fields: dict[str, Any] = {"name": name, "settings": {}, "dataset": {}}
@@ -106,7 +107,7 @@ def variant_from(text: str) -> Variant:
 
 
 def _name_and_rest(text: str) -> tuple[str, str]:
-    """Return the name and the changes; a text that is all changes is its own name."""
+    """Return the name and the changes; a text without a name is its own name."""
     name, colon, rest = text.partition(":")
     is_named = colon and all(_IS_CHANGE.match(p) for p in _PARTS.findall(rest) if p.strip())
     if is_named or not _IS_CHANGE.match(text):

@@ -1,4 +1,4 @@
-"""What the clients do, how many they are, and for how long."""
+"""What the clients do, how many clients there are, and how long they work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgdyno.errors import SpecError
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.rate import Rate, rate_from
 
-# Which built-ins there are, the engine knows (`engine.facts`).
+# The engine knows the built-ins (`engine.facts`).
 DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
 DEFAULT_SCRIPT_FOREIGN = "select-only"
 _BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -21,14 +21,14 @@ Protocol = Literal["simple", "extended", "prepared"]
 
 
 class Script(Spec):
-    """One script of the mix: a built-in by name, or a file with its text."""
+    """One script of the mix: the name of a built-in, or a file with its text."""
 
     builtin: str | None = None
     file: Path | None = None
     text: str | None = Field(default=None, exclude=True)
     weight: Annotated[int, Field(ge=0)] = 1
     options: dict[str, str] = Field(default_factory=dict)
-    """How a native built-in runs; the engine knows the names and values."""
+    """Options of a native built-in; the engine knows their names and values."""
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Script:
@@ -54,7 +54,7 @@ def _rate_text(rate: Rate) -> float | str:
 
 
 class Workload(Spec):
-    """What the clients do, how many they are, and for how long."""
+    """What the clients do, how many clients there are, and how long they work."""
 
     scripts: tuple[Script, ...]
     clients: Annotated[int, Field(ge=1, le=100_000)] = 1
@@ -67,7 +67,7 @@ class Workload(Spec):
     latency_limit_ns: Annotated[DurationNs, Field(gt=0)] | None = Field(
         default=None, alias="latency_limit"
     )
-    """What takes longer is late: counted, never skipped."""
+    """A transaction above this limit is late: counted, never skipped."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     protocol: Protocol = "simple"
     duration_ns: Annotated[DurationNs, Field(gt=0)] = Field(
@@ -75,17 +75,17 @@ class Workload(Spec):
     )
     transactions_per_client: Annotated[int, Field(ge=1)] | None = None
     warmup_ns: DurationNs | None = Field(default=None, alias="warmup")
-    """None = auto: found by a pilot run."""
+    """None = auto: a pilot run finds it."""
     variables: dict[str, str] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     think_ratio: float = Field(default=0.0, ge=0.0, le=1.0, allow_inf_nan=False)
     """Keying and thinking times of native built-ins are multiplied by this."""
     allow_shell: bool = False
-    """Scripts may run commands on the load host: \\shell and \\setshell."""
+    """Allow \\shell and \\setshell, which run commands on the load host."""
     idle_connections: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, alias="idle")
-    """Idle connections, in addition to those of the clients; checked at the end."""
+    """Idle connections, in addition to those of the clients; pgdyno checks them at the end."""
     active_connections: int | None = Field(default=None, ge=1, alias="active")
-    """Number of connections that the clients share, a transaction at a time; None = one each."""
+    """Number of connections that the clients share, one transaction at a time; None: no sharing."""
     connect_rate_per_second: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, alias="connect_rate"
     )
@@ -93,13 +93,13 @@ class Workload(Spec):
 
     @property
     def rate_tps(self) -> float | None:
-        """Return the rate offered on average while measuring; None for a closed loop."""
+        """Return the mean rate offered while measuring; None for a closed loop."""
         return None if self.rate is None else self.rate.mean_tps(self.duration_ns)
 
     @model_validator(mode="before")
     @classmethod
     def _auto_is_no_time(cls, given: object) -> object:
-        """Take `warmup = "auto"` for what it is without: found by a pilot run."""
+        """Accept `warmup = "auto"`, which is the default."""
         if isinstance(given, dict) and given.get("warmup") == "auto":
             return {name: value for name, value in given.items() if name != "warmup"}
         return given
@@ -107,13 +107,13 @@ class Workload(Spec):
     @model_validator(mode="before")
     @classmethod
     def _phases_say_how_long(cls, given: object) -> object:
-        """Measure for as long as the phases of the rate last, unless a duration is given."""
+        """Measure for the whole length of the rate's phases, unless a duration is given."""
         if not isinstance(given, dict) or given.get("rate") is None or given.get("duration"):
             return given
         try:
             length_ns = rate_from(given["rate"]).length_ns
         except SpecError:
-            return given  # The field says what is wrong.
+            return given  # The field itself reports the error.
         return given if length_ns is None else {**given, "duration": f"{length_ns}ns"}
 
     @model_validator(mode="after")
@@ -156,21 +156,21 @@ class Workload(Spec):
         return self
 
     def connections_of(self, clients: int) -> int:
-        """Return how many connections so many clients open, the idle ones included."""
+        """Return how many connections this number of clients opens, the idle ones included."""
         working = min(clients, self.active_connections or clients)
         return working + self.idle_connections
 
 
 def default_script(*, is_scratch: bool) -> Script:
-    """Return the script that runs when none was named: on a server of the user's own it reads."""
+    """Return the default script: on the user's own server it only reads."""
     return Script(builtin=DEFAULT_SCRIPT_SCRATCH if is_scratch else DEFAULT_SCRIPT_FOREIGN)
 
 
 def script_named(text: str) -> Script:
-    """Return `tpcb-like`, `orders.sql` or either with a weight: `orders.sql@3`.
+    """Parse `tpcb-like`, `orders.sql`, or either of them with a weight: `orders.sql@3`.
 
-    A name without a file is a built-in's; the engine judges it with all other scripts.
-    Raises: SpecError if it cannot be a built-in, and is no file that can be read.
+    If no file has the name, it belongs to a built-in; the engine checks it with all other scripts.
+    Raises: SpecError if the text is neither the name of a built-in nor a readable file.
     """
     name, at, weight = text.rpartition("@")
     if not at or not weight.isdigit():
