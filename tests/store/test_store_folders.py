@@ -36,6 +36,13 @@ def test_experiments_are_numbered_from_one_in_private_folders(store: Store) -> N
     assert store.root.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_server_of_another_user_inside_the_store_keeps_its_way_in(store: Store) -> None:
+    store.create("a", "bench")
+    store.root.chmod(0o755)  # As a scratch server of another user found it.
+    store.create("b", "bench")
+    assert store.root.stat().st_mode & 0o777 == 0o711, "to pass through, not to list"
+
+
 def test_two_processes_that_create_at_once_never_share_a_number(store: Store) -> None:
     command = [sys.executable, "-c", CREATE_FIVE, str(store.root)]
     pipe = subprocess.PIPE

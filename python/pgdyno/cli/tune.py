@@ -40,6 +40,7 @@ from pgdyno.tune.space import Dimension, check_risks, dimensions
 _option, _search = under(LOAD), under("Search")
 _OVERHEAD_NS = 2_000_000_000
 _WARM_NS = 2_000_000_000
+_EVIDENCE_NS = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,11 @@ def _chosen(
 ) -> tuple[str, ...]:
     """Return the settings to search, by the evidence of one measured run; each reason is said."""
     output.note("evidence: one run of the load as it is")
+    # A short run holds too few checkpoints and samples to choose by.
+    length_ns = max(asked.experiment.workload.duration_ns, _EVIDENCE_NS)
+    workload = asked.experiment.workload.model_copy(update={"duration_ns": length_ns})
     outcome = carry_out(
-        asked.experiment,
+        asked.experiment.model_copy(update={"workload": workload}),
         design_of(asked.experiment),
         verb="tune",
         resolved=asked.resolved,

@@ -81,12 +81,13 @@ class ClusterFolder:
     @classmethod
     def create(cls, parent: Path, record: ClusterRecord, *, is_other_user: bool) -> ClusterFolder:
         """Make the folder inside `parent`, locked before anybody can see a note in it."""
-        parent.mkdir(parents=True, exist_ok=True)
+        mode = 0o711 if is_other_user else 0o700
+        parent.mkdir(mode=mode, parents=True, exist_ok=True)
         lock_fd = None
         while lock_fd is None:
             path = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
             lock_fd = _lock_of_new(path)
-        path.chmod(0o711 if is_other_user else 0o700)
+        path.chmod(mode)
         folder = cls(path, lock_fd, record)
         folder._write()
         return folder

@@ -126,11 +126,15 @@ class Store:
             raise files.refused(place, error) from error
 
     def _be_private(self) -> None:
-        """Let nobody else read the store; a folder that holds other things stays as it is."""
+        """Let nobody else list the store; a folder that holds other things stays as it is.
+
+        Subtle: a scratch server of another user may already run inside, and must reach its files.
+        So who could pass through the folder still can; each experiment's folder stays closed.
+        """
         status = self.root.stat()
         is_ours = (self.root / _LAST_NUMBER).exists() or not any(self.root.iterdir())
-        if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
-            self.root.chmod(files.FOLDER_MODE)
+        if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o066:
+            self.root.chmod(status.st_mode & 0o711)
 
     def find(self, handle: str) -> ExperimentFolder:
         """Return the experiment that a number, `last`, a name, a folder's name or a path means.
