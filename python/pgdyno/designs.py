@@ -79,10 +79,22 @@ def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
     return markdown_of(findings, stem=stem)
 
 
+def _tune_page(findings: ExperimentFindings) -> str:
+    from pgdyno.report.tune_page import tune_page
+
+    return tune_page(findings)
+
+
+def _tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
+    from pgdyno.report.tune_page import tune_markdown
+
+    return tune_markdown(findings, stem)
+
+
 _RUN = Shown(run_text, _page, _markdown, run_body)
 _CURVES = Shown(curve_text, _page, _markdown, sweep_body)
 _COMPARED = Shown(compare_text, _compare_page, _markdown, compare_body)
-_TUNED = Shown(tune_text, _page, _markdown, tune_body)
+_TUNED = Shown(tune_text, _tune_page, _tune_markdown, tune_body)
 
 DESIGNS: dict[str, Kind] = {
     "bench": Kind(Bench, run_answer, _RUN),

@@ -146,8 +146,16 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     assert document["proved"]["high"] < 0.9
     assert "ALTER SYSTEM SET work_mem = '64MB'" in document["apply"]
     assert "proved: duration -" in pgdyno("show", "last").out
-    page = pgdyno("report", "last")
+    page = pgdyno("report", "last", "-o", tmp_path / "page.html")
     assert page.code == 0, page.err
+    text = (tmp_path / "page.html").read_text()
+    for words in ("ALTER SYSTEM SET work_mem = &#39;64MB&#39;;", "Candidates of the search"):
+        assert words in text
+    assert pgdyno("report", "last", "--md", "-o", tmp_path / "page.md").code == 0
+    markdown = (tmp_path / "page.md").read_text()
+    assert markdown.startswith("# proved: duration -")
+    assert "| work_mem | 64kB | 64MB |" in markdown
+    assert "ALTER SYSTEM SET work_mem = '64MB';" in markdown
 
 
 @pytest.mark.parametrize(

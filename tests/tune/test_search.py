@@ -61,7 +61,14 @@ def test_the_setting_that_matters_is_found_attributed_and_proved() -> None:
     assert {step.stage for step in steps} >= {"search", "proof"}
     assert "max_wal_size = '" in conf_fragment(found)
     assert "ALTER SYSTEM SET max_wal_size" in alter_system(found)
-    assert found.as_document()["settings"][0]["needs"] == "reload"
+    assert "needs a reload" in conf_fragment(found)
+    document = found.as_document()
+    assert document["settings"][0]["needs"] == "reload"
+    assert document["tried"][0]["candidate"] == "trial 1"
+    # The winner's curse in numbers: what was promised minus what was proved.
+    assert found.promised is not None
+    points = (found.promised.value - found.proved.value) * 100
+    assert document["promised_minus_proved_points"] == pytest.approx(points)
 
 
 def test_a_proof_has_at_least_six_rounds_of_every_candidate() -> None:
@@ -104,6 +111,23 @@ def test_an_interrupted_proof_is_marked_unproved() -> None:
     found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "unproved"
     assert "the proof did not finish" in found.sentence()
+
+
+def test_settings_that_need_a_restart_come_first() -> None:
+    sizes = ("max_wal_size=32MB..8GB", "shared_buffers=1MB..1GB")
+    one = Tuning(
+        dimensions(sizes, MACHINE, NOW | {"shared_buffers": "1MB"}),
+        {"max_wal_size": "32MB", "shared_buffers": "1MB"},
+        [Candidate("pgtune", {"max_wal_size": "8GB", "shared_buffers": "512MB"})],
+        budget_ns=1800 * S_NS,
+        seed=1,
+    )
+    while (step := one.next()) is not None:
+        one.take(Measured(step, 0.2 * len(step.candidate.settings), 6 * S_NS))
+    now = {"max_wal_size": "32MB", "shared_buffers": "1MB"}
+    found = findings_of(one, now, 15, metric="tps", is_more_better=True)
+    assert [setting.name for setting in found.settings] == ["shared_buffers", "max_wal_size"]
+    assert alter_system(found).startswith("-- needs a restart: shared_buffers\n-- was 1MB; ")
 
 
 def test_less_latency_is_better() -> None:

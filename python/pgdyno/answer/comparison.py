@@ -109,9 +109,12 @@ def _answer(found: CompareFindings) -> Answer:
 
 
 class Compared:
-    """The counted runs of one experiment, by variant."""
+    """The counted runs of one experiment, by variant.
 
-    def __init__(self, seen: Measurements) -> None:
+    Args: only, the variants that are compared; None: all.
+    """
+
+    def __init__(self, seen: Measurements, *, only: Sequence[PlannedVariant] | None = None) -> None:
         folder, numbers = seen.folder, seen.numbers
         self._experiment = seen.experiment
         self._rounds = seen.rounds
@@ -121,7 +124,7 @@ class Compared:
         self._facts = folder.facts() or {}
         self._stopped_by = stopped_by(folder)
         self._resumed = resumed_count(folder)
-        self._variants = variants(folder)
+        self._variants = variants(folder) if only is None else tuple(only)
         self.metric: Metric = seen.experiment.metric()
         self.history: History = tuple(
             measured(

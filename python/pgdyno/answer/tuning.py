@@ -1,14 +1,34 @@
-"""From the runs of a tuning to its answer: what was proved, and what each setting brings."""
+"""From the runs of a tuning to its answer: what was proved, why, and what each setting brings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pgdyno.analysis.compare import compare, log_ratios
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
+from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.answer.answer import Answer, Measurements
+from pgdyno.answer.comparison import Compared
+from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import excluded
+from pgdyno.loop.journal import Visit, excluded
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.plan.designs.compare import better_of
+from pgdyno.spec.planned import PlannedVariant
 from pgdyno.tune.design import Tune
-from pgdyno.tune.findings import findings_of
+from pgdyno.tune.findings import Changed, TuneFindings, findings_of
+from pgdyno.tune.search import Tuning
+
+# Counters that explain a gain: collector, counter, and the name of its growth per transaction.
+_PER_TRANSACTION = (
+    ("wal", "bytes", "WAL per transaction", "bytes"),
+    ("wal", "full_page_images", "full-page images per transaction", ""),
+    ("database", "blks_read", "pages read per transaction", ""),
+    ("database", "temp_bytes", "temporary files per transaction", "bytes"),
+    ("database", "tup_returned", "rows read per transaction", ""),
+)
+_CHECKPOINTS = ("checkpointer", "checkpoints_requested")
 
 
 def tune_answer(seen: Measurements) -> Answer:
@@ -26,7 +46,111 @@ def tune_answer(seen: Measurements) -> Answer:
         is_more_better=design.is_more_better,
     )
     # The server's own words are in the journal, by the id of the variant.
-    failures = tuple(
-        (name, reasons.get(name.replace(" ", "-"), why)) for name, why in found.failures
+    tried = tuple(
+        replace(one, failure=reasons.get(one.name.replace(" ", "-"), one.failure))
+        if one.failure
+        else one
+        for one in found.tried
     )
-    return Answer(found.sentence(), own=replace(found, failures=failures))
+    found = replace(found, tried=tried)
+    compared, found = _proof(seen, design, tuning, found)
+    return Answer(found.sentence(), compare=compared, own=found)
+
+
+def _proof(
+    seen: Measurements, design: Tune, tuning: Tuning, found: TuneFindings
+) -> tuple[CompareFindings, TuneFindings]:
+    """Return the runs of the last proof as a comparison, and the findings with what changed.
+
+    Without a proof the comparison has the server as it was, and nothing to compare it with.
+    """
+    base = seen.experiment.planned_variants()[0]
+    stage, proved = tuning.proof_stage, tuning.proved()
+    if stage is None or proved is None:
+        return Compared(replace(seen, visits=()), only=[base]).findings(), found
+    before = design.rounds_before(stage)
+    visits = [
+        replace(one, planned=replace(one.planned, round=one.planned.round - before))
+        for one in seen.rounds
+        if before < one.planned.round <= before + _ROUNDS_MAX
+    ]
+    order = _variants_of(visits)
+    winner = next(one for one in order if one.name == proved[0].name)
+    compared = Compared(replace(seen, visits=visits), only=order)
+    contrasts = [
+        contrast
+        for against in order
+        if against != winner and against.name in (base.name, found.rules)
+        if (contrast := _contrast(compared, winner, against)) is not None
+    ]
+    if contrasts:
+        # The whole answer is said where the comparison with the old settings is.
+        contrasts[0] = replace(contrasts[0], sentence=found.sentence())
+    changed = tuple(_changed(visits, seen.numbers, base, winner))
+    return compared.findings(contrasts=tuple(contrasts)), replace(found, changed=changed)
+
+
+_ROUNDS_MAX = 1000
+
+
+def _variants_of(visits: Sequence[Visit]) -> list[PlannedVariant]:
+    """Return the variants that were measured, the server as it was first."""
+    seen = dict.fromkeys(one.planned.cell.variant for one in visits)
+    return sorted((one for one in seen if one is not None), key=lambda one: one.id != "0")
+
+
+def _contrast(
+    compared: Compared, winner: PlannedVariant, against: PlannedVariant
+) -> ContrastFindings | None:
+    table = compared.table([against, winner])
+    if not table:
+        return None
+    ratios = log_ratios([row[0] for row in table], [row[1] for row in table])
+    deciding = compare(ratios, looks="fixed", better=better_of(compared.metric))
+    return compared.contrast(winner, against, deciding)
+
+
+def _changed(
+    visits: Sequence[Visit],
+    numbers: Mapping[int, LoadNumbers],
+    base: PlannedVariant,
+    winner: PlannedVariant,
+) -> Iterator[Changed]:
+    """Yield each counter that both kinds of runs have, where one of them is not zero."""
+    of = {
+        variant: [one for one in visits if one.planned.cell.variant == variant]
+        for variant in (base, winner)
+    }
+    for collector, counter, name, unit in _PER_TRANSACTION:
+        before, after = (
+            [
+                value
+                for one in of[variant]
+                if (value := _per_transaction(one, numbers, collector, counter)) is not None
+            ]
+            for variant in (base, winner)
+        )
+        if before and after and any((*before, *after)):
+            yield Changed(name, mean_between_runs(before, unit), mean_between_runs(after, unit))
+    before, after = ([_checkpoints(one) for one in of[variant]] for variant in (base, winner))
+    if any((*before, *after)):
+        words = "requested checkpoints per run"
+        yield Changed(words, mean_between_runs(before, ""), mean_between_runs(after, ""))
+
+
+def _per_transaction(
+    visit: Visit, numbers: Mapping[int, LoadNumbers], collector: str, counter: str
+) -> float | None:
+    found = counters_of(visit.stored, collector)
+    if collector == "database":
+        found = [one for one in found if one.key.get("scope") == "ours"]
+    number = numbers[visit.planned.number]
+    growth = grown(found[0] if found else None, counter, *number.span_ns)
+    completed = number.counts.completed
+    return growth / completed if growth is not None and completed else None
+
+
+def _checkpoints(visit: Visit) -> float:
+    collector, counter = _CHECKPOINTS
+    found = counters_of(visit.stored, collector)
+    return float(sum(one.by_column[counter].sum() for one in found if counter in one.by_column))

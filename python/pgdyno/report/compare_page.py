@@ -24,15 +24,29 @@ _TONES: dict[Verdict, Tone] = {"faster": "good", "lower": "good", "slower": "bad
 
 def compare_page(findings: ExperimentFindings) -> str:
     """Return the report of an experiment with variants as one self-contained HTML document."""
+    return page_with(findings, "compare.html.j2", ())
+
+
+def page_with(
+    findings: ExperimentFindings,
+    template: str,
+    first_sections: tuple[tuple[str, str], ...],
+    **more: Any,
+) -> str:
+    """Return a page of variants by a template, which has what a comparison's has, and `more`.
+
+    Args: first_sections, anchor and word of the template's own sections.
+    """
     found = findings.compare
     assert found is not None, "only an experiment with variants has this page"
     assets = page_assets()
     charts = round_charts(found)
     count = max(len(found.contrasts) + len(found.steps), 1)
     changes = forest.forest_of(found, metrics_max=max(_ROWS_ON_FIRST_SCREEN // count, 2))
+    sections = _sections(findings, found, has_rounds=bool(charts))
     return (
         page_environment()
-        .get_template("compare.html.j2")
+        .get_template(template)
         .render(
             f=findings,
             c=found,
@@ -44,7 +58,7 @@ def compare_page(findings: ExperimentFindings) -> str:
             csp=Markup(assets.policy),
             early_script=Markup(assets.early_script),
             hatches=palette.definitions(),
-            sections=_sections(findings, found, has_rounds=bool(charts)),
+            sections=(*first_sections, *sections),
             sentences=_sentences(findings, found),
             groups=[
                 {"name": group.name, "rows": [_painted(row, changes.scale) for row in group.rows]}
@@ -64,6 +78,7 @@ def compare_page(findings: ExperimentFindings) -> str:
             metric_name=forest.metric_name,
             metrics=tuple(dict.fromkeys((found.metric, "tps", "p99"))),
             unit=lambda name: "" if UNITS[name] == name else UNITS[name],
+            **more,
         )
     )
 

@@ -29,16 +29,33 @@ def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictur
 
     Args: stem, what the pictures' names begin with: "report" gives "report-forest.png".
     """
+    return markdown_with(findings, stem=stem)
+
+
+def markdown_with(
+    findings: ExperimentFindings,
+    *,
+    stem: str,
+    tables: Sequence[tuple[str, Table]] = (),
+    lines: Sequence[str] = (),
+) -> tuple[str, Pictures]:
+    """Return the same with tables and lines that only this kind of answer has, before all others.
+
+    Args: tables, each with its title.
+    """
     pictures = {f"{stem}-{key}.png": picture for key, picture in _pictures(findings)}
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     first, *more = [one.sentence for one in contrasts] or [findings.sentence]
-    lines = [
+    text = [
         f"# {_cell(first)}",
         "",
         *(f"**{_cell(said)}**\n" for said in more),
         f"pgdyno {findings.kind} #{findings.number}, {_cell(words.fact_line(findings))}",
         "",
+        *(line for title, table in tables[:1] for line in _section(title, table)),
+        *lines,
         *(f"![{name}]({name})\n" for name in pictures),
+        *(line for title, table in tables[1:] for line in _section(title, table)),
         *_tables(findings),
         *_stopped(findings),
         "## Doubts",
@@ -52,7 +69,7 @@ def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictur
         ),
         f"Made by pgdyno {findings.version}. Intervals are 95 %.",
     ]
-    return "\n".join(lines) + "\n", pictures
+    return "\n".join(text) + "\n", pictures
 
 
 def _stopped(findings: ExperimentFindings) -> Iterator[str]:

@@ -7,57 +7,106 @@ from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
+from pgdyno.report import numbers
 from pgdyno.report.text_page import TextPage, joined
-from pgdyno.tune.findings import SettingEffect, TuneFindings, alter_system, conf_fragment
+from pgdyno.tune.findings import (
+    NEEDS_WORDS,
+    Changed,
+    SettingEffect,
+    TuneFindings,
+    alter_system,
+    conf_fragment,
+    effect_text,
+)
 
 _FAILURES_MAX = 3
+
+
+def found_of(findings: ExperimentFindings) -> TuneFindings:
+    """Return what only a tuning has."""
+    assert isinstance(findings.own, TuneFindings), "only a tuning has this answer"
+    return findings.own
 
 
 def tune_text(findings: ExperimentFindings, width: int) -> str:
     """Return the whole text in lines of at most `width` columns."""
     page = TextPage(width)
-    return joined(line for label, said in _rows(findings) for line in page.row(label, said))
+    found = found_of(findings)
+    lines = [line for label, said in _rows(findings) for line in page.row(label, said)]
+    if found.settings:
+        lines.append("apply" if found.verdict == "better" else "candidate, not proved")
+        # Not wrapped, so that the lines can be copied.
+        lines += [f"  {line}" for line in alter_system(found).splitlines()]
+    lines += page.row("saved", f"#{findings.number}   pgdyno report {findings.number}")
+    return joined(lines)
 
 
 def tune_body(findings: ExperimentFindings) -> dict[str, Any]:
     """Return what `pgdyno.tune/1` adds to what every document has."""
-    found = _found(findings)
-    return {**found.as_document(), "conf": conf_fragment(found), "apply": alter_system(found)}
+    found = found_of(findings)
+    return {
+        **found.as_document(),
+        "needs_restart": list(found.needs_restart),
+        "because": because_of(findings) or None,
+        "conf": conf_fragment(found),
+        "apply": alter_system(found),
+    }
+
+
+def because_of(findings: ExperimentFindings) -> str:
+    """Return why the proved settings are better, "" where nothing was proved."""
+    contrasts = findings.compare.contrasts if findings.compare is not None else ()
+    return contrasts[0].because if contrasts else ""
+
+
+def changed_text(one: Changed) -> str:
+    """Return "WAL per transaction: 2,210 bytes (2,100 to 2,330) -> 640 bytes (610 to 670)"."""
+    before, after = (
+        numbers.estimate_text(value, with_unit=True) for value in (one.before, one.after)
+    )
+    return f"{one.name}: {before} -> {after}"
+
+
+def curse_text(found: TuneFindings) -> str:
+    """Return what the search had promised and the proof found; "" before there is a proof."""
+    points = found.optimism_points
+    if points is None or found.promised is None or found.proved is None:
+        return ""
+    said = "too high" if points > 0 else "too low"
+    return (
+        f"the search promised {change_text(found.promised)}, fresh runs proved"
+        f" {change_text(found.proved)}: the promise was {abs(points):,.1f} points {said}"
+    )
 
 
 def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
     """Yield the label and the words of every row."""
-    found = _found(findings)
+    found = found_of(findings)
     yield "answer", findings.sentence
     yield "target", findings.facts.target
+    if found.needs_restart:
+        yield "restart", f"needed for {', '.join(found.needs_restart)}"
+    for one in found.weakens_durability:
+        yield "RISK", f"{one.name} = {one.new}: {one.price} The loss was not measured."
     for one in found.settings:
         yield "setting", _setting(found, one)
-        if one.price:
+        if one.price and one not in found.weakens_durability:
             yield "", one.price
     if found.idle:
         yield "no effect", f"{', '.join(found.idle)}: unchanged, because no effect is certain"
-    for one in found.weakens_durability:
-        yield "RISK", f"{one.name} = {one.new}: {one.price} The loss was not measured."
+    if curse := curse_text(found):
+        yield "promise", curse
+    if because := because_of(findings):
+        yield "why", because
+    for changed in found.changed:
+        yield "changed", changed_text(changed)
     yield "tried", f"{found.trial_count} candidates; {found.reason or 'interrupted'}"
     for name, why in found.failures[:_FAILURES_MAX]:
         yield "failed", f"{name}: {why}"
-    if found.settings and found.verdict in ("better", "unproved"):
-        for line in alter_system(found).splitlines():
-            yield "apply" if found.verdict == "better" else "candidate", line
     for doubt in findings.doubts:
         yield "doubt", doubt.message
-    yield "saved", f"#{findings.number}   pgdyno report {findings.number}"
 
 
 def _setting(found: TuneFindings, one: SettingEffect) -> str:
-    effect = "not measured alone"
-    if one.ratio is not None:
-        effect = f"{found.metric} {change_text(one.ratio)}"
-    elif len(found.settings) == 1 and found.proved is not None:
-        effect = f"{found.metric} {change_text(found.proved)}"
-    return f"{one.name}  {one.old} -> {one.new}  {effect}  {one.needs}"
-
-
-def _found(findings: ExperimentFindings) -> TuneFindings:
-    assert isinstance(findings.own, TuneFindings), "only a tuning has this answer"
-    return findings.own
+    effect, needs = effect_text(found, one), NEEDS_WORDS[one.needs]
+    return f"{one.name}  {one.old} -> {one.new}  {effect}  {needs}"

@@ -20,7 +20,6 @@ from pgdyno.tune.seen import defaults_of
 from pgdyno.tune.space import Dimension, check_risks, dimensions
 
 _STAGES: tuple[Stage, ...] = ("search", "proof", "attribution", "final")
-# Rounds of each stage have numbers of their own, so that no seed is used twice.
 _STAGE_ROUNDS = 100_000
 _STAGE_WORDS = {
     "proof": "proof: the winner against your settings, with fresh runs",
@@ -95,10 +94,15 @@ class Tune(Design[TuneDesign]):
         step = tuning.next()
         if step is None:
             return Stop(tuning.reason)
-        number = _STAGES.index(step.stage) * _STAGE_ROUNDS + step.round
+        number = self.rounds_before(step.stage) + step.round
         return visit(
             self.experiment, history, variant=self.variant_of(step.candidate), round_number=number
         )
+
+    @staticmethod
+    def rounds_before(stage: Stage) -> int:
+        """Return what is added to a round of the stage, so that no seed is used twice."""
+        return _STAGES.index(stage) * _STAGE_ROUNDS
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return how many runs the budget allows, as far as can be said now."""

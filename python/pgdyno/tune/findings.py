@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
-from pgdyno.tune.search import Effect, Tuning
+from pgdyno.tune.search import Effect, Trial, Tuning
 from pgdyno.tune.space import Point
 
 Verdict = Literal["better", "nothing better", "not confirmed", "unproved"]
-# What people read of a goal that is to be small: less is better.
 _MARGIN_RATIO = 0.02
+NEEDS_WORDS: dict[Needs, str] = {
+    "session": "needs a reload, or SET in a session",
+    "reload": "needs a reload",
+    "restart": "needs a restart",
+    "new cluster": "needs a new cluster",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +40,33 @@ class SettingEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """One candidate of the search; `ratio` of the metric is against `against`, the best then."""
+
+    name: str
+    settings: Point
+    against: str
+    pair_count: int
+    ratio: Estimate | None
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One counter of the server, in the proof: with the old settings and with the new ones."""
+
+    name: str
+    before: Estimate
+    after: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class TuneFindings:
     """The answer of a tuning. Ratios are of the metric: new / old.
 
     `promised`: what the search saw of its winner; `proved`: what fresh runs of the settings below
-    showed, the only figure that counts; `idle`: settings of the winner that made no difference.
+    showed, the only figure that counts; `idle`: settings of the winner that made no difference;
+    `changed`: counters of the server before and after.
     """
 
     metric: str
@@ -52,7 +80,24 @@ class TuneFindings:
     against_rules: Estimate | None
     rules: str
     trial_count: int
-    failures: tuple[tuple[str, str], ...]
+    tried: tuple[Tried, ...]
+    changed: tuple[Changed, ...] = ()
+
+    @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """Return the candidates that failed, with the server's own words."""
+        return tuple((one.name, one.failure) for one in self.tried if one.failure)
+
+    @property
+    def optimism_points(self) -> float | None:
+        """Return by how many percentage points the search's promise exceeded the proof.
+
+        None while there is no proof. Above 0 the promise was too good, which is usual.
+        """
+        if self.promised is None or self.proved is None:
+            return None
+        sign = 1 if self.is_more_better else -1
+        return sign * (self.promised.value - self.proved.value) * 100
 
     @property
     def weakens_durability(self) -> tuple[SettingEffect, ...]:
@@ -106,8 +151,29 @@ class TuneFindings:
             "promised": _document(self.promised),
             "proved": _document(self.proved),
             "against_rules": _document(self.against_rules),
+            "rules": self.rules or None,
+            "promised_minus_proved_points": self.optimism_points,
             "trial_count": self.trial_count,
+            "tried": [
+                {
+                    "candidate": one.name,
+                    "settings": dict(one.settings),
+                    "against": one.against,
+                    "pair_count": one.pair_count,
+                    "ratio": _document(one.ratio),
+                    "failure": one.failure or None,
+                }
+                for one in self.tried
+            ],
             "failures": [{"candidate": name, "why": why} for name, why in self.failures],
+            "counters": [
+                {
+                    "name": one.name,
+                    "before": _document(one.before),
+                    "after": _document(one.after),
+                }
+                for one in self.changed
+            ],
         }
 
 
@@ -136,7 +202,7 @@ def findings_of(
         is_more_better=is_more_better,
         verdict=verdict,
         reason=tuning.reason,
-        settings=tuple(
+        settings=_restarts_first(
             _setting(name, value, now, major, alone.get(name), is_more_better)
             for name, value in changed.items()
             if verdict in ("better", "unproved")
@@ -147,28 +213,51 @@ def findings_of(
         against_rules=_ratio(against, is_more_better) if against is not None else None,
         rules=tuning.rules.name if tuning.rules is not None else "",
         trial_count=tuning.trial_count,
-        failures=tuple((one.name, why) for one, why in tuning.failures),
+        tried=tuple(_tried(one, is_more_better) for one in tuning.trials),
     )
 
 
 def conf_fragment(found: TuneFindings) -> str:
     """Return the settings as lines of postgresql.conf, each with what it changes."""
-    lines = [f"# pgdyno tune: {found.sentence()}"]
+    lines = [f"# pgdyno tune: {found.sentence()}", *_restart_comment(found, "#")]
     for one in found.settings:
-        effect = f"{found.metric} {change_text(one.ratio)}" if one.ratio else "effect not alone"
-        lines.append(
-            f"{one.name} = '{one.new}'  # was {one.old}; {effect}; {one.risk}, {one.needs}"
-        )
+        lines += [f"# {line}" for line in _comments(found, one)]
+        lines.append(f"{one.name} = {_quoted(one.new)}")
     return "\n".join(lines)
 
 
 def alter_system(found: TuneFindings) -> str:
-    """Return the statements that set everything; a restart is named first."""
-    lines = []
-    if found.needs_restart:
-        lines.append(f"-- needs a restart: {', '.join(found.needs_restart)}")
-    lines += [f"ALTER SYSTEM SET {one.name} = '{one.new}';" for one in found.settings]
+    """Return the statements that set everything, with comments; a restart is named first."""
+    lines = [*_restart_comment(found, "--")]
+    for one in found.settings:
+        lines += [f"-- {line}" for line in _comments(found, one)]
+        lines.append(f"ALTER SYSTEM SET {one.name} = {_quoted(one.new)};")
     return "\n".join([*lines, "SELECT pg_reload_conf();"])
+
+
+def effect_text(found: TuneFindings, one: SettingEffect) -> str:
+    """Return what a setting brings: "tps +18 % (14 to 22)", or that it was not measured alone."""
+    if one.ratio is not None:
+        return f"{found.metric} {change_text(one.ratio)}"
+    if len(found.settings) == 1 and found.proved is not None:
+        return f"{found.metric} {change_text(found.proved)}"
+    return "not measured alone"
+
+
+def _restart_comment(found: TuneFindings, mark: str) -> Iterable[str]:
+    if found.needs_restart:
+        yield f"{mark} needs a restart: {', '.join(found.needs_restart)}"
+
+
+def _comments(found: TuneFindings, one: SettingEffect) -> Iterable[str]:
+    words = NEEDS_WORDS[one.needs]
+    yield f"was {one.old}; {effect_text(found, one)}; class {one.risk}; {words}"
+    if one.price:
+        yield " ".join(one.price.split())
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _setting(
@@ -183,6 +272,21 @@ def _setting(
     needs: Needs = needs_of(rule) if rule is not None else "reload"
     ratio = _ratio(effect, is_more_better) if effect is not None else None
     return SettingEffect(name, now.get(name, ""), value, entry.risk, needs, ratio, entry.price)
+
+
+def _restarts_first(settings: Iterable[SettingEffect]) -> tuple[SettingEffect, ...]:
+    return tuple(sorted(settings, key=lambda one: one.needs != "restart"))
+
+
+def _tried(trial: Trial, is_more_better: bool) -> Tried:
+    return Tried(
+        name=trial.candidate.name,
+        settings=trial.candidate.settings,
+        against=trial.against,
+        pair_count=len(trial.effect.log_ratios),
+        ratio=_ratio(trial.effect, is_more_better),
+        failure=trial.failure,
+    )
 
 
 def _ratio(effect: Effect, is_more_better: bool) -> Estimate | None:

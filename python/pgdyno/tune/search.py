@@ -101,6 +101,16 @@ class Effect:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One candidate of the search: what its pairs against the best of that time showed."""
+
+    candidate: Candidate
+    against: str
+    effect: Effect
+    failure: str = ""
+
+
 @dataclass
 class _Race:
     """One candidate against the best so far."""
@@ -177,6 +187,19 @@ class Tuning:
         """Return the candidates that failed, with the server's own words."""
         return tuple((one.challenger, one.failure) for one in self._races if one.failure)
 
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Return every candidate of the search, in the order they were tried."""
+        return tuple(
+            Trial(
+                race.challenger,
+                race.against.name,
+                Effect(race.challenger.name, tuple(race.log_ratios)),
+                race.failure,
+            )
+            for race in self._races
+        )
+
     def runs_needed(self) -> int:
         """Return how many runs the proof and what follows take at least."""
         return runs_of_proof(len(self._groups(self._best)) or len(self.space))
@@ -214,13 +237,21 @@ class Tuning:
         ratios = [ratio + self._gain_of(one.against) for one in of_best for ratio in one.log_ratios]
         return Effect(self._best.name, tuple(ratios))
 
+    @property
+    def proof_stage(self) -> Stage | None:
+        """Return the stage whose runs are the proof: the last one with a round; None without."""
+        if self._minimal is not None and self._rounds.get("final"):
+            return "final"
+        has_proof = bool(self._rounds.get("proof")) and self._best is not self.base
+        return "proof" if has_proof else None
+
     def proved(self) -> tuple[Candidate, Effect] | None:
         """Return the settings that were proved last, with their gain; None without a proof."""
-        if self._minimal is not None and self._rounds.get("final"):
-            return self._minimal, self.gain("final", self._minimal.name)
-        if self._rounds.get("proof") and self._best is not self.base:
-            return self._best, self.gain("proof", self._best.name)
-        return None
+        stage = self.proof_stage
+        if stage is None:
+            return None
+        candidate = self._best if stage == "proof" or self._minimal is None else self._minimal
+        return candidate, self.gain(stage, candidate.name)
 
     def attribution(self) -> dict[str, Effect]:
         """Return what each setting of the winner brings: the winner against itself without it."""
@@ -232,10 +263,9 @@ class Tuning:
 
     def against_rules(self) -> Effect | None:
         """Return the proved settings against the published rules."""
-        found = self.proved()
-        if found is None or self.rules is None:
+        found, stage = self.proved(), self.proof_stage
+        if found is None or stage is None or self.rules is None:
             return None
-        stage: Stage = "final" if found[0] is self._minimal else "proof"
         effect = self.gain(stage, found[0].name, self.rules.name)
         return effect if effect.log_ratios else None
 

@@ -1,0 +1,76 @@
+"""A bad value is hidden in the settings of a server: found, attributed and proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.fixtures.command import Command
+from tests.fixtures.prove import Proved
+
+pytestmark = [pytest.mark.slow, pytest.mark.pg]
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """One bad value, and a load that it slows down."""
+
+    setting: str
+    value: str
+    load: tuple[str, ...]
+    script: str = ""
+
+
+HIDDEN = (
+    # Each read of a hundred pages goes to the operating system, because 1 MB holds 128 pages.
+    Hidden(
+        "shared_buffers",
+        "1MB",
+        ("-c", "2", "--warmup", "0s", "-T", "1s"),
+        "\\set start random(1, 90000)\n"
+        "SELECT sum(a.abalance) FROM generate_series(1, 100) g"
+        " JOIN pgbench_accounts a ON a.aid = g * 97 + :start;\n",
+    ),
+    # With 40 the planner reads the whole table rather than 200 rows by the index.
+    Hidden(
+        "random_page_cost",
+        "40",
+        ("-c", "2", "--warmup", "0s", "-T", "1s"),
+        "\\set start random(1, 50000)\n"
+        "SELECT sum(a.abalance) FROM generate_series(1, 200) g"
+        " JOIN pgbench_accounts a ON a.aid = g * 37 + :start;\n",
+    ),
+    # With 32 MB a checkpoint follows another, and after each all pages go into the WAL again.
+    Hidden("max_wal_size", "32MB", ("-N", "-c", "4", "--warmup", "2s", "-T", "3s")),
+)
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("hidden", HIDDEN, ids=lambda hidden: str(hidden.setting))
+def test_a_hidden_bad_value_is_found_by_evidence_and_proved(
+    hidden: Hidden, pgdyno: Command, tmp_path: Path, proved: Proved
+) -> None:
+    load = list(hidden.load)
+    if hidden.script:
+        script = tmp_path / "load.sql"
+        script.write_text(hidden.script)
+        load += ["-f", str(script)]
+    minutes = 12 if hidden.setting == "max_wal_size" else 6
+    said = pgdyno(
+        *("tune", "--scratch", "--pg-version", "15", "-s", "1", *load),
+        *("--set", f"{hidden.setting}={hidden.value}", "--budget", f"{minutes}min", "--json"),
+        timeout_s=1400,
+    )
+    assert f"search  {hidden.setting}: " in said.err, "chosen by evidence"
+    document = said.document
+    assert document["verdict"] == "better", document["sentence"]
+    [setting] = [one for one in document["settings"] if one["name"] == hidden.setting]
+    assert setting["old"] == hidden.value
+    assert document["seconds"] <= 20 * 60
+    proved(
+        f"tuning: hidden {hidden.setting} = {hidden.value}",
+        required="found, attributed, proved",
+        seen=f"{setting['new']}; tps x {document['proved']['value']:.2f}"
+        f" ({document['proved']['low']:.2f} to {document['proved']['high']:.2f})",
+    )
