@@ -88,7 +88,7 @@ def _still_cleaning() -> None:
 
 
 def find_pgbench(version: str | None) -> Binaries:
-    """Return an installed PostgreSQL that has pgbench beside it.
+    """Return an installed PostgreSQL that includes pgbench.
 
     Raises: SpecError if there is none.
     """

@@ -1,6 +1,6 @@
 """What telemetry takes from a load: the cores' time, and what the load's statements need more.
 
-Whoever had a core leaves caches filled with memory of its own, so whatever runs next reads its own
+A process leaves the caches of its core filled with its own memory, so the next one reads its own
 anew. The kernel's scheduler tells who had which core when; a statement is what a session of the
 load did between two waits. Time is cut into bins: where telemetry ran in a bin or just before, its
 statements are held against those of the calm bins around, within a tenth of a second. So a
@@ -27,7 +27,7 @@ _Flags = npt.NDArray[np.bool_]
 BIN_NS = 5_000_000
 # The bin in which telemetry ran, and those after it in which caches may still lack something.
 TOUCHED_BINS = 3
-# Calm bins that far on each side say what a statement costs now, if there are so many.
+# Calm bins that far on each side say what a statement costs now, if there are enough.
 _AROUND_BINS = 20
 _CALM_MIN = 6
 

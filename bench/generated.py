@@ -49,7 +49,7 @@ def generate(
 ) -> ExperimentFolder:
     """Write a comparison of two variants whose second is faster by `effect_ratio`.
 
-    Args: rounds, of two runs each; distinct, how many runs are written with numbers of their own:
+    Args: rounds, of two runs each; distinct, how many runs are written with separate numbers:
     the rest are copies of these, because writing costs more than what is to be measured.
     """
     rng = np.random.default_rng(17)
@@ -141,7 +141,7 @@ def _records(began_ns: int, tps: float, rng: np.random.Generator) -> Iterator[di
 
 
 def interval(time_ns: int, completed: int, *, clients: int) -> dict[str, Any]:
-    """Return the record of a tenth of a second in which so many transactions were completed."""
+    """Return the record of a tenth of a second with this number of completed transactions."""
     return {
         "record": "interval",
         "time_ns": time_ns,

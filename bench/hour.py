@@ -25,7 +25,7 @@ from pgdyno.store.run_writer import RunWriter
 
 CLIENTS = 16
 TPS = 4_000
-# Each later second has the distributions of one of so many before it: drawing them is what takes
+# Each later second has the distributions of an earlier one, of this number: drawing them takes
 # long, and by then they are too far back for a compressor to see.
 _DISTINCT_SECONDS = 300
 _WARM_S = 2
@@ -45,7 +45,7 @@ _TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_t
 _PROCESSES = ("load", "observer", "checkpointer", "background writer", "walwriter",
               "autovacuum launcher", "autovacuum worker", "client backend")  # fmt: skip
 _CORES = 8
-# Whose rows are told apart by what; a collector that is not named has one row.
+# The key of each collector's rows; a collector that is not named has one row.
 _KEYS: Mapping[str, Sequence[tuple[str | int, ...]]] = {
     "database": [("ours",), ("others",)],
     "io": [(kind, "relation", how) for kind in _PROCESSES for how in ("normal", "vacuum")],

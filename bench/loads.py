@@ -102,7 +102,7 @@ def engine(load: Load) -> Measured:
 
 
 def job_of(load: Load) -> Job:
-    """Return the load as the engine is told it."""
+    """Return the load in the form of the engine's job."""
     return _job(load.target, _work_of(load))
 
 
@@ -124,7 +124,7 @@ def _work_of(load: Load) -> LoadWork:
 
 
 def limit(seconds: float, page_bytes: int = 0) -> Measured:
-    """Return a run that did everything in so many seconds: what an absolute reach is held to."""
+    """Return a run that did everything in this time: for checks against absolute limits."""
     took_ns = round(seconds * 1e9)
     limits = Measured("limit", 1, 1 / seconds, took_ns, took_ns, 0)
     return replace(limits, connect_s=seconds, page_bytes=page_bytes)

@@ -62,7 +62,7 @@ def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = N
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # A session of its own: Ctrl-C is for us, and we end it.
+            # A separate session: Ctrl-C is for us, and we end it.
             start_new_session=True,
         ) as process,
         _Collected(process) as collected,

@@ -243,7 +243,7 @@ def busy_cores(bench: Bench) -> Iterator[Contest]:
 
 
 def taken(bench: Bench) -> Iterator[Contest]:
-    """Telemetry beside 250 clients on busy cores: its time, and what the load loses besides.
+    """Telemetry with 250 clients on busy cores: its time, and what else the load loses.
 
     Two cores that are never idle lose 1 % where 2 % of one are gone.
     """

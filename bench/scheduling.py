@@ -14,7 +14,7 @@ from typing import IO
 from pgdyno.process import child
 
 _EVENT = "sched:sched_switch"
-# So many pages of 4 KiB for each core hold what happens until perf has a core itself.
+# Pages of 4 KiB for each core: they hold the events until perf gets a core itself.
 _BUFFER_PAGES = 4096
 _SWITCH = re.compile(
     r"\[(\d+)\]\s+(\d+)\.(\d{9}): .*? prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> .*"
@@ -37,7 +37,7 @@ class Slice:
 
 
 def record(seconds: float) -> list[Slice]:
-    """Return who had the cores for so many seconds from now, by their ends.
+    """Return who had the cores for this time from now, by their ends.
 
     Raises: RuntimeError without `perf`, or without the right to record what the kernel does.
     """
@@ -58,7 +58,7 @@ def record(seconds: float) -> list[Slice]:
 
 
 def _run(argv: list[str], *, timeout_s: float, out: int | IO[bytes] = subprocess.DEVNULL) -> str:
-    """Run it, its output going to `out`, and return what it said beside that."""
+    """Run it, its output going to `out`, and return what it wrote to standard error."""
     with (
         tempfile.TemporaryFile() as errors,
         child.start(argv, stdout=out, stderr=errors) as perf,

@@ -1,7 +1,7 @@
 """A load that goes on while stretches of it are measured, one after the other.
 
-What a stretch loses to something that costs 1 % is seen beside its neighbours of the same load, not
-between runs that differ by 5 % whatever is done.
+What a stretch loses to something that costs 1 % is seen next to its neighbours of the same load,
+not between runs that differ by 5 % whatever is done.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgdyno.engine.records import Failure, Interval, parse_record
 from pgdyno.process import child, signals
 
 SECOND_NS = 1_000_000_000
-# Far longer than anybody looks; it is told to stop.
+# Far longer than anybody looks; it is stopped.
 _AT_MOST_S = 24 * 3600.0
 _GRACE_S = 15.0
 
@@ -66,7 +66,7 @@ class SteadyLoad:
         self._engine.close_pipes()
 
     def stretch(self, seconds: float) -> Measured:
-        """Return what is done in so many seconds from now.
+        """Return what is done in this time from now.
 
         Raises: RuntimeError if the load has ended.
         """
@@ -102,4 +102,4 @@ class SteadyLoad:
     def raise_if_over(self) -> None:
         """Raise RuntimeError, with the engine's words, if the load has ended."""
         if not self._reader.is_alive():
-            raise RuntimeError(f"engine: {self._failure or 'it ended before it was told to'}")
+            raise RuntimeError(f"engine: {self._failure or 'it ended too early'}")

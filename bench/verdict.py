@@ -1,4 +1,4 @@
-"""python -m bench.verdict: what a run costs beside its load, and how long a verdict takes.
+"""python -m bench.verdict: what a run costs in addition to its load, and how long a verdict takes.
 
 Carries out examples/commit.toml, synchronous_commit on against off, as a person would; the reach is
 at most 10 pairs and 2 minutes in all, and 3 s around a run. Steps are medians over the runs.
@@ -46,7 +46,7 @@ def main(spec: Path) -> int:
 
 
 def _around_s(visit: Visit) -> float:
-    """Return what a run took beside warm-up and measuring."""
+    """Return what a run took in addition to warm-up and measuring."""
     return (visit.took_ns - visit.planned.warm_ns - visit.planned.measure_ns) / 1e9
 
 

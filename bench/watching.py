@@ -1,4 +1,4 @@
-"""What telemetry costs: a load with the observer beside it, and an observer of idle sessions."""
+"""What telemetry costs: a load with the observer running, and an observer of idle sessions."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class NullServer:
             [program, "--socket", self.socket, "--tcp", "127.0.0.1:0", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # A session of its own: Ctrl-C is for us, and we end it.
+            # A separate session: Ctrl-C is for us, and we end it.
             start_new_session=True,
         )
         assert self._process.stdout

@@ -78,8 +78,8 @@ step() {
   reported "$name" "$status" "$(seconds "$begun")" "$*" "$log" "$is_named"
 }
 
-# beside NAME COMMAND...: as step, but what follows begins at once; `together` waits for it.
-beside() {
+# aside NAME COMMAND...: as step, but the next step begins at once; `together` waits for it.
+aside() {
   local name=$1 log
   shift
   log=$(log_of "$name")
@@ -94,7 +94,7 @@ beside() {
   BESIDE_NAMES+=("$name")
 }
 
-# together: wait for every step that runs beside, and report them in the order they were begun.
+# together: wait for every step begun with `aside`, and report them in that order.
 together() {
   local place status spent command
   for place in "${!BESIDE_PIDS[@]}"; do

@@ -32,7 +32,6 @@ PYTHON = (
     python_rules.designs_in_one_table,
     python_rules.arguments_by_name,
     units.units_in_names,
-    english.plain_texts,
 )
 RUST = (
     rust_rules.function_length,
@@ -44,7 +43,7 @@ EVERYWHERE = (
     everywhere.file_length,
     everywhere.line_length,
     everywhere.prose_length,
-    english.plain_documents,
+    english.plain_prose,
     everywhere.left_behind,
     rust_rules.crate_arrow,
 )
@@ -99,13 +98,10 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     (everywhere.file_length, "x.css", "a{}\n" * 601, "/* generated */\n" + "a{}\n" * 601),
     (everywhere.line_length, "x.rs", "a " * 51, "a " * 50 + "\n" + "a" * 101),
     (everywhere.line_length, "crates/x/tests/a.rs", "a " * 51, f'"{"a " * 99}"'),
-    (english.plain_documents, "docs/x.md", "That is said.", "It says that."),
-    (
-        english.plain_texts,
-        "python/pgdyno/spec/a.py",
-        "a = 'it needs tables of its own'",
-        'def f():\n    """Tables of its own."""',
-    ),
+    (english.plain_prose, "docs/x.md", "That is said.", "It says that."),
+    (english.plain_prose, "python/pgdyno/spec/a.py", "a = 'has its own beside'", "beside = 'own'"),
+    (english.plain_prose, "tests/a.py", "# Tables of its own.", "a.beside()"),
+    (english.plain_prose, "crates/x/src/a.rs", "/// So many are left.", "let beside = whoever();"),
     (everywhere.prose_length, "docs/x.md", "a " * 51, "| " + "a " * 51 + "\n```\n" + "a " * 51),
     (everywhere.left_behind, "x.py", "# FIX" + "ME later", "# FIX" + "MENT"),
     (everywhere.left_behind, "x.py", "# TO" + "DO later", "# TO" + "DO(#12): later"),

@@ -197,7 +197,7 @@ def test_parts_do_not_fill_what_the_latency_has_room_for() -> None:
 
 
 def test_answering_is_outside_active_time_and_cpu() -> None:
-    # 4 sessions active are 40 ms, so the one that answers is 10 ms beside them: 20 ms without wait
+    # 4 sessions active are 40 ms, so the one that answers is 10 ms in addition: 20 ms without wait
     # event, of which 15 on a core.
     found = where_the_time_goes(
         facts(

@@ -1,4 +1,4 @@
-"""What is said of a run in which nothing was completed, or hardly anything."""
+"""Messages about a run in which nothing completed, or hardly anything."""
 
 from __future__ import annotations
 

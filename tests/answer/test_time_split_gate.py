@@ -49,7 +49,7 @@ def numbers(*, completed: int = TRANSACTIONS, latency_ms: float = 100) -> LoadNu
 
 
 def add_waits(writer: RunWriter, *, seconds: list[float], unseen: int, event: str) -> None:
-    """Add samples in which every client waits for one thing, beside sessions not to be seen."""
+    """Add samples in which every client waits for one thing, and sessions that are not visible."""
     row: dict[str, Any] = {"backend_type": "client backend", "state": "active", "ours": 1}
     row |= {"wait_event": event, "query_id": 0, "count": CLIENTS}
     for second in seconds:

@@ -1,4 +1,4 @@
-"""What spoils a trial of a load is said; that it was not held is what it was made to learn."""
+"""A spoiled trial of a load is reported; a load that was not held is a result."""
 
 from __future__ import annotations
 

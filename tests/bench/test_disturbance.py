@@ -81,7 +81,7 @@ def test_long_statements_that_are_interrupted_more_often_are_no_loss() -> None:
         return 1000 + random.Random(now_ns).expovariate(1 / mean_ns)
 
     slices = schedule(seconds, cost_ns)
-    # Whoever is interrupted in midst of it lasts twice as long as others, on the mean.
+    # An interrupted statement lasts twice as long as others, on the mean.
     held_against_each_other = mean_ns / EVERY_NS
     assert abs(told(slices).lost_ratio) < held_against_each_other / 2
 

@@ -1,4 +1,4 @@
-"""From options to the question: what is wrong is said with option, value and rule."""
+"""From options to the question: an error names option, value and rule."""
 
 from __future__ import annotations
 

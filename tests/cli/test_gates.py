@@ -1,4 +1,4 @@
-"""A gate that is not kept is told with what it was judged on, and the next step."""
+"""The message of a failed gate has the values it was judged by, and the next step."""
 
 from __future__ import annotations
 

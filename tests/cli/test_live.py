@@ -1,4 +1,4 @@
-"""What is said while a run lasts."""
+"""Messages while a run lasts."""
 
 from __future__ import annotations
 

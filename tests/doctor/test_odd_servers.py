@@ -65,7 +65,7 @@ def test_an_older_or_a_newer_major_version_is_examined_with_what_it_has(
 
     monkeypatch.setattr(ServerSession, "open", claims)
     found = of(any_server.target)
-    # A view that is no more is said in the server's words; everything else is judged.
+    # A missing view is reported in the server's words; everything else is judged.
     is_moved = (claimed < 17) != (any_server.binaries.major < 17)
     missing = {"checkpoints"} if is_moved else set()
     assert set(failures(found)) <= missing

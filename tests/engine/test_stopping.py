@@ -1,4 +1,4 @@
-"""How an engine ends: though it does not do as it is told, and with which words."""
+"""How an engine ends, even if it does not obey, and with which words."""
 
 from __future__ import annotations
 

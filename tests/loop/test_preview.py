@@ -1,4 +1,4 @@
-"""What an experiment would do is said before anything is started."""
+"""A preview shows what an experiment would do before anything starts."""
 
 from __future__ import annotations
 

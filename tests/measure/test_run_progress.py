@@ -16,7 +16,7 @@ SECOND_NS = 10**9
 
 @dataclass
 class Heard(Progress):
-    """Keeps what it is told."""
+    """Keeps every call."""
 
     moments: list[Moment] = field(default_factory=list)
     words: list[str] = field(default_factory=list)

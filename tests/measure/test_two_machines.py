@@ -105,7 +105,7 @@ def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
 ) -> None:
     for machine in ("db1", "db2"):
         psql = f"psql -X -q -d service={machine}-socket"
-        # Beside the two settings in SQL: null puts one back.
+        # In addition to the two settings in SQL: null puts one back.
         command_of(
             tmp_path / f"apply-{machine}",
             f"cat >> {tmp_path}/given-{machine}; echo >> {tmp_path}/given-{machine}",

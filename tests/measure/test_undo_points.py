@@ -26,7 +26,7 @@ def prove(theirs: ScratchCluster, pgdyno: Command, tmp_path: Path, after_s: floa
     running.process.kill()
     running.wait()
     done = pgdyno("undo")
-    # Killed before there was a result, there is nothing to undo; that is said, too.
+    # Killed before there was a result, there is nothing to undo; the command says so, too.
     assert done.code == 0 or "no folder of results" in done.err, done.err
     assert run_sql(theirs.target, ENTRIES) == before
     assert scalar(theirs.target, "SHOW checkpoint_timeout") == "17min"

@@ -53,7 +53,7 @@ def test_a_number_that_was_given_anew_is_another_process() -> None:
     assert accounts.unknown([1]) == [1]
     accounts.assign(1, "walsender")
     assert accounts.update([1]) == {"load": GroupTotal(0, (10,)), "walsender": GroupTotal(1, (3,))}
-    # Whoever is given another group has ended in the first.
+    # A process that moves to another group has ended in the first.
     accounts.assign(1, "load")
     assert accounts.update([1]) == {"load": GroupTotal(1, (13,)), "walsender": GroupTotal(0, (3,))}
 
@@ -85,7 +85,7 @@ def test_of_many_processes_some_are_read_at_a_time_and_each_in_its_turn() -> Non
     host.living = dict.fromkeys(host.living, (25, 1, 2, 0, 0))
     processes[7] = Process("load", (2, 0, 2))
     assert added() == 30 * AT_A_TIME + 15
-    # Whoever ended keeps what was seen of it.
+    # A process that ended keeps what was seen of it.
     del processes[7]
     assert added() == 30 * AT_A_TIME + 15
 

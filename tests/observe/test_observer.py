@@ -154,7 +154,7 @@ def test_a_role_without_pg_monitor_is_told_the_grant(pg15: ScratchCluster) -> No
 
 
 class Steady:
-    """A collector that works, or fails as it is told."""
+    """A collector that works, or fails as asked."""
 
     name: ClassVar[str] = "steady"
     meaning: ClassVar[str] = "For tests"

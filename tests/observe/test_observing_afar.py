@@ -64,7 +64,7 @@ def test_a_server_elsewhere_has_the_same_tables_and_the_load_host_its_own(
 def test_a_host_that_is_not_the_servers_is_said_so_and_the_rest_goes_on(
     pg15: ScratchCluster, tmp_path: Path
 ) -> None:
-    # No such process there: what the script is told to look for is another number.
+    # No such process there: the script looks for another number.
     other = "exec sed -u 's/^\\(fast\\|slow\\) [0-9].*/\\1 1/' | exec /bin/sh"
     sink = KeepingSink()
     observer = watching(sink, pg15, shell_command(shell_like(tmp_path, other)))

@@ -1,4 +1,4 @@
-"""pg_wait_sampling beside our own samples: one load, the same shares."""
+"""pg_wait_sampling and our own samples: one load, the same shares."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def pretended_citus(database15: Target) -> Target:
         for arguments, text in (
             (
                 "create_distributed_table(what text, by text, colocate_with text)",
-                "format('%s by %s beside %s', what, by, colocate_with)",
+                "format('%s by %s next to %s', what, by, colocate_with)",
             ),
             ("create_reference_table(what text)", "format('%s everywhere', what)"),
         ):
@@ -92,10 +92,10 @@ def pretended_citus(database15: Target) -> Target:
             "aid",
             False,
             [
-                "pgbench_branches by bid beside none",
-                "pgbench_tellers by tid beside none",
-                "pgbench_accounts by aid beside none",
-                "pgbench_history by aid beside pgbench_accounts",
+                "pgbench_branches by bid next to none",
+                "pgbench_tellers by tid next to none",
+                "pgbench_accounts by aid next to none",
+                "pgbench_history by aid next to pgbench_accounts",
             ],
         ),
         (
@@ -104,18 +104,18 @@ def pretended_citus(database15: Target) -> Target:
             [
                 "pgbench_branches everywhere",
                 "pgbench_tellers everywhere",
-                "pgbench_accounts by aid beside none",
-                "pgbench_history by aid beside pgbench_accounts",
+                "pgbench_accounts by aid next to none",
+                "pgbench_history by aid next to pgbench_accounts",
             ],
         ),
         (
             "bid",
             False,
             [
-                "pgbench_branches by bid beside none",
-                "pgbench_tellers by bid beside pgbench_branches",
-                "pgbench_accounts by bid beside pgbench_branches",
-                "pgbench_history by bid beside pgbench_branches",
+                "pgbench_branches by bid next to none",
+                "pgbench_tellers by bid next to pgbench_branches",
+                "pgbench_accounts by bid next to pgbench_branches",
+                "pgbench_history by bid next to pgbench_branches",
             ],
         ),
     ],

@@ -16,7 +16,7 @@ COUNT = "SELECT count(*) FROM moved"
 
 
 def _has_grown_by(rows: int, target: Target, running: RunningEngine) -> None:
-    """Wait until the load has written so many rows more there."""
+    """Wait until the load has written this number of further rows there."""
     before = scalar(target, COUNT)
     assert isinstance(before, int)
     eventually(

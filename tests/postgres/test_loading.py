@@ -22,7 +22,7 @@ from pgdyno.server.dataset_kinds import PGBENCH
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
-# What must be equal whoever loaded.
+# What must be equal for every loader.
 CONTENTS = (
     "SELECT count(*), sum(aid), sum(bid), sum(abalance), bit_xor(hashint8(aid)), min(filler)"
     " FROM pgbench_accounts",

@@ -77,7 +77,7 @@ def _shut(each: socket.socket) -> None:
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The /etc/hosts that the engine sees, in a mount namespace of its own."""
+    """The /etc/hosts that the engine sees, in a separate mount namespace."""
     unshare = shutil.which("unshare")
     tried = None if unshare is None else subprocess.run([unshare, "-m", "true"], check=False)
     is_there = tried is not None and tried.returncode == 0

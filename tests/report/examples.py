@@ -229,7 +229,7 @@ FACTS = Facts(
     ),
 )
 NOTES = (
-    "Throughput counts committed transactions only; failed ones are listed beside it.",
+    "Throughput counts committed transactions only; failed ones are listed separately.",
     "Intervals within a run use batch means of the 100 ms counts, so that neighbouring moments are "
     "not taken for independent ones.",
     "Server time is the delta of pg_stat_database.active_time per transaction; samples of "

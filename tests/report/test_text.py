@@ -1,4 +1,4 @@
-"""The text of an answer: what is said, how it is aligned, how wide it may be."""
+"""The text of an answer: its words, how it is aligned, how wide it may be."""
 
 from __future__ import annotations
 

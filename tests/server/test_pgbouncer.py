@@ -1,4 +1,4 @@
-"""A PgBouncer beside a scratch cluster: reached, shared, ended, and said when it cannot be."""
+"""A PgBouncer for a scratch cluster: reached, shared, ended; a clear error if it cannot be."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_the_connections_needed_are_those_of_the_largest_level() -> None:
 def test_connections_are_those_of_the_variant_that_opens_most() -> None:
     variants = (
         Variant(name="busy"),
-        Variant(name="idle beside", clients=10, idle=900),
+        Variant(name="with idle", clients=10, idle=900),
         Variant(name="shared", active=4),
     )
     asked = Experiment(

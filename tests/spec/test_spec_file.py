@@ -1,4 +1,4 @@
-"""A spec file: what is right becomes an experiment, what is wrong is said all at once."""
+"""A spec file: a right one becomes an experiment, a wrong one gets all errors at once."""
 
 from __future__ import annotations
 

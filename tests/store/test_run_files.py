@@ -263,7 +263,7 @@ def test_a_disk_that_fills_while_finishing_keeps_the_rows(small_disk: Path) -> N
     experiment = Store(small_disk).create("full", "bench")
     writer = experiment.begin_run(1, "", records.JOB)
     writer.add_record(records.summary())
-    # A random walk of buckets hardly compresses: its Parquet does not fit beside the rows.
+    # A random walk of buckets hardly compresses: its Parquet and the rows do not fit together.
     numbers = np.random.default_rng(1).integers(0, 1 << 31, size=8_500)
     buckets = [[int(number), int(number)] for number in numbers]
     writer.add_record(records.histogram(1, buckets))

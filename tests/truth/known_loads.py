@@ -168,7 +168,7 @@ LOADS = (
 
 @dataclass(frozen=True)
 class Compared:
-    """One truth beside what the run says."""
+    """One truth and what the run says."""
 
     names: tuple[str, ...]
     truth_ms: float
@@ -252,7 +252,7 @@ def split_of(document: Document) -> Document:
 
 
 def compared(load: KnownLoad, database: Target, document: Document) -> list[Compared]:
-    """Return every truth of a load beside what the run says of it."""
+    """Return every truth of a load with what the run says of it."""
     where = split_of(document)
     parts = {part["name"]: part for part in where["parts"]}
     found = []

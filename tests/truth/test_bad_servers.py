@@ -53,7 +53,7 @@ BEHAVIOURS = {
     "an error of 1 GB": (WELCOME, LONG_ERROR, True),
     "an end for an answer": (WELCOME, b"", False),
     "more answers than questions": (WELCOME, _message(b"Z", b"I") * 50, False),
-    "a state that is none": (WELCOME, _message(b"C", b"SELECT 1\0") + _message(b"Z", b"?"), False),
+    "an unknown state": (WELCOME, _message(b"C", b"SELECT 1\0") + _message(b"Z", b"?"), False),
 }
 
 

@@ -44,7 +44,7 @@ REFUSED = {
     "oauth_client_id": "i", "oauth_client_secret": "secret-4", "oauth_scope": "s",
     "sslkeylogfile": "/x", "client_encoding": "auto",
 }  # fmt: skip
-# These are no values of theirs: what is said is what libpq says.
+# These values are not allowed: the message is libpq's.
 INVALID = {
     "channel_binding": ("always", ""),
     "port": ("x", "0", "70000"), "sslmode": ("always", "", "Require"),
@@ -92,7 +92,7 @@ def _variables() -> dict[str, str]:
 
 
 def _tried(asked: Mapping[str, str], by: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and what is said to it, of each parameter that can be given this way."""
+    """Yield name, value and message, of each parameter that can be given this way."""
     variables = _variables()
     for name, value in asked.items():
         if by == "conninfo":

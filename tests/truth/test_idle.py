@@ -1,4 +1,4 @@
-"""Thousands of connections that nobody uses, beside a few that work."""
+"""Thousands of idle connections, together with a few that work."""
 
 from __future__ import annotations
 

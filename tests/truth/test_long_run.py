@@ -32,7 +32,7 @@ def test_the_parts_of_a_long_run_agree_with_server_and_kernel(
     assert said.code in (0, 3), said
     where = said.document["where_the_time_goes"]
     assert where is not None, said.document["where_the_time_goes_not_computed_because"]
-    print(where)  # The figures, for whoever runs it with -s.
+    print(where)  # The figures, for a reader who runs it with -s.
     assert where["sampled_server_ms"] == pytest.approx(where["server_ms"], rel=0.05)
     kernel = where["scheduled"]
     # What is taken for CPU after the answer lessens the rest: it must be small enough without.

@@ -1,4 +1,4 @@
-"""A wall clock that is set during a run changes no figure of it, and is said."""
+"""A wall clock that is set during a run changes no figure of it, and is reported."""
 
 from __future__ import annotations
 

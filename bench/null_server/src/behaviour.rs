@@ -1,4 +1,4 @@
-//! What the server was told to do wrong, as pure functions of counts and times.
+//! The faults that the server was asked to show, as pure functions of counts and times.
 
 /// How a reply is spoilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

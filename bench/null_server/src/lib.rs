@@ -1,5 +1,5 @@
 //! A PostgreSQL server without a database: it answers every statement at once, or exactly as late,
-//! as wrong and as often as it was told. What a client measures against it is the client's own.
+//! and with the requested faults. A client that measures against it measures itself.
 //!
 //! Assumptions: trust authentication, no TLS, one thread. A row is one column, or the server's own
 //! clock when stamps are asked for.

@@ -1,7 +1,7 @@
 //! The addresses of a load's hosts: looked up when it begins, and again after a connection was
 //! lost, for a name may lead elsewhere by then.
 //!
-//! Looking up takes a thread of its own, so that no load thread waits for it. A thread's
+//! A separate thread looks names up, so that no load thread waits for it. A thread's
 //! connections know their addresses by place, so a list only changes by what its places hold, and
 //! grows.
 

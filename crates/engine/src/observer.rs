@@ -124,7 +124,7 @@ impl PgbenchMode {
         PgbenchMode { is_on: true, reconnects, traces: false, observers: Mutex::new(observers) }
     }
 
-    /// Args: `traces`, everything that a client does is told (`--debug`).
+    /// Args: `traces`, report every step of a client (`--debug`).
     pub fn tracing(self, traces: bool) -> PgbenchMode {
         PgbenchMode { traces, ..self }
     }
@@ -143,7 +143,7 @@ impl PgbenchMode {
         self.is_on
     }
 
-    /// Everything that a client does is told to the observer.
+    /// The observer gets every step of a client.
     #[inline]
     pub fn traces(&self) -> bool {
         self.traces

@@ -1,6 +1,6 @@
 //! A password that a command prints: for vaults and clouds whose passwords last minutes.
 //!
-//! The command runs in a thread of its own, so that no load thread waits for it. What it printed
+//! The command runs in a separate thread, so that no load thread waits for it. What it printed
 //! serves every connection of the process until it is old or was refused.
 
 use std::collections::HashMap;
@@ -86,7 +86,7 @@ impl Passwords {
         Arc::clone(all.entry(command.to_owned()).or_insert_with(make))
     }
 
-    /// The password of now; if there is none the command is started, unless it runs.
+    /// The present password. Without one the command is started, unless it already runs.
     pub fn offer(self: &Arc<Self>, waker: &Waker) -> Offer {
         let mut state = lock(&self.state);
         if let Some(password) = state.fresh() {
@@ -182,7 +182,7 @@ fn run(command: &str) -> Result<String, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own, so that what it started ends with it.
+        // A separate process group, so that its child processes end with it.
         .process_group(0)
         .spawn()
         .map_err(|error| format!("could not be run: {error}"))?;

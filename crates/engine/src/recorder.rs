@@ -31,7 +31,7 @@ impl Traffic {
 pub struct Levels {
     pub in_flight: u64,
     pub backlog: u64,
-    /// Of the clients; and beside them.
+    /// Of the clients; and the additional ones.
     pub connections: u64,
     pub idle_connections: u64,
     /// Terminals in their keying or thinking time.

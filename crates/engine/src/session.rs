@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// Run the COPY FROM STDIN statement `sql` with what `fill` puts into the buffer, until it adds
-    /// nothing. `fill` is told the size at which a message is full; `sent` learns the bytes of each
+    /// nothing. `fill` gets the size at which a message is full; `sent` learns the bytes of each
     /// message that went out.
     ///
     /// Errors: as `query`; the copied rows are gone with the transaction.

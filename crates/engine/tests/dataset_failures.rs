@@ -1,4 +1,4 @@
-//! Loading that is stopped, refused or cut off: what is said, and what is left behind.
+//! Loading that is stopped, refused or cut off: its messages, and what is left behind.
 
 mod common;
 
@@ -228,7 +228,7 @@ fn a_killed_server_is_reported_as_a_lost_connection() {
         // The backend has time to say that it is shut down, or it has not.
         let is_shutdown = failure.sqlstate.as_deref() == Some("57P02");
         assert!(failure.kind == ErrorKind::ConnectionLost || is_shutdown, "{failure:?}");
-        // Several sessions work; whichever is told first says at which table it was.
+        // Several sessions work; the first to notice says at which table it was.
         let (step, table) = failure.message.split_once(" pgbench_").unwrap_or_default();
         let steps = ["copy", "vacuum analyze", "alter table"];
         assert!(steps.contains(&step) && !table.is_empty(), "{failure:?}");
@@ -268,7 +268,7 @@ fn a_role_without_the_right_to_create_is_told_which_grant_is_missing() {
     assert!(failure(&records).hint.contains("GRANT CREATE ON SCHEMA"));
 }
 
-/// A folder of a few megabytes beside the server's.
+/// A folder of a few megabytes next to the server's.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {

@@ -112,7 +112,7 @@ fn assert_resumes(options: &PgbenchOptions, is_streamed: bool) {
         for round in 0.. {
             let init = InitWork { resume: round > 0, ..how(options) };
             let stop = StopFlag::default();
-            // The record that is written after so many others is the last one.
+            // The record after this number of others is the last one.
             let mut left = 3 + round;
             let (outcome, records) = run(&server, &cut, &init, &stop, |record| {
                 left -= 1;

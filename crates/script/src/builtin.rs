@@ -104,7 +104,7 @@ pub const BUILTINS: &[Builtin] = &[
 pub enum BuiltinFault {
     /// None begins with the name.
     Unknown,
-    /// So many begin with it.
+    /// Several names begin with it; their number.
     Ambiguous(usize),
 }
 

@@ -39,7 +39,7 @@ impl ScriptError {
         let line_start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = text[offset..].find('\n').map_or(text.len(), |length| offset + length);
         let source_line = text[line_start..line_end].trim_end_matches('\r');
-        // A carriage return before the line end is no column of its own.
+        // A carriage return before the line end is not a column.
         let before = source_line.get(..offset - line_start).unwrap_or(source_line);
         Self(Box::new(ScriptFault {
             script: script.to_owned(),

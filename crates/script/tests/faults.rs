@@ -41,13 +41,13 @@ const EXPRESSIONS: &[Fault] = &[
     fault("\\set x 9223372036854775808", (1, 8), "expected a value, found \"9223372036854775808\"",
         "the largest integer is 9223372036854775807"),
     fault("\\set x 1 /* one */", (1, 11), "expected a value, found \"*\"",
-        "a comment needs a line of its own, beginning with --"),
+        "write a comment on a separate line that begins with --"),
 ];
 
 #[rustfmt::skip]
 const COMMANDS: &[Fault] = &[
     fault("\\set x 1 -- one", (1, 13), "unexpected function name (one) in command \"set\"",
-        "a comment needs a line of its own, beginning with --"),
+        "write a comment on a separate line that begins with --"),
     fault("\\set x randm(1, 2)", (1, 8), "unexpected function name (randm) in command \"set\"", "did you mean random?"),
     fault("\\set x aid + 1", (1, 8), "unexpected function name (aid) in command \"set\"",
         "a variable is written with a colon, as :name"),

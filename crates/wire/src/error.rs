@@ -104,7 +104,7 @@ impl std::error::Error for ServerError {}
 /// Bytes that are not the protocol, or not this state of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// The first byte of a message is none that a server sends.
+    /// No message of a server begins with this byte.
     UnknownTag(u8),
     /// A length below 4, or above what a message of this kind may have.
     Length { tag: u8, length: u32 },

@@ -1,6 +1,6 @@
 //! The PostgreSQL wire protocol, version 3.0: bytes in, messages out.
 //!
-//! No sockets and no clock: whoever owns the socket feeds what it received and sends what it is
+//! No sockets and no clock: the owner of the socket feeds what it received and sends what it is
 //! given. Start-up messages and encoding come from the `postgres-protocol` crate; the receiving
 //! side is ours, because a load generator wants to walk over most messages without parsing them.
 //!
@@ -26,7 +26,7 @@ pub use require_auth::RequireAuth;
 pub use rows::{RowError, columns, messages, values};
 pub use scram::SaltedPasswords;
 
-/// Write the message that asks the server, on a connection of its own, to cancel what the backend
+/// Write the message that asks the server, on a separate connection, to cancel what the backend
 /// of `session` is doing.
 pub fn cancel_request(session: &Session, out: &mut BytesMut) {
     frontend::cancel_request(session.process_id, session.secret_key, out);

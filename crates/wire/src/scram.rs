@@ -44,7 +44,7 @@ impl fmt::Debug for SaltedPasswords {
 /// Why the exchange cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScramError {
-    /// The server's message is none of SCRAM's.
+    /// The server's message does not belong to SCRAM.
     Malformed,
     TooManyIterations,
     /// The server could not prove that it knows the password.

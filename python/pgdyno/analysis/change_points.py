@@ -128,7 +128,7 @@ def _permutations_reaching(
         distance = np.abs(shuffled[:, :, None] - shuffled[:, None, :])
         reached_count += int((_energy_splits(distance)[1] >= strength).sum())
         if (1 + reached_count) / (1 + _PERMUTATIONS) > _LEVEL:
-            return None  # A steady run is told after a few: the rest cannot make it significant.
+            return None  # A few are enough for a steady run: the rest cannot make it significant.
     return reached_count
 
 

@@ -58,7 +58,7 @@ class FactTable:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryFindings:
-    """Facts of one run beside its charts.
+    """Facts of one run in addition to its charts.
 
     `facts` are label and text; `examined` the doctor's findings, worst first; `not_measured` says
     in whole sentences what is missing, and why.

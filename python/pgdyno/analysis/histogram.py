@@ -139,7 +139,7 @@ class Histogram:
 
     @property
     def mean_ns(self) -> float:
-        """Exact mean: the sum is kept beside the buckets."""
+        """Exact mean: the sum is kept in addition to the buckets."""
         self._refuse_empty()
         return self.sum_ns / self.transaction_count
 

@@ -17,7 +17,7 @@ _ACHIEVED_RATIO_MIN = 0.99
 _STEAL_RATIO_MAX = 0.01
 _LITTLE_RATIO_MAX = 0.05
 _LITTLE_PER_CLIENT_MIN = 40  # with fewer, the transactions cut by the edges are the difference
-# Above the first the engine's own time is said; above the second the load is not what it says.
+# Above the first, a doubt shows the engine's own time; above the second, the load is wrong.
 _BETWEEN_RATIO_MAX = 0.05
 _BETWEEN_RATIO_NOT_VALID = 0.2
 _CHECKPOINTS_MIN = 2

@@ -114,7 +114,7 @@ def where_the_time_goes(
         facts, found, found.redrawn_count, _drawn_exact(facts, exact_ns, len(found.redrawn_count))
     )
     missed_ns = _missed_ns(facts, found, exact_ns)
-    # Parts that follow from sessions without a wait event, had so many of them been missed.
+    # Parts that follow from sessions without a wait event, if this number of them was missed.
     fewer, more = (
         amounts(facts, found, found.point_count[None, :], exact, missed_ns=ns).ns[0]
         for ns in (-missed_ns, missed_ns)

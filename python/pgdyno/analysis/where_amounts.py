@@ -57,7 +57,7 @@ def amounts(
     """Return the parts for every row of `sessions`, shape (rows, events), mean sessions.
 
     Args: exact_ns, shape (rows,), the server's own count of its time a transaction, which samples
-    only split. missed_ns, time without wait event that was there beside what was sampled; below 0,
+    only split. missed_ns, time without wait event in addition to the samples; below 0,
     was not.
     """
     rows = sessions.shape[0]

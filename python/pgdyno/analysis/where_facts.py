@@ -41,7 +41,7 @@ How = Literal["counted", "sampled", "by difference"]
 class CountedEvents:
     """Time that the server's own clock counted in some wait events, over the measured phase.
 
-    `error_ns` is the half-width of its 95 % interval: above 0 where others' time was taken off.
+    `error_ns` is the half-width of its 95 % interval: above 0 if foreign time was subtracted.
     """
 
     events: tuple[str, ...]

@@ -61,7 +61,7 @@ def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) 
 
 
 def with_unseen(facts: TransactionFacts, found: Sampled) -> Sampled:
-    """Return the samples with the sessions that were on the core of whoever sampled.
+    """Return the samples with the sessions that were on the core of the sampler.
 
     Sampling needs a core, and is mostly given the one of a session that has just fallen asleep, so
     on that core no session is ever seen at work. How many are at work on all of them the kernel

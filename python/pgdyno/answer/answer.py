@@ -308,7 +308,7 @@ def _settings(server: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
 
 
 def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
-    """Return how it was measured, for whoever wants to do it again."""
+    """Return how it was measured, so that a reader can repeat it."""
     last = done[-1]
     work = last.stored.job.get("work", {})
     warm = duration_text(last.planned.warm_ns)

@@ -28,7 +28,7 @@ def confounds(
     resumed_count: int,
     steps: Sequence[Variant] = (),
 ) -> Iterator[str]:
-    """Yield what beside the change itself may be in a difference.
+    """Yield other possible causes of a difference than the change itself.
 
     Args: runs, by variant; resumed_count, how often the experiment went on after an interruption;
     steps, what each pass adds to the passes before it.

@@ -37,7 +37,7 @@ def sweep_answer(seen: Measurements) -> Answer:
 
 
 def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
-    """Return the curve of every line that was measured, variants of a script beside each other."""
+    """Return the curve of every line that was measured; the variants of a script are neighbours."""
     numbers, rounds = seen.numbers, seen.rounds
     sweep = Sweep(seen.experiment)
     history = _trials(seen.visits, numbers)

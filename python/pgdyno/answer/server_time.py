@@ -28,7 +28,7 @@ _OWN_TRANSACTIONS_S = 20
 _REPORTED_RATIO_MIN = 0.9
 # Reports come up to a second late: a short window may hold that of some time before it.
 _POSSIBLE_RATIO = 2.0
-# Others' statements are added when they end: so far from the samples, the sum is of another time.
+# Foreign statements are added when they end: a sum this far from the samples is of another time.
 _OTHERS_APART_RATIO = 0.25
 _SESSIONS_SEEN_MIN = 30
 _RULE_OF_THREE = 3.0

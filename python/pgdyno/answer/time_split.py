@@ -37,7 +37,7 @@ from pgdyno.store.stored_run import StoredRun
 _SEED = 20_260_102
 _OVERLAP_RATIO_MAX = 0.15
 _GAP_NS_MAX = 3_000_000_000
-# So many samples, where they alone say how long the server worked.
+# Samples needed if nothing else says how long the server worked.
 _SAMPLES_MIN = 10
 
 
@@ -203,7 +203,7 @@ def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return the share of the server's active sessions that were not the load's; None = unknown.
 
     Sessions that work for somebody count, in all databases: not autovacuum, which serves the load.
-    Where others' sessions may not be seen, nothing is known of them.
+    If foreign sessions are not visible, nothing is known of them.
     """
     waits = stored.waits()
     inside = inside_phase(waits, numbers)

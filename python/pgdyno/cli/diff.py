@@ -82,7 +82,7 @@ def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
 def _numbers_of(found: ExperimentFindings, named: str) -> dict[str, Estimate]:
     """Return the metrics that are set side by side.
 
-    Raises: SpecError for a variant that is none, and for what has neither run nor variants.
+    Raises: SpecError for an unknown variant, and for a result with neither run nor variants.
     """
     if found.compare is not None:
         variants = {one.name: one for one in found.compare.variants if one.metrics}

@@ -157,7 +157,7 @@ def _examined(
 def _continued(
     how: Loading, present: datasets.Dataset, dataset: Dataset, *, is_restart: bool
 ) -> Loading:
-    """Return how to load beside what is there. Raises: RefusedError if options contradict it."""
+    """Return how to load next to existing data. Raises: RefusedError if options contradict it."""
     interrupted = present.interrupted
     kind = kind_of(dataset)
     if interrupted is not None and not is_restart:

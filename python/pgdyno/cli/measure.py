@@ -152,7 +152,7 @@ def _unfavourable(
 
 
 def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:
-    """Write the answer and the report beside what was measured; return the report's path."""
+    """Write the answer and the report next to the measurements; return the report's path."""
     folder.write_analysis(document_of(findings))
     path = folder.write_report(page_of(findings))
     folder.seal()

@@ -246,7 +246,7 @@ def gates(command: Command) -> Command:
 
 
 def results(command: Command) -> Command:
-    """Add where results go and how they are said."""
+    """Add the options for the place and the form of results."""
     option = under(ANSWER)
     return apply(
         command,

@@ -120,7 +120,7 @@ def _erasing() -> str:
 
 
 def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
-    """Write an error as one paragraph, and the next step on a line of its own."""
+    """Write an error as one paragraph, and the next step on a separate line."""
     clear_live()
     code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
     text = _printable(masked_text(f"pgdyno: {message}{code}"))

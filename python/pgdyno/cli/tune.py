@@ -170,7 +170,7 @@ def _is_built(value: str, configure: str) -> bool:
 def _chosen(
     asked: Asked, known: _Known, given: dict[str, Any], risks: tuple[Any, ...]
 ) -> tuple[str, ...]:
-    """Return the settings to search, by the evidence of one measured run; each reason is said."""
+    """Return the settings to search, by the evidence of one measured run; print each reason."""
     output.note("evidence: one run of the load as it is")
     # A short run holds too few checkpoints and samples to choose by.
     length_ns = max(asked.experiment.workload.duration_ns, _EVIDENCE_NS)

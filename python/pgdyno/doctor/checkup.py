@@ -93,7 +93,7 @@ class Checkup:
                 folder = server.data_folder if server is not None else ""
                 return _document(line, told_by_hand(path, facts, folder))
             except SpecError:
-                continue  # A table of numbers; one that cannot be read is said when it is laid.
+                continue  # A table of numbers; an unreadable one is reported when it is used.
         return None
 
     def disks(self, target: Target) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class FlushTimes:
     """Latencies of flushes in one folder.
 
     `device_flushes` is how many flushes the kernel counted for the devices below meanwhile, None
-    where it does not count them; others' flushes are among them.
+    if it does not count them; they include flushes of other programs.
     """
 
     folder: str

@@ -23,7 +23,7 @@ _NO_PLACES = (
 
 
 class HostAfar:
-    """Looks at the host when it is made, and again when it is told."""
+    """Examines the host when it is created, and again on request."""
 
     def __init__(self, command: tuple[str, ...], backend_pid: int, data_folder: str = "") -> None:
         self._session = HostSession(command, read_pair())

@@ -21,7 +21,7 @@ _FOLDED = {NO_SHELL: NO_SHELL, NO_SERVER: "need a server"}
 def text_of(
     examination: Examination, *, verbs: Collection[str], show_all: bool, width: int = WIDTH
 ) -> str:
-    """Return the whole text in lines of `width` signs; `verbs` are those whose rights are told."""
+    """Return the whole text in lines of `width` signs; `verbs` are those whose rights are shown."""
     rows = _rows(examination, verbs, show_all=show_all)
     return "\n".join(line.rstrip() for row in rows for line in _wrapped(*row, width))
 

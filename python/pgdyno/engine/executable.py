@@ -24,13 +24,13 @@ def engine_path() -> Path:
     Raises: EngineError that lists the places.
     """
     named = os.environ.get("PGDYNO_ENGINE")
-    beside = Path(sys.executable).with_name("pgdyno-engine")
+    sibling = Path(sys.executable).with_name("pgdyno-engine")
     on_path = shutil.which("pgdyno-engine")
-    for candidate in (named, beside, on_path):
+    for candidate in (named, sibling, on_path):
         if candidate and os.access(candidate, os.X_OK):
             return Path(candidate)
     raise EngineError(
-        f"The load engine was not found: $PGDYNO_ENGINE is {named or 'not set'}, {beside} does "
+        f"The load engine was not found: $PGDYNO_ENGINE is {named or 'not set'}, {sibling} does "
         "not exist, and PATH has no engine.",
         hint="run make build",
     )

@@ -34,7 +34,7 @@ class BackendMemory:
     available_bytes: int
 
     def needed_bytes(self, connections: int) -> int:
-        """Return what so many backends need."""
+        """Return the memory that this number of backends needs."""
         return self.backend_bytes * connections
 
     def fitting_count(self) -> int:

@@ -95,7 +95,7 @@ def _execute(
     examined = around.doctor(stage.checkup, clients=planned.cell.clients)
     under_test, state = prepared(stage.experiment, under_test, name)
     explained = _explained(stage, planned, under_test, name)
-    # Last of all that is asked before the load: what explaining took is none of its transactions.
+    # Explain last before the load, so that explaining does not count as one of its transactions.
     before = _totals(under_test, name, application_name)
     job = load_job(
         stage.experiment,
@@ -248,7 +248,7 @@ def _observer(
 def _lay_files(
     under_test: UnderTest, writer: RunWriter, outcome: EngineOutcome, around: Around
 ) -> dict[str, int]:
-    """Add what files made by hand hold of this run; a file that cannot be read is said."""
+    """Add what files made by hand hold of this run; report a file that cannot be read."""
     summary = outcome.summary
     if summary is None or not under_test.host_files:
         return {}
@@ -274,7 +274,7 @@ def _drive(
     brake: Brake,
     around: Around,
 ) -> EngineOutcome:
-    # Beside the run's other files: whatever kills us leaves it where it is looked for.
+    # In the folder of the run's other files: after a kill, it is where readers look for it.
     said = writer.folder / "engine.stderr"
     try:
         with said.open("wb") as log, EngineRun(job, log=log) as engine:

@@ -272,7 +272,7 @@ def _with_settings(target: Target, settings: Mapping[str, str]) -> Target:
 def _require_means(
     means: _Means, under_test: UnderTest, names: frozenset[str], *, restarts: bool
 ) -> None:
-    """Raise RefusedError unless it was said who may change the server as a whole, and how."""
+    """Raise RefusedError unless the user named who may change the server as a whole, and how."""
     listed, host = ", ".join(sorted(names)), under_test.facts.host
     if restarts and means.restart_command is None and means.apply_command is None:
         raise RefusedError(

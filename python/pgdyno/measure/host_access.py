@@ -19,7 +19,7 @@ _MARGIN_NS = 5_000_000_000
 def command_to_host(*, ssh: str | None, host_shell: str | None) -> tuple[str, ...] | None:
     """Return the command that runs a shell on the server's host, or None if none was named.
 
-    Raises: SpecError for a command that is none, or two of them.
+    Raises: SpecError for an invalid command, or for two commands.
     """
     if ssh is not None and host_shell is not None:
         raise SpecError(
@@ -31,7 +31,7 @@ def command_to_host(*, ssh: str | None, host_shell: str | None) -> tuple[str, ..
 
 
 def way_unused(option: str) -> str:
-    """Return what is said of an option that leads to a server's host, where that is this one."""
+    """Return the note about an unnecessary option: the server's host is this host."""
     return f"{option} is ignored: the server is on this host, which pgdyno reads directly"
 
 

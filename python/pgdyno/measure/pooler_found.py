@@ -59,7 +59,7 @@ def pooler_at(
     """Return the pooler that `target` leads to.
 
     Its console is the one that was named, or found where the same user may enter. What cannot be
-    seen is said, with the option that leads there.
+    found is reported, with the option that names it.
     """
     if observe is None:
         progress.said(f"{target.place} is a pooler: to observe the server, add --observe CONNINFO")

@@ -150,7 +150,7 @@ class RunWatch:
         )
 
     def _whole(self, summary: Summary) -> Moment:
-        """Return the measured phase as a whole: the last that is said of a run."""
+        """Return the measured phase as a whole: the last message about a run."""
         span = summary.span("measure")
         seconds = (span.ended_ns - span.began_ns) / 1e9 if span is not None else 0.0
         latency = summary.distribution("latency")

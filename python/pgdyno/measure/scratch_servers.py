@@ -1,7 +1,7 @@
 """Clusters of our own for the variants of an experiment, each made ready in the cheapest way.
 
 Variants that differ in settings share a cluster; those that differ in their data have a database
-each; disks, versions and options of initdb need clusters of their own. Nothing is loaded before
+each; disks, versions and options of initdb need separate clusters. Nothing is loaded before
 every variant has been started once on its empty cluster.
 """
 
@@ -39,7 +39,7 @@ from pgdyno.spec.variant import Pooler
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What needs a cluster of its own."""
+    """Changes that need a separate cluster."""
 
     binaries: Binaries
     data_dir: Path | None
@@ -108,7 +108,7 @@ class ScratchServers(Servers):
     def ready(self, variant: PlannedVariant | None, round_number: int = 0) -> UnderTest:
         """Return the variant's server with its settings, restarted if any variant needs that."""
         assert variant is not None, "every run of such an experiment is of a variant"
-        self._end_pooler()  # Each run begins with one of its own, whose pool is empty.
+        self._end_pooler()  # Each run begins with a new one, whose pool is empty.
         if variant.id not in self._known:
             self._admit(variant)
         one = self._cluster_of(variant)
@@ -245,7 +245,7 @@ class ScratchServers(Servers):
         one.cluster.apply(base)
 
     def _load(self, one: _Cluster, *, only: PlannedVariant | None = None) -> None:
-        """Load each different dataset once, into a database of its own."""
+        """Load each different dataset once, into a separate database."""
         for variant in one.variants if only is None else [only]:
             if variant.id in self.excluded:
                 continue

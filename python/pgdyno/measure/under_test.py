@@ -35,7 +35,7 @@ from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Dataset, Experiment, Permissions, Scratch
 
-# Three observing connections and one for control, beside the load's.
+# Three observing connections and one for control, in addition to the load's.
 CONTROL_CONNECTIONS = 4
 LOAD_DATABASE = "pgdyno"
 

@@ -25,7 +25,7 @@ COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
     *HOST_COLLECTORS,
     *LOAD_COLLECTORS,
-    # Those that are made with something of their own.
+    # Collectors whose constructors need individual arguments.
     PoolerCollector,
     PoolerTrafficCollector,
     LogCollector,

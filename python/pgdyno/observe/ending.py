@@ -14,7 +14,7 @@ class Ending:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        # Held until it is told.
+        # Held until the end is requested.
         self._untold = threading.Lock()
         self._untold.acquire()
         self.is_told = False
@@ -27,7 +27,7 @@ class Ending:
                 self._untold.release()
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long at most; return True if it was told, at once if it was before."""
+        """Wait at most this long; return True if the end was requested, even before the call."""
         if not self._untold.acquire(timeout=max(0.0, seconds)):
             return False
         self._untold.release()

@@ -20,7 +20,7 @@ class Notices:
         self.said: list[Notice] = []
 
     def say(self, trouble: str, kind: str, message: str, hint: str) -> None:
-        """Say this unless the trouble of this name was said and is not over."""
+        """Report this unless the trouble of this name was already reported and still lasts."""
         with self._lock:
             if trouble in self._lasting:
                 return
@@ -28,7 +28,7 @@ class Notices:
         self._pass_on(Notice(self._clock.now_ns(), kind, message, hint))
 
     def over(self, trouble: str, kind: str, message: str, hint: str = "") -> None:
-        """Say that a trouble is over, if it was said that it began."""
+        """Report the end of a trouble, if its beginning was reported."""
         with self._lock:
             if trouble not in self._lasting:
                 return
@@ -40,5 +40,5 @@ class Notices:
         try:
             self._sink.add_notice(notice.as_record())
         except PgdynoError:
-            # The store refuses (a full disk): whoever writes the engine's records is told the same.
+            # The store refuses (a full disk): the writer of the records gets the same error.
             return

@@ -138,7 +138,7 @@ class Observer:
 
     @property
     def notices(self) -> Sequence[Notice]:
-        """What was said so far, in order."""
+        """The notices so far, in order."""
         return tuple(self._notices.said)
 
     def _here(
@@ -221,7 +221,7 @@ class Observer:
         session: Session | None = None,
         gaps: random.Random | None = None,
     ) -> Worker:
-        # One grid for all threads, so that rows of one second lie beside each other.
+        # One grid for all threads, so that rows of one second are neighbours.
         scheduled = [
             Scheduled(
                 collector,

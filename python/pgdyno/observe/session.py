@@ -136,7 +136,7 @@ class ServerSession:
         self._prepared: set[str] = set()
         self._names: dict[str, bytes] = {}
         self.database = ""
-        # Of this thread alone; whoever else reads it may be a transaction behind.
+        # Of this thread alone; another reader may be one transaction behind.
         self.transaction_count = 0
         # Time of its statements as seen from here; and without the way there and back.
         self.active_ns = self.active_least_ns = 0
@@ -189,7 +189,7 @@ class ServerSession:
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one read-only statement, prepared where that works.
 
-        Each is a transaction of its own, and so is preparing it: `transaction_count` knows.
+        Each is a separate transaction, and so is preparing it: `transaction_count` knows.
         Raises: psycopg.Error; the session is then either usable, or not `is_open`.
         """
         if self._connection is None:
@@ -253,7 +253,7 @@ class ServerSession:
         return name
 
     def _answer(self) -> PGresult:
-        """Return the result of what was sent. Raises: psycopg.Error if it is none."""
+        """Return the result of what was sent. Raises: psycopg.Error if it is an error."""
         connection, ready = self._connection, self._ready
         assert connection is not None, "a statement was sent"
         assert ready is not None, "a connection is open"

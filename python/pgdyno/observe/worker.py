@@ -20,8 +20,8 @@ from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
 RARE_NS = 4 * SECOND_NS
-# Answers are held for so many samples before rows are made of them. Half a second at most: whoever
-# looks each second sees some.
+# Answers are held for this number of samples before they become rows: half a second at most, so
+# that a reader who looks each second sees some.
 HELD_INTERVALS = 5
 HELD_NS_MAX = SECOND_NS // 2
 
@@ -34,7 +34,7 @@ class Sample(NamedTuple):
 
 
 class Worker(threading.Thread):
-    """Samples its collectors until it is told to stop. Nothing it meets is raised to anybody."""
+    """Samples its collectors until it is stopped. It never raises an exception."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Worker(threading.Thread):
                     break
                 self._sample(item)
         except PgdynoError:
-            # The store refuses (a full disk): whoever writes the engine's records is told the same.
+            # The store refuses (a full disk): the writer of the records gets the same error.
             return
         finally:
             self.has_begun.set()
@@ -180,7 +180,7 @@ class Worker(threading.Thread):
         # The values are of some instant between asking and answer: take the middle.
         samples.append(Sample(of_ns or (began_ns + self._clock.now_ns()) // 2, rows))
         if item.interval_ns >= RARE_NS and isinstance(self._session, ServerSession):
-            # An idle session keeps what it did to itself for 10 s: it would be counted as others'.
+            # An idle session keeps its counts to itself for 10 s: they would look like foreign work.
             self._session.report_transactions()
         item.taken(monotonic_ns())
 

@@ -1,4 +1,4 @@
-"""What the planner is told of the runs done so far."""
+"""What the planner knows of the runs so far."""
 
 from __future__ import annotations
 

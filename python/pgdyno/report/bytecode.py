@@ -1,4 +1,4 @@
-"""Compiled templates beside the templates: `python -m pgdyno.report.bytecode`, part of a build.
+"""Compiled templates next to the templates: `python -m pgdyno.report.bytecode`, part of a build.
 
 Compiling them for each page takes a twentieth of a second.
 """

@@ -98,7 +98,7 @@ def _painted(row: forest.ForestRow, scale: forest.Scale) -> dict[str, Any]:
 def _sentences(findings: ExperimentFindings, found: CompareFindings) -> list[tuple[Tone, str, str]]:
     """Return each verdict with its tone and in two pieces: what holds, and the numbers."""
     if not found.contrasts and not found.effects:
-        # Why is said of each variant below this.
+        # The reason for each variant follows below.
         return [("plain", "Nothing was compared:", f"{found.stopped_by}.")]
     if not found.contrasts:
         return [("plain", *_split(findings.sentence))]

@@ -48,7 +48,7 @@ def keyed(chart: Chart) -> tuple[Line, ...]:
 
 
 def line_summary(line: Line, chart: Chart) -> str:
-    """Return what stands beside a line's name while no cursor is on the chart.
+    """Return the value after a line's name while no cursor is on the chart.
 
     Over time that is the mean, but the range for percentiles and maxima, which cannot be averaged;
     against load it is nothing, the table below says it all.

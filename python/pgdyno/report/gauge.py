@@ -1,4 +1,4 @@
-"""The small drawings beside numbers: interval rulers, whiskers, the time bar, swatches."""
+"""The small drawings next to numbers: interval rulers, whiskers, the time bar, swatches."""
 
 from __future__ import annotations
 

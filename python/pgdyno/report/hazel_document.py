@@ -1,4 +1,4 @@
-"""The JSON of speed and waits by the method published as PG_HAZEL, beside the corrected one."""
+"""The JSON of speed and waits by the method published as PG_HAZEL, and by the corrected one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as Markdown with pictures beside it: for a wiki, or a pull request."""
+"""The report as Markdown with separate pictures: for a wiki, or a pull request."""
 
 from __future__ import annotations
 

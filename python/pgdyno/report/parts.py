@@ -111,7 +111,7 @@ def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
 
 
 def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:
-    """Return at most so many parts: the small ones become one "other", the residual stays last."""
+    """Return at most this number of parts: small ones become one "other", the residual is last."""
     everything = list(parts)
     named = [part for part in everything if part.name != NOT_EXPLAINED]
     residual = [part for part in everything if part.name == NOT_EXPLAINED]

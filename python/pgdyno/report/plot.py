@@ -73,7 +73,7 @@ def chart(axes: Axes, shown: Chart) -> None:
 
 
 def legend_inches(shown: Chart) -> float:
-    """Return the room below the chart that its legend takes; 0 where it stands beside the title."""
+    """Return the room below the chart that its legend takes; 0 if it stands next to the title."""
     count = len(_named(shown))
     rows = math.ceil(count / _LEGEND_COLUMNS)
     return 0.0 if rows <= 1 else _LABEL_INCHES + 0.14 * rows

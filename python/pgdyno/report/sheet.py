@@ -124,7 +124,7 @@ class Sheet:
     def folded(
         self, said: str, room_inches: float, *, size: float, weight: str = "normal"
     ) -> list[str]:
-        """Return the lines of a text; a word that is too long has a line of its own."""
+        """Return the lines of a text; a word that is too long has a separate line."""
         lines, line = [], ""
         for word in said.split():
             longer = f"{line} {word}" if line else word

@@ -1,4 +1,4 @@
-"""The page a text is set on: so many signs wide, rows behind labels."""
+"""The page of a text: a fixed number of columns, rows behind labels."""
 
 from __future__ import annotations
 

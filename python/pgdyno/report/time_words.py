@@ -51,7 +51,7 @@ def scheduled_words(where: WhereTheTimeGoes) -> str:
 
 
 def _decimals(where: WhereTheTimeGoes, whole_ms: float) -> int:
-    """Return the decimals of the parts, or more where the whole is small beside the latency."""
+    """Return the decimals of the parts, or more if the whole is small compared with the latency."""
     return max(shown_decimals(where), min(plain_decimals(whole_ms), 2))
 
 

@@ -1,6 +1,6 @@
 """The configuration files of a scratch cluster: what is ours, what the user set, who may connect.
 
-They stand beside the data directory, which belongs to another user, and include the file that
+They are next to the data directory, which belongs to another user, and include the file that
 initdb made.
 """
 

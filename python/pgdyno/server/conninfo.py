@@ -230,7 +230,7 @@ def _with_passwords_of_hosts(target: Target, passfile: str) -> Target:
 
 
 def _settings_of_environment() -> str:
-    """Return, as `-c` options, the settings that libpq takes from variables of their own."""
+    """Return, as `-c` options, the settings that libpq takes from separate variables."""
     names = {"PGDATESTYLE": "datestyle", "PGTZ": "timezone", "PGGEQO": "geqo"}
     given = {own: os.environ.get(name, "") for name, own in names.items()}
     return " ".join(

@@ -85,7 +85,7 @@ class DatasetKind(ABC):
         return {k: str(v) for k, v in fields.items() if k not in left_out and v is not None}
 
     def resume_options(self, options: Mapping[str, Any]) -> dict[str, str]:
-        """Return what, beside the mark, an interrupted load and the one that goes on share."""
+        """Return what an interrupted load and its continuation share, in addition to the mark."""
         names = (*self.kept_options, "steps")
         return {name: str(options[name]) for name in names if options.get(name) is not None}
 

@@ -57,7 +57,7 @@ def plan_of(connection: Connection, text: str) -> str | None:
 
 
 def _explained(connection: Connection, statement: str, count: int) -> Mapping[str, Any] | None:
-    """Return what EXPLAIN says of a statement with so many parameters, or None if it cannot."""
+    """Return EXPLAIN's plan of a statement with this number of parameters, or None if it fails."""
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
@@ -90,7 +90,7 @@ def query_ids_of(
 
     One as a prepared statement, and one with numbers in place of parameters, as simple protocol has
     them. EXPLAIN tells those of queries. CALL and other commands have the one that `onlooker`, a
-    session of its own, sees when they are parsed, which executes nothing; BEGIN, END and their like
+    separate session, sees when they are parsed, which executes nothing; BEGIN, END and their like
     when they are executed. What needs its script's temporary tables is left out, and all are where
     compute_query_id is off.
     Limits: until 15 a command's identifier is that of its very text, so by simple protocol one with
@@ -157,7 +157,7 @@ def _shown_query_id(connection: Connection, onlooker: Connection) -> int | None:
 def _with_parameters(text: str) -> tuple[str, int]:
     """Return the statement with $1, $2 ... for its script variables, and how many there are.
 
-    Each place has a number of its own, as in what the engine sends.
+    Each place has a separate number, as in the statements of the engine.
     """
     places = itertools.count(1)
 

@@ -168,7 +168,7 @@ def _ask(folder: Path, source: Literal["installed", "embedded"]) -> Binaries | N
     match = _VERSION.search(_said([folder / "postgres", "--version"]))
     if match is None:
         return None
-    # pg_config may belong to another version (Debian has it without the server): beside it only.
+    # pg_config may belong to another version (Debian has it without a server): same folder only.
     pg_config = folder / "pg_config"
     said = _said([pg_config, "--configure", "--cflags"]) if os.access(pg_config, os.X_OK) else ""
     share = _said([pg_config, "--sharedir"]).strip() if said else ""

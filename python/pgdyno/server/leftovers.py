@@ -45,7 +45,7 @@ def sweep_leftovers(parents: Iterable[Path] | None = None) -> list[Leftover]:
             if ended:
                 found.append(Leftover(path, ended_postmaster=True, is_removed=False))
             continue
-        with contextlib.suppress(ServerError):  # What cannot be removed is told by is_removed.
+        with contextlib.suppress(ServerError):  # is_removed reports what cannot be removed.
             folder.remove()
         found.append(Leftover(path, ended_postmaster=ended, is_removed=not path.exists()))
     return found

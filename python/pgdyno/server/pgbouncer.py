@@ -1,6 +1,6 @@
-"""A PgBouncer of our own beside a scratch cluster: started as our child, ended with it.
+"""Our own PgBouncer for a scratch cluster: started as our child, ended with it.
 
-It listens on a Unix socket beside the server's, in a folder that only the server's user (and root)
+It listens on a Unix socket next to the server's, in a folder that only the server's user (and root)
 may enter, and keeps its configuration and log in the cluster's folder.
 """
 

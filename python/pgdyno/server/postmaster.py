@@ -122,7 +122,7 @@ def why_it_failed(log: str) -> tuple[str, str]:
 def last_words(log: str) -> tuple[str, ...]:
     """Return what the server itself said last, each sentence once, without time and process.
 
-    What sessions were told is left out, and so are checkpoints: neither says why a server ended.
+    Messages to sessions and checkpoints are left out: neither says why a server ended.
     """
     said: dict[str, None] = {}
     for line in log.splitlines():

@@ -92,7 +92,7 @@ def refuse_too_many_connections(
     """Raise RefusedError if the server cannot admit the load, with the number it needs.
 
     Args: load, connections of the largest level, and whose they are in words; control, our own
-    sessions beside them.
+    additional sessions.
     """
     wanted = load + control
     if wanted <= room.free:

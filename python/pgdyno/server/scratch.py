@@ -1,7 +1,7 @@
 """A PostgreSQL of our own: made, started, changed, stopped and removed without a trace.
 
 Root never writes inside the data directory, which belongs to another user: the configuration
-(`cluster_conf`) stands beside it.
+(`cluster_conf`) is next to it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ScratchCluster:
         """Start a cluster that an earlier command kept.
 
         Args: settings, instead of those it had (None: the same ones).
-        Raises: SpecError if `path` is none, or is in use.
+        Raises: SpecError if `path` is not a kept cluster, or is in use.
         """
         folder = ClusterFolder.claim(path)
         if folder is None or not folder.record.is_kept:
@@ -199,7 +199,7 @@ class ScratchCluster:
         """
         assert self.pid is None, "it runs already"
         for attempt in range(1, _PORT_TRIES + 1):
-            # Started again it is where it was, so that whoever knows the way still finds it.
+            # It starts again in the same place, so that clients still find it.
             if attempt > 1 or not self._conf.port:
                 self._conf.port = _free_port() if self._conf.listens_tcp else 5432
             self._conf.write(self.settings)

@@ -1,4 +1,4 @@
-"""Says that a line is dead when whoever is at its other end says nothing for too long.
+"""Reports that a connection is dead when its other end sends nothing for too long.
 
 TCP notices a device that swallows packets late, and one that still acknowledges them never.
 """

@@ -26,7 +26,7 @@ _PIECES = re.compile(
 
 
 def run_script(connection: Connection, text: str) -> None:
-    """Run every statement of `text` in a transaction of its own.
+    """Run every statement of `text` in a separate transaction.
 
     Raises: ServerError with the statement and the server's own words.
     """

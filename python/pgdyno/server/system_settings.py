@@ -269,7 +269,7 @@ class SystemSettings:
             signals.sleep(0.1)
 
 
-# Lists of names or folders: ALTER SYSTEM takes each element as a value of its own.
+# Lists of names or folders: ALTER SYSTEM takes each element as a separate value.
 _LISTS = frozenset(
     {
         "datestyle",

@@ -1,4 +1,4 @@
-"""Tables for other programs: CSV, JSON or Parquet files, with units beside the names."""
+"""Tables for other programs: CSV, JSON or Parquet files, with units next to the names."""
 
 from __future__ import annotations
 

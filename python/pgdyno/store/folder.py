@@ -129,7 +129,7 @@ class ExperimentFolder:
         return max((int(path.name.split(".")[0]) for path in begun), default=0) + 1
 
     def begin_run(self, number: int, label: str, job: Mapping[str, Any]) -> RunWriter:
-        """Begin `runs/<number>.partial`; the job's password is left out whoever gives it.
+        """Begin `runs/<number>.partial`; the job's password is always left out.
 
         Raises: StoreError when this number was begun before, or the folder is refused.
         """
@@ -236,7 +236,7 @@ class ExperimentFolder:
 
 
 def read_identity(folder: Path) -> dict[str, Any] | None:
-    """Return what experiment a folder holds, or None if it is none."""
+    """Return the identity of the experiment in a folder, or None if it holds none."""
     try:
         found = json.loads((folder / IDENTITY).read_bytes())
     except (OSError, ValueError):
@@ -253,6 +253,6 @@ def _text_or_empty(path: Path) -> str:
 
 
 def _remove_converted_rows(run: Path) -> None:
-    """Remove rows that a kill between the rename and their removal left beside their Parquet."""
+    """Remove rows that a kill between the rename and their removal left next to their Parquet."""
     for parquet in (*run.glob("*.parquet"), *run.glob("telemetry/*.parquet")):
         parquet.with_suffix(".jsonl").unlink(missing_ok=True)

@@ -145,7 +145,7 @@ def _fetched(
     """Return the columns of a query, in order of `first`, time and place in the file.
 
     Args: flattened, the lists that come as their values one after the other, and the length of
-    each, because as lists every row is an array of its own; texts, of columns that come as places
+    each, because as lists every row is a separate array; texts, of columns that come as places
     in a list of all their texts, so that a text is made once.
     """
     columns = [f'coalesce(len("{name}"), 0) AS "{name}#length"' for name in flattened]

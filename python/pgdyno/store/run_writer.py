@@ -1,7 +1,7 @@
 """One run while it lasts: rows appended as JSON lines, made into Parquet when the run is over.
 
-Rows go to the operating system each second, from a thread of their own, so that a slow disk never
-holds up whoever reads the engine. A killed lab loses at most that second, of waits half a second
+Rows go to the operating system each second, from a separate thread, so that a slow disk never
+delays the reader of the engine. A killed lab loses at most that second, of waits half a second
 more, for which their sampler holds them. Nothing is synced to the disk before the end: a crash of
 the lab does not need it, and a flush in every few seconds would be load on the very disk that is
 being measured.
@@ -79,7 +79,7 @@ class RunWriter:
         self.add_samples("waits", rows)
 
     def add_notice(self, notice: Mapping[str, Any]) -> None:
-        """Keep a warning of the lab's own, beside the engine's: time_ns, kind, message, hint."""
+        """Keep a warning of the lab, in addition to the engine's: time_ns, kind, message, hint."""
         self._lines.append(_EVENTS, [{"record": "warning", **notice}])
 
     def add_engine_log(self, text: str) -> None:
@@ -148,7 +148,7 @@ class RunWriter:
     def _write_summary(self, record: Mapping[str, Any]) -> None:
         """Keep the summary; the distributions of single statements apart.
 
-        They are nine tenths of it, and whoever analyses hundreds of runs needs none of them.
+        They are nine tenths of it, and an analysis of hundreds of runs needs none of them.
         """
         every = record.get("distributions", ())
         of_statements = [one for one in every if one["measured"] == "statement"]

@@ -241,7 +241,7 @@ _AHEAD_BYTES = 4 << 20
 
 
 class Shelf:
-    """Reads a table for a run and for those after it: whoever analyses goes through them in order.
+    """Reads a table for a run and for those after it: an analysis reads them in order.
 
     Complete runs are never changed, so what was read once stays true.
     """

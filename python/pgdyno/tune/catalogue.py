@@ -57,7 +57,7 @@ EVIDENCE: Mapping[str, str] = {
 class Entry:
     """One setting of the catalogue; `low` and `high` are formulas, None where nothing is searched.
 
-    `special`: values outside the range with a meaning of their own, such as -1.
+    `special`: values outside the range with a special meaning, such as -1.
     """
 
     name: str

@@ -154,7 +154,7 @@ class Tune(Design[TuneDesign]):
         return memo.tuning
 
     def variant_of(self, candidate: Candidate) -> PlannedVariant:
-        """Return the variant of a candidate: one of the spec's, or a new one of its own."""
+        """Return the variant of a candidate: one of the spec's, or a new one."""
         planned = self.experiment.planned_variants()
         if candidate.name == BASE:
             return planned[0]

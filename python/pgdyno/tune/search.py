@@ -1,4 +1,4 @@
-"""The search for better settings: a race of pairs, then a proof with runs of its own. Pure.
+"""The search for better settings: a race of pairs, then a proof with new runs. Pure.
 
 Stages: `search` (each candidate runs in pairs against the best so far, until it looks worse or is
 surely better), `proof` (the winner, the runner-up and the rules against the server as it was, with
@@ -26,7 +26,7 @@ OTHERS = "the others"
 PROOF_ROUNDS_MIN = 6
 _PROOF_SHARE = 0.25
 _ROUNDS_MAX = 20
-# A candidate that is not decided after so many pairs goes by its mean.
+# A candidate that is undecided after this number of pairs is judged by its mean.
 _PAIRS_MAX = 8
 # How far below the best a mean must lie, in standard errors, to give a candidate up early. Nothing
 # is claimed by that: claims come from the proof.

@@ -15,7 +15,7 @@ from pgdyno.tune.values import amount, text_of
 SETTINGS_MAX = 6
 # What is allowed without being named.
 DEFAULT_RISKS: tuple[Risk, ...] = ("safe", "memory", "planner")
-# A range is searched in so many steps: values that differ less cannot be told apart by a run.
+# A range is searched in this number of steps: a run cannot tell smaller differences.
 _STEPS = 24
 # Random proposals before the sampler models what it has seen.
 _STARTS = 6

@@ -22,7 +22,7 @@ _LABEL_WIDTH = 8
 _RULES_WIDTH = 46
 _NAME_WIDTH = 38
 _RULE = "pgtune"
-# So many differences from the rules are named; the others are in the table.
+# The text names this number of differences from the rules; the others are in the table.
 _NAMED = 5
 
 

@@ -104,7 +104,7 @@ def _totals(by_event: Mapping[str, FloatArray]) -> Counter[str]:
 def _marks(
     segments: Iterable[StoredRun], document: Mapping[str, Any], origin_ns: int
 ) -> list[Mark]:
-    """Return checkpoints begun, gaps, and what was told of besides."""
+    """Return checkpoints begun, gaps, and other notices."""
     marks = [
         Mark(
             (int(gap["ended_unix_ns"]) - origin_ns) / 1e9,

@@ -27,7 +27,7 @@ SEGMENT_NS = 600_000_000_000
 class Segments:
     """A sink that begins a new run folder, a segment, when the one before is long enough.
 
-    A segment is closed by whoever calls `turn`, not by the observer's threads: they never wait for
+    The caller of `turn` closes a segment, not the observer's threads: they never wait for
     Parquet to be made.
     """
 

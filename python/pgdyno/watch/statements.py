@@ -21,7 +21,7 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.process import signals
 from pgdyno.server.target import Target
 
-# Without the texts, which lie in a file of their own.
+# Without the texts, which the server keeps in a separate file.
 CALLS_SQL = (
     "SELECT queryid, sum(calls)::int8, sum(total_exec_time)::float8"
     " FROM {schema}.pg_stat_statements(false) WHERE queryid IS NOT NULL GROUP BY 1"
@@ -99,7 +99,7 @@ KEPT_MAX = 1_000
 class KnownTexts:
     """Texts by query id: those known when the watch began, and those learnt since.
 
-    Whoever shows them asks here; a thread of the observer learns what was asked for in vain.
+    Code that shows texts asks here; a thread of the observer then reads the unknown ones.
     """
 
     def __init__(self, texts: Mapping[int, str]) -> None:

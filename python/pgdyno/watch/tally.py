@@ -81,7 +81,7 @@ class Sums:
 class Tally:
     """Totals since the beginning, and those since somebody last looked.
 
-    Called from the observer's threads, and by whoever reads stored samples again.
+    Called from the observer's threads, and by code that reads stored samples again.
     """
 
     def __init__(self, interval_ns: int) -> None:

@@ -186,7 +186,7 @@ def _observer(
         server=ObservedServer(
             connect=lambda: connect(request.target, verb="observe", run=name),
             database=request.target.database,
-            # Nobody's: a watch has no load of its own.
+            # Nobody's: a watch has no load.
             load_application_name=f"pgdyno/watch/{name}/",
             is_local=is_local,
             postmaster_pid=facts.postmaster_pid,

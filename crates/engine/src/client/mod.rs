@@ -165,7 +165,7 @@ impl<'s> Client<'s> {
 
 impl ClientState {
     fn lost(&mut self) -> Lost {
-        // Kept as well, for whoever judges the loss.
+        // Kept as well, for the code that judges the loss.
         self.last_words = self.reply.error.take().or(self.last_words.take());
         Lost(self.last_words.clone())
     }

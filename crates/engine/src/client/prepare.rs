@@ -88,7 +88,7 @@ async fn look_at_data(
 }
 
 /// Parse all statements of a script with one message to the server, but for those that it is known
-/// to refuse: whoever reaches one of them gets the error.
+/// to refuse: a client that reaches one of them gets the error.
 async fn prepare_at_once(
     client: Client<'_>,
     script_index: usize,

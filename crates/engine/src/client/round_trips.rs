@@ -7,7 +7,7 @@ use crate::clock::now_ns;
 use crate::histogram::Histogram;
 use crate::schedstat::{Schedstat, Scheduled};
 
-/// So many exchanges tell, however long they take; more of them as long as there is time.
+/// At least this number of exchanges, however long they take; more while there is time.
 const COUNT_MIN: u64 = 20;
 const COUNT_MAX: u64 = 500;
 const ENOUGH_NS: u64 = 20_000_000;

@@ -383,7 +383,7 @@ pub struct Shard {
     pub is_cancelling: bool,
     /// Something in a script that makes it senseless to go on.
     pub fault: Option<Box<Refusal>>,
-    /// What may become an error, and whoever started the load should know.
+    /// A problem that may become an error, and that the user should know.
     pub warnings: Vec<Box<Refusal>>,
     /// Statements that the server did not take before the load.
     pub refused_statements: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The job: everything the engine is told, in one JSON line on standard input.
+//! The job: all instructions to the engine, in one JSON line on standard input.
 
 use std::collections::BTreeMap;
 
@@ -126,7 +126,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// A host whose address is looked up, and that has no password of its own.
+    /// A host whose address is looked up, without a separate password.
     pub fn new(host: impl Into<String>, port: u16) -> HostPort {
         HostPort { host: host.into(), hostaddr: None, port, password: None }
     }
@@ -275,7 +275,7 @@ pub struct Connect {
     /// Idle connections, opened after those of the clients and checked at the end.
     #[serde(default)]
     pub idle_connections: u32,
-    /// The clients share so many connections, one transaction at a time; absent = one each.
+    /// Number of connections that the clients share, one transaction at a time; absent = one each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_connections: Option<u32>,
     /// A new connection for every transaction.

@@ -372,7 +372,7 @@ pub struct Gap {
     pub ended_ns: u64,
 }
 
-/// Connections beside those of the clients.
+/// Connections in addition to those of the clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleFacts {
     pub opened_count: u64,
@@ -384,7 +384,7 @@ pub struct IdleFacts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadFacts {
     pub clients: u32,
-    /// As in `hello`; epoll also where this thread got no ring of its own.
+    /// As in `hello`; epoll if this thread got no ring.
     #[serde(default)]
     pub poller: String,
     /// CPU time of the thread over the length of the measured phase.

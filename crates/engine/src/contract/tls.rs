@@ -21,7 +21,7 @@ pub enum SslMode {
     VerifyFull,
 }
 
-/// libpq's parameters of security beside `sslmode`; what is absent has libpq's default.
+/// libpq's security parameters except `sslmode`; an absent one has libpq's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSettings {

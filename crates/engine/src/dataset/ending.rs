@@ -1,4 +1,4 @@
-//! A load that does not get to its end: what is said, and what becomes of what it had done.
+//! A load that ends too early: its messages, and what happens to the rows it has loaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +66,7 @@ impl Loading<'_> {
     }
 }
 
-/// Run `sql` on a session of its own, which no stop flag reaches. A server that restarts is waited
+/// Run `sql` on a separate session, which no stop flag reaches. A server that restarts is waited
 /// for a moment.
 fn on_own_session(job: &Job, sql: &str) -> Result<(), SessionError> {
     let never = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! What of a load is done, kept in the database itself: a table beside those of the dataset.
+//! Which parts of a load are done, kept in the database in an additional table.
 //!
 //! Each piece of work enters itself in the transaction that does it, so whatever is killed, and
 //! whenever, the entries and the rows agree. The table's comment says what was asked for. The last
@@ -56,7 +56,7 @@ pub(super) fn title(dataset: &dyn Dataset, how: &InitWork) -> String {
 
 /// Read what an interrupted load had done.
 ///
-/// Errors: `Refused` when there is none, or it was one of another job.
+/// Errors: `Refused` if there is no journal, or if it belongs to another job.
 pub(super) fn read(
     session: &mut Session,
     dataset: &dyn Dataset,

@@ -1,4 +1,4 @@
-//! What is said when loading fails: the server's own words, and a next step.
+//! Messages of a failed load: the server's own words, and a next step.
 
 use pgdyno_wire::ServerError;
 

@@ -1,4 +1,4 @@
-//! How the connect phase gets on: what is told of it once a second, and when it has stopped.
+//! Progress of the connect phase: one report per second, and how to see that it is stuck.
 
 use crate::contract::job::ClockPair;
 use crate::contract::record::{Connecting as ConnectingRecord, ErrorKind};

@@ -191,7 +191,7 @@ impl<W: Write> Coordinator<'_, W> {
         }
     }
 
-    /// What each thread finds is told once.
+    /// A problem that several threads find is reported once.
     fn warn(&mut self, refusal: Refusal) {
         if !self.warned.contains(&refusal.message) {
             self.warned.push(refusal.message.clone());
@@ -254,7 +254,7 @@ impl<W: Write> Coordinator<'_, W> {
         }
     }
 
-    /// An error ends the run: only the first of them is told.
+    /// An error ends the run: only the first error is reported.
     fn abort(&mut self, refusal: &Refusal) {
         if self.ending == Ending::Aborted {
             return;

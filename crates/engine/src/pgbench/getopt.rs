@@ -1,7 +1,7 @@
 //! Options as C's `getopt_long` reads them: grouped short ones, abbreviated long ones, operands
 //! anywhere, and its error messages.
 
-/// A long option and the short one it stands for, or a letter of its own.
+/// A long option and its short form, or a letter that no short option uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LongOption {
     pub name: &'static str,

@@ -19,7 +19,7 @@ use crate::session::{Session, SessionError, StopFlag};
 const QUIET_SECONDS: f64 = 5.0;
 const LOUD_ROWS: u64 = 100_000;
 
-/// Make the tables; every step and its time is told on standard error.
+/// Make the tables; report every step and its time on standard error.
 pub(super) fn run(options: &Options, target: &mut Target) -> Result<(), Fault> {
     let stop = StopFlag::default();
     // Without the handler an interrupt would leave the statement running on the server.
@@ -166,7 +166,7 @@ struct Progress<'a> {
     began: Instant,
     done: u64,
     last_line_length: usize,
-    /// Intervals of `QUIET_SECONDS` that were told.
+    /// Intervals of `QUIET_SECONDS` that were reported.
     interval: f64,
     is_terminal: bool,
 }

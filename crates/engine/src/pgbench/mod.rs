@@ -66,7 +66,7 @@ fn version() -> String {
     format!("{OF_PGBENCH} pgdyno {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Print to standard output; a reader that is gone is none of our business.
+/// Print to standard output; a closed pipe is no error.
 fn print(text: &str) -> ExitCode {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

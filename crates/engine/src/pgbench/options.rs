@@ -252,7 +252,7 @@ impl Options {
             'I' => self.init_steps = init_steps(value)?,
             'j' => self.threads = integer(value, "-j/--jobs", 1)?,
             'l' => self.log = true,
-            // pgbench keeps whole microseconds: a limit of less is none.
+            // pgbench keeps whole microseconds: a smaller limit is no limit.
             'L' => {
                 let limit_ms = positive(value, "invalid latency limit")?;
                 self.latency_limit_ms = (limit_ms * 1e3).trunc() / 1e3;

@@ -1,4 +1,4 @@
-//! `-P`: a line every so many seconds.
+//! `-P`: a progress line every few seconds.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;

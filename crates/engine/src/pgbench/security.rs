@@ -6,7 +6,7 @@ use super::conninfo::parameters::Settings;
 use super::say::{Fault, fault};
 use crate::contract::job::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
-/// sslmode, and everything beside it.
+/// sslmode and the other security parameters.
 pub(super) fn settings(settings: &Settings) -> Result<(SslMode, TlsSettings), Fault> {
     let require_auth = settings.get("require_auth");
     RequireAuth::parse(require_auth.as_deref().unwrap_or_default()).map_err(fault)?;

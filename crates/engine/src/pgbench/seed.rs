@@ -13,7 +13,7 @@ pub(super) fn check(word: &str) -> Result<(), Fault> {
     seed_of(word).map(|_| ())
 }
 
-/// The seed of this run; one that was asked for is told on standard error, as pgbench does, which
+/// The seed of this run; a chosen seed is printed on standard error, as pgbench does, which
 /// tells the variable's even where the option replaces it.
 pub(super) fn choose(option: Option<&str>) -> Result<u64, Fault> {
     let variable = std::env::var(VARIABLE).ok();

@@ -164,7 +164,7 @@ impl Plan {
         self.client_count().min(self.work.connect.active_connections.unwrap_or(u32::MAX))
     }
 
-    /// Connections beside them.
+    /// Connections in addition to them.
     pub fn idle_count(&self) -> u32 {
         self.work.connect.idle_connections
     }
@@ -181,7 +181,7 @@ impl Plan {
         Some(highest.fold(0.0, f64::max) / f64::from(self.thread_count().max(1)))
     }
 
-    /// Every transaction has a connection of its own.
+    /// Every transaction has a new connection.
     pub fn connects_each_time(&self) -> bool {
         self.pgbench.connects_late() || self.work.connect.each_transaction
     }

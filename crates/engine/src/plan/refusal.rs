@@ -1,4 +1,4 @@
-//! What stands against a job, as it is told.
+//! Objections to a job, as messages.
 
 use pgdyno_script::ScriptError;
 

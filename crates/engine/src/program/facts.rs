@@ -8,7 +8,7 @@ use super::{Asked, NATIVES, Native, TransactionType};
 use crate::contract::facts::DatasetFacts;
 use crate::contract::facts::{BuiltinFacts, Facts, OptionFacts, TypeFacts};
 
-/// Everything that the lab learns from the engine beside the records.
+/// Everything that the lab learns from the engine, except the records.
 pub fn facts(datasets: BTreeMap<String, DatasetFacts>) -> Facts {
     let scripts = BUILTINS.iter().map(of_script);
     let natives = NATIVES.iter().map(|native| of_native(*native));

@@ -87,7 +87,7 @@ impl<P: Parameter> Parameter for Vec<P> {
 
 /// A value that a column has.
 pub trait FromText: Sized {
-    /// Errors: the text is no value of the type, or null (`None`) is none.
+    /// Errors: the text is no value of the type, or the type has no null (`None`).
     fn from_text(text: Option<&[u8]>) -> Result<Self, Unexpected>;
 }
 

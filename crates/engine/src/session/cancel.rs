@@ -1,4 +1,4 @@
-//! What a blocking session does when it is told to stop while a statement runs.
+//! How a blocking session stops while a statement runs.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Session {
         }
     }
 
-    /// Ask the server, on a connection of its own, to cancel what this session is doing.
+    /// Ask the server, on a separate connection, to cancel this session's statement.
     fn cancel(&self) -> io::Result<()> {
         let mut request = BytesMut::new();
         cancel_request(&self.key, &mut request);

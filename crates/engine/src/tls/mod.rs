@@ -2,7 +2,7 @@
 //!
 //! `Security` says how connections to one host are made secure; `Opening` takes one of them from a
 //! connected socket to ReadyForQuery; `TlsStream` is what an open one encrypts with. No module here
-//! does I/O beside `files`, which reads certificates before anything is connected.
+//! does I/O except `files`, which reads certificates before anything is connected.
 //!
 //! Source: manual, "SSL Support" (libpq) and "SSL Session Encryption" (protocol).
 
@@ -113,8 +113,8 @@ fn config(
     let settings = &target.tls;
     if target.sslmode == SslMode::VerifyFull && host.host.is_empty() {
         return Err(TlsError::new(
-            "sslmode=verify-full holds the certificate against the host's name, and none is given",
-            "give host beside hostaddr",
+            "sslmode=verify-full checks the certificate's host name, but no host name is given",
+            "give host in addition to hostaddr",
         ));
     }
     let provider = Arc::new(default_provider());

@@ -1,5 +1,5 @@
 //! Random numbers and text of TPC-C from a seed that names a place: the same place has the same
-//! data, whoever makes it and when.
+//! data, at any time and from any caller.
 
 /// SplitMix64: quick, and as good as data for a load need.
 #[derive(Clone, Debug)]

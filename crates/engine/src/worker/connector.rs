@@ -178,7 +178,7 @@ impl Connector {
     }
 }
 
-/// As whom to log in at a host, which may have a password of its own.
+/// User and password for a host; some hosts have a separate password.
 pub(super) fn login_at<'a>(host: &HostPort, login: &'a Login) -> Cow<'a, Login> {
     match &host.password {
         None => Cow::Borrowed(login),

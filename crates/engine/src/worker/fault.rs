@@ -1,4 +1,4 @@
-//! Why a connection was not made, and what is said about it.
+//! Why a connection was not made, and the message about it.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) enum Fault {
     Opening(OpeningError),
     /// The server hung up before the session was open.
     HungUp,
-    /// The session was not open after so many nanoseconds.
+    /// The session was not open after this time.
     TookTooLong(u64),
 }
 

@@ -8,7 +8,7 @@ use crate::plan::Refusal;
 use crate::poller::Kind;
 use crate::recorder::{Epoch, ThreadId};
 
-/// What the coordinator is told.
+/// Messages to the coordinator.
 #[derive(Debug)]
 pub enum Message {
     Epoch(Box<Epoch>),

@@ -1,4 +1,4 @@
-//! What the sockets brought beside replies.
+//! What the sockets brought in addition to replies.
 
 use pgdyno_wire::{ProtocolError, encode};
 

@@ -1,6 +1,6 @@
 //! How long replies wait for this thread: in their sockets, and read but not yet gone on with.
 //!
-//! One turn in so many is looked at closely: the kernel's schedstat before and after the wait says
+//! A sample of the turns is examined closely: the kernel's schedstat before and after the wait says
 //! whether the thread slept, and how long it was runnable without a core. What is not looked at
 //! costs nothing. Where turns are few every one is looked at, or one stall would be taken for many;
 //! each look stands for as many turns as it was chosen from.
@@ -14,13 +14,13 @@ use crate::schedstat::{Schedstat, Scheduled};
 
 /// Turns from one look to the next, at most; a prime, so as not to march in step with the load.
 const TURNS_A_LOOK_MAX: u32 = 61;
-/// Fewer where so many take longer than this: looks cost next to nothing then.
+/// If turns take longer than this, more of them are examined: the cost is then negligible.
 const LOOK_EVERY_NS: u64 = 5_000_000;
 
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct ReplyWait {
-    /// None where the kernel keeps no such statistics: then nothing is said.
+    /// None if the kernel keeps no such statistics: then there is no report.
     schedstat: Option<Schedstat>,
     turns_left: u32,
     turns_a_look: u32,
@@ -50,7 +50,7 @@ struct Woken {
 pub(super) struct Looked {
     pub(super) replies: u64,
     pub(super) waited_ns: u64,
-    /// Messages that left in a call of their own, and how long all of them waited for it.
+    /// Messages that each left in a separate call, and how long all of them waited for it.
     sends: u64,
     send_waited_ns: u64,
 }
@@ -80,7 +80,7 @@ impl ReplyWait {
         self.turns_left == 1
     }
 
-    /// Add what the turn sent before its wait: so many messages, one after the other, in all this.
+    /// Add what the turn sent before its wait: the number of messages, and the time of all.
     pub(super) fn sent(&mut self, messages: u64, took_ns: u64) {
         let turns = u64::from(self.turns_a_look);
         self.looked.sends += turns * messages;

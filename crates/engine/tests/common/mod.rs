@@ -91,7 +91,7 @@ fn major_of(bin: &Path) -> u32 {
 }
 
 impl Server {
-    /// A server of its own, with lines for `postgresql.conf`.
+    /// A separate server, with lines for `postgresql.conf`.
     pub fn start(bin: &Path, settings: &str) -> Server {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = PathBuf::from(format!("/var/tmp/pgdyno-test-{}-{number}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Connections beside those of the clients, shared by them, or made for each transaction.
+//! Connections in addition to the clients', shared by them, or made for each transaction.
 
 use std::collections::BTreeSet;
 
@@ -112,7 +112,7 @@ fn clients_share_connections_one_transaction_at_a_time_and_keep_their_variables(
                 seen.statements.iter().filter(|sql| sql.starts_with("UPDATE")).collect();
             assert_eq!(clients.len(), 7, "{clients:?}");
         } else {
-            // A connection has its statements prepared, whoever uses it.
+            // A connection has its statements prepared, whichever client uses it.
             assert_eq!(seen.parses, 3 * 3);
         }
         let mut open = BTreeSet::new();

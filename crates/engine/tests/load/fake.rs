@@ -1,5 +1,5 @@
 //! A server under the test's control: one thread a connection, answers as a closure says, and its
-//! own clock beside every statement.
+//! own clock with every statement.
 
 pub(crate) mod bare;
 mod connection;
@@ -135,14 +135,14 @@ impl Server {
         self.state.seen.lock().unwrap()
     }
 
-    /// Sessions opened from now on are told this parameter.
+    /// Sessions opened from now on receive this parameter.
     pub(crate) fn tell(&self, name: &'static str, value: &'static str) {
         let mut told = self.state.told.lock().unwrap();
         told.retain(|(known, _)| *known != name);
         told.push((name, value));
     }
 
-    /// Wait until so many sessions have said goodbye: it is sent, and read a moment later.
+    /// Wait until this number of sessions have said goodbye: it is read a moment after it is sent.
     pub(crate) fn await_terminates(&self, count: u64) {
         let begun_ns = now_ns();
         while self.seen().terminates < count {

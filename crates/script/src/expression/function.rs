@@ -43,11 +43,11 @@ pub(crate) enum Function {
 /// How many arguments a function takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arity {
-    /// Exactly so many.
+    /// Exactly this number.
     Exactly(usize),
     /// One or more.
     AtLeastOne,
-    /// So many, and one more which is `:default_seed` when left out.
+    /// This number, and a last one which is `:default_seed` when left out.
     WithSeed(usize),
 }
 

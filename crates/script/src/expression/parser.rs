@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
         let before = self.text[..self.begin].trim_end_matches([' ', '\t']);
         let is_comment =
             before.ends_with("--") || (before.ends_with('/') && self.token == Token::Symbol("*"));
-        is_comment.then(|| "a comment needs a line of its own, beginning with --".to_owned())
+        is_comment.then(|| "write a comment on a separate line that begins with --".to_owned())
     }
 
     fn fault(&self, offset: usize, message: String) -> ExpressionFault {
@@ -344,7 +344,7 @@ impl<'a> Parser<'a> {
 }
 
 impl Arity {
-    /// Returns what is wrong with a call of `name` with so many arguments, its place left open.
+    /// Returns the error of a call of `name` with this number of arguments, without its place.
     fn fault(self, name: &str, count: usize, reading: Reading) -> Option<ExpressionFault> {
         let (is_right, usage) = match self {
             Arity::Exactly(wanted) => (count == wanted, format!("{name} takes {wanted}")),

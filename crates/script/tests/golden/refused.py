@@ -127,5 +127,5 @@ REFUSALS = [
 
 
 def with_variables(count: int) -> str:
-    """Return a statement with so many variables."""
+    """Return a statement with this number of variables."""
     return "select 1" + "".join(f" + :v{number}" for number in range(count)) + ";\n"

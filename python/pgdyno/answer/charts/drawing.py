@@ -136,7 +136,7 @@ def panel_of(
 
 
 class _Points:
-    """So many points of more: each the mean of a stretch; without the gaps in it."""
+    """Reduces many points to this number: each is the mean of a stretch without its gaps."""
 
     def __init__(self, count: int, at_most: int) -> None:
         shown = min(count, at_most)

@@ -8,7 +8,7 @@ from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.quantities import format_bytes
 
 _MB = 1 << 20
-# One statement may sort and hash several times: room for so many work_mem each.
+# One statement may sort and hash several times: room for this number of work_mem each.
 _NODES_PER_SESSION = 4
 _SHARED_BUFFERS_DEFAULT_BYTES = 128 * _MB
 

@@ -1,6 +1,6 @@
 """Lines of a server's log to events: kind, severity, SQLSTATE, time, duration, size. Pure.
 
-Statement texts and messages are not kept. Limits: kinds are told by the English messages; of a
+Statement texts and messages are not kept. Limits: kinds are known by their English messages; of a
 server that speaks another language errors are known by their SQLSTATE alone (csvlog, jsonlog).
 """
 
@@ -158,7 +158,7 @@ def _event(time_ns: int, severity: str, sqlstate: str, message: str) -> LogEvent
 
 
 def _unix_ns(text: str, zone: tzinfo) -> int:
-    """Return the time of "2026-11-20 20:49:43.123 UTC"; 0 if it is none."""
+    """Return the time of "2026-11-20 20:49:43.123 UTC"; 0 if the text is not a time."""
     try:
         moment = datetime.fromisoformat(" ".join(text.split()[:2]))
     except ValueError:

@@ -100,7 +100,7 @@ def _sum(counts: list[Counts]) -> Counts:
     return tuple(map(sum, zip(*counts, strict=True)))
 
 
-# So many cost a quarter to half of a millisecond; 250 busy ones are looked at every ten seconds.
+# This number costs a quarter to half of a millisecond; 250 busy ones are read every ten seconds.
 AT_A_TIME = 25
 _WIDTH = 5
 

@@ -84,7 +84,7 @@ slow() {
   done
 }
 
-# What the doctor looks at, beside a sample.
+# What the doctor examines, in addition to a sample.
 facts() {
   slow
   sed -n 's|^flags|/proc/cpuinfo:flags|p;/^flags/q' /proc/cpuinfo

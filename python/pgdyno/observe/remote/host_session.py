@@ -192,7 +192,7 @@ class HostSession:
         return 0
 
     def cancel(self) -> None:
-        """End the shell, from another thread: whoever reads it then sees its end."""
+        """End the shell, from another thread: its reader then sees the end of the stream."""
         running = self._child
         if running is not None and running.stdin is not None:
             running.close_pipes()

@@ -107,7 +107,7 @@ PROGRESS_SQL = {
 
 
 class ProgressCollector(SqlCollector):
-    """Samples maintenance that is load of its own; no row when there is none."""
+    """Samples maintenance, which is a load too; no row if there is none."""
 
     name = "progress"
     meaning = "Vacuums, index builds, COPY and base backups under way"

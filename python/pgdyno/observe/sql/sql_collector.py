@@ -46,7 +46,7 @@ class SqlCollector:
     columns: ClassVar[tuple[Column, ...]]
     # By the first major version each is right for.
     sql: ClassVar[Mapping[int, str]]
-    # Of those that list the largest: at most so many. 0: all there are.
+    # For collectors that list the largest keys: at most this number. 0: all keys.
     rows_max: ClassVar[int] = 0
 
     def __init__(self, session: ServerSession, *parameters: str) -> None:

@@ -4,12 +4,12 @@
 //! transaction does to an account and to its history is done by one node. Branches and tellers
 //! become reference tables on Citus when foreign keys point at them, which Citus allows to nothing
 //! else; otherwise not, since an update of a reference table is an update on every node.
-//! By branch, all tables are distributed by branch, and a primary key has the branch beside its own
+//! By branch, all tables are distributed by branch, and a primary key includes the branch and its own
 //! column, because a key is only unique within a node.
 
 use crate::contract::job::{Distribute, DistributedServer, DistributionColumn, PgbenchOptions};
 
-/// The order in which Citus distributes the tables: what others lie beside comes first.
+/// The order in which Citus distributes the tables: tables that others are placed with come first.
 const ORDER: [&str; 4] =
     ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
 
@@ -40,7 +40,7 @@ pub(super) fn after_create(init: &PgbenchOptions) -> Vec<String> {
     };
     let statement = |table: &str| {
         let column = column_of(by, table);
-        let beside = match (by, table) {
+        let neighbour = match (by, table) {
             (DistributionColumn::Bid, "pgbench_branches") => "none",
             (DistributionColumn::Bid, _) => "pgbench_branches",
             (DistributionColumn::Aid, "pgbench_history") => "pgbench_accounts",
@@ -50,7 +50,7 @@ pub(super) fn after_create(init: &PgbenchOptions) -> Vec<String> {
             return format!("select create_reference_table('{table}')");
         }
         format!(
-            "select create_distributed_table('{table}', '{column}', colocate_with => '{beside}')"
+            "select create_distributed_table('{table}', '{column}', colocate_with => '{neighbour}')"
         )
     };
     ORDER.into_iter().map(statement).collect()

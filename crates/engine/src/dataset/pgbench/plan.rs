@@ -66,7 +66,7 @@ pub(super) fn marked_leaves(init: &PgbenchOptions, mark: &str) -> Vec<Piece> {
 /// Subtle: accounts that came in ranges are vacuumed in the next stage, because a transaction that
 /// still fills another table would keep their rows from being frozen.
 pub(super) fn filling(init: &PgbenchOptions, server_major: u32) -> Stage {
-    // Before 18 the ANALYZE of the parent reads the leaves again, so they need none of their own;
+    // Before 18 the ANALYZE of the parent reads the leaves again, so they need no separate one;
     // the parent's key adopts those of the leaves.
     let analyze = if init.partitions == 0 || server_major >= 18 { " analyze" } else { "" };
     let finished = |mut chain: Chain| {

@@ -223,10 +223,10 @@ impl Table {
         match self.warehouse_column() {
             None => format!("select create_reference_table('{name}')"),
             Some(column) => {
-                let beside = if self == Table::Warehouse { "none" } else { "warehouse" };
+                let neighbour = if self == Table::Warehouse { "none" } else { "warehouse" };
                 format!(
                     "select create_distributed_table('{name}', '{column}', \
-                     colocate_with => '{beside}')"
+                     colocate_with => '{neighbour}')"
                 )
             }
         }

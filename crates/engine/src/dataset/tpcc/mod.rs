@@ -1,8 +1,8 @@
 //! The nine tables of the TPC-C-like workload.
 //!
-//! Each table or leaf is one COPY with FREEZE in a transaction of its own, then VACUUM ANALYZE, its
-//! key and its index; the largest tables come first and the others beside them. Foreign keys come
-//! last. On Citus rows arrive unfrozen and VACUUM freezes them.
+//! Each table or leaf is one COPY with FREEZE in a separate transaction, then VACUUM ANALYZE, its
+//! key and its index; the largest tables start first, the others run at the same time. Foreign
+//! keys come last. On Citus rows arrive unfrozen and VACUUM freezes them.
 
 mod ddl;
 mod rows;

@@ -1,7 +1,7 @@
 //! The rows of the nine tables, in COPY's text format.
 //!
 //! Source: TPC-C specification, clause 4.3.3.1. Each district (stock: warehouse) has a stream of
-//! random numbers of its own, so the rows do not depend on how the work is divided.
+//! separate random numbers, so the rows do not depend on how the work is divided.
 //! Limits: dates are those of `DATE`, not of the load, so that a seed always makes the same rows.
 
 use super::ddl::Table;
@@ -99,7 +99,7 @@ impl Rows {
         !matches!(self.table, Table::Warehouse | Table::Item | Table::Stock)
     }
 
-    /// Lines of an order: 5 to 15, the same for whoever asks.
+    /// Lines of an order: 5 to 15, the same at every call.
     fn line_count(&self) -> u32 {
         let place = [ORDER_STREAM, self.warehouse, self.district, self.row];
         Random::of(self.seed, place).within(5, 15)

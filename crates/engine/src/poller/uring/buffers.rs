@@ -8,7 +8,7 @@ use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// More than the kernel fills in one call; it is told when there are none left, and waits.
+/// More than the kernel fills in one call; the kernel learns when none is left, and waits.
 const COUNT: u16 = 256;
 const BYTES: usize = 4096;
 /// A cache line more than a power of two: short replies touch the beginnings of the buffers only,

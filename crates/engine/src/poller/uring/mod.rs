@@ -20,7 +20,7 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use self::buffers::Buffers;
 use super::{Address, Event, Token, Waker};
 
-/// Entries that wait for a call; when there are more, they get one of their own.
+/// Entries that wait for a call; if there are more, they get an additional call.
 const SUBMISSIONS: u32 = 256;
 /// What the kernel can tell before it must keep a list, which is slow and loses nothing.
 const COMPLETIONS: u32 = 4096;
@@ -222,7 +222,7 @@ impl Uring {
             Ok(sent) if sent == bytes.len() => return,
             Ok(sent) => socket.unsent.extend_from_slice(&bytes[sent..]),
             Err(Errno::AGAIN) => socket.unsent.extend_from_slice(bytes),
-            // A broken connection: what it had sent is read first, and then its end is told.
+            // A broken connection: its last bytes are read first, then its end is reported.
             Err(_) => return,
         }
         self.watch_writable(token);

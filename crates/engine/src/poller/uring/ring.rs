@@ -248,7 +248,7 @@ fn keep_unsent(places: &mut [Place], staging: &[u8], completion: &Completion) {
     match completion.result {
         sent @ 0.. => unsent.extend_from_slice(&staging[staged.start + sent as usize..staged.end]),
         result if -result == libc::EAGAIN => unsent.extend_from_slice(&staging[staged.clone()]),
-        // A broken connection: what it had sent is read first, and then its end is told.
+        // A broken connection: its last bytes are read first, then its end is reported.
         _ => {}
     }
 }

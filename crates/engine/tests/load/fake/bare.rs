@@ -8,7 +8,7 @@ use pgdyno_engine::clock::now_ns;
 
 use super::{PORT, Server};
 
-/// Latencies of so many simple queries, in nanoseconds, in the order they came.
+/// Latencies of a number of simple queries, in nanoseconds, in the order they came.
 pub(crate) fn latencies_ns(server: &Server, count: usize) -> Vec<u64> {
     let path = server.folder.join(format!(".s.PGSQL.{PORT}"));
     let mut socket = UnixStream::connect(path).expect("a server");
