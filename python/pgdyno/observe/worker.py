@@ -180,7 +180,7 @@ class Worker(threading.Thread):
         # The values are of some instant between asking and answer: take the middle.
         samples.append(Sample(of_ns or (began_ns + self._clock.now_ns()) // 2, rows))
         if item.interval_ns >= RARE_NS and isinstance(self._session, ServerSession):
-            # An idle session keeps its counts to itself for 10 s: they would look like foreign work.
+            # An idle session keeps its counts to itself for 10 s: it would look foreign.
             self._session.report_transactions()
         item.taken(monotonic_ns())
 

@@ -4,8 +4,8 @@
 //! transaction does to an account and to its history is done by one node. Branches and tellers
 //! become reference tables on Citus when foreign keys point at them, which Citus allows to nothing
 //! else; otherwise not, since an update of a reference table is an update on every node.
-//! By branch, all tables are distributed by branch, and a primary key includes the branch and its own
-//! column, because a key is only unique within a node.
+//! By branch, all tables are distributed by branch; a primary key has the branch, too,
+//! because a key is only unique within a node.
 
 use crate::contract::job::{Distribute, DistributedServer, DistributionColumn, PgbenchOptions};
 
