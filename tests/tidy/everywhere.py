@@ -17,7 +17,7 @@ LARGE_FILES = {"python/pgdyno/report/vendor/echarts.common.min.js"}
 WRAPPED = (".py", ".rs", ".sql", ".sh")
 CODE = (".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2")
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?$)')
-REWRAPPED_LATER = ("ARCHITECTURE.md", "CHANGELOG.md")
+REWRAPPED_LATER = ("CHANGELOG.md",)
 LEFT_BEHIND = re.compile(
     r"\b(?:FIX" + r"ME|XX" + r"X)\b|\bTO" + r"DO\b(?!\s*\(#\d+\))|\bdbg!" + r"|\bbreak" + r"point\("
 )

@@ -84,7 +84,7 @@ def _proof(
         if (contrast := _contrast(compared, winner, against)) is not None
     ]
     if contrasts:
-        # The whole answer is said where the comparison with the old settings is.
+        # The comparison with the old settings carries the whole answer.
         contrasts[0] = replace(contrasts[0], sentence=found.sentence())
     changed = tuple(_changed(visits, seen.numbers, base, winner))
     return compared.findings(contrasts=tuple(contrasts)), replace(found, changed=changed)
