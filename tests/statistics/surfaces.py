@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.spec.setting_rules import snapshot
-from pgdyno.tune.search import Candidate, Measured, Tuning
+from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Dimension
+from pgdyno.tune.trial import Candidate, Measured
 
 NAMES = ("max_wal_size", "work_mem", "random_page_cost", "checkpoint_timeout", "shared_buffers")
 NAMES += ("bgwriter_delay",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from tests.fixtures.command import Command
 from tests.plan.simulated_server import experiment
 
@@ -15,6 +16,7 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun, Stop
 from pgdyno.tune.design import Tune
 from pgdyno.tune.findings import findings_of
+from pgdyno.tune.memory import allowed_bytes
 
 RUN_NS = 8_000_000_000
 
@@ -104,6 +106,33 @@ def test_a_candidate_that_breaks_a_condition_never_wins() -> None:
     assert {why for _, why in tuning.failures} == {"it does not keep p99>12ms"}
 
 
+def test_candidates_that_allow_too_much_memory_never_run() -> None:
+    question = asked(
+        settings=("max_wal_size=32MB..8GB", "work_mem=1MB..1GB"),
+        now={"max_wal_size": "32MB", "work_mem": "4MB"},
+        keep=("memory<70%",),
+        ram_bytes=8 << 30,
+    )
+    history, stop, excluded = carried_out(question)
+    assert stop is not None
+    design = Tune(question)
+    limit_bytes = 0.7 * (8 << 30)
+    for measured in history:
+        variant = measured.run.cell.variant
+        assert variant is not None
+        settings = design.whole_now | dict(variant.spec.settings)
+        assert allowed_bytes(settings, 15) < limit_bytes
+    refused = [why for _, why in design.tuning(history, excluded).failures]
+    assert any(why.endswith("% of the memory, and 70% is the limit") for why in refused)
+
+
+def test_a_condition_on_memory_needs_the_memory_of_the_server() -> None:
+    with pytest.raises(ValidationError, match="needs ram_bytes"):
+        asked(keep=("memory<70%",))
+    with pytest.raises(ValidationError, match="is not a condition"):
+        asked(keep=("memory<lots",))
+
+
 def test_the_outlook_says_where_the_search_is() -> None:
     question = asked()
     history, _, _ = carried_out(question, runs_max=30)
@@ -164,6 +193,11 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
         (("--setting", "fsync"), "class durability, which is not allowed"),
         (("--setting", "work_memm"), "no setting of that name"),
         (("--setting", "jit", "--budget", "2min"), "is too short for a proof"),
+        (("--budget", "2min"), "is too short for a proof"),
+        (("--dry-run",), "A measured run chooses the settings"),
+        (("--setting", "jit", "--apply"), "--apply changes a server of your own"),
+        (("--setting", "work_mem=1kB..1GB"), "must be from 64"),
+        (("--setting", "jit", "--keep", "memory<lots"), "is not a condition"),
         (("--setting", "jit", "--set", "jit"), "NAME=VALUE"),
     ],
 )

@@ -12,8 +12,9 @@ from pgdyno.tune.catalogue import Risk
 from pgdyno.tune.evidence import Seen, choose
 from pgdyno.tune.findings import alter_system, conf_fragment, findings_of
 from pgdyno.tune.machine import Machine
-from pgdyno.tune.search import BASE, Candidate, Measured, Step, Tuning
+from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Dimension, Sampler, Tried, dimensions
+from pgdyno.tune.trial import BASE, Candidate, Measured, Step
 
 MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="nvme")
 NOW = {"max_wal_size": "32MB", "work_mem": "4MB", "jit": "on"}
@@ -91,6 +92,43 @@ def test_candidates_that_fail_are_results_and_the_search_goes_on() -> None:
     assert {why for _, why in found.failures} == {"does not start"}
     assert "jit" not in {setting.name for setting in found.settings}
     assert found.verdict == "better"
+
+
+def test_a_winner_that_does_not_start_for_the_proof_is_not_proved() -> None:
+    one = tuning(rules={"max_wal_size": "4GB"})
+    while (step := one.next()) is not None:
+        failed = step.stage == "proof" and step.candidate == one.best
+        goal = None if failed else gain_of(step.candidate)
+        one.take(Measured(step, goal, 6 * S_NS, "it does not start" if failed else ""))
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    assert found.verdict == "unproved"
+    assert "the winner failed in the proof: it does not start" in found.sentence()
+    assert found.settings, "the candidate is shown, marked as not proved"
+
+
+def test_a_search_in_which_every_candidate_fails_ends_early() -> None:
+    one = tuning()
+    steps = 0
+    while (step := one.next()) is not None:
+        steps += 1
+        failed = step.candidate is not one.base
+        one.take(Measured(step, None if failed else 0.0, 6 * S_NS, "permission denied"))
+    assert steps < 20
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    assert found.sentence() == "nothing was compared: each of the first 6 candidates failed"
+
+
+def test_a_candidate_that_must_not_run_is_a_failure_without_a_run() -> None:
+    def refusal(candidate: Candidate) -> str:
+        return "too large" if candidate.settings.get("max_wal_size", "").endswith("GB") else ""
+
+    rules = Candidate("pgtune", {"max_wal_size": "4GB"})
+    one = Tuning(space(), NOW, [rules], budget_ns=1800 * S_NS, seed=1, refusal=refusal)
+    ran = carried_out(one)
+    assert not [step for step in ran if refusal(step.candidate)]
+    failures = dict((candidate.name, why) for candidate, why in one.failures)
+    assert failures["pgtune"] == "too large"
+    assert one.against_rules() is None, "what must not run is no baseline in the proof"
 
 
 def test_where_nothing_helps_the_settings_stay() -> None:

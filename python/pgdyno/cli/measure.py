@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,22 @@ def measure(
 
     Args: resumed, the folder of an interrupted experiment that shall go on.
     """
+    return measured(verb, asked, options, resumed).code
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of a verb: its exit code, and where something was measured, folder and answer."""
+
+    code: int
+    folder: ExperimentFolder | None = None
+    findings: ExperimentFindings | None = None
+
+
+def measured(
+    verb: str, asked: Asked, options: dict[str, Any], resumed: ExperimentFolder | None = None
+) -> Measured:
+    """Do what `measure` does, and return the answer too."""
     if options["quiet"]:
         output.be_quiet()
     for text in options.get("abort_if", ()):
@@ -45,13 +62,13 @@ def measure(
     gates = [condition_from(text) for text in options.get("check", ())]
     if options.get("print_spec"):
         output.data(to_toml(asked.experiment).rstrip())
-        return 0
+        return Measured(0)
     if resumed is None:
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
     if options.get("dry_run"):
         output.data(preview(asked.experiment, design_of(asked.experiment)))
-        return 0
+        return Measured(0)
     for warning in asked.resolved.notes if asked.resolved else ():
         output.note(f"warning: {warning.message} {warning.hint}")
     if asked.resolved is not None:
@@ -78,9 +95,11 @@ def measure(
         say = output.problem if findings is not None else partial(output.failed, error.kind)
         say(error.message, _next_step(outcome, findings), sqlstate=error.sqlstate)
     failed = judged(gates, findings)
+    code = exit_code(outcome.error, findings)
     if findings is None and not _has_begun(outcome):
-        return min(EXIT_NOTHING_RAN, exit_code(outcome.error, findings))
-    return max(exit_code(outcome.error, findings), EXIT_CHECK_FAILED if failed else 0)
+        return Measured(min(EXIT_NOTHING_RAN, code), outcome.folder)
+    code = max(code, EXIT_CHECK_FAILED if failed else 0)
+    return Measured(code, outcome.folder, findings)
 
 
 def _has_begun(outcome: Outcome) -> bool:

@@ -13,16 +13,20 @@ from pgdyno.answer.evidence import evidence_of
 from pgdyno.cli import load_options, options, output
 from pgdyno.cli.from_options import Asked, experiment_of
 from pgdyno.cli.headings import LOAD, Verb, under
-from pgdyno.cli.measure import measure
+from pgdyno.cli.measure import Measured, measured
 from pgdyno.cli.output import Live
 from pgdyno.designs import design_of
 from pgdyno.doctor import examine
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.loop.drive import carry_out
+from pgdyno.measure.changes import apply_for_good
 from pgdyno.quantities import duration_text
+from pgdyno.server.connect import connect
+from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import find
 from pgdyno.server.placement import LAST_PLACE
-from pgdyno.spec.condition import condition_from
+from pgdyno.server.system_settings import SystemSettings, not_alterable
+from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.setting_rules import snapshot
@@ -31,6 +35,7 @@ from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
 from pgdyno.tune.catalogue import RISKS, catalogue, needs_of
 from pgdyno.tune.evidence import choose
+from pgdyno.tune.findings import TuneFindings
 from pgdyno.tune.machine import Machine, machine_of
 from pgdyno.tune.rules import recommend, rule_set
 from pgdyno.tune.search import runs_of_proof
@@ -74,9 +79,12 @@ class _Known:
     "limits",
     multiple=True,
     metavar="COND",
-    help="Condition on candidates, such as p99<20ms.",
+    help="Condition on candidates, such as p99<20ms or memory<70%.",
 )
 @_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
+@_search(
+    "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
+)
 @_option(
     "-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients (default 1)."
 )
@@ -99,19 +107,35 @@ def command(**given: Any) -> int:
     measured again, and each setting of the winner is put back alone: only that proof is reported.
     """
     for text in given["limits"]:
-        condition_from(text)
+        if memory_limit_from(text) is None:
+            condition_from(text)
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
     risks = check_risks(given["classes"])
     asked = experiment_of("tune", given, BenchDesign())
+    if given["apply"] and asked.resolved is None:
+        raise SpecError(
+            "--apply changes a server of your own, but the command names no server.",
+            hint="name the server with -h, -d or a conninfo",
+        )
     known = _known(asked, given)
+    # Said before anything runs, although the settings may still have to be chosen.
+    _refuse_short_budget(asked.experiment, given["budget"], len(given["searched"]) or 2)
+    if given["searched"]:
+        dimensions(given["searched"], known.machine, known.now, risks)
+    if not given["searched"] and (given["dry_run"] or given["print_spec"]):
+        raise SpecError(
+            "A measured run chooses the settings, and --dry-run and --print-spec measure nothing.",
+            hint="name the settings with --setting",
+        )
     names = given["searched"] or _chosen(asked, known, given, risks)
     space = dimensions(names, known.machine, known.now, risks)
-    _refuse_short_budget(asked.experiment, given["budget"], len(space))
+    _refuse_without_rights(asked, space, is_applied=given["apply"])
     design = TuneDesign(
         settings=tuple(_written(one) for one in space),
         now={one.name: known.now[one.name] for one in space},
         classes=given["classes"],
         keep=given["limits"],
+        ram_bytes=known.machine.ram_bytes,
         major=known.machine.major,
         metric=given["goal"],
         budget=given["budget"],
@@ -120,7 +144,11 @@ def command(**given: Any) -> int:
         update={"design": design, "variants": (_rules(known, risks),)}
     )
     experiment = Experiment.model_validate(experiment.model_dump(by_alias=True))
-    return measure("tune", replace(asked, experiment=experiment), given)
+    asked = replace(asked, experiment=experiment)
+    done = measured("tune", asked, given)
+    if given["apply"]:
+        _apply(asked, done)
+    return done.code
 
 
 # A scratch server of many variants is never kept, so that the name is free for conditions here.
@@ -159,6 +187,47 @@ def _known(asked: Asked, given: dict[str, Any]) -> _Known:
     now = {name: one.value for name, one in reviewed.seen.items()}
     values = {name: one.rule.values for name, one in reviewed.seen.items()}
     return _Known(machine_of(reviewed.facts, {}), now, values)
+
+
+def _refuse_without_rights(asked: Asked, space: tuple[Dimension, ...], *, is_applied: bool) -> None:
+    """Raise RefusedError for settings that the role of --admin may not change for the server."""
+    server = asked.experiment.server
+    if asked.resolved is None or server.admin is None or server.apply_command is not None:
+        return
+    names = [one.name for one in space if is_applied or needs_of(one.rule) != "session"]
+    admin = resolve(conninfo=server.admin).target
+    with connect(admin, verb="tune") as connection:
+        missing = not_alterable(connection, names)
+    if missing:
+        raise RefusedError(
+            f"{admin.user} may not change {', '.join(missing)} on {admin.place}.",
+            hint=f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(missing)} TO {admin.user}"
+            " (PostgreSQL 15 or later), or name another role with --admin",
+        )
+
+
+def _apply(asked: Asked, done: Measured) -> None:
+    """Apply the proved settings for good, with a journal; say what still needs a restart."""
+    found = done.findings.own if done.findings is not None else None
+    if not isinstance(found, TuneFindings) or done.folder is None:
+        return
+    if found.verdict != "better":
+        output.note("applied nothing: no settings were proved")
+        return
+    server = asked.experiment.server
+    assert asked.resolved is not None, "settings are applied to a server of the user's"
+    admin = asked.resolved.target
+    if server.admin is not None:
+        admin = resolve(conninfo=server.admin).target
+    commands = (server.apply_command, server.restart_command, server.recover_command)
+    wanted = {one.name: one.new for one in found.settings}
+    restarts = bool(found.needs_restart) and server.restart_command is not None
+    system = SystemSettings(admin, "tune", *commands)
+    apply_for_good(done.folder, system, wanted, restarts=restarts)
+    listed = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+    output.note(f"applied {listed}; pgdyno undo {done.folder.number} restores the old values")
+    if found.needs_restart and not restarts:
+        output.note(f"a restart is needed for {', '.join(found.needs_restart)}")
 
 
 def _is_built(value: str, configure: str) -> bool:

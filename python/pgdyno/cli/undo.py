@@ -47,7 +47,8 @@ def command(
     """Restore changed settings from the journal. RESULT is a number (default: all that need it).
 
     An experiment that ended normally or by Ctrl-C has already restored its changes. Each server is
-    tried by itself; a server that is as before counts as done.
+    tried by itself; a server that is as before counts as done. If RESULT is given, undo also
+    restores what `tune --apply` changed.
     """
     kept = Store.default(store)
     if dismiss and result is None:
@@ -67,7 +68,10 @@ def command(
         if dismiss:
             done = dismiss_outstanding(folder)
         else:
-            done = undo_outstanding(folder, reach, Commands(**commands))
+            # Settings that somebody applied stay, unless their result is named.
+            done = undo_outstanding(
+                folder, reach, Commands(**commands), with_applied=result is not None
+            )
         for one in done:
             count += 1
             code = max(code, _said(folder, one, is_dismissed=dismiss))

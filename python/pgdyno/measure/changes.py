@@ -135,13 +135,16 @@ def undo_outstanding(
     folder: ExperimentFolder,
     reach: Callable[[Mapping[str, str]], Target],
     commands: Commands | None = None,
+    *,
+    with_applied: bool = False,
 ) -> list[Undone]:
     """Put back what a killed experiment left, each journal by itself; return what became of each.
 
-    Args: reach, from the place a journal names to where and as whom to connect.
+    Args: reach, from the place a journal names to where and as whom to connect; with_applied, put
+    back what `apply_for_good` changed, too.
     """
     found = []
-    for entry in folder.outstanding_changes():
+    for entry in folder.outstanding_changes(with_applied=with_applied):
         previous = dict(entry["previous"])
         place = place_of(entry)
         try:
@@ -159,6 +162,31 @@ def undo_outstanding(
             found.append(Undone(place, previous, was_changed))
     _seal_again(folder)
     return found
+
+
+def apply_for_good(
+    folder: ExperimentFolder,
+    system: SystemSettings,
+    wanted: Mapping[str, str],
+    *,
+    restarts: bool,
+) -> None:
+    """Change settings of a server so that they stay; the journal is first, so undo can follow.
+
+    Args: restarts, restart the server with the command of `system`, where it has one; without
+    one, the values that need a restart wait for it.
+    Raises: ServerError when the server refuses; the journal then still has the previous values.
+    """
+    names = {name.lower() for name in wanted}
+    previous = system.entries(names)
+    _refuse_secrets(previous)
+    entry = _entry(system, previous, system.values(names), restarts=restarts)
+    with signals.shielded():
+        folder.add_audit({**entry, "change": "applied"})
+        try:
+            system.apply({n.lower(): value for n, value in wanted.items()}, needs_restart=restarts)
+        finally:
+            _seal_again(folder)
 
 
 def dismiss_outstanding(folder: ExperimentFolder) -> list[Undone]:

@@ -284,6 +284,28 @@ _LISTS = frozenset(
 )
 
 
+def not_alterable(connection: Connection, names: Iterable[str]) -> list[str]:
+    """Return those of the settings that this role may not change with ALTER SYSTEM.
+
+    Limits: before PostgreSQL 15 only a superuser may change any.
+    """
+    row = connection.execute(
+        "SELECT rolsuper, current_setting('server_version_num')::int FROM pg_catalog.pg_roles"
+        " WHERE rolname = current_user"
+    ).fetchone()
+    assert row is not None, "a session has a role"
+    if row[0]:
+        return []
+    if row[1] < 150000:
+        return sorted(names)
+    rows = connection.execute(
+        "SELECT name FROM unnest(%s::text[]) AS name"
+        " WHERE NOT has_parameter_privilege(name, 'ALTER SYSTEM')",
+        [sorted(names)],
+    ).fetchall()
+    return [str(name) for (name,) in rows]
+
+
 def _value(name: str, value: str) -> sql.Composable:
     if name.lower() not in _LISTS:
         return sql.Literal(value)

@@ -17,6 +17,7 @@ METRICS = ("tps", "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
 CHECKED = (*METRICS, *(f"{name}_ratio" for name in METRICS))
 WATCHED = ("tps", *LATENCIES)
 """A figure that is known every second while a run lasts."""
+_MEMORY = re.compile(r"\s*memory\s*<=?\s*(?P<limit>\d+(?:\.\d+)?)\s*%\s*")
 # Factor from each unit to the metric's unit: ms for latency and CPU, s for durations, bytes for
 # WAL.
 _IN_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4}
@@ -61,6 +62,12 @@ def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
         )
     sign: Literal["<", ">"] = "<" if found["sign"] == "<" else ">"
     return Condition(text.strip(), name, sign, float(found["limit"]) * units[found["unit"]])
+
+
+def memory_limit_from(text: str) -> float | None:
+    """Return the share of RAM that "memory<70%" allows, 0..1; None for any other condition."""
+    found = _MEMORY.fullmatch(text)
+    return None if found is None else float(found["limit"]) / 100
 
 
 def slo_from(text: str) -> Condition:

@@ -20,7 +20,7 @@ from pydantic import (
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
-from pgdyno.spec.condition import Condition, slo_from
+from pgdyno.spec.condition import Condition, condition_from, memory_limit_from, slo_from
 from pgdyno.spec.variant import COMMANDS, Variant, merged
 
 Metric = Literal["tps", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration"]
@@ -43,6 +43,15 @@ def _slo(text: str) -> str:
         slo_from(text)
     except SpecError as error:
         raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+    return text
+
+
+def _kept(text: str) -> str:
+    if memory_limit_from(text) is None:
+        try:
+            condition_from(text)
+        except SpecError as error:
+            raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
     return text
 
 
@@ -239,17 +248,31 @@ class TuneDesign(DecidingDesign):
     `settings`: what to search, such as "work_mem=1MB..64MB" or "jit=on,off". `now`: their present
     values, if these are neither PostgreSQL's defaults nor among the server's settings. `classes`:
     risks that are allowed in addition to the usual ones. `keep`: conditions on every run of a
-    candidate. `major`: the server's version, if the spec does not name it. Further variants are
-    tried first, and the first of them is the baseline at the end.
+    candidate; "memory<70%" limits what its settings allow of the RAM (`ram_bytes`) and is checked
+    before the candidate runs. `major`: the server's version, if the spec does not name it. Further
+    variants are tried first, and the first of them is the baseline at the end.
     """
 
     kind: Literal["tune"] = "tune"
     settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
     now: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    keep: tuple[Annotated[str, AfterValidator(_kept)], ...] = ()
+    ram_bytes: Annotated[int, Field(gt=0)] | None = None
     major: int | None = None
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
+
+    @model_validator(mode="after")
+    def _memory_is_known(self) -> TuneDesign:
+        if self.memory_limit_ratio is not None and self.ram_bytes is None:
+            raise ValueError("a condition on memory needs ram_bytes, the memory of the server")
+        return self
+
+    @property
+    def memory_limit_ratio(self) -> float | None:
+        """Return the smallest share of RAM that `keep` allows, None without such a condition."""
+        limits = [memory_limit_from(text) for text in self.keep]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
         """Return the variants; the unchanged server comes first."""

@@ -65,11 +65,14 @@ class ExperimentFolder:
         """Return the journal of changes in order."""
         return list(files.read_lines(self.folder / "audit.jsonl"))
 
-    def outstanding_changes(self) -> list[dict[str, Any]]:
-        """Return the changes of servers that were neither undone nor dismissed, newest first."""
+    def outstanding_changes(self, *, with_applied: bool = False) -> list[dict[str, Any]]:
+        """Return the changes of servers that were neither undone nor dismissed, newest first.
+
+        Args: with_applied, also the changes that were asked for (`tune --apply`) and shall stay.
+        """
         found: list[dict[str, Any]] = []
         for entry in self.audit():
-            if entry.get("change") == "settings":
+            if entry.get("change") in ("settings", "applied"):
                 found.append(entry)
             elif entry.get("change") in ("undone", "dismissed"):
                 # Several servers are put back in any order. Older journals do not say which it was.
@@ -77,7 +80,7 @@ class ExperimentFolder:
                 of_server = [one for one in found if admin in (None, one["admin"])]
                 if of_server:
                     found.remove(of_server[-1])
-        return found[::-1]
+        return [one for one in found[::-1] if with_applied or one["change"] == "settings"]
 
     def add_note(self, time_ns: int, text: str) -> None:
         """Append a person's note."""

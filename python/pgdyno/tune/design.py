@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, rounds
 from pgdyno.plan.visits import pilot_missing, visit
-from pgdyno.spec.condition import condition_from
+from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import MORE_IS_BETTER, TuneDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.spec.variant import Variant
-from pgdyno.tune import search
+from pgdyno.tune import trial
 from pgdyno.tune.machine import Machine
-from pgdyno.tune.search import BASE, Candidate, Stage, Step, Tuning
+from pgdyno.tune.memory import allowed_bytes
+from pgdyno.tune.search import Tuning
 from pgdyno.tune.seen import defaults_of
 from pgdyno.tune.space import Dimension, check_risks, dimensions
+from pgdyno.tune.trial import BASE, Candidate, Stage, Step
 
 _STAGES: tuple[Stage, ...] = ("search", "proof", "attribution", "final")
 _STAGE_ROUNDS = 100_000
@@ -147,7 +149,7 @@ class Tune(Design[TuneDesign]):
                 memo.runs.append(runs[place])
                 self._take(memo.tuning, step, runs[place][1], done[place])
             elif variant.id in excluded:
-                memo.tuning.take(search.Measured(step, None, 0, "it did not run: see the notes"))
+                memo.tuning.take(trial.Measured(step, None, 0, "it did not run: see the notes"))
             else:
                 break
         _last[:] = [memo]
@@ -171,7 +173,24 @@ class Tune(Design[TuneDesign]):
             for one in self.experiment.planned_variants()[1:]
         ]
         budget_ns = self.asked.budget_ns
-        return Tuning(self.space(), self.now, baselines, budget_ns=budget_ns, seed=self.seed)
+        return Tuning(
+            self.space(),
+            self.now,
+            baselines,
+            budget_ns=budget_ns,
+            seed=self.seed,
+            refusal=self._refusal,
+        )
+
+    def _refusal(self, candidate: Candidate) -> str:
+        """Return why a candidate must not run: its settings allow more memory than `keep` does."""
+        limit, ram_bytes = self.asked.memory_limit_ratio, self.asked.ram_bytes
+        if limit is None or ram_bytes is None:
+            return ""
+        share = allowed_bytes(self.whole_now | dict(candidate.settings), self.major) / ram_bytes
+        if share < limit:
+            return ""
+        return f"its settings allow {share:.0%} of the memory, and {limit:.0%} is the limit"
 
     def _take(self, tuning: Tuning, step: Step, goal: float | None, seen: Measured) -> None:
         why = ""
@@ -179,9 +198,11 @@ class Tune(Design[TuneDesign]):
             why = next((text for text in self.asked.keep if self._breaks(text, seen)), "")
         found = None if why else goal
         said = f"it does not keep {why}" if why else "it could not be measured"
-        tuning.take(search.Measured(step, found, seen.took_ns, said))
+        tuning.take(trial.Measured(step, found, seen.took_ns, said))
 
     def _breaks(self, text: str, seen: Measured) -> bool:
+        if memory_limit_from(text) is not None:
+            return False  # Checked before the run.
         condition = condition_from(text)
         values = {**seen.latency_ms, **seen.metrics, "tps": seen.tps}
         return condition.name in values and not condition.is_met(values[condition.name])

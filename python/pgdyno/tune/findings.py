@@ -10,8 +10,9 @@ from typing import Any, Literal
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
-from pgdyno.tune.search import Effect, Trial, Tuning
+from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Point
+from pgdyno.tune.trial import Effect, Trial
 
 Verdict = Literal["better", "nothing better", "not confirmed", "unproved"]
 _MARGIN_RATIO = 0.02
@@ -112,6 +113,12 @@ class TuneFindings:
     def sentence(self) -> str:
         """Return the answer in one sentence."""
         tried = f"{self.trial_count} candidate{'s' * (self.trial_count != 1)}"
+        if (
+            self.verdict == "nothing better"
+            and self.tried
+            and len(self.failures) == len(self.tried)
+        ):
+            return f"nothing was compared: {self.reason or 'every candidate failed'}"
         if self.verdict == "nothing better":
             return (
                 f"nothing better than your settings, beyond {_MARGIN_RATIO:.0%}, was found in"
@@ -119,7 +126,7 @@ class TuneFindings:
             )
         promised = f"the search had promised {change_text(self.promised)}" if self.promised else ""
         if self.verdict == "unproved":
-            return f"unproved: {promised}, and the proof did not finish"
+            return f"unproved: {promised}, and {self.reason or 'the proof did not finish'}"
         assert self.proved is not None, "a proof that finished has a figure"
         said = f"{self.metric} {change_text(self.proved)} against your settings"
         if self.verdict == "not confirmed":
@@ -186,7 +193,7 @@ def findings_of(
     """
     proved = tuning.proved()
     winner = tuning.best
-    is_proved = proved is not None and proved[1].log_ratios and tuning.reason != ""
+    is_proved = proved is not None and proved[1].log_ratios and tuning.is_decided
     candidate = proved[0] if proved is not None else winner
     changed = {n: v for n, v in candidate.settings.items() if v != now.get(n)}
     alone = tuning.attribution()

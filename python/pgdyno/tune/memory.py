@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.server_seen import ServerSeen
+from pgdyno.tune.catalogue import rule_of
+from pgdyno.tune.values import amount
 
 # A statement of the peak is thought to sort or hash once; the worst case once in each process.
 _SORTS_AT_PEAK = 1
@@ -70,6 +73,29 @@ def memory_sum(facts: Facts) -> MemorySum:
         _maintenance(server),
     )
     return MemorySum(parts, ram_bytes)
+
+
+def allowed_bytes(settings: Mapping[str, str], major: int) -> int:
+    """Return the high end of the same sum, of settings as postgresql.conf has them.
+
+    Args: settings, every setting of the server; one that is missing counts as 0.
+    """
+
+    def of(name: str) -> float:
+        rule = rule_of(name, major)
+        found = amount(rule, settings[name]) if rule is not None and name in settings else None
+        return found or 0.0
+
+    buffers = of("wal_buffers")
+    if buffers < 0:  # -1: 1/32 of shared_buffers, at most a WAL file.
+        buffers = min(of("shared_buffers") / 32, 16 << 20)
+    users = of("max_connections") + of("max_parallel_workers")
+    work = users * max(1.0, of("hash_mem_multiplier")) * of("work_mem")
+    own = of("autovacuum_work_mem")
+    own = own if own >= 0 else of("maintenance_work_mem")
+    maintenance = of("maintenance_work_mem") + of("autovacuum_max_workers") * own
+    temporary = of("max_connections") * of("temp_buffers")
+    return int(of("shared_buffers") + buffers + work + temporary + maintenance)
 
 
 def _maintenance(server: ServerSeen) -> MemoryPart:

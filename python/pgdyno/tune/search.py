@@ -9,19 +9,16 @@ of the winner, proved once more). Only the last proof is reported as the gain.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
 from pgdyno.analysis.compare import is_reversed
-from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.intervals import interval_of_mean, sequential_t
+from pgdyno.analysis.intervals import sequential_t
 from pgdyno.tune.space import Dimension, Point, Sampler, Tried
+from pgdyno.tune.trial import BASE, Candidate, Effect, Measured, Stage, Step, Trial
 
-Stage = Literal["search", "proof", "attribution", "final"]
-BASE = "yours"
 OTHERS = "the others"
 PROOF_ROUNDS_MIN = 6
 _PROOF_SHARE = 0.25
@@ -32,83 +29,10 @@ _PAIRS_MAX = 8
 # is claimed by that: claims come from the proof.
 _GIVEN_UP = 1.3
 _NOISE_RATIO = 0.05
+# If the first candidates fail without exception, the cause is not in their values.
+_FAILURES_MAX = 6
 # Candidates of a proof: yours, the winner, the runner-up, the rules.
 _PROVED = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Settings that are tried; `name` such as "yours", "pgtune", "trial 7", "without jit"."""
-
-    name: str
-    settings: Point
-
-    def without(self, label: str, names: Sequence[str]) -> Candidate:
-        """Return the candidate with some settings as they were."""
-        kept = {name: value for name, value in self.settings.items() if name not in names}
-        return Candidate(f"without {label}", kept)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One run to do: which candidate, in which stage and round (from 1 within the stage)."""
-
-    stage: Stage
-    round: int
-    candidate: Candidate
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One run done. `goal_ratio`: log of what is to be large; None: it failed, `why` says how."""
-
-    step: Step
-    goal_ratio: float | None
-    took_ns: int
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """Log ratio of one candidate against another with the interval of its pairs."""
-
-    name: str
-    log_ratios: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Return the mean of the log ratios."""
-        return float(np.mean(self.log_ratios)) if self.log_ratios else 0.0
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends of the interval for a number of pairs that was set beforehand."""
-        if len(self.log_ratios) < 2:
-            return -math.inf, math.inf
-        mean, half = interval_of_mean(np.array(self.log_ratios), level=level, looks="fixed")
-        return mean - half, mean + half
-
-    def estimate(self) -> Estimate:
-        """Return the ratio with its interval."""
-        low, high = self.interval()
-        known = math.isfinite(low)
-        return Estimate(
-            math.exp(self.mean),
-            math.exp(low) if known else None,
-            math.exp(high) if known else None,
-            len(self.log_ratios),
-            "1",
-            "between_runs" if known else "none",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One candidate of the search: what its pairs against the best of that time showed."""
-
-    candidate: Candidate
-    against: str
-    effect: Effect
-    failure: str = ""
 
 
 @dataclass
@@ -140,13 +64,19 @@ class Tuning:
         *,
         budget_ns: int,
         seed: int,
+        refusal: Callable[[Candidate], str] = lambda _candidate: "",
     ) -> None:
-        """Begin. Args: now, the value of each dimension on the server as it is."""
+        """Begin.
+
+        Args: now, the value of each dimension on the server as it is; refusal, why a candidate
+        must not run, "" if it may.
+        """
         self.space = tuple(space)
         self.base = Candidate(BASE, {})
         self.rules = next((one for one in baselines if one.settings), None)
         self._now = dict(now)
         self._budget_ns = budget_ns
+        self._refusal = refusal
         self._sampler = Sampler(self.space, seed)
         self._waiting = list(baselines)
         self._best = self.base
@@ -165,6 +95,7 @@ class Tuning:
         self._wanted: set[str] = set()
         self._minimal: Candidate | None = None
         self.reason = ""
+        self._has_failed = False
         self._sampler.learn(Tried(self._now, 0.0))
 
     @property
@@ -216,8 +147,13 @@ class Tuning:
         self._run_count += 1
         self._queue.pop(0)
         self._pending[measured.step.candidate.name] = measured.goal_ratio
-        if self._stage == "search" and measured.goal_ratio is None:
-            self._races[-1].failure = measured.why or "it failed"
+        failed = measured.why or "it failed" if measured.goal_ratio is None else ""
+        if failed and self._stage == "search":
+            self._races[-1].failure = failed
+            self._queue.clear()
+        elif failed and measured.step.candidate in (self._best, self._minimal):
+            self.reason = f"the winner failed in the proof: {failed}"
+            self._has_failed = True
             self._queue.clear()
         if not self._queue:
             self._close_round()
@@ -236,6 +172,11 @@ class Tuning:
         of_best = [one for one in self._races if one.challenger == self._best]
         ratios = [ratio + self._gain_of(one.against) for one in of_best for ratio in one.log_ratios]
         return Effect(self._best.name, tuple(ratios))
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether the tuning came to its end, and the winner ran in every round of it."""
+        return self.reason != "" and not self._has_failed
 
     @property
     def proof_stage(self) -> Stage | None:
@@ -286,6 +227,9 @@ class Tuning:
         if race is None or self._is_over(race):
             if race is not None:
                 self._judge(race)
+            if len(self._races) >= _FAILURES_MAX and all(one.failure for one in self._races):
+                self.reason = f"each of the first {len(self._races)} candidates failed"
+                return
             if self._search_is_over():
                 self._begin_proof()
                 return
@@ -303,6 +247,17 @@ class Tuning:
         self._queue = [Step("search", number, one) for one in order]
 
     def _challenger(self) -> Candidate | None:
+        """Return the next candidate that may run; those that may not are kept as failed."""
+        while (found := self._proposed()) is not None:
+            why = self._refusal(found)
+            if not why:
+                return found
+            race = _Race(found, self._best, failure=why)
+            self._races.append(race)
+            self._judge(race)
+        return None
+
+    def _proposed(self) -> Candidate | None:
         while self._waiting:
             found = self._waiting.pop(0)
             if self._changed(found):
@@ -385,6 +340,8 @@ class Tuning:
         if self._best is self.base:
             self.reason = "nothing better was found"
             return
+        if self.rules is not None and any(self.rules == one for one, _ in self.failures):
+            self.rules = None
         named = [self.base, self._best, self._second, self.rules]
         self._begin("proof", [one for one in named if one is not None], later=8)
 
