@@ -148,7 +148,7 @@ class Tune(Design[TuneDesign]):
             if place < len(runs) and runs[place][0] == variant.id:
                 memo.runs.append(runs[place])
                 self._take(memo.tuning, step, runs[place][1], done[place])
-            elif variant.id in excluded:
+            elif variant.id in excluded and step.candidate is not memo.tuning.base:
                 memo.tuning.take(trial.Measured(step, None, 0, "it did not run: see the notes"))
             else:
                 break

@@ -125,6 +125,8 @@ class TuneFindings:
                 f" {tried}"
             )
         promised = f"the search had promised {change_text(self.promised)}" if self.promised else ""
+        if self.verdict == "unproved" and not promised:
+            return f"not finished: nothing better than your settings in {tried} so far"
         if self.verdict == "unproved":
             return f"unproved: {promised}, and {self.reason or 'the proof did not finish'}"
         assert self.proved is not None, "a proof that finished has a figure"
@@ -197,7 +199,7 @@ def findings_of(
     candidate = proved[0] if proved is not None else winner
     changed = {n: v for n, v in candidate.settings.items() if v != now.get(n)}
     alone = tuning.attribution()
-    verdict: Verdict = "nothing better"
+    verdict: Verdict = "nothing better" if tuning.reason else "unproved"
     if winner is not tuning.base:
         verdict = "unproved"
         if is_proved and proved is not None:

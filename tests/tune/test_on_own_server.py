@@ -1,0 +1,156 @@
+"""A tuning on a server of the user's own: changed for a candidate, put back, applied on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import make_cluster, run_sql, scalar
+from tests.fixtures.command import Command, RunningCommand, eventually
+
+from pgdyno.measure.changes import apply_for_good
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.system_settings import SystemSettings
+from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
+
+ENTRIES = (
+    "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"
+    " ORDER BY seqno"
+)
+pytestmark = pytest.mark.pg
+
+
+@pytest.fixture(scope="module")
+def theirs(house: Path) -> Iterator[ScratchCluster]:
+    """A server that somebody tuned: one of the settings to search has an entry already.
+
+    The last test stops it.
+    """
+    assert house.is_dir()
+    with make_cluster("15") as cluster:
+        run_sql(cluster.target, "ALTER SYSTEM SET checkpoint_timeout = '17min'")
+        run_sql(cluster.target, "SELECT pg_reload_conf()")
+        yield cluster
+
+
+def conninfo(target: Target, user: str | None = None) -> str:
+    return f"host={target.host} port={target.ports} user={user or target.user} dbname=postgres"
+
+
+def spec_of(target: Target, tmp_path: Path, *, budget: str, duration: str) -> Path:
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    path = tmp_path / "tune.toml"
+    path.write_text(
+        f"""
+[experiment]
+name = "theirs"
+reset = "none"
+[server]
+dsn = "{conninfo(target)}"
+admin = "{conninfo(target)}"
+[dataset]
+kind = "existing"
+[workload]
+scripts = [{{ file = "{tmp_path}/one.sql" }}]
+duration = "{duration}"
+warmup = "0s"
+[design]
+kind = "tune"
+metric = "tps"
+budget = "{budget}"
+settings = ["checkpoint_timeout=5min..30min", "bgwriter_delay=10ms..1s"]
+now = {{ checkpoint_timeout = "17min" }}
+"""
+    )
+    return path
+
+
+def runs_of(store: Path) -> int:
+    """Return how many runs are done."""
+    return sum(
+        json.loads(line)["decision"] == "done"
+        for plan in store.glob("[!.]*/plan.jsonl")
+        for line in plan.read_text().splitlines()
+    )
+
+
+def await_runs(running: RunningCommand, store: Path, count: int) -> None:
+    eventually(lambda: runs_of(store) >= count, unless=lambda: running.process.poll() is not None)
+
+
+def test_a_killed_tuning_is_undone_and_goes_on(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    before = run_sql(theirs.target, ENTRIES)
+    running = pgdyno.start("run", spec_of(theirs.target, tmp_path, budget="6s", duration="500ms"))
+    # Candidates are created while the tuning runs: their settings are included in the journal.
+    # Not asked before a run is done: a session of somebody else's is a reason to refuse.
+    await_runs(running, pgdyno.store, 1)
+    eventually(
+        lambda: scalar(theirs.target, "SHOW checkpoint_timeout") != "17min",
+        unless=lambda: running.process.poll() is not None,
+    )
+    running.process.kill()
+    running.wait()
+    done = pgdyno("undo")
+    assert done.code == 0, done.err
+    assert "checkpoint_timeout = 17min" in done.out
+    assert run_sql(theirs.target, ENTRIES) == before
+    ran = runs_of(pgdyno.store)
+    resumed = pgdyno("run", "--resume", "1", "--json")
+    document = resumed.document
+    assert document["verdict"] in ("better", "nothing better", "not confirmed")
+    assert document["runs"] >= ran
+    assert run_sql(theirs.target, ENTRIES) == before
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"
+
+
+def test_applied_settings_stay_until_their_result_is_undone(
+    theirs: ScratchCluster, pgdyno: Command
+) -> None:
+    before = run_sql(theirs.target, ENTRIES)
+    folder = Store(pgdyno.store).create("tuned", "tune")
+    system = SystemSettings(theirs.target, "tune")
+    wanted = {"checkpoint_timeout": "30min", "work_mem": "64MB"}
+    apply_for_good(folder, system, wanted, restarts=False)
+    eventually(lambda: scalar(theirs.target, "SHOW checkpoint_timeout") == "30min")
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n", "they were asked for"
+    done = pgdyno("undo", "1")
+    assert done.code == 0, done.err
+    assert "put back checkpoint_timeout = 17min, work_mem" in done.out
+    assert run_sql(theirs.target, ENTRIES) == before
+    assert "nothing to undo" in pgdyno("undo", "1").out
+
+
+def test_settings_that_the_role_may_not_change_are_refused_before_anything_runs(
+    theirs: ScratchCluster, pgdyno: Command
+) -> None:
+    run_sql(theirs.target, "CREATE ROLE tuner LOGIN")
+    run_sql(theirs.target, "GRANT pg_monitor TO tuner")
+    run_sql(theirs.target, "GRANT ALTER SYSTEM ON PARAMETER checkpoint_timeout TO tuner")
+    asked = ["tune", conninfo(theirs.target), "--admin", conninfo(theirs.target, "tuner")]
+    asked += ["--setting", "checkpoint_timeout", "--setting", "max_wal_size", "-S"]
+    said = pgdyno(*asked)
+    assert said.code == 1
+    assert "tuner may not change max_wal_size on" in " ".join(said.error.split())
+    assert "GRANT ALTER SYSTEM ON PARAMETER max_wal_size TO tuner" in " ".join(said.error.split())
+    assert not list(pgdyno.store.glob("*")), "nothing was measured"
+
+
+def test_a_server_that_is_lost_ends_the_search_and_what_was_measured_stays(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    running = pgdyno.start("run", spec_of(theirs.target, tmp_path, budget="5min", duration="1s"))
+    await_runs(running, pgdyno.store, 3)
+    theirs.stop(is_immediate=True)
+    said = running.wait()
+    assert said.code in (2, 3), said.err
+    assert "Traceback" not in said.err
+    assert "does not answer" in " ".join(said.err.split())
+    assert "not finished: nothing better than your settings in 1 candidate so far" in " ".join(
+        said.out.split()
+    )
+    assert "pgdyno undo" in said.err, "its settings were not put back"
