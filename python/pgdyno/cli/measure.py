@@ -39,14 +39,14 @@ def measure(
 
     Args: resumed, the folder of an interrupted experiment that shall go on.
     """
-    return measured(verb, asked, options, resumed).code
+    return measured(verb, asked, options, resumed).exit_code
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What came of a verb: its exit code, and where something was measured, folder and answer."""
 
-    code: int
+    exit_code: int
     folder: ExperimentFolder | None = None
     findings: ExperimentFindings | None = None
 

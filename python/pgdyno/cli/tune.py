@@ -148,7 +148,7 @@ def command(**given: Any) -> int:
     done = measured("tune", asked, given)
     if given["apply"]:
         _apply(asked, done)
-    return done.code
+    return done.exit_code
 
 
 # A scratch server of many variants is never kept, so that the name is free for conditions here.
