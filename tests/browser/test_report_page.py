@@ -107,6 +107,13 @@ def test_the_page_of_a_verdict_is_drawn_quiet_and_as_wide_as_the_screen(
     assert report.complaints == []
 
 
+@pytest.mark.parametrize("width", [1100, 1280, 1400])
+def test_the_forest_plot_leaves_no_hole_below_it(open_report: OpenReport, width: int) -> None:
+    page = open_report("compare", (width, 800)).page
+    for panel in ("#forest", "#difference"):
+        assert bottom(page, panel) - bottom(page, f"{panel} table") < 60, panel
+
+
 @pytest.mark.parametrize("name", ["bench", "quartet"])
 def test_without_javascript_the_verdict_tables_and_charts_are_there(
     open_report: OpenReport, name: str

@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from tests.report.compare_examples import CHANGE, compared
 
-from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report.cell_table import CellTable, table_lines
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
@@ -121,3 +122,64 @@ def test_a_change_beyond_the_scale_is_an_arrow_head_at_its_end() -> None:
         row = whisker(Estimate(value, None, None, 4, "1", "none"), scale)
         assert drawn in row
         assert not_drawn not in row
+
+
+def between(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value, low, high, 9, "1", "between_runs")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (0.97, 1.04, ["-5 %", "-2.5 %", "equal", "+2.5 %", "+5 %"]),
+        (0.70, 1.10, ["-50 %", "-25 %", "equal", "+25 %", "+50 %"]),
+        (0.90, 1.90, ["-50 %", "equal", "+100 %"]),
+        (0.33, 3.0, ["-75 %", "-50 %", "equal", "+100 %", "+300 %"]),
+        (0.12, 1.0, ["-90 %", "-50 %", "equal", "+100 %", "+900 %"]),
+    ],
+)
+def test_an_axis_is_even_and_says_where_it_is_one_of_ratios(
+    low: float, high: float, labels: list[str]
+) -> None:
+    scale = scale_of([between(1.0, low, high)], margin_ratio=0.02)
+    assert [scale.label(mark) for mark in scale.marks()] == labels
+    shares = [scale.share(mark) for mark in scale.marks()]
+    assert shares == pytest.approx([-share for share in reversed(shares)])
+    assert ("ratio scale" in scale.note) is (scale.reach_ratio > 1.5)
+
+
+def without_intervals() -> ExperimentFindings:
+    """Return a comparison after its first rounds: no metric has an interval that decides."""
+    findings = compared()
+    assert findings.compare is not None
+    [contrast] = findings.compare.contrasts
+    early = {
+        name: replace(one, ratio=without_interval(one.ratio.value, "1"))
+        for name, one in contrast.comparisons.items()
+    }
+    found = replace(contrast, comparisons=early, deciding=early["tps"])
+    return replace(findings, compare=replace(findings.compare, contrasts=(found,)))
+
+
+def test_that_there_is_no_interval_yet_is_said_once_for_all_rows() -> None:
+    text = compare_text(without_intervals())
+    assert "4GB against 128MB (no interval yet)" in text
+    assert text.count("no interval yet") == 1
+    page = compare_page(without_intervals())
+    plot = page[page.index('id="forest"') : page.index('id="difference"')]
+    assert plot.count("no interval yet") == 1
+    assert "no interval yet" not in compare_text(compared())
+
+
+def test_a_change_that_is_not_the_ratio_of_the_means_is_explained() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    reference, faster, bad = findings.compare.variants
+    for mean, is_explained in ((1240 * 1.371, False), (1240 * 1.30, True)):
+        metrics = {"tps": Estimate(mean, mean - 9, mean + 9, 12, "tps", "between_runs")}
+        variants = (reference, replace(faster, metrics=metrics), bad)
+        shown = replace(findings, compare=replace(findings.compare, variants=variants))
+        text = " ".join(compare_text(shown).split())
+        words = "the means of all runs differ by +30.0 %, the rounds by +37.1 % on average"
+        assert (words in text) is is_explained
+        assert (words in " ".join(compare_page(shown).split())) is is_explained

@@ -8,9 +8,16 @@ import pytest
 from tests.report import examples
 
 from pgdyno.analysis.estimate import without_interval
-from pgdyno.analysis.where import Part
+from pgdyno.analysis.where import Part, WhereTheTimeGoes
 from pgdyno.report import palette
-from pgdyno.report.parts import fold, in_bar_order, parts_of, words_of
+from pgdyno.report.parts import (
+    fold,
+    in_bar_order,
+    legend_of_parts,
+    parts_of,
+    parts_of_all,
+    words_of,
+)
 
 
 def with_small_parts() -> tuple[Part, ...]:
@@ -104,3 +111,42 @@ def test_never_more_parts_are_shown_than_there_are_signs_for(count: int) -> None
 def test_eighteen_things_in_one_chart_all_look_different() -> None:
     looks = palette.roles(tuple(f"variant {number}" for number in range(18)))
     assert len(set(looks)) == 18
+
+
+def split(**parts: float) -> WhereTheTimeGoes:
+    """Return a latency that is the sum of these parts."""
+    found = tuple(Part(name, without_interval(ms, "ms"), "server") for name, ms in parts.items())
+    return replace(
+        examples.where(),
+        latency_ms=without_interval(sum(parts.values()), "ms"),
+        parts=found,
+        residual_ms=0.0,
+        residual_ratio=0.0,
+        residual=None,
+    )
+
+
+def test_a_part_has_one_look_in_all_bars_and_a_legend_has_a_name_for_each_look() -> None:
+    # By itself each bar would give its first LWLock the deepest shade.
+    first = split(CPU=1.0, **{"waiting for a core": 2.0, "LWLock:WALWrite": 0.5})
+    second = split(CPU=2.0, **{"LWLock:LockManager": 0.4, "LWLock:ProcArray": 0.1})
+    bars = parts_of_all([first, second])
+    looks: dict[str, set[str]] = {}
+    for part in (part for bar in bars for part in bar):
+        looks.setdefault(part.name, set()).add(part.role.css)
+    assert all(len(of_part) == 1 for of_part in looks.values())
+    drawn = {part.role.css for bar in bars for part in bar if part.ms.value > 0}
+    legend = legend_of_parts(bars)
+    assert {part.role.css for _, part in legend} == drawn
+    names = [name for name, _ in legend]
+    assert len(names) == len({*names}) == len(drawn)
+    assert "server CPU" in names
+    assert "server CPU: waiting for a core" in names
+
+
+def test_a_class_with_one_look_has_its_own_name_and_a_shared_look_says_how_many() -> None:
+    events = ("WALWrite", "LockManager", "ProcArray", "BufferContent")
+    bar = split(**{"IO:WALSync": 1.0}, **{f"LWLock:{name}": 0.3 for name in events})
+    names = [name for name, _ in legend_of_parts(parts_of_all([bar]))]
+    assert "disk and WAL (IO)" in names
+    assert "internal locks (LWLock): 2 more" in names

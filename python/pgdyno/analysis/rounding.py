@@ -44,15 +44,16 @@ def _rounding_decimals(half_width: float) -> int:
     return digits - 1 - exponent
 
 
-def change_text(ratio: Estimate) -> str:
+def change_text(ratio: Estimate, *, without: str = " (no interval yet)") -> str:
     """Return a ratio as a change: "+37.1 % (35.0 to 39.4)", "-8 % (-11 to +2)".
 
-    The ends carry a plus sign only where the other has a minus. Without an interval:
-    "+3 % (no interval yet)".
+    The ends carry a plus sign only where the other has a minus.
+
+    Args: without, what follows a value that has no interval.
     """
     value = (ratio.value - 1) * 100
     if ratio.low is None or ratio.high is None:
-        return f"{_signed(value, 1)} % (no interval yet)"
+        return f"{_signed(value, 1)} %{without}"
     low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
     width = high - low
     digits = 0 if width >= 20 else 1 if width >= 0.4 else 2

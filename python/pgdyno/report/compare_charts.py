@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -13,7 +13,7 @@ from pgdyno.quantities import plain_decimals, signed
 from pgdyno.report import forest, gauge, numbers, palette
 from pgdyno.report.chart import Chart, Line, Values
 from pgdyno.report.forest import metric_name
-from pgdyno.report.parts import TimePart, parts_of, shown_decimals, words_of
+from pgdyno.report.parts import legend_of_parts, parts_of_all, shown_decimals, words_of
 
 
 def round_charts(found: CompareFindings) -> tuple[Chart, ...]:
@@ -112,29 +112,21 @@ def bars_of(found: CompareFindings) -> tuple[VariantBar, ...]:
     """Return one bar a variant that was measured: its length is its mean latency."""
     measured = [(one.name, one.where) for one in found.variants if one.where is not None]
     longest = max((where.latency_ms.value for _, where in measured), default=0.0)
+    parts = parts_of_all(where for _, where in measured)
     return tuple(
         VariantBar(
             name,
             where.latency_ms,
-            gauge.time_bar(parts_of(where), shown_decimals(where), whole_ms=_whole(where, longest)),
+            gauge.time_bar(own, shown_decimals(where), whole_ms=_whole(where, longest)),
         )
-        for name, where in measured
+        for (name, where), own in zip(measured, parts, strict=True)
     )
 
 
 def legend_of(found: CompareFindings) -> tuple[tuple[str, Markup], ...]:
-    """Return the classes that the bars have, each with its swatch, in their order."""
-    seen: dict[str, TimePart] = {}
-    for one in found.variants:
-        for part in parts_of(one.where) if one.where is not None else ():
-            if part.ms.value > 0:
-                plain = replace(part, role=palette.shade(part.wait, 0))
-                seen.setdefault(part.wait, plain)
-    return tuple(
-        (name, gauge.part_swatch(seen[wait]))
-        for wait, name in palette.WAIT_CLASS_NAMES.items()
-        if wait in seen
-    )
+    """Return the looks that the bars have, each with its swatch, in their order."""
+    bars = parts_of_all(one.where for one in found.variants if one.where is not None)
+    return tuple((name, gauge.part_swatch(part)) for name, part in legend_of_parts(bars))
 
 
 def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:

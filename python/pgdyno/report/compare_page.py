@@ -8,16 +8,24 @@ from typing import Any, Literal
 from markupsafe import Markup
 
 from pgdyno.analysis.compare import Verdict
-from pgdyno.analysis.compare_findings import CompareFindings
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
 from pgdyno.loop.history import UNITS
 from pgdyno.report import embed, forest, palette, tiles, words
 from pgdyno.report.cell_table import cell_table
-from pgdyno.report.compare_charts import bars_of, changes_of, legend_of, round_charts, total_text
+from pgdyno.report.compare_charts import (
+    PartChange,
+    bars_of,
+    changes_of,
+    legend_of,
+    round_charts,
+    total_text,
+)
 from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
 
 _ROWS_ON_FIRST_SCREEN = 8
+_ROWS_BESIDE_MIN = 3
 Tone = Literal["good", "bad", "plain"]
 _TONES: dict[Verdict, Tone] = {"faster": "good", "lower": "good", "slower": "bad", "higher": "bad"}
 
@@ -61,16 +69,26 @@ def page_with(
             sections=(*first_sections, *sections),
             sentences=_sentences(findings, found),
             groups=[
-                {"name": group.name, "rows": [_painted(row, changes.scale) for row in group.rows]}
+                {
+                    "name": f"{group.name} ({group.note})" if group.note else group.name,
+                    "rows": [_painted(row, group.said(row), changes.scale) for row in group.rows],
+                }
                 for group in changes.groups
             ],
+            beside=_beside(found, line_count=len(changes.groups) + len(changes.rows)),
             axis=forest.axis(changes.scale),
+            axis_note=changes.scale.note,
             doubts=tiles.doubts_of(findings),
             fact_line=words.fact_line(findings),
             charts=charts,
             bars=bars_of(found),
             legend=legend_of(found),
             cells=cell_table(found),
+            notes_on_means=[
+                f"{one.variant} against {one.reference}: {note}."
+                for one in found.contrasts
+                if (note := forest.note_on_means(one, found))
+            ],
             changes=[(one, changes_of(one)) for one in found.contrasts],
             plans=[change for one in (*found.contrasts,) for change in one.plan_changes],
             change=change_text,
@@ -83,11 +101,24 @@ def page_with(
     )
 
 
-def _painted(row: forest.ForestRow, scale: forest.Scale) -> dict[str, Any]:
+def _beside(
+    found: CompareFindings, *, line_count: int
+) -> list[tuple[ContrastFindings, tuple[PartChange, ...]]]:
+    """Return the largest changes of the contrasts: together as many lines as the forest plot has.
+
+    A hole on either side looks as if something were missing.
+    """
+    known = [(one, rows) for one in found.contrasts if (rows := changes_of(one))]
+    shown = known[: max(line_count // (_ROWS_BESIDE_MIN + 1), 1)]
+    each = max((line_count - len(shown) + 1) // max(len(shown), 1), _ROWS_BESIDE_MIN)
+    return [(one, rows[:each]) for one, rows in shown]
+
+
+def _painted(row: forest.ForestRow, said: str, scale: forest.Scale) -> dict[str, Any]:
     """Return a row of the forest plot as the template shows it."""
     return {
         "name": row.name,
-        "said": change_text(row.ratio),
+        "said": said,
         "drawing": forest.whisker(row.ratio, scale, decides=row.decides),
         "verdict": row.verdict,
         "tone": next((tone for known, tone in _TONES.items() if known == row.verdict), "plain"),

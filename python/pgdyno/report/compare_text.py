@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from pgdyno import quantities
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, VariantFindings
@@ -14,7 +13,7 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import signed
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import cell_table, table_lines
-from pgdyno.report.forest import metric_name
+from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
 from pgdyno.report.parts import words_of
 from pgdyno.report.text import tail_lines
 from pgdyno.report.text_page import WIDTH, TextPage, joined
@@ -24,7 +23,6 @@ _PARTS_SHOWN = 6
 _FOREST_WIDTH, _FOREST_WIDTH_MIN = 41, 21
 _PAIRS_SHOWN = 40
 _SETTINGS_SHOWN = 12
-_REACH_MAX = 20.0
 RATIOS_SHOWN = ("tps", "p50", "p99", "cpu_per_tx", "wal_per_tx")
 
 
@@ -109,12 +107,17 @@ def _warnings(variant: VariantFindings) -> str:
 
 
 def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings) -> Iterator[str]:
-    yield f"{contrast.variant} against {contrast.reference}"
     shown = [n for n in dict.fromkeys((found.metric, *RATIOS_SHOWN)) if n in contrast.comparisons]
     ratios = {name: contrast.comparisons[name].ratio for name in shown}
-    reach = _reach(ratios.values())
+    scale = scale_of(ratios.values(), margin_ratio=contrast.deciding.margin_ratio)
+    has_interval = any(ratio.low is not None for ratio in ratios.values())
+    note = "" if has_interval else " (no interval yet)"
+    yield f"{contrast.variant} against {contrast.reference}{note}"
     width = max(len(metric_name(name)) for name in shown)
-    texts = {name: change_text(ratio) for name, ratio in ratios.items()}
+    texts = {
+        name: change_text(ratio) if has_interval else change_text(ratio, without="")
+        for name, ratio in ratios.items()
+    }
     text_width = max(map(len, texts.values()))
     beside = width + text_width + 2 * len("  ") + len("  [] decides")
     cells = _forest_cells(page.column_count - beside)
@@ -122,25 +125,17 @@ def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings
         mark = " decides" if name == found.metric else ""
         yield (
             f"  {metric_name(name):{width}}  {texts[name]:{text_width}}  "
-            f"[{_forest(ratio, reach, cells)}]{mark}"
+            f"[{_forest(ratio, scale, cells)}]{mark}"
         )
-    yield f"  {'':{width}}  {'':{text_width}}  {_axis(reach, cells)}"
+    yield f"  {'':{width}}  {'':{text_width}}  {_axis(scale, cells)}"
     yield from _pairs(page, contrast)
+    if note := note_on_means(contrast, found):
+        yield from page.row("  means", note)
     yield from _difference(page, contrast)
     for change in contrast.plan_changes:
         yield from page.row(
             "  plan", f"{change.script}:{change.line}: {change.was} -> {change.became}"
         )
-
-
-def _reach(ratios: Iterable[Estimate]) -> float:
-    """Return the largest ratio drawn; its inverse is the smallest, "equal" in the middle."""
-    far = 1.02
-    for ratio in ratios:
-        for end in (ratio.value, ratio.low, ratio.high):
-            if end is not None and end > 0:
-                far = max(far, end, 1 / end)
-    return min(far * 1.02, _REACH_MAX)
 
 
 def _forest_cells(room: int) -> int:
@@ -149,14 +144,13 @@ def _forest_cells(room: int) -> int:
     return width - (width + 1) % 2
 
 
-def _forest(ratio: Estimate, reach: float, width: int) -> str:
+def _forest(ratio: Estimate, scale: Scale, width: int) -> str:
     """Return one line of the forest plot: the interval, its value, the line of "equal"."""
     cells = [" "] * width
     middle = width // 2
 
     def place(value: float) -> int:
-        share = math.log(max(value, 1e-9)) / math.log(reach)
-        return middle + round(max(-1.0, min(1.0, share)) * middle)
+        return middle + round(scale.share(value) * middle)
 
     if ratio.low is not None and ratio.high is not None:
         for cell in range(place(ratio.low), place(ratio.high) + 1):
@@ -166,10 +160,10 @@ def _forest(ratio: Estimate, reach: float, width: int) -> str:
     return "".join(cells)
 
 
-def _axis(reach: float, width: int) -> str:
-    low, high = quantities.percent(1 / reach - 1), f"+{quantities.percent(reach - 1)}"
-    room = width + 2 - len(low) - len(high)
-    return f"{low}{'equal':^{room}}{high}"
+def _axis(scale: Scale, width: int) -> str:
+    low, high = scale.label(scale.low_ratio), scale.label(scale.reach_ratio)
+    half = (width + 2) // 2
+    return f"{low:{half}}|{high:>{half}}"
 
 
 def _pairs(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:

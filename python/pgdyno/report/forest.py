@@ -15,14 +15,19 @@ from markupsafe import Markup
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import signed
 
 METRIC_NAMES = {"cpu_per_tx": "server CPU/tx", "wal_per_tx": "WAL/tx", "mean": "mean latency"}
 PAPER_METRICS = 2  # rows of a contrast in pictures and on paper
 # The tail before the median: what the sentence names, where there is little room.
 _METRICS = ("tps", "p99", "p50", "cpu_per_tx", "wal_per_tx")
-_REACH_MIN, _REACH_MAX = 1.03, 20.0
-_ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+# The mean of the ratios and the ratio of the means: further apart than this needs a word.
+_MEANS_APART = 0.01
+# Up to here a change is drawn as it is: -25 % lies as far from "equal" as +25 %.
+_LINEAR_MAX = 1.5
+# The ends of the axis, so that both are round changes: 4 is +300 %, and its inverse -75 %.
+_ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0, 20.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,15 @@ class ForestGroup:
 
     name: str
     rows: tuple[ForestRow, ...]
+
+    @property
+    def note(self) -> str:
+        """Return what holds of all rows alike: that there is no interval yet, else ""."""
+        return "" if any(row.ratio.low is not None for row in self.rows) else "no interval yet"
+
+    def said(self, row: ForestRow) -> str:
+        """Return the change of a row in words; what the note says is not repeated."""
+        return change_text(row.ratio, without="") if self.note else change_text(row.ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +109,23 @@ def forest_of(found: CompareFindings, *, metrics_max: int) -> Forest:
     return Forest(tuple(groups), scale_of(deciding, margin_ratio=margin_ratio))
 
 
+def note_on_means(contrast: ContrastFindings, found: CompareFindings) -> str:
+    """Return why the change is not the ratio of the means, "" where the two hardly differ."""
+    name = found.metric
+    means = {v.name: v.metrics[name].value for v in found.variants if name in v.metrics}
+    variant, reference = means.get(contrast.variant), means.get(contrast.reference)
+    if not variant or not reference:
+        return ""
+    by_means, by_rounds = variant / reference, contrast.deciding.ratio.value
+    if abs(math.log(by_means / by_rounds)) < _MEANS_APART:
+        return ""
+    means_said, rounds_said = (f"{signed((r - 1) * 100, 1)} %" for r in (by_means, by_rounds))
+    return (
+        f"the means of all runs differ by {means_said}, the rounds by {rounds_said} on average; "
+        "the rounds decide, because both runs of a round meet the same state of the machine"
+    )
+
+
 def _rows(contrast: ContrastFindings, metric: str, metrics_max: int) -> tuple[ForestRow, ...]:
     names = [n for n in dict.fromkeys((metric, *_METRICS)) if n in contrast.comparisons]
     return tuple(
@@ -110,7 +141,7 @@ def _rows(contrast: ContrastFindings, metric: str, metrics_max: int) -> tuple[Fo
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A logarithmic axis of ratios, as far to the left as to the right of "equal".
+    """An axis of ratios with "equal" in the middle: linear for small changes, else logarithmic.
 
     `margin_ratio`: what counts as no difference is shaded.
     """
@@ -118,32 +149,65 @@ class Scale:
     reach_ratio: float
     margin_ratio: float
 
+    @property
+    def is_linear(self) -> bool:
+        """Return whether the changes to the left and to the right have one size."""
+        return self.reach_ratio <= _LINEAR_MAX
+
+    @property
+    def low_ratio(self) -> float:
+        """Return the ratio at the left end."""
+        return 2 - self.reach_ratio if self.is_linear else 1 / self.reach_ratio
+
+    @property
+    def note(self) -> str:
+        """Return what a reader has to know of a logarithmic axis, else ""."""
+        return "" if self.is_linear else "ratio scale: -50 % lies as far from equal as +100 %"
+
+    def share(self, ratio: float) -> float:
+        """Return the place of a ratio, from -1 to 1, held at the ends."""
+        if self.is_linear:
+            share = (ratio - 1) / (self.reach_ratio - 1)
+        else:
+            share = math.log(max(ratio, 1e-9)) / math.log(self.reach_ratio)
+        return max(-1.0, min(1.0, share))
+
     def at(self, ratio: float) -> float:
         """Return the place of a ratio in percent of the width, held at the ends."""
-        share = math.log(max(ratio, 1e-9)) / math.log(self.reach_ratio)
-        return 50 + 49 * max(-1.0, min(1.0, share))
+        return 50 + 49 * self.share(ratio)
 
     def beyond(self, ratio: float) -> int:
         """Return -1 or 1 for a ratio that lies beyond the left or the right end, else 0."""
-        return (ratio > self.reach_ratio) - (ratio < 1 / self.reach_ratio)
+        return (ratio > self.reach_ratio) - (ratio < self.low_ratio)
 
     def marks(self) -> list[float]:
         """Return the ratios whose change is written below: few enough for a narrow screen."""
-        inner = [end for end in _ENDS if 1.02 < end < self.reach_ratio**0.8]
-        near = min(inner, key=lambda end: abs(end - self.reach_ratio**0.5), default=None)
+        if self.is_linear:
+            half = (self.reach_ratio - 1) / 2
+            return [self.low_ratio, 1 - half, 1.0, 1 + half, self.reach_ratio]
+        inner = [end for end in _ENDS if _LINEAR_MAX < end < self.reach_ratio**0.55]
+        near = max(inner, default=None)
         right = [end for end in (near, self.reach_ratio) if end is not None]
         return [*(1 / end for end in reversed(right)), 1.0, *right]
+
+    def label(self, ratio: float) -> str:
+        """Return what is written below a mark: "equal", "-50 %", "+2.5 %"."""
+        change = (ratio - 1) * 100
+        digits = 0 if abs(change - round(change)) < 0.01 else 1
+        return "equal" if ratio == 1 else f"{signed(change, digits)} %"
 
 
 def scale_of(ratios: Iterable[Estimate], *, margin_ratio: float) -> Scale:
     """Return the scale on which all of these lie, its end a round change."""
-    far = _REACH_MIN
-    for ratio in ratios:
-        for end in (ratio.value, ratio.low, ratio.high):
-            if end is not None and end > 0:
-                far = max(far, end, 1 / end)
-    reach = next((end for end in _ENDS if end >= far), _REACH_MAX)
-    return Scale(reach, margin_ratio)
+    ends = [
+        end
+        for ratio in ratios
+        for end in (ratio.value, ratio.low, ratio.high)
+        if end is not None and end > 0
+    ]
+    scales = [Scale(reach, margin_ratio) for reach in _ENDS]
+    holding = (scale for scale in scales if not any(map(scale.beyond, ends)))
+    return next(holding, scales[-1])
 
 
 def whisker(ratio: Estimate, scale: Scale, *, decides: bool = True) -> Markup:
@@ -159,7 +223,7 @@ def whisker(ratio: Estimate, scale: Scale, *, decides: bool = True) -> Markup:
         body.append(f'<line class="bar" x1="{ends[0]:.2f}%" x2="{ends[1]:.2f}%" y1="11" y2="11"/>')
         for end, bound in zip(ends, (ratio.low, ratio.high), strict=True):
             # No cap where the interval goes on beyond the scale.
-            if 1 / scale.reach_ratio <= bound <= scale.reach_ratio:
+            if not scale.beyond(bound):
                 body.append(f'<line x1="{end:.2f}%" x2="{end:.2f}%" y1="7" y2="15"/>')
     size = 5 if decides else 3.5
     place = f"{scale.at(ratio.value):.2f}%"
@@ -183,7 +247,7 @@ def axis(scale: Scale) -> Markup:
     for place, end in enumerate(marks):
         anchor = "start" if place == 0 else "end" if place == len(marks) - 1 else "middle"
         x = {"start": "0", "end": "100%"}.get(anchor, f"{scale.at(end):.2f}%")
-        said = "equal" if end == 1 else f"{signed((end - 1) * 100, 0)} %"
+        said = scale.label(end)
         kind = ' class="inner"' if anchor == "middle" and end != 1 else ""
         texts.append(f'<text{kind} x="{x}" y="13" text-anchor="{anchor}">{escape(said)}</text>')
     return Markup(f'<svg class="fw axis" width="100%" height="18">{"".join(texts)}</svg>')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.rounding import decimals_of
@@ -108,6 +108,37 @@ def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
         )
     )
     return tuple(found)
+
+
+def parts_of_all(wheres: Iterable[WhereTheTimeGoes]) -> tuple[tuple[TimePart, ...], ...]:
+    """Return the parts of several bars in one chart: a part has the same look in each of them."""
+    every = [parts_of(where) for where in wheres]
+    largest: dict[str, float] = {}
+    for part in (part for parts in every for part in parts):
+        largest[part.name] = max(largest.get(part.name, 0.0), part.ms.value)
+    names = tuple(sorted(largest, key=lambda name: -largest[name]))
+    looks = dict(zip(names, palette.shades(names), strict=True))
+    return tuple(tuple(replace(p, role=looks[p.name]) for p in parts) for parts in every)
+
+
+def legend_of_parts(bars: Iterable[Iterable[TimePart]]) -> tuple[tuple[str, TimePart], ...]:
+    """Return a name for each look in the bars, with a part that has it, in the bars' order.
+
+    A class with one look has the name of the class. Otherwise each look has the name of its part;
+    one that several parts share has that of the class and their number.
+    """
+    by_look: dict[WaitClass, dict[str, dict[str, TimePart]]] = {}
+    for part in (part for bar in bars for part in bar if part.ms.value > 0):
+        by_look.setdefault(part.wait, {}).setdefault(part.role.css, {}).setdefault(part.name, part)
+    legend = []
+    for wait, class_name in WAIT_CLASS_NAMES.items():
+        looks = by_look.get(wait, {})
+        for css in sorted(looks):
+            parts = tuple(looks[css].values())
+            several = f"{class_name}: {len(parts)} more"
+            name = class_name if len(looks) == 1 else parts[0].words
+            legend.append((several if len(looks) > 1 < len(parts) else name, parts[0]))
+    return tuple(legend)
 
 
 def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:

@@ -17,7 +17,7 @@ from pgdyno.report.figures import TIME_GROUP
 from pgdyno.report.forest import Forest
 from pgdyno.report.ink import HATCHES, MARKERS, NAME_SIZE, colour
 from pgdyno.report.palette import MODEL_DASH
-from pgdyno.report.parts import TimePart, in_bar_order, parts_of
+from pgdyno.report.parts import TimePart, in_bar_order, legend_of_parts, parts_of_all
 
 _LABEL_RATIO_MIN = 0.07
 _LEGEND_COLUMNS = 4
@@ -88,8 +88,8 @@ def forest_plot(axes: Axes, shown: Forest) -> None:
     rows, scale = shown.rows, shown.scale
     margin = scale.margin_ratio
     _frame(axes, "Change, with the interval that decides", "")
-    axes.set_xscale("log")
-    axes.set_xlim(1 / scale.reach_ratio, scale.reach_ratio)
+    axes.set_xscale("linear" if scale.is_linear else "log")
+    axes.set_xlim(scale.low_ratio, scale.reach_ratio)
     axes.axvspan(1 / (1 + margin), 1 + margin, color=colour("rule"), alpha=0.6, linewidth=0)
     axes.axvline(1, color=colour("rule-strong"), linewidth=0.8)
     for place, row in enumerate(rows):
@@ -101,7 +101,7 @@ def forest_plot(axes: Axes, shown: Forest) -> None:
             )
         # Beyond the scale an arrow head at its end, as on the page.
         beyond = scale.beyond(ratio.value)
-        at = scale.reach_ratio**beyond if beyond else ratio.value
+        at = min(max(ratio.value, scale.low_ratio), scale.reach_ratio)
         shape: dict[str, Any] = {"marker": "<o>"[beyond + 1], "markersize": 5 if decides else 3.5}
         axes.plot([at], [-place], color=ink, clip_on=False, **shape)
         side: dict[str, Any] = {"fontsize": NAME_SIZE, "color": ink}
@@ -114,19 +114,20 @@ def forest_plot(axes: Axes, shown: Forest) -> None:
     axes.set_yticks([])
     axes.grid(visible=False)
     marks = scale.marks()
-    labels = ["equal" if m == 1 else f"{quantities.signed((m - 1) * 100, 0)} %" for m in marks]
-    axes.set_xticks(marks, labels)
+    axes.set_xticks(marks, [scale.label(mark) for mark in marks])
+    if scale.note:
+        axes.set_xlabel(scale.note, fontsize=7, color=colour("ink-3"), loc="right", labelpad=1)
     axes.minorticks_off()
 
 
 def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
     """Draw where the time goes: one bar a variant, all on one scale of ms."""
     _frame(axes, "Where the time goes", "ms per transaction")
-    seen: dict[str, str] = {}
-    for place, (name, where) in enumerate(bars):
+    every = parts_of_all(where for _, where in bars)
+    total = max(where.latency_ms.value for _, where in bars)
+    for place, ((name, _), parts) in enumerate(zip(bars, every, strict=True)):
         left = 0.0
-        total = max(w.latency_ms.value for _, w in bars)
-        for part in in_bar_order(parts_of(where)):
+        for part in in_bar_order(parts):
             if part.ms.value <= 0:
                 continue
             _piece(axes, part, -place, left)
@@ -136,7 +137,6 @@ def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
                 box = {"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 1.0}
                 axes.text(middle, -place, label, ha="center", va="center", fontsize=7, bbox=box)
             left += part.ms.value
-            seen.setdefault(part.wait, palette.WAIT_CLASS_NAMES[part.wait])
         if name:
             frame = axes.get_yaxis_transform()
             side: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": NAME_SIZE}
@@ -145,7 +145,7 @@ def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
     axes.set_yticks([])
     axes.set_xlim(left=0)
     axes.grid(visible=False)
-    _class_legend(axes, list(seen))
+    _parts_legend(axes, legend_of_parts(every))
 
 
 def _piece(axes: Axes, part: TimePart, place: int, left: float) -> None:
@@ -161,13 +161,17 @@ def _piece(axes: Axes, part: TimePart, place: int, left: float) -> None:
     )
 
 
-def _class_legend(axes: Axes, waits: list[str]) -> None:
+def _parts_legend(axes: Axes, legend: Sequence[tuple[str, TimePart]]) -> None:
     from matplotlib.patches import Patch
 
     patches = [
-        Patch(facecolor=colour(wait), edgecolor="white", hatch=HATCHES.get(wait, ""), label=name)
-        for wait, name in palette.WAIT_CLASS_NAMES.items()
-        if wait in waits
+        Patch(
+            facecolor=colour(part.role.css),
+            edgecolor="white",
+            hatch=HATCHES.get(part.wait, ""),
+            label=name,
+        )
+        for name, part in legend
     ]
     axes.legend(
         handles=patches,
