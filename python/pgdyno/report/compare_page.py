@@ -75,7 +75,7 @@ def page_with(
                 }
                 for group in changes.groups
             ],
-            beside=_beside(found, line_count=len(changes.groups) + len(changes.rows)),
+            differing=_differing(found, line_count=len(changes.groups) + len(changes.rows)),
             axis=forest.axis(changes.scale),
             axis_note=changes.scale.note,
             doubts=tiles.doubts_of(findings),
@@ -101,7 +101,7 @@ def page_with(
     )
 
 
-def _beside(
+def _differing(
     found: CompareFindings, *, line_count: int
 ) -> list[tuple[ContrastFindings, tuple[PartChange, ...]]]:
     """Return the largest changes of the contrasts: together as many lines as the forest plot has.
