@@ -85,6 +85,12 @@ def test_a_good_run_has_no_doubt() -> None:
         ("change_point", {}, {"change_point_seconds": (31.0,)}),
         ("others", {"others_ratio": 0.05}, {"others_ratio": 0.051}),
         ("clients_above_scale", {"scale": 8}, {"scale": 7}),
+        (
+            # 8 clients of whom 6 think at any moment.
+            "clients_above_scale",
+            {"scale": 2, "completed_count": 12_000, "think_time_ns": 360_000 * MS},
+            {"scale": 1, "completed_count": 12_000, "think_time_ns": 360_000 * MS},
+        ),
         ("not_steady", {"is_steady": None}, {"is_steady": False}),
         ("checkpoints", {"checkpoint_count": 2}, {"checkpoint_count": 1}),
         ("checkpoints", {"checkpoint_count": 0, "writes": False}, {"checkpoint_count": 0}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -74,3 +75,17 @@ def test_the_mean_over_runs_keeps_the_sum() -> None:
     assert found.latency_ms.value == 10.5
     assert found.residual_ms == pytest.approx(4.0)
     assert found.parts[0].ms.scope == "between_runs"
+
+
+def test_a_mean_is_counted_only_if_it_was_counted_in_every_run() -> None:
+    counted = whole(10.0, IO__WALSync=6.0, Lock__tuple=1.0)
+    sync, row = counted.parts
+    counted = replace(counted, parts=(replace(sync, how="counted"), row))
+    sampled = replace(counted, server_how="sampled", why_sampled="the wall clock was set")
+    both = mean_over_runs([counted, sampled])
+    assert (both.server_how, both.why_sampled) == ("sampled", "the wall clock was set")
+    assert {part.name: part.how for part in both.parts} == {
+        "IO:WALSync": "counted",
+        "Lock:tuple": "sampled",
+    }
+    assert mean_over_runs([counted, counted]).server_how == "counted"

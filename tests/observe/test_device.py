@@ -90,6 +90,14 @@ class TestEnergy(CollectorContract):
             "package-1": 1000,
         }
 
+    def test_a_counter_whose_range_is_not_told_began_again_at_0(self) -> None:
+        zone = "/sys/class/powercap/intel-rapl:1"
+        files = machine({f"{zone}/max_energy_range_uj": None})
+        collector = EnergyCollector(files)
+        collector.sample(0)
+        files.by_path[f"{zone}/energy_uj"] = "150\n"
+        assert {row["domain"]: row["energy_uj"] for row in collector.sample(1)}["package-1"] == 150
+
     def test_a_counter_for_root_alone_is_said_to_be_so(self) -> None:
         names = [path for path in BIG_MACHINE if path.endswith("energy_uj")]
         files = machine(dict.fromkeys(names))

@@ -288,6 +288,7 @@ fn empty_summary() -> Summary {
         idle: None,
         round_trips: 0,
         round_trip_runnable_ns: None,
+        round_trip_probes: None,
         bytes_sent: 0,
         bytes_received: 0,
         cpu_user_ns: 0,

@@ -121,6 +121,22 @@ impl Session {
         self.send(&out)
     }
 
+    /// Exchange a Sync message: the way there and back, without work for the server.
+    pub fn sync(&mut self) -> Result<(), SessionError> {
+        self.outgoing.clear();
+        frontend::sync(&mut self.outgoing);
+        let out = std::mem::take(&mut self.outgoing);
+        self.send(&out)?;
+        let mut answer = Answer::default();
+        self.await_ready(&mut answer)?;
+        self.finish(answer).map(|_| ())
+    }
+
+    /// The number of the server's process, as it told; 0 if it did not.
+    pub fn process_id(&self) -> i32 {
+        self.key.process_id
+    }
+
     /// What the server told at start-up, such as `server_version`.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.key.parameters.get(name).map(String::as_str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -70,6 +71,16 @@ class RunFacts:
     think_time_ns: int | None = None
     # Share of the server's active sessions that were not the load's.
     others_ratio: float | None = None
+
+    @property
+    def busy_client_count(self) -> float:
+        """Return how many clients were in a transaction on average; think time is outside."""
+        if self.is_closed_loop:
+            return self.client_count - (self.think_time_ns or 0) / 1e9 / self.measured_seconds
+        if self.latency_mean_ns is None:
+            return self.client_count
+        ended = self.completed_count + self.failed_count
+        return min(self.client_count, ended * self.latency_mean_ns / 1e9 / self.measured_seconds)
 
 
 def _engine_busy(facts: RunFacts) -> Doubt | None:
@@ -167,11 +178,10 @@ def _little(facts: RunFacts) -> Doubt | None:
     """
     total = facts.completed_count + facts.failed_count
     think_seconds = (facts.think_time_ns or 0) / 1e9
-    busy_clients = facts.client_count - think_seconds / facts.measured_seconds
     if (
         not facts.is_closed_loop
         or facts.latency_mean_ns is None
-        or total < _LITTLE_PER_CLIENT_MIN * max(busy_clients, 1.0)
+        or total < _LITTLE_PER_CLIENT_MIN * max(facts.busy_client_count, 1.0)
         or facts.failed_count > 0.01 * total  # their latency is not in the mean
     ):
         return None
@@ -254,14 +264,19 @@ def _checkpoints(facts: RunFacts) -> Doubt | None:
 
 
 def _clients_above_scale(facts: RunFacts) -> Doubt | None:
-    if not facts.updates_branches or facts.scale is None or facts.client_count <= facts.scale:
+    if not facts.updates_branches or facts.scale is None:
         return None
+    # Clients that think hold no row.
+    at_once = math.ceil(round(facts.busy_client_count, 2))
+    if at_once <= facts.scale:
+        return None
+    thinking = "" if at_once == facts.client_count else f" ({at_once} at a time)"
     return Doubt(
         "clients_above_scale",
         "doubt",
-        f"{facts.client_count} clients update {counted(facts.scale, 'row')} of "
+        f"{facts.client_count} clients{thinking} update {counted(facts.scale, 'row')} of "
         "pgbench_branches: the run measured mostly the queue for row locks.",
-        f"use a scale of at least {facts.client_count}",
+        f"use a scale of at least {at_once}",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interv
 from pgdyno.analysis.resample import REPLICATES, within_run_estimate
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.analysis.where_amounts import Amounts, amounts
-from pgdyno.analysis.where_facts import How, Side, TransactionFacts
+from pgdyno.analysis.where_facts import NETWORK, How, Side, TransactionFacts
 from pgdyno.analysis.where_sampled import Sampled, is_active, sampled, with_unseen
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.errors import AnalysisError
@@ -134,8 +134,10 @@ def where_the_time_goes(
         scheduled=_scheduled(facts, point),
     )
     value_ns = whole.residual_ms * _NS_PER_MS
+    way_ns = _errors_ns(facts).get(NETWORK, 0.0)
     residual = _estimate(
-        value_ns, unsplit_ns, found.block_count, (value_ns, value_ns), is_positive=False
+        *(value_ns, unsplit_ns, found.block_count, (value_ns - way_ns, value_ns + way_ns)),
+        is_positive=False,
     )
     return replace(
         whole,
@@ -158,7 +160,7 @@ def _parts(
     facts: TransactionFacts, found: Sampled, point: Amounts, drawn: Amounts, ends: _Ends
 ) -> list[Part]:
     """Return every part with its interval, where it has one, and how it was made."""
-    errors_ns = _counted_errors_ns(facts)
+    errors_ns = _errors_ns(facts)
     parts = []
     for i, (name, side) in enumerate(point.parts):
         value = float(point.ns[0, i])
@@ -166,7 +168,7 @@ def _parts(
         low_high = (float(ends.fewer_ns[i]), float(ends.more_ns[i]))
         if half_ns is not None:
             low_high = (value - half_ns, value + half_ns)
-        block_count = found.block_count if side == "server" else 1
+        block_count = found.block_count if side == "server" or name in errors_ns else 1
         ms = _estimate(value, drawn.ns[:, i], block_count, low_high)
         how = "sampled" if point.how[i] == "counted" and ms.has_interval else point.how[i]
         parts.append(Part(name, ms, side, how))
@@ -182,6 +184,7 @@ def mean_over_runs(runs: Sequence[WhereTheTimeGoes]) -> WhereTheTimeGoes:
         raise AnalysisError("a mean over no runs")
     keyed = [{canonical_event(part.name): part for part in run.parts} for run in runs]
     newest = {key: part for run in keyed for key, part in run.items()}
+    hows = {key: {run[key].how for run in keyed if key in run} for key in newest}
     parts = [
         Part(
             part.name,
@@ -189,18 +192,30 @@ def mean_over_runs(runs: Sequence[WhereTheTimeGoes]) -> WhereTheTimeGoes:
                 mean_between_runs([run[key].ms.value if key in run else 0.0 for run in keyed], "ms")
             ),
             part.side,
-            part.how,
+            _least_sure(hows[key]),
         )
         for key, part in newest.items()
     ]
     latency = mean_between_runs([run.latency_ms.value for run in runs], "ms")
-    return _whole(
+    whole = _whole(
         latency,
         parts,
         _mean([run.server_ms for run in runs]),
         _mean([run.sampled_server_ms for run in runs]),
         others_ratio=_mean([run.others_ratio for run in runs]),
     )
+    return replace(
+        whole,
+        server_how=_least_sure({run.server_how for run in runs}),
+        why_sampled=next((run.why_sampled for run in runs if run.why_sampled), ""),
+    )
+
+
+def _least_sure(hows: Set[How]) -> How:
+    """Return how a mean was made: counted only if it was counted in every run."""
+    if len(hows) == 1:
+        return next(iter(hows))
+    return "sampled" if "sampled" in hows else "by difference"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -238,13 +253,16 @@ def _inverse_error(x: FloatArray) -> FloatArray:
     return np.asarray(np.sign(x) * np.sqrt(np.sqrt(first * first - log / 0.147) - first))
 
 
-def _counted_errors_ns(facts: TransactionFacts) -> dict[str, float]:
-    """Return the half-width of every event that a clock of the server counted."""
-    return {
+def _errors_ns(facts: TransactionFacts) -> dict[str, float]:
+    """Return the half-width of every part that was measured with one of its own."""
+    errors_ns = {
         event: facts.each(counted.error_ns) or 0.0
         for counted in facts.counted_events
         for event in counted.events
     }
+    if facts.round_trip_error_ns is not None and facts.round_trip_count is not None:
+        errors_ns[NETWORK] = facts.round_trip_count * facts.round_trip_error_ns
+    return errors_ns
 
 
 def _scheduled(facts: TransactionFacts, point: Amounts) -> Scheduled | None:

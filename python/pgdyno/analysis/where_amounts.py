@@ -270,9 +270,9 @@ def _network(facts: TransactionFacts, answering: FloatArray) -> FloatArray | Non
         runnable = facts.round_trip_count * facts.round_trip_runnable_ns
         return np.full_like(answering, max(whole - runnable, 0.0))
     inside = facts.round_trip_client_cpu_ns
-    client = min(
-        facts.client_cpu_ns or 0.0, whole if inside is None else facts.round_trip_count * inside
-    )
+    client = min(facts.client_cpu_ns or 0.0, whole)
+    if inside is not None:
+        client = facts.round_trip_count * inside
     cpu, queue = facts.backend_cpu_ns, facts.backend_runqueue_ns
     on_core_ratio = cpu / (cpu + queue) if cpu and queue is not None else 1.0
     return np.asarray(np.maximum(whole - client - answering * on_core_ratio, 0.0))

@@ -79,8 +79,10 @@ class TransactionFacts:
     (replies that waited for the load engine's thread), schedule_lag_ns and connection_wait_ns (part
     of the latency in an open loop).
     round_trip_ns: one exchange without work for the server (a bare Sync) on an idle connection;
-    round_trip_client_cpu_ns: what of it is CPU of the client; round_trip_runnable_ns: what of it
+    round_trip_client_cpu_ns: what of it the client was at work; round_trip_runnable_ns: what of it
     client and backend were on a core or waited for one (same host only).
+    round_trip_error_ns: half-width of the interval of what the network takes of an exchange; None
+    where exchanges were measured on an idle connection before the load.
     core_count: of the host, where these were counted.
     others_ratio: share of the server's active sessions that were not ours.
     server_active_error_ms: half-width of the interval of server_active_ms, where time of other
@@ -98,6 +100,7 @@ class TransactionFacts:
     round_trip_ns: float | None = None
     round_trip_client_cpu_ns: float | None = None
     round_trip_runnable_ns: float | None = None
+    round_trip_error_ns: float | None = None
     client_cpu_ns: float | None = None
     reply_wait_ns: float | None = None
     schedule_lag_ns: float | None = None

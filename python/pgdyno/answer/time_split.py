@@ -39,6 +39,9 @@ _OVERLAP_RATIO_MAX = 0.15
 _GAP_NS_MAX = 3_000_000_000
 # Samples needed if nothing else says how long the server worked.
 _SAMPLES_MIN = 10
+# So many exchanges during the load, to stand for all of them.
+_PROBES_MIN = 20
+_NORMAL_95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,11 @@ def _facts(
 ) -> TransactionFacts:
     ended = numbers.counts.completed + numbers.counts.failed
     summary = numbers.summary
-    round_trip = summary.distribution("round_trip")
     lag = summary.distribution("lag")
     wait = summary.distribution("connection_wait")
     backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
     reply_wait_ns = _reply_wait_ns(summary)
+    exchange = _exchange(summary)
     return TransactionFacts(
         latency=numbers.latency.mean.scaled(1e6, "ns"),
         window_seconds=numbers.seconds,
@@ -118,8 +121,10 @@ def _facts(
         counted_events=counted_events(stored, numbers),
         samples=samples,
         round_trip_count=summary.round_trips / ended,
-        round_trip_ns=_exchange_ns(round_trip, summary.round_trip_runnable_ns),
-        round_trip_runnable_ns=summary.round_trip_runnable_ns,
+        round_trip_ns=exchange.ns,
+        round_trip_runnable_ns=exchange.runnable_ns,
+        round_trip_client_cpu_ns=exchange.client_cpu_ns,
+        round_trip_error_ns=exchange.error_ns,
         client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) / ended,
         reply_wait_ns=reply_wait_ns and reply_wait_ns * summary.round_trips / ended,
         schedule_lag_ns=None if lag is None else _mean_ns(lag),
@@ -154,16 +159,36 @@ def _core_count(stored: StoredRun) -> int | None:
     return len(cores - {"all"}) or None
 
 
-def _exchange_ns(round_trip: Distribution | None, runnable_ns: int | None) -> float | None:
-    """Return how long an exchange without work takes: the mean, where its parts are known as one.
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """An exchange without work for the server, as the fields of TransactionFacts."""
 
-    Else the median: the few exchanges there are may hold one that somebody disturbed.
+    ns: float | None = None
+    runnable_ns: float | None = None
+    client_cpu_ns: float | None = None
+    error_ns: float | None = None
+
+
+def _exchange(summary: Summary) -> _Exchange:
+    """Return how long an exchange without work takes, and what of it both ends are at work.
+
+    Measured while the load ran, where enough exchanges came back. Else those before the load: the
+    mean, where its parts are known as one; or the median, as one of the few may have been
+    disturbed.
     """
-    if round_trip is None:
-        return None
-    if runnable_ns is not None:
-        return _mean_ns(round_trip)
-    return of_distribution(round_trip).percentile_ns(50)
+    probes = summary.round_trip_probes
+    if probes is not None and probes.count >= _PROBES_MIN:
+        error_ns = _NORMAL_95 * probes.error_ns
+        runnable_ns = probes.backend_runnable_ns
+        if runnable_ns is not None:
+            runnable_ns += probes.engine_runnable_ns
+        return _Exchange(probes.round_trip_ns, runnable_ns, probes.engine_runnable_ns, error_ns)
+    idle = summary.distribution("round_trip")
+    if idle is None:
+        return _Exchange()
+    if summary.round_trip_runnable_ns is not None:
+        return _Exchange(_mean_ns(idle), summary.round_trip_runnable_ns)
+    return _Exchange(of_distribution(idle).percentile_ns(50))
 
 
 def _reply_wait_ns(summary: Summary) -> float | None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 8
+CONTRACT_REVISION = 9
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -193,6 +193,7 @@ class LoadWork(Strict):
     statement_latency: bool = True
     think_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     allow_shell: bool = False
+    probe_application_name: str | None = None
 
 
 class Distribute(Strict):

@@ -255,6 +255,16 @@ class InitFacts(Open):
     steps: tuple[PhaseSpan, ...]
 
 
+class RoundTripProbes(Open):
+    """Exchanges without work, measured while the load ran: means."""
+
+    count: int
+    round_trip_ns: int
+    engine_runnable_ns: int
+    backend_runnable_ns: int | None = None
+    error_ns: int
+
+
 class Summary(Open):
     """The whole run; counts and distributions cover the measured phase."""
 
@@ -279,6 +289,7 @@ class Summary(Open):
     idle: IdleFacts | None = None
     round_trips: int
     round_trip_runnable_ns: int | None = None
+    round_trip_probes: RoundTripProbes | None = None
     bytes_sent: int
     bytes_received: int
     cpu_user_ns: int

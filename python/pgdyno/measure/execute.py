@@ -27,6 +27,7 @@ from pgdyno.measure.servers import Servers
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import Totals, read_totals, totals_between
 from pgdyno.server.connect import connect, took_too_long
 from pgdyno.server.explain import plans_of, query_ids_of
@@ -97,6 +98,7 @@ def _execute(
     explained = _explained(stage, planned, under_test, name)
     # Explain last before the load, so that explaining does not count as one of its transactions.
     before = _totals(under_test, name, application_name)
+    is_pooled = under_test.direct is not None or under_test.is_pooled
     job = load_job(
         stage.experiment,
         planned,
@@ -104,7 +106,9 @@ def _execute(
         clock=stage.clock,
         scale=under_test.facts.dataset.scale,
         # A pooler in the path refuses settings at start-up.
-        read_only=stage.read_only and under_test.direct is None and not under_test.is_pooled,
+        read_only=stage.read_only and not is_pooled,
+        # At a pooler it would wait for a session of its own, which is another part.
+        probe_name=None if is_pooled else f"{OWN_PREFIX}{name}",
     )
     watch = RunWatch(planned, label, stage.progress, position=position)
     brake = Brake(stage.abort_if)

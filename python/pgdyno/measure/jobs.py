@@ -140,10 +140,13 @@ def load_job(
     clock: ClockPair,
     scale: int | None,
     read_only: bool,
+    probe_name: str | None = None,
 ) -> Job:
     """Return the job of one planned run.
 
-    Args: scale, of the pgbench tables, the script variable :scale; None = not known.
+    Args: scale, of the pgbench tables, the script variable :scale; None = not known. probe_name,
+    the application_name of a connection that measures round trips while the load runs, if its way
+    is a network and connections stay.
     """
     workload = experiment.workload_of(planned.cell.variant)
     connections = workload.connections_of(planned.cell.clients)
@@ -167,8 +170,18 @@ def load_job(
         read_only=read_only,
         think_ratio=workload.think_ratio,
         allow_shell=workload.allow_shell,
+        probe_application_name=probe_name if _is_probed(target, workload) else None,
     )
     return Job(clock=_clock(clock), target=target, work=work)
+
+
+def _is_probed(target: EngineTarget, workload: Workload) -> bool:
+    """Return whether round trips are worth a connection that stays beside those of the load.
+
+    A Unix socket has no network; of loads that connect for each transaction it may take the place.
+    """
+    is_socket = all(not one.hostaddr and one.host.startswith(("/", "@")) for one in target.hosts)
+    return not is_socket and not workload.connect_each_transaction
 
 
 def _connect(workload: Workload) -> Connect:

@@ -115,6 +115,13 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         idle: (edge > 0).then_some(IdleFacts { opened_count: edge, alive_count: edge }),
         round_trips: edge,
         round_trip_runnable_ns: (edge > 0).then_some(edge),
+        round_trip_probes: (edge > 0).then_some(RoundTripProbes {
+            count: edge,
+            round_trip_ns: edge,
+            engine_runnable_ns: edge,
+            backend_runnable_ns: Some(edge),
+            error_ns: edge,
+        }),
         bytes_sent: edge,
         bytes_received: edge,
         cpu_user_ns: edge,
@@ -376,6 +383,7 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
         statement_latency: process.is_none(),
         think_ratio: if process.is_none() { 0.1 } else { 0.0 },
         allow_shell: true,
+        probe_application_name: process.is_none().then(|| "pgdyno/observe/7.1".into()),
     }
 }
 

@@ -184,6 +184,10 @@ pub struct LoadWork {
     /// Run `\shell` and `\setshell`; without it such a script is refused.
     #[serde(default)]
     pub allow_shell: bool,
+    /// One more connection, of this application_name, measures round trips while the load runs;
+    /// absent: none is opened. Where it cannot be opened, the run goes on without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_application_name: Option<String>,
 }
 
 fn yes() -> bool {

@@ -328,6 +328,10 @@ pub struct Summary {
     /// both, as on two hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_runnable_ns: Option<u64>,
+    /// The same while the load ran; absent where the job asks for no probe, or it did not get
+    /// through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_probes: Option<RoundTripProbes>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
     /// CPU of the whole process during the measured phase.
@@ -340,6 +344,21 @@ pub struct Summary {
     pub fairness: Option<Fairness>,
     /// Measured loading steps, for a dataset job.
     pub init: Option<InitFacts>,
+}
+
+/// Exchanges without work at random instants of the measured phase, on a connection that no client
+/// uses: means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RoundTripProbes {
+    pub count: u64,
+    pub round_trip_ns: u64,
+    /// Of it, how long the measuring thread was on a core or waited for one.
+    pub engine_runnable_ns: u64,
+    /// The same of the backend; absent where the kernel does not tell, as on another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_runnable_ns: Option<u64>,
+    /// Standard error of the rest, the way there and back.
+    pub error_ns: u64,
 }
 
 /// How evenly the clients were served: transactions each completed in the measured phase.

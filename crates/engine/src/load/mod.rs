@@ -3,6 +3,7 @@
 mod collect;
 mod connecting;
 mod gaps;
+mod probe;
 mod start;
 mod summary;
 mod watch;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use self::collect::Collector;
 use self::connecting::Connecting;
+use self::probe::Probe;
 use self::summary::ProcessUsage;
 pub(crate) use self::summary::resident_bytes_max;
 use self::watch::Watch;
@@ -62,6 +64,7 @@ pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
         died_count: 0,
         ending: Ending::Completed,
         usage: ProcessUsage::default(),
+        probe: None,
     };
     while coordinator.finished.len() + coordinator.died_count < thread_count as usize {
         coordinator.turn(&ends.receiver);
@@ -91,7 +94,7 @@ impl Default for Ends {
 
 struct Coordinator<'a, W: Write> {
     plan: &'a Plan,
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     output: &'a mut Output<W>,
     collector: Collector,
     watch: Watch,
@@ -106,6 +109,7 @@ struct Coordinator<'a, W: Write> {
     died_count: usize,
     ending: Ending,
     usage: ProcessUsage,
+    probe: Option<Probe>,
 }
 
 impl<W: Write> Coordinator<'_, W> {
@@ -159,6 +163,8 @@ impl<W: Write> Coordinator<'_, W> {
                 self.connected_count += 1;
                 if self.connected_count == thread_count {
                     self.change(|timeline, now| timeline.prepare_ns = now.min(timeline.prepare_ns));
+                    // The clients have their connections: this one takes the place of none.
+                    self.probe = Probe::start(self.plan, self.shared);
                 }
             }
             Message::Prepared => {
@@ -267,6 +273,7 @@ impl<W: Write> Coordinator<'_, W> {
 
     fn end(mut self) -> Ending {
         self.write_intervals();
+        let probes = self.probe.take().and_then(Probe::end);
         let end_ns = now_ns();
         self.collector.end_phases(end_ns, self.output);
         let in_doubt: u64 = self.finished.iter().map(|thread| thread.commits_in_doubt).sum();
@@ -286,6 +293,7 @@ impl<W: Write> Coordinator<'_, W> {
             collector: &self.collector,
             finished: &self.finished,
             usage: self.usage,
+            probes,
         });
         self.output.write(&summary);
         self.output.flush();

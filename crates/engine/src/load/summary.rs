@@ -6,7 +6,7 @@ use super::collect::Collector;
 use crate::clock::NEVER_NS;
 use crate::contract::job::ClockPair;
 use crate::contract::record::{
-    Ending, IdleFacts, Measured, Record, ScriptCounts, Summary, ThreadFacts,
+    Ending, IdleFacts, Measured, Record, RoundTripProbes, ScriptCounts, Summary, ThreadFacts,
 };
 use crate::histogram::Histogram;
 use crate::plan::Plan;
@@ -66,6 +66,7 @@ pub(super) struct Parts<'a> {
     pub(super) collector: &'a Collector,
     pub(super) finished: &'a [Finished],
     pub(super) usage: ProcessUsage,
+    pub(super) probes: Option<RoundTripProbes>,
 }
 
 pub(super) fn summary(parts: &Parts<'_>) -> Record {
@@ -117,6 +118,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         }),
         round_trips: collector.traffic.round_trips,
         round_trip_runnable_ns: round_trip_runnable_ns(finished),
+        round_trip_probes: parts.probes,
         bytes_sent: collector.traffic.bytes_sent,
         bytes_received: collector.traffic.bytes_received,
         cpu_user_ns: during(user, |times| times.0),

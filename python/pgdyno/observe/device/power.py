@@ -71,7 +71,10 @@ class EnergyCollector:
             ) from None
         if domain.last_uj is not None:
             grown_uj = now_uj - domain.last_uj
-            domain.total_uj += grown_uj if grown_uj >= 0 else grown_uj + domain.range_uj
+            if grown_uj < 0:
+                # Where the kernel does not tell the range, the counter began again at 0.
+                grown_uj = grown_uj + domain.range_uj if domain.range_uj else now_uj
+            domain.total_uj += grown_uj
         domain.last_uj = now_uj
 
     def _found(self) -> list[_Domain]:
