@@ -254,7 +254,7 @@ def _inverse_error(x: FloatArray) -> FloatArray:
 
 
 def _errors_ns(facts: TransactionFacts) -> dict[str, float]:
-    """Return the half-width of every part that was measured with one of its own."""
+    """Return the half-width of every part whose measurement has an interval."""
     errors_ns = {
         event: facts.each(counted.error_ns) or 0.0
         for counted in facts.counted_events

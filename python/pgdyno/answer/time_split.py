@@ -39,7 +39,7 @@ _OVERLAP_RATIO_MAX = 0.15
 _GAP_NS_MAX = 3_000_000_000
 # Samples needed if nothing else says how long the server worked.
 _SAMPLES_MIN = 10
-# So many exchanges during the load, to stand for all of them.
+# Fewer exchanges during the load do not represent it.
 _PROBES_MIN = 20
 _NORMAL_95 = 1.959964
 

@@ -107,7 +107,7 @@ def _execute(
         scale=under_test.facts.dataset.scale,
         # A pooler in the path refuses settings at start-up.
         read_only=stage.read_only and not is_pooled,
-        # At a pooler it would wait for a session of its own, which is another part.
+        # At a pooler an exchange also waits for a pooled session, which is another part.
         probe_name=None if is_pooled else f"{OWN_PREFIX}{name}",
     )
     watch = RunWatch(planned, label, stage.progress, position=position)

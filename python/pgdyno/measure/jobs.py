@@ -176,9 +176,10 @@ def load_job(
 
 
 def _is_probed(target: EngineTarget, workload: Workload) -> bool:
-    """Return whether round trips are worth a connection that stays beside those of the load.
+    """Return whether one more connection measures round trips while the load runs.
 
-    A Unix socket has no network; of loads that connect for each transaction it may take the place.
+    A Unix socket has no network. If the load connects for each transaction, the additional
+    connection could take the last one that the server allows.
     """
     is_socket = all(not one.hostaddr and one.host.startswith(("/", "@")) for one in target.hosts)
     return not is_socket and not workload.connect_each_transaction

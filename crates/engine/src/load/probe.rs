@@ -23,7 +23,7 @@ use crate::timeline::{Shared, Timeline};
 const GAP_NS: f64 = 25_000_000.0;
 const GAP_MAX_NS: u64 = 100_000_000;
 
-/// A thread that measures until it is told to stop.
+/// A thread that measures until its flag is set.
 #[derive(Debug)]
 pub(super) struct Probe {
     stop: StopFlag,
