@@ -43,7 +43,7 @@ NAMES = {
 # Bases that are in no schema, and enums with content, which Python writes as one model a variant.
 NO_STRUCT = {"Strict", "Open"}
 # The schema without its words, by revision.
-FINGERPRINT = {8: "14920d03e030b4f0"}
+FINGERPRINT = {9: "7d7bb40a8ef28869"}
 VARIANTS = {
     "BuiltinScript": "ScriptText",
     "TextScript": "ScriptText",
