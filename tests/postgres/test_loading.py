@@ -166,7 +166,7 @@ def test_the_same_command_goes_on_and_says_so(
     words[words.index("--load-jobs") + 1] = "3"  # The number of connections may change.
     said = pgdyno(*words, "--json")
     assert said.code == 0, said.err
-    assert "interrupted load goes on" in said.err
+    assert "interrupted load continues" in said.err
     assert said.document["is_resumed"]
     assert scalar(database15, "SELECT count(*) FROM pgbench_accounts") == 1_000_000
     assert scalar(database15, "SELECT to_regclass('pgdyno_load')") is None

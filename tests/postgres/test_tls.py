@@ -83,7 +83,7 @@ def test_a_server_without_tls_is_refused(
 ) -> None:
     tls = {"sslrootcert": certificates.path("root.crt")}
     message = refused(engine(job_of(pg15, "postgres", sslmode, "SELECT 1;", tls=tls)))
-    assert "does not speak TLS" in message
+    assert "does not support TLS" in message
 
 
 TRUST = {
@@ -157,7 +157,7 @@ def test_a_client_certificate_opens_and_a_missing_or_foreign_one_does_not(
     }
     refused(engine(job_of(secure, "ann", "require", tls=foreign)))
     mixed = {"sslcert": certificates.path("ann.crt"), "sslkey": certificates.path("root.key")}
-    assert "is not that of the certificate" in refused(
+    assert "does not belong to the certificate" in refused(
         engine(job_of(secure, "ann", "require", tls=mixed))
     )
 

@@ -174,7 +174,7 @@ fn print_sql() -> ExitCode {
             Work::Init(init) => Ok(dataset::statements(&init, u32::MAX)),
             Work::Load(_) => Err(vec![Refusal::new(
                 ErrorKind::Job,
-                "print-sql is for jobs that load a dataset",
+                "print-sql needs a job that loads a dataset",
                 "give a job whose work is of the kind init",
             )]),
         }

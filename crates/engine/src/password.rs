@@ -201,7 +201,7 @@ fn run(command: &str) -> Result<String, String> {
     if read == Err(RecvTimeoutError::Timeout) {
         let _ = kill_process_group(group, Signal::KILL);
         let _ = child.wait();
-        return Err(format!("took more than {} s, and was ended", TIMEOUT.as_secs()));
+        return Err(format!("took more than {} s and was stopped", TIMEOUT.as_secs()));
     }
     let (printed, said) = read.unwrap_or_default();
     let status = child.wait().map_err(|error| format!("was lost: {error}"))?;
@@ -225,14 +225,15 @@ fn read(pipe: Option<impl Read>) -> Vec<u8> {
 
 /// The password: one line without a zero byte, whose text is not told.
 fn one_line(printed: &[u8]) -> Result<String, String> {
-    let text = std::str::from_utf8(printed).map_err(|_| "printed what is not UTF-8".to_owned())?;
+    let text =
+        std::str::from_utf8(printed).map_err(|_| "printed bytes that are not UTF-8".to_owned())?;
     let line = text.strip_suffix('\n').unwrap_or(text);
     let line = line.strip_suffix('\r').unwrap_or(line);
     match line.lines().count() {
-        0 => Err("printed nothing: the password must be its one line".into()),
+        0 => Err("printed nothing: it must print the password as one line".into()),
         1 if line.contains('\0') => Err("printed a zero byte".into()),
         1 => Ok(line.to_owned()),
-        count => Err(format!("printed {count} lines: the password must be its one line")),
+        count => Err(format!("printed {count} lines: it must print the password as one line")),
     }
 }
 

@@ -215,6 +215,6 @@ fn hint(error: &ServerError, question: &Question) -> String {
         (_, Some(hint)) => hint.clone(),
         ("42P01", _) => "create the table first, or set search_path in the connection".into(),
         ("42501", _) => "grant the right to the user of the load".into(),
-        _ => "correct the statement; the server does not take it as it is".into(),
+        _ => "correct the statement: the server refuses it".into(),
     }
 }

@@ -44,8 +44,8 @@ impl Loading<'_> {
         let pieces = self.sent.pieces.load(Ordering::Relaxed);
         self.warn(
             "dataset_unfinished",
-            format!("the loading did not finish; the {pieces} pieces that are done are kept"),
-            "resume: the same load goes on where this one stopped".into(),
+            format!("the load did not finish; its {pieces} completed pieces are kept"),
+            "resume: the same load continues with the missing pieces".into(),
         );
     }
 
@@ -54,12 +54,12 @@ impl Loading<'_> {
         match on_own_session(self.job, &sql) {
             Ok(()) => self.warn(
                 "dataset_removed",
-                "the loading did not finish, so the tables it had created were dropped".into(),
+                "the load did not finish, so the tables that it had created were dropped".into(),
                 "load again".into(),
             ),
             Err(error) => self.warn(
                 "dataset_left",
-                format!("the loading did not finish and its tables could not be dropped: {error}"),
+                format!("the load did not finish and its tables could not be dropped: {error}"),
                 format!("when the server answers again: {sql}"),
             ),
         }

@@ -72,7 +72,7 @@ pub(super) fn read(
         return refused("there is no interrupted load here".into());
     };
     if found != title(dataset, how) {
-        return refused(format!("the interrupted load was of \"{found}\""));
+        return refused(format!("the interrupted load belongs to \"{found}\""));
     }
     let entries = ask("select piece, row_count from pgdyno_load")?;
     let entry = |row: Row| {
@@ -130,7 +130,7 @@ fn held_by_others(session: &mut Session, doing: &'static str) -> Trouble {
     let who = who.unwrap_or_else(|| "not known".into());
     Trouble::refused(
         doing,
-        &format!("another load is at work in this schema (server processes {who})"),
+        &format!("another load is running in this schema (server processes {who})"),
         "wait until it has ended, or end its sessions with pg_terminate_backend",
     )
 }

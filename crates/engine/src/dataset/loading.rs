@@ -132,7 +132,7 @@ impl Loading<'_> {
             self.warn(
                 "resumed",
                 format!(
-                    "an interrupted load goes on: {} of its {total} pieces were done, with {rows} \
+                    "an interrupted load continues: {} of its {total} pieces are done, with {rows} \
                      of {count} rows of {table}",
                     done.len()
                 ),
@@ -206,7 +206,7 @@ impl Loading<'_> {
     fn tell_waiting(&mut self) {
         self.warn(
             "waiting",
-            "another load is at work in this schema, or a killed one has not ended yet".into(),
+            "another load is running in this schema, or a killed load has not ended yet".into(),
             "waiting for at most 30 s".into(),
         );
     }

@@ -90,7 +90,7 @@ pub(super) fn refuse_unfit(session: &mut Session, asked: DistributedServer) -> R
         DistributedServer::Greenplum => (
             "select 1 where version() ilike '%greenplum%'",
             "this server is not Greenplum",
-            "connect to the coordinator of a Greenplum, or load without distribution",
+            "connect to the coordinator of a Greenplum cluster, or load without distribution",
         ),
     };
     let rows: Vec<Row> =

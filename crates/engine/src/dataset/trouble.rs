@@ -89,7 +89,7 @@ fn describe(kind: ErrorKind, error: &ServerError) -> Description {
     let hint = match (next_step(error.sqlstate.as_str()), &error.hint) {
         (Some(step), _) => step.to_string(),
         (None, Some(hint)) => hint.clone(),
-        (None, None) => "the server's log says more".into(),
+        (None, None) => "see the server's log".into(),
     };
     (kind, Some(error.sqlstate.as_str().to_string()), text, hint)
 }
@@ -97,7 +97,7 @@ fn describe(kind: ErrorKind, error: &ServerError) -> Description {
 /// What to do about the conditions that loading meets.
 fn next_step(sqlstate: &str) -> Option<&'static str> {
     Some(match sqlstate {
-        "42P07" => "drop the tables that are there first, or let this job do it (drop_existing)",
+        "42P07" => "drop the existing tables first, or let this job do it (drop_existing)",
         "53100" => {
             "the server's disk is full: the load needs room for the tables, and as much again for \
              WAL; free space, choose another tablespace or a smaller dataset"
@@ -110,7 +110,7 @@ fn next_step(sqlstate: &str) -> Option<&'static str> {
         "3D000" => "create the database first, or name another one",
         "28P01" | "28000" => "check user and password, and pg_hba.conf of the server",
         "55P03" | "40P01" => "another session holds the tables: see pg_locks",
-        "57014" => "something else cancelled the statement: an administrator or a timeout",
+        "57014" => "an administrator or a timeout cancelled the statement",
         "57P01" | "57P02" => "the server was shut down: start it and load again",
         "57P03" => "the server is starting up or shutting down: try again in a moment",
         _ => return None,

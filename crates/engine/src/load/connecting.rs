@@ -63,10 +63,10 @@ impl Connecting {
         Refusal::new(
             ErrorKind::Connect,
             format!(
-                "{} of {} connections were made, and no further one for {seconds} s",
+                "{} of {} connections were made, then none for {seconds} s",
                 self.made_count, self.wanted_count
             ),
-            "look at the server's log, its CPU and its memory; connect_timeout limits the time of \
+            "check the server's log, its CPU and its memory; connect_timeout limits the time of \
              each connection",
         )
     }
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(connecting.deadline_ns(), 660 * SECOND_NS);
         let said = connecting.refusal().message;
         assert!(said.starts_with("12 of "), "{said}");
-        assert!(said.ends_with("and no further one for 60 s"), "{said}");
+        assert!(said.ends_with("then none for 60 s"), "{said}");
     }
 
     #[test]

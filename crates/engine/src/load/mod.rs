@@ -125,7 +125,7 @@ impl<W: Write> Coordinator<'_, W> {
         self.usage.at(now, &self.timeline);
         self.follow_connecting(now);
         if self.output.is_broken() && self.ending == Ending::Completed {
-            eprintln!("pgdyno-engine: nobody reads the records any more; stopping");
+            eprintln!("pgdyno-engine: standard output was closed; stopping");
             self.stop(Ending::Stopped);
         }
     }
@@ -190,7 +190,7 @@ impl<W: Write> Coordinator<'_, W> {
                 self.died_count += 1;
                 self.collector.finished(thread);
                 let message = format!("thread {thread} of the engine panicked");
-                let hint = "this is a bug of the engine: its standard error says where";
+                let hint = "this is a bug in the engine: its standard error has the place";
                 self.abort(&Refusal::new(ErrorKind::System, message, hint));
             }
             Message::Stop => self.stop(Ending::Stopped),

@@ -29,7 +29,7 @@ pub(super) fn threads(
     let names = Names::new(&plan.target)?;
     raise_file_limit();
     let poller = Kind::choose().map_err(|error| {
-        let hint = format!("unset {VARIABLE}: what this host offers is used then");
+        let hint = format!("unset {VARIABLE}: the engine then uses what this host offers");
         Refusal::new(ErrorKind::System, error.to_string(), hint)
     })?;
     let is_default_seed_given = plan.work.variables.contains_key("default_seed");
@@ -99,7 +99,7 @@ fn system(what: &str, error: &std::io::Error) -> Refusal {
     Refusal::new(
         ErrorKind::System,
         format!("{what} failed: {error}"),
-        "look at the limits of this user (ulimit -a)",
+        "check the limits of this user (ulimit -a)",
     )
 }
 

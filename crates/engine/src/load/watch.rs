@@ -44,7 +44,7 @@ impl Watch {
                     plan.connection_count(),
                     patience_ns as f64 / 1e9
                 ),
-                "look at the server's log: it may have crashed, or been stopped",
+                "see the server's log: the server may have crashed or been stopped",
             ));
         }
         if self.disconnected_ns > 0 {

@@ -47,7 +47,7 @@ fn target(target: &Target, found: &mut Found) {
         found.rule(false, || format!("target.tls: {why}"));
     }
     found.rule(target.reach.timeout_ns != Some(0), || {
-        "target.reach.timeout_ns must be above 0: leave it out for none".into()
+        "target.reach.timeout_ns must be above 0: omit it for no limit".into()
     });
 }
 

@@ -147,7 +147,7 @@ pub(super) fn read(
     if script.uses_shell() && !work.allow_shell {
         return refuse(
             "runs shell commands, which the job does not allow",
-            "give --allow-shell if you trust the script",
+            "add --allow-shell if you trust the script",
         );
     }
     if work.protocol == Protocol::Simple {
@@ -185,7 +185,7 @@ fn unknown_builtin(name: &str) -> Refusal {
     let names: Vec<_> = scripts.chain(NATIVES.iter().map(|native| native.name())).collect();
     Refusal::new(
         ErrorKind::Job,
-        format!("builtin \"{name}\" is not one, or not the beginning of only one"),
+        format!("builtin \"{name}\" is neither a built-in nor the beginning of exactly one"),
         format!("built-ins are {}", names.join(", ")),
     )
 }

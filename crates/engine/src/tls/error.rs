@@ -41,8 +41,8 @@ impl From<Error> for TlsError {
                 "the server's log may say more; it may not accept the client certificate (sslcert)",
             ),
             Error::InvalidMessage(_) => TlsError::new(
-                format!("what the server sent is not TLS: {error}"),
-                "something between engine and server may have changed what they said",
+                format!("the server's answer is not TLS: {error}"),
+                "a device between engine and server may have changed the data",
             ),
             _ => TlsError::new(
                 format!("TLS with the server failed: {error}"),

@@ -50,7 +50,7 @@ pub(super) fn roots(mode: SslMode, settings: &TlsSettings) -> Result<Option<Arc<
     if roots.is_empty() {
         return Err(TlsError::new(
             format!("{} has no self-signed certificate", path.display()),
-            "put the certificate of the authority itself into the file",
+            "put the certificate of the authority into the file",
         ));
     }
     Ok(Some(Arc::new(roots)))
@@ -84,7 +84,7 @@ fn refuse_revocation_list() -> Result<(), TlsError> {
         None => Ok(()),
         Some(path) => Err(TlsError::new(
             format!(
-                "{} exists, and the load engine does not read certificate revocation lists",
+                "{} exists, but the load engine does not support certificate revocation lists",
                 path.display()
             ),
             "move the file away for this run, if the server's certificate is not revoked",
@@ -122,8 +122,8 @@ pub(super) fn client_certificate(
     if !is_pair {
         let (key, certificate) = (key_path.display(), path.display());
         return Err(TlsError::new(
-            format!("the private key {key} is not that of the certificate {certificate}"),
-            "give the sslkey that belongs to sslcert",
+            format!("the private key {key} does not belong to the certificate {certificate}"),
+            "use the sslkey that belongs to sslcert",
         ));
     }
     Ok(Some(CertifiedKey::new(chain, key)))
@@ -132,7 +132,7 @@ pub(super) fn client_certificate(
 fn private_key(path: &Path, certificate: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let Some(bytes) = read(path)? else {
         let message = format!(
-            "there is a certificate {} and no private key {}",
+            "there is a certificate {} but no private key {}",
             certificate.display(),
             path.display()
         );
@@ -143,7 +143,7 @@ fn private_key(path: &Path, certificate: &Path) -> Result<PrivateKeyDer<'static>
     let forbidden = if facts.uid() == 0 { 0o037 } else { 0o077 };
     if facts.is_file() && facts.mode() & forbidden != 0 {
         return Err(TlsError::new(
-            format!("others than its owner may use the private key {}", path.display()),
+            format!("users other than its owner may use the private key {}", path.display()),
             format!("chmod 0600 {}", path.display()),
         ));
     }
@@ -151,7 +151,7 @@ fn private_key(path: &Path, certificate: &Path) -> Result<PrivateKeyDer<'static>
     if text.contains("ENCRYPTED") {
         return Err(TlsError::new(
             format!("the private key {} is encrypted, which is not supported", path.display()),
-            "make a copy that is not: openssl pkey -in KEY -out COPY; chmod 0600 COPY",
+            "make a copy without encryption: openssl pkey -in KEY -out COPY; chmod 0600 COPY",
         ));
     }
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {
@@ -183,7 +183,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
 
 fn unreadable(path: &Path, error: &std::io::Error) -> TlsError {
     let message = format!("{} cannot be read: {error}", path.display());
-    TlsError::new(message, "check the owner and the rights of the file")
+    TlsError::new(message, "check the owner and the permissions of the file")
 }
 
 /// A file in libpq's folder of this user.

@@ -141,7 +141,7 @@ impl Negotiation {
         match answer {
             b'S' if is_more => Err(TlsError::new(
                 "the server sent data that is not encrypted before TLS began",
-                "something between engine and server may have changed what they said",
+                "a device between engine and server may have changed the data",
             )),
             b'S' => {
                 *self = Negotiation::Shaking(stream);
@@ -149,17 +149,17 @@ impl Negotiation {
             }
             b'N' if or_plain => Ok(()),
             b'N' => Err(TlsError::new(
-                "the server does not speak TLS",
-                "set ssl = on there, or give sslmode=prefer if a plain connection will do",
+                "the server does not support TLS",
+                "set ssl = on there, or use sslmode=prefer if a plain connection is enough",
             )),
             // Subtle: it may be an error message, but anybody on the way could have written it.
             b'E' => Err(TlsError::new(
                 "the server answered the request for TLS with an error",
-                "the server's log has it",
+                "see the server's log",
             )),
             _ => Err(TlsError::new(
-                "the answer to the request for TLS is not PostgreSQL's",
-                "something else than PostgreSQL may listen there",
+                "the answer to the request for TLS does not come from PostgreSQL",
+                "another program than PostgreSQL may listen there",
             )),
         }
     }

@@ -85,7 +85,10 @@ impl Verifier {
         now: UnixTime,
     ) -> Result<(), Distrust> {
         let certificate = Certificate::read(server).map_err(|_| {
-            distrust("the server's certificate cannot be read", "openssl x509 -text may tell why")
+            distrust(
+                "the server's certificate cannot be read",
+                "openssl x509 -text may show the reason",
+            )
         })?;
         let Some(roots) = &self.roots else { return Ok(()) };
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -147,7 +150,7 @@ impl Verifier {
                     "put the certificate of the server's authority into the file that sslrootcert \
                      names, and the ones between into the server's ssl_cert_file",
                 ),
-                error => (error.to_string(), "openssl verify may tell more"),
+                error => (error.to_string(), "openssl verify may show the reason"),
             };
             distrust(format!("the server's certificate is not trusted: {why}"), hint)
         })

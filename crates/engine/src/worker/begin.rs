@@ -123,7 +123,7 @@ pub fn run(setup: Setup) {
 /// There is nothing to wait with: the thread ends before it began.
 fn refuse(setup: &Setup, error: &io::Error) {
     let message = format!("making a poller failed: {error}");
-    let refusal = Refusal::new(ErrorKind::System, message, "look at ulimit -n");
+    let refusal = Refusal::new(ErrorKind::System, message, "check ulimit -n");
     let _ = setup.sender.send(Message::Fatal(Box::new(refusal)));
     let _ = setup.sender.send(Message::Died(setup.thread));
 }

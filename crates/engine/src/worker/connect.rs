@@ -69,7 +69,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         match self.connector.take_password() {
             Ok(is_there) => is_there,
             Err(why) if self.stage < Stage::Load => {
-                let hint = "run it by hand: it must print the password, and nothing else";
+                let hint = "run the command by hand: it must print the password and nothing else";
                 let refusal = Refusal::new(ErrorKind::Authentication, why, hint);
                 self.tell(Message::Fatal(Box::new(refusal)));
                 self.connector.waiting.clear();

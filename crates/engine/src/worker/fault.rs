@@ -118,11 +118,11 @@ fn of_handshake(handshake: &HandshakeError, plan: &Plan) -> Refusal {
                 state if state.class() == "3D" => {
                     (ErrorKind::Connect, or(hint, "check the name of the database"))
                 }
-                _ => (ErrorKind::Connect, or(hint, "the server's log may say more")),
+                _ => (ErrorKind::Connect, or(hint, "see the server's log")),
             }
         }
         HandshakeError::Protocol(_) => {
-            (ErrorKind::Protocol, "something else than PostgreSQL may listen there".to_owned())
+            (ErrorKind::Protocol, "another program than PostgreSQL may listen there".to_owned())
         }
         HandshakeError::NotBound => (
             ErrorKind::Authentication,
@@ -130,7 +130,8 @@ fn of_handshake(handshake: &HandshakeError, plan: &Plan) -> Refusal {
         ),
         HandshakeError::NotAllowed(_) => (
             ErrorKind::Authentication,
-            "have the server ask for what require_auth names, or allow what it asks for".to_owned(),
+            "configure the server for a method of require_auth, or add the server's method"
+                .to_owned(),
         ),
         _ => (ErrorKind::Authentication, "check user and password".to_owned()),
     };

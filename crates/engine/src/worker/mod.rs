@@ -317,7 +317,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 "the server ended the connection each time the statements were prepared, {} times",
                 self.prepare_losses
             );
-            let hint = "look into the server's log; a pooler may not know prepared statements";
+            let hint = "see the server's log; a pooler may not support prepared statements";
             let refusal = Refusal::new(ErrorKind::ConnectionLost, message, hint);
             self.tell(Message::Fatal(Box::new(refusal)));
         }

@@ -42,7 +42,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// Something that is not the protocol: what came before it cannot be trusted either.
     fn on_broken(&mut self, index: u32, error: &ProtocolError) {
         let message = format!("the server broke the protocol: {error}");
-        let hint = "something between engine and server may have changed what they said";
+        let hint = "a device between engine and server may have changed the data";
         self.tell(Message::Fatal(Box::new(Refusal::new(ErrorKind::Protocol, message, hint))));
         self.shard.borrow_mut().poller.close(index);
         self.on_closed(index, None);

@@ -74,7 +74,7 @@ fn when_no_further_connection_is_made_the_run_ends_and_says_how_many_there_are()
     let run = load(&server, work);
     assert_eq!(run.ending, Ending::Aborted);
     let error = run.error().expect("an error");
-    assert_eq!(error.message, "2 of 3 connections were made, and no further one for 0.7 s");
+    assert_eq!(error.message, "2 of 3 connections were made, then none for 0.7 s");
     assert!(error.hint.contains("connect_timeout"), "{}", error.hint);
 }
 

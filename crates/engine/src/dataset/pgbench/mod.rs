@@ -71,11 +71,11 @@ impl Dataset for Pgbench {
             rule(is_known, &message, "such as dtgvp");
         }
         if let Some(distribute) = self.0.distribute {
-            rule(partitions == 0, "a distributed table cannot have partitions here", CORRECT);
+            rule(partitions == 0, "a distributed table cannot have partitions", CORRECT);
             // The branch of a row in history is drawn apart from its account and its teller.
             rule(
                 !(foreign_keys && distribute.column == DistributionColumn::Bid),
-                "foreign keys cannot be had with rows distributed by bid",
+                "rows that are distributed by bid cannot have foreign keys",
                 "distribute by aid, or leave the foreign keys out",
             );
         }

@@ -63,11 +63,11 @@ impl Dataset for Tpcc {
         rule(c_last <= A_LAST_NAME, format!("c_last must be 0 to {A_LAST_NAME}, got {c_last}"));
         rule(
             partitions == 0 || distribute.is_none(),
-            "a distributed table cannot have partitions here".into(),
+            "a distributed table cannot have partitions".into(),
         );
         rule(
             distribute != Some(DistributedServer::Greenplum),
-            "this dataset is distributed on Citus only".into(),
+            "this dataset can be distributed on Citus only".into(),
         );
         broken
     }

@@ -26,8 +26,8 @@ enum State {
 
 use State::{Idle, Served};
 
-const NO_LIST: &str = "revocation lists are not read: leave it out to go on without";
-const NO_OAUTH: &str = "leave it out: OAuth is not spoken";
+const NO_LIST: &str = "revocation lists are not supported: remove the parameter";
+const NO_OAUTH: &str = "OAuth is not supported: remove the parameter";
 
 const fn refused(step: &'static str) -> State {
     State::Refused { step, is_secret: false }
@@ -80,21 +80,21 @@ const PARAMETERS: [(&str, &str, State); 50] = [
         "PGSSLCERTMODE",
         only(&["disable", "allow"], &["require"], "give sslcertmode=allow"),
     ),
-    (
-        "sslpassword",
-        "",
-        secret("give an sslkey that is not encrypted: openssl pkey -in KEY -out COPY"),
-    ),
+    ("sslpassword", "", secret("use an sslkey without encryption: openssl pkey -in KEY -out COPY")),
     ("sslrootcert", "PGSSLROOTCERT", Served),
     ("sslcrl", "PGSSLCRL", refused(NO_LIST)),
     ("sslcrldir", "PGSSLCRLDIR", refused(NO_LIST)),
     ("sslsni", "PGSSLSNI", Served),
-    ("requirepeer", "PGREQUIREPEER", refused("leave it out: who owns the server is not looked at")),
+    ("requirepeer", "PGREQUIREPEER", refused("the server's owner is not checked: remove it")),
     ("require_auth", "PGREQUIREAUTH", Served),
     (
         "min_protocol_version",
         "PGMINPROTOCOLVERSION",
-        only(&["3.0"], &["3.2", "latest"], "give min_protocol_version=3.0: no later one is spoken"),
+        only(
+            &["3.0"],
+            &["3.2", "latest"],
+            "use min_protocol_version=3.0: later versions are not supported",
+        ),
     ),
     ("max_protocol_version", "PGMAXPROTOCOLVERSION", only(&["3.0", "3.2", "latest"], &[], "")),
     ("ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", Served),
@@ -107,7 +107,7 @@ const PARAMETERS: [(&str, &str, State); 50] = [
     ("krbsrvname", "PGKRBSRVNAME", Idle),
     ("gsslib", "PGGSSLIB", Idle),
     ("gssdelegation", "PGGSSDELEGATION", Idle),
-    ("replication", "", refused("leave it out: pgbench has nothing to do with replication")),
+    ("replication", "", refused("replication is not supported: remove the parameter")),
     ("target_session_attrs", "PGTARGETSESSIONATTRS", Served),
     ("load_balance_hosts", "PGLOADBALANCEHOSTS", Served),
     ("scram_client_key", "", secret("give the password itself")),
@@ -116,7 +116,7 @@ const PARAMETERS: [(&str, &str, State); 50] = [
     ("oauth_client_id", "", refused(NO_OAUTH)),
     ("oauth_client_secret", "", secret(NO_OAUTH)),
     ("oauth_scope", "", refused(NO_OAUTH)),
-    ("sslkeylogfile", "", refused("leave it out: keys of sessions are never written")),
+    ("sslkeylogfile", "", refused("session keys are never written: remove the parameter")),
 ];
 
 /// The parameters of one connection, wherever they were given.
