@@ -276,3 +276,32 @@ def test_a_created_variant_that_cannot_start_leaves_the_others_their_server(
         opened.servers.ready(trial)
     assert set(opened.excluded) == {"trial-1"}
     assert show(opened.ready(1), "work_mem") == "2MB"
+
+
+def test_only_while_a_created_variant_that_restarts_takes_part_every_run_has_one(
+    open_servers: Open,
+) -> None:
+    servers = open_servers(asked("as it is", "more: work_mem=8MB"))
+    settings = {"shared_buffers": "24MB"}
+    trial = PlannedVariant("trial-1", Variant(name="trial 1", settings=settings))
+
+    def postmaster(place: int, round_number: int) -> int | None:
+        return servers.ready(place, round_number).facts.postmaster_pid
+
+    assert postmaster(0, 1) == postmaster(1, 1)
+    servers.servers.ready(trial, 2)
+    # Going back takes a restart; the second run of the same variant gets one as well.
+    first = postmaster(0, 2)
+    assert postmaster(0, 3) != first
+    assert postmaster(0, 4) == postmaster(1, 4)
+    later = PlannedVariant("trial-2", Variant(name="trial 2", settings={"work_mem": "2MB"}))
+    before = postmaster(0, 5)
+    assert servers.servers.ready(later, 5).facts.postmaster_pid == before
+
+
+def test_variants_with_the_same_broken_data_are_all_left_out(open_servers: Open) -> None:
+    servers = open_servers(asked("good", "a: sql=SELECT 1/0", "b: sql=SELECT 1/0; work_mem=1MB"))
+    assert set(servers.excluded) == {"1", "2"}
+    assert servers.excluded["1"] == servers.excluded["2"]
+    assert "division by zero" in servers.excluded["2"]
+    assert show(servers.ready(0), "work_mem") == "4MB"

@@ -54,11 +54,25 @@ class _Place:
 
 @dataclass(slots=True)
 class _Cluster:
-    """A running cluster and the databases loaded in it, by what is in them."""
+    """A running cluster and the databases loaded in it, by what is in them.
+
+    `broken`: data that could not be made, and why. `restarting`: ids of created variants that
+    change what needs a restart; `last_round`: in which round each created one ran last.
+    """
 
     cluster: ScratchCluster
     variants: list[PlannedVariant]
     databases: dict[tuple[Dataset, str | None], str] = field(default_factory=dict)
+    broken: dict[tuple[Dataset, str | None], str] = field(default_factory=dict)
+    restarting: set[str] = field(default_factory=set)
+    last_round: dict[str, int] = field(default_factory=dict)
+
+    def restarts_in(self, round_number: int) -> bool:
+        """Return whether a created variant that needs a restart takes part in these rounds."""
+        return any(
+            self.last_round.get(variant_id, -1) >= round_number - 1
+            for variant_id in self.restarting
+        )
 
 
 class ScratchServers(Servers):
@@ -116,7 +130,8 @@ class ScratchServers(Servers):
             self._progress.said(f"{variant.name}: the server starts again")
             one.cluster.restart()
         was_restarted = one.cluster.apply(self._settings_of(variant))
-        if self._restarts_each_run and not was_restarted:
+        one.last_round[variant.id] = round_number
+        if not was_restarted and (self._restarts_each_run or one.restarts_in(round_number)):
             # Every run starts from the same state: a cache that only some find warm is no contrast.
             one.cluster.restart()
         if self._experiment.reload == "round":
@@ -158,8 +173,13 @@ class ScratchServers(Servers):
             self._create(place, [])
         one = self._clusters[place]
         one.variants.append(variant)
-        self._try_every_variant(one, only=variant)
-        self._load(one, only=variant)
+        self._try(one, variant)
+        base = self._experiment.server.settings
+        if one.cluster.needs_restart(base, self._settings_of(variant)):
+            one.restarting.add(variant.id)
+        if self._data_of(variant) not in one.databases:
+            one.cluster.apply(base)  # The load's settings are those of the spec.
+            self._load(one, only=variant)
         if variant.id in self.excluded:
             one.variants.remove(variant)
             raise ServerError(
@@ -231,35 +251,43 @@ class ScratchServers(Servers):
     def _settings_of(self, variant: PlannedVariant) -> dict[str, str]:
         return {**self._experiment.server.settings, **variant.spec.settings}
 
-    def _try_every_variant(self, one: _Cluster, *, only: PlannedVariant | None = None) -> None:
-        """Start each variant once, on the empty cluster at first; note what does not start."""
-        base = self._experiment.server.settings
-        for variant in one.variants if only is None else [only]:
-            try:
-                was_restarted = one.cluster.apply(self._settings_of(variant))
-            except (ServerError, SpecError) as error:
-                self.excluded[variant.id] = error.message
-                self._progress.said(f"variant {variant.name} cannot start: {error.message}")
-                continue
+    def _try_every_variant(self, one: _Cluster) -> None:
+        """Start each variant once on the empty cluster; note what does not start."""
+        for variant in one.variants:
+            was_restarted = self._try(one, variant)
             self._restarts_each_run |= was_restarted and len(one.variants) > 1
-        one.cluster.apply(base)
+        one.cluster.apply(self._experiment.server.settings)
+
+    def _try(self, one: _Cluster, variant: PlannedVariant) -> bool:
+        """Apply the variant's settings; return whether that took a restart."""
+        try:
+            return one.cluster.apply(self._settings_of(variant))
+        except (ServerError, SpecError) as error:
+            self.excluded[variant.id] = error.message
+            self._progress.said(f"variant {variant.name} cannot start: {error.message}")
+            return False
+
+    def _data_of(self, variant: PlannedVariant) -> tuple[Dataset, str | None]:
+        return self._experiment.dataset_of(variant), variant.spec.sql
 
     def _load(self, one: _Cluster, *, only: PlannedVariant | None = None) -> None:
         """Load each different dataset once, into a separate database."""
         for variant in one.variants if only is None else [only]:
             if variant.id in self.excluded:
                 continue
-            key = self._experiment.dataset_of(variant), variant.spec.sql
-            if key in one.databases:
-                continue
-            number = len(one.databases) + 1
-            name = LOAD_DATABASE if number == 1 else f"{LOAD_DATABASE}_{number}"
-            one.databases[key] = name
-            try:
-                self._fill(one.cluster, name, *key)
-            except ServerError as error:
-                self.excluded[variant.id] = error.message
-                self._progress.said(f"variant {variant.name} cannot be created: {error.message}")
+            key = self._data_of(variant)
+            if key not in one.databases:
+                number = len(one.databases) + 1
+                name = LOAD_DATABASE if number == 1 else f"{LOAD_DATABASE}_{number}"
+                one.databases[key] = name
+                try:
+                    self._fill(one.cluster, name, *key)
+                except ServerError as error:
+                    one.broken[key] = error.message
+            if key in one.broken:
+                why = one.broken[key]
+                self.excluded[variant.id] = why
+                self._progress.said(f"variant {variant.name} cannot be created: {why}")
 
     def _fill(
         self, cluster: ScratchCluster, database: str, dataset: Dataset, sql: str | None
@@ -271,7 +299,7 @@ class ScratchServers(Servers):
 
     def _reload(self, one: _Cluster, variant: PlannedVariant, round_number: int) -> None:
         """Load the variant's data anew, once a round: another layout, as another machine has it."""
-        key = self._experiment.dataset_of(variant), variant.spec.sql
+        key = self._data_of(variant)
         database = one.databases[key]
         before = self._loaded_in.setdefault(database, 0)
         if round_number <= max(before, 1):  # What was loaded first is round 1's.
@@ -286,6 +314,5 @@ class ScratchServers(Servers):
 
     def _target_of(self, variant: PlannedVariant, one: _Cluster) -> Target:
         own = variant.spec
-        key = self._experiment.dataset_of(variant), own.sql
         target = one.cluster.tcp_target if own.path == "tcp" else one.cluster.target
-        return target.with_database(one.databases[key])
+        return target.with_database(one.databases[self._data_of(variant)])

@@ -263,6 +263,16 @@ class ScratchCluster:
             server_settings.require(connection, chosen)
         return needs_restart
 
+    def needs_restart(self, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        """Return whether going from some settings to others takes a restart."""
+        names = {*before, *after}
+        changed = {name for name in names if before.get(name) != after.get(name)}
+        if not changed:
+            return False
+        with self.connect() as connection:
+            context = server_settings.contexts(connection, changed)
+        return any(context.get(name, "postmaster") == "postmaster" for name in changed)
+
     def close(self) -> None:
         """Leave nothing behind, or a stopped cluster that `adopt` starts again if it is kept."""
         if self.keep:
