@@ -104,9 +104,15 @@ impl Statement {
         match first {
             "commit" | "rollback" => second != Some("prepared"),
             _ if HARMLESS.contains(&first) => true,
+            // To the client; a file of the server, or a program, would be written to.
+            "copy" => self.has("to", "stdout") && !self.writes(),
             _ if QUERIES.contains(&first) => !self.writes(),
             _ => false,
         }
+    }
+
+    fn has(&self, word: &str, next: &str) -> bool {
+        self.words.windows(2).any(|pair| pair[0] == word && pair[1] == next)
     }
 
     fn writes(&self) -> bool {
@@ -152,6 +158,9 @@ mod tests {
             "savepoint a",
             "select lo_revenue from lineorder",
             "select set_config('a', 'b', false)",
+            "copy t to stdout",
+            "COPY t (a, b) TO STDOUT WITH (FORMAT csv)",
+            "copy (select * from t where a = 1) to stdout",
         ] {
             assert!(is_read_only(text), "{text}");
         }
@@ -178,6 +187,10 @@ mod tests {
             "create table t ()",
             "vacuum",
             "copy t from stdin",
+            "copy t to '/tmp/file'",
+            "copy t to program 'cat'",
+            "copy (delete from t returning *) to stdout",
+            "copy (select nextval('s')) to stdout",
             "explain analyze delete from t",
             "commit prepared 'x'",
             "rollback prepared 'x'",
