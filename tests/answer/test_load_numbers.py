@@ -21,7 +21,11 @@ def summary(*, completed: int = 0, **failures: int) -> Any:
     ("failures", "said", "next_step"),
     [
         ({}, "No transaction completed within the measured time", "longer"),
-        ({"22012": 8, "42601": 3_000}, r"3,008 failed \(42601: 3,000, 22012: 8\)", "psql"),
+        (
+            {"22012": 8, "42601": 3_000},
+            r"3,008 failed \(42601: 3,000, 22012: 8\)",
+            "correct the script",
+        ),
         ({"XXopen_block": 5}, "5 failed", "COMMIT"),
     ],
 )

@@ -158,7 +158,7 @@ def test_a_lost_connection_is_counted_and_made_again(
     _counts_add_up(end)
     assert end.summary.connections_lost > 0
     assert end.summary.reconnects > 0
-    assert end.summary.failures.get("08000", 0) > 0
+    assert end.summary.failures.get("connection_lost", 0) > 0
     assert tally.commits == end.summary.transactions_committed_all_phases
 
 

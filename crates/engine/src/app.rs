@@ -275,6 +275,7 @@ fn empty_summary() -> Summary {
         transactions_committed_all_phases: 0,
         scripts: Vec::new(),
         failures: Default::default(),
+        failure_messages: Default::default(),
         distributions: Vec::new(),
         unfinished_ages_ns: Vec::new(),
         between_transactions_ns: None,

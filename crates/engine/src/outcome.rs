@@ -22,6 +22,8 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureCode {
     Sql(SqlState),
+    /// The connection was lost, and the server gave no reason.
+    ConnectionLost,
     /// A variable or expression of the script failed.
     Evaluation,
     /// The script left a transaction block or a pipeline open.
@@ -36,6 +38,7 @@ impl FailureCode {
     pub fn name(&self) -> String {
         match self {
             FailureCode::Sql(state) => state.as_str().to_owned(),
+            FailureCode::ConnectionLost => "connection_lost".to_owned(),
             FailureCode::Evaluation => "XXevaluation".to_owned(),
             FailureCode::OpenBlock => "XXopen_block".to_owned(),
             FailureCode::MetaCommand => "XXmeta_command".to_owned(),

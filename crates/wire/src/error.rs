@@ -11,7 +11,6 @@ impl SqlState {
     pub const DEADLOCK_DETECTED: SqlState = SqlState(*b"40P01");
     pub const TOO_MANY_CONNECTIONS: SqlState = SqlState(*b"53300");
     pub const QUERY_CANCELED: SqlState = SqlState(*b"57014");
-    pub const CONNECTION_EXCEPTION: SqlState = SqlState(*b"08000");
     /// What is reported for a field that is missing or not five printable characters.
     pub const UNKNOWN: SqlState = SqlState(*b"XX000");
 

@@ -163,6 +163,16 @@ class Progress(Open):
     rows_total: int
 
 
+class Pieces(Open):
+    """Loading a dataset: how far a phase without rows has come."""
+
+    record: Literal["pieces"] = "pieces"
+    time_ns: int
+    phase: PhaseName
+    done_count: int
+    total_count: int
+
+
 class Connecting(Open):
     """The connect phase: connections made so far, of the clients and idle ones."""
 
@@ -276,6 +286,7 @@ class Summary(Open):
     transactions_committed_all_phases: int
     scripts: tuple[ScriptCounts, ...]
     failures: dict[str, int]
+    failure_messages: dict[str, str] = {}
     distributions: tuple[Distribution, ...]
     unfinished_ages_ns: tuple[int, ...]
     between_transactions_ns: int | None = None
@@ -318,6 +329,7 @@ Record = Annotated[
     | Interval
     | HistogramRecord
     | Progress
+    | Pieces
     | Connecting
     | Warning_
     | Failure

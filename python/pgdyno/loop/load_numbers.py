@@ -99,11 +99,13 @@ def require_completed(summary: Summary) -> None:
     ranked = sorted(summary.failures.items(), key=lambda item: -item[1])
     codes = ", ".join(f"{code}: {count:,}" for code, count in ranked)
     left_open = "end the transaction that BEGIN starts with END or COMMIT"
+    said = summary.failure_messages.get(ranked[0][0], "")
     raise AnalysisError(
-        f"No transaction completed: {summary.counts.failed:,} failed ({codes}).",
+        f"No transaction completed: {summary.counts.failed:,} failed ({codes})."
+        + (f" {said}." if said else ""),
         hint=left_open
         if ranked[0][0] == "XXopen_block"
-        else "run the script once in psql to see the server's error",
+        else "correct the script, or the data that it works on",
     )
 
 

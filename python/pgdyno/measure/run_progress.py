@@ -14,6 +14,7 @@ from pgdyno.engine.records import (
     HistogramRecord,
     Interval,
     Phase,
+    Pieces,
     Record,
     Summary,
     Warning_,
@@ -193,6 +194,9 @@ class LoadWatch:
         elif isinstance(record, LoadProgress):
             self._tables[record.table] = record
             self._progress.moved(self._moment(record.time_ns))
+        elif isinstance(record, Pieces) and record.phase == self._phase:
+            share = f"{record.done_count / record.total_count:.0%}"
+            self._progress.moved(Moment(self._label, f"{_PHASE_WORDS[record.phase]} {share}"))
         elif isinstance(record, Warning_):
             self.is_unfinished |= record.kind == "dataset_unfinished"
             said = f"{record.message}; {record.hint}" if record.hint else record.message

@@ -5,6 +5,7 @@
 //! which is borrowed between two waits and never across one.
 
 mod check;
+mod failures;
 mod judge;
 mod meta;
 mod native;
@@ -19,8 +20,9 @@ use std::cell::{RefCell, RefMut};
 use std::future::poll_fn;
 use std::task::Poll;
 
-use pgdyno_wire::{ServerError, SqlState};
+use pgdyno_wire::ServerError;
 
+pub use self::failures::{FIRST_TRANSACTIONS, FailureNews, FailureWords, Failures};
 pub use self::prepare::{Prepared, prepare};
 pub use self::round_trips::{RoundTrips, round_trips};
 pub use self::state::{ClientState, Clients, Current, Link, News, Pause, Seat, Shard, Terminal};
@@ -36,8 +38,8 @@ pub struct Lost(pub Option<Box<ServerError>>);
 
 impl From<Lost> for Stopped {
     fn from(Lost(words): Lost) -> Stopped {
-        let state = words.map_or(SqlState::CONNECTION_EXCEPTION, |error| error.sqlstate);
-        Stopped::Lost(FailureCode::Sql(state))
+        let code = words.map_or(FailureCode::ConnectionLost, |e| FailureCode::Sql(e.sqlstate));
+        Stopped::Lost(code)
     }
 }
 

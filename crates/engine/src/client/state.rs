@@ -8,6 +8,7 @@ use pgdyno_wire::{
     ProtocolError, Reply, ReplyScanner, ServerError, Session, TransactionStatus, encode,
 };
 
+use super::Failures;
 use crate::clock::NEVER_NS;
 use crate::observer::{Misplaced, Observer};
 use crate::plan::Refusal;
@@ -381,6 +382,8 @@ pub struct Shard {
     pub is_draining: bool,
     /// The drain is over: a transaction must not send another statement.
     pub is_cancelling: bool,
+    /// How transactions failed, as far as it is to be told.
+    pub failures: Failures,
     /// Something in a script that makes it senseless to go on.
     pub fault: Option<Box<Refusal>>,
     /// A problem that may become an error, and that the user should know.

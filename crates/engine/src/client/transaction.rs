@@ -3,7 +3,7 @@
 use pgdyno_wire::{SqlState, encode};
 
 use super::judge::judge;
-use super::{Client, Lost, native, script, trace};
+use super::{Client, Lost, failures, native, script, trace};
 use crate::clock::now_ns;
 use crate::observer::Verdict;
 use crate::outcome::Stopped;
@@ -74,6 +74,7 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
             Stopped::Lost(code) => return failed(code),
             Stopped::Failed(code) => code,
         };
+        failures::note_words(client, code, script_index);
         let failed_ns = now_ns();
         if client.state(|c| c.is_in_block()) && roll_back(client).await.is_err() {
             return failed(code);
@@ -86,13 +87,14 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
             if tries > 1 {
                 record_attempt(client, script_index, failed_ns - tried_ns);
             }
+            failures::count(client, code);
             return failed(code);
         }
         record_attempt(client, script_index, failed_ns - tried_ns);
         // pgbench tries again at once.
         let must_pause = verdict.is_none();
         if must_pause && client.sleep(backoff_ns(client, tries)).await.is_err() {
-            return failed(FailureCode::Sql(SqlState::CONNECTION_EXCEPTION));
+            return failed(FailureCode::ConnectionLost);
         }
         tries = tries.saturating_add(1);
         tried_ns = now_ns();

@@ -64,6 +64,12 @@ fn records_with(edge: u64) -> Vec<Record> {
             rows_done: edge,
             rows_total: edge,
         }),
+        Record::Pieces(Pieces {
+            time_ns: edge,
+            phase: PhaseName::Create,
+            done_count: edge,
+            total_count: edge,
+        }),
         Record::Connecting(Connecting { time_ns: edge, made_count: edge, wanted_count: edge }),
         Record::Warning(Notice {
             time_ns: edge,
@@ -102,6 +108,10 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         transactions_committed_all_phases: edge,
         scripts: vec![ScriptCounts { counts: counts(edge), failures: failures.clone() }],
         failures,
+        failure_messages: match edge {
+            0 => BTreeMap::new(),
+            _ => BTreeMap::from([("40001".to_owned(), "ERROR: 100 % \"é\"".to_owned())]),
+        },
         distributions: vec![distribution(Measured::Latency, None, None, edge)],
         unfinished_ages_ns: vec![edge],
         between_transactions_ns: (edge > 0).then_some(edge),

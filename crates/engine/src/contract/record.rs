@@ -15,6 +15,7 @@ pub enum Record {
     Histogram(Histogram),
     Progress(Progress),
     Connecting(Connecting),
+    Pieces(Pieces),
     Warning(Notice),
     Error(Failure),
     Summary(Box<Summary>),
@@ -201,6 +202,16 @@ pub struct Progress {
     pub rows_total: u64,
 }
 
+/// Loading a dataset: how far a phase has come that has no rows, such as the creation of many
+/// partitions. Once a second, where it changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pieces {
+    pub time_ns: u64,
+    pub phase: PhaseName,
+    pub done_count: u64,
+    pub total_count: u64,
+}
+
 /// The connect phase: connections made so far, of the clients and idle ones. Once a second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connecting {
@@ -254,7 +265,7 @@ pub enum ErrorKind {
     TooManyConnections,
     /// A statement was refused before the load began (SQLSTATE classes 28, 3D, 42).
     Prepare,
-    /// More than half of the transactions failed for 5 seconds.
+    /// The first 100 transactions failed in the same way, or more than half of them for 5 seconds.
     TooManyFailures,
     /// Every connection was lost and none could be made again.
     ConnectionLost,
@@ -286,9 +297,12 @@ pub struct Summary {
     pub counts: Counts,
     pub transactions_committed_all_phases: u64,
     pub scripts: Vec<ScriptCounts>,
-    /// Failed transactions by SQLSTATE: `08000` when the connection was lost and the server gave
-    /// no other reason, `XX` + word when the script was at fault.
+    /// Failed transactions by SQLSTATE: `connection_lost` when the connection was lost and the
+    /// server gave no reason, `XX` + word when the script was at fault.
     pub failures: BTreeMap<String, u64>,
+    /// What the server said when a transaction first failed in each way, in any phase.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failure_messages: BTreeMap<String, String>,
     pub distributions: Vec<Distribution>,
     /// Age of each transaction of the measured phase that had not ended when the drain ended, at
     /// most 10,000.

@@ -189,6 +189,7 @@ impl Loading<'_> {
     /// One record for each table that has more rows than when last told.
     fn tell_progress(&mut self, told: &mut [u64]) {
         let time_ns = self.now_unix_ns();
+        self.steps.underway().into_iter().for_each(&mut *self.out);
         for (index, (table, total)) in self.totals.iter().enumerate() {
             let rows_done = self.sent.rows[index].load(Ordering::Relaxed).min(*total);
             if rows_done > told[index] {

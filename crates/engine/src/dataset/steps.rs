@@ -5,7 +5,7 @@
 
 use crate::clock::now_ns;
 use crate::contract::job::ClockPair;
-use crate::contract::record::{Phase, PhaseEvent, PhaseName, PhaseSpan, Record};
+use crate::contract::record::{Phase, PhaseEvent, PhaseName, PhaseSpan, Pieces, Record};
 
 /// A piece of work of a step, as a session reports it.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,9 @@ struct Step {
     phase: PhaseName,
     /// Pieces of work that have not ended.
     pending: usize,
+    total: usize,
+    /// Pieces that had ended when this was last told.
+    told: usize,
     began_ns: Option<u64>,
     ended_ns: Option<u64>,
 }
@@ -45,11 +48,19 @@ impl Steps {
     /// Announce `pieces` more of `phase`; to be called before its first piece begins.
     pub(super) fn expect(&mut self, phase: PhaseName, pieces: usize) {
         match self.steps.iter_mut().find(|step| step.phase == phase) {
-            Some(step) => step.pending += pieces,
-            None if pieces == 0 => {}
-            None => {
-                self.steps.push(Step { phase, pending: pieces, began_ns: None, ended_ns: None });
+            Some(step) => {
+                step.pending += pieces;
+                step.total += pieces;
             }
+            None if pieces == 0 => {}
+            None => self.steps.push(Step {
+                phase,
+                pending: pieces,
+                total: pieces,
+                told: 0,
+                began_ns: None,
+                ended_ns: None,
+            }),
         }
     }
 
@@ -72,6 +83,28 @@ impl Steps {
             PhaseEvent::End => step.ended_ns = Some(time_ns),
         }
         Some(Record::Phase(Phase { time_ns, phase: event.phase, event: event.event }))
+    }
+
+    /// How far each step has come that is under way, where that changed since it was last told.
+    ///
+    /// Rows that are loaded are counted, so their pieces are not.
+    pub(super) fn underway(&mut self) -> Vec<Record> {
+        let time_ns = self.clock.unix_ns(now_ns());
+        let steps = self.steps.iter_mut().filter(|step| {
+            let done = step.total - step.pending;
+            step.phase != PhaseName::Load && step.pending > 0 && done > step.told
+        });
+        steps
+            .map(|step| {
+                step.told = step.total - step.pending;
+                Record::Pieces(Pieces {
+                    time_ns,
+                    phase: step.phase,
+                    done_count: step.told as u64,
+                    total_count: step.total as u64,
+                })
+            })
+            .collect()
     }
 
     /// The records that end, now, what was cut off in the middle.
@@ -111,6 +144,22 @@ mod tests {
         assert!(steps.note(load(PhaseEvent::End, 4)).is_some());
         let span = PhaseSpan { phase: PhaseName::Load, began_ns: 101, ended_ns: 104 };
         assert_eq!(steps.spans(), [span]);
+    }
+
+    #[test]
+    fn how_far_a_step_has_come_is_told_once_for_each_change() {
+        let mut steps = Steps::new(ClockPair { monotonic_ns: 0, unix_ns: 0 });
+        steps.expect(PhaseName::Create, 3);
+        steps.expect(PhaseName::Load, 2);
+        for phase in [PhaseName::Create, PhaseName::Load] {
+            steps.note(StepEvent::now(phase, PhaseEvent::Begin));
+            steps.note(StepEvent::now(phase, PhaseEvent::End));
+        }
+        let told = steps.underway();
+        let [Record::Pieces(pieces)] = told.as_slice() else { panic!("{told:?}") };
+        let counts = (pieces.phase, pieces.done_count, pieces.total_count);
+        assert_eq!(counts, (PhaseName::Create, 1, 3));
+        assert!(steps.underway().is_empty());
     }
 
     #[test]

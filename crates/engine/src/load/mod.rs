@@ -180,6 +180,13 @@ impl<W: Write> Coordinator<'_, W> {
                 }
             }
             Message::Warning(refusal) => self.warn(*refusal),
+            Message::Failures(thread, news) => {
+                if let Some(refusal) = self.watch.on_failures(thread, news, self.plan)
+                    && !self.plan.pgbench.goes_on_regardless()
+                {
+                    self.abort(&refusal);
+                }
+            }
             Message::Fatal(refusal) => self.abort(&refusal),
             Message::Finished(finished) => {
                 self.collector.finished(finished.thread);
@@ -213,7 +220,9 @@ impl<W: Write> Coordinator<'_, W> {
     fn write_intervals(&mut self) {
         while let Some(interval) = self.collector.next_interval(self.output) {
             let is_watched = !self.plan.pgbench.goes_on_regardless();
-            let judged = is_watched.then(|| self.watch.judge(&interval, self.plan)).flatten();
+            let totals = &self.collector.totals;
+            let judged =
+                if is_watched { self.watch.judge(&interval, totals, self.plan) } else { None };
             if let Some(refusal) = judged {
                 self.abort(&refusal);
             }
@@ -292,6 +301,7 @@ impl<W: Write> Coordinator<'_, W> {
             ending: self.ending,
             collector: &self.collector,
             finished: &self.finished,
+            failure_messages: self.watch.messages(),
             usage: self.usage,
             probes,
         });

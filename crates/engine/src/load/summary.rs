@@ -65,6 +65,7 @@ pub(super) struct Parts<'a> {
     pub(super) ending: Ending,
     pub(super) collector: &'a Collector,
     pub(super) finished: &'a [Finished],
+    pub(super) failure_messages: BTreeMap<String, String>,
     pub(super) usage: ProcessUsage,
     pub(super) probes: Option<RoundTripProbes>,
 }
@@ -102,6 +103,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         transactions_committed_all_phases: sum(|thread| thread.committed_count),
         scripts: measured.scripts.iter().map(script_counts).collect(),
         failures: failures(measured.scripts.iter()),
+        failure_messages: parts.failure_messages.clone(),
         distributions,
         unfinished_ages_ns: ages,
         between_transactions_ns: between_transactions_ns(plan, measured),

@@ -1,9 +1,13 @@
 //! Conditions that end a run: nobody can be connected, or most transactions fail.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use crate::client::{FIRST_TRANSACTIONS, FailureNews, FailureWords};
 use crate::contract::record::{ErrorKind, Interval, PhaseName};
+use crate::outcome::FailureCode;
 use crate::plan::{Plan, Refusal};
+use crate::recorder::ThreadId;
+use crate::tally::Tally;
 
 /// How long a condition lasts before it ends the run.
 const PATIENCE_NS: u64 = 5_000_000_000;
@@ -17,15 +21,78 @@ pub(super) struct Watch {
     window: VecDeque<(u64, u64, u64)>,
     window_ns: u64,
     disconnected_ns: u64,
+    /// What was said when a transaction first failed in a way.
+    words: BTreeMap<FailureCode, FailureWords>,
+    /// Threads whose first transactions all failed in one way.
+    failing: BTreeMap<ThreadId, FailureCode>,
 }
 
 impl Watch {
     pub(super) fn new() -> Watch {
-        Watch { window: VecDeque::new(), window_ns: 0, disconnected_ns: 0 }
+        Watch {
+            window: VecDeque::new(),
+            window_ns: 0,
+            disconnected_ns: 0,
+            words: BTreeMap::new(),
+            failing: BTreeMap::new(),
+        }
+    }
+
+    /// Transactions of a thread failed in a way that is new; what ends the run, if something does.
+    pub(super) fn on_failures(
+        &mut self,
+        thread: ThreadId,
+        news: FailureNews,
+        plan: &Plan,
+    ) -> Option<Refusal> {
+        let code = match news {
+            FailureNews::First(words) => {
+                self.words.entry(words.code).or_insert(words);
+                return None;
+            }
+            FailureNews::All(code) => code,
+        };
+        self.failing.insert(thread, code);
+        let is_every_thread = self.failing.len() == plan.thread_count() as usize;
+        (is_every_thread && self.failing.values().all(|&other| other == code)).then(|| {
+            let message = format!("the first {FIRST_TRANSACTIONS} transactions all failed");
+            self.refusal(message, code, plan)
+        })
+    }
+
+    /// The server's words by the name of the failure.
+    pub(super) fn messages(&self) -> BTreeMap<String, String> {
+        self.words.values().map(|words| (words.code.name(), words.message.clone())).collect()
+    }
+
+    /// Args: `message`, what became of the load; `code`, how its transactions failed.
+    fn refusal(&self, message: String, code: FailureCode, plan: &Plan) -> Refusal {
+        let words = self.words.get(&code);
+        let said = words.map_or_else(|| code.name(), |words| words.message.clone());
+        let of_server = words.and_then(|words| words.hint.clone());
+        let script = words.map(|words| plan.scripts[words.script].name.clone());
+        let sqlstate = match code {
+            FailureCode::Sql(state) => Some(state.as_str().to_owned()),
+            _ => None,
+        };
+        let hint = of_server.unwrap_or_else(|| next_step(code).to_owned());
+        let place = script.as_ref().map_or_else(String::new, |name| format!(" in script {name}"));
+        Refusal {
+            sqlstate,
+            script,
+            ..Refusal::new(ErrorKind::TooManyFailures, format!("{message}{place}: {said}"), hint)
+        }
     }
 
     /// Look at one more interval; what ends the run, if something does.
-    pub(super) fn judge(&mut self, interval: &Interval, plan: &Plan) -> Option<Refusal> {
+    ///
+    /// Args: `totals`, all that was counted until now.
+    pub(super) fn judge(
+        &mut self,
+        interval: &Interval,
+        totals: &[Tally],
+        plan: &Plan,
+    ) -> Option<Refusal> {
         if !matches!(interval.phase, PhaseName::Warm | PhaseName::Measure) {
             return None;
         }
@@ -70,15 +137,40 @@ impl Watch {
             self.window.pop_front();
         }
         (is_full && failed > completed).then(|| {
-            Refusal::new(
-                ErrorKind::TooManyFailures,
-                format!(
-                    "more than half of the transactions failed for 5 s: {failed} of {}",
-                    failed + completed
-                ),
-                "the summary's failures name the SQLSTATEs",
-            )
+            let (code, count) = most_frequent(totals);
+            let message = format!(
+                "more than half of the transactions failed for 5 s: {failed} of {}; the most \
+                 frequent failure, {count} times",
+                failed + completed
+            );
+            self.refusal(message, code, plan)
         })
+    }
+}
+
+/// The failure that was counted most often, and how often.
+fn most_frequent(totals: &[Tally]) -> (FailureCode, u64) {
+    let mut sums: BTreeMap<FailureCode, u64> = BTreeMap::new();
+    let scripts = totals.iter().flat_map(|tally| &tally.scripts);
+    for (&code, count) in scripts.flat_map(|script| &script.failures) {
+        *sums.entry(code).or_default() += count;
+    }
+    let most = sums.into_iter().max_by_key(|&(_, count)| count);
+    most.unwrap_or((FailureCode::ConnectionLost, 0))
+}
+
+/// What the user can do about failures of a kind.
+fn next_step(code: FailureCode) -> &'static str {
+    let FailureCode::Sql(state) = code else {
+        return "correct the script";
+    };
+    match (state.as_str(), state.class()) {
+        ("25006", _) => "connect to a server that accepts writes, or run a script that only reads",
+        ("42501", _) => "grant the missing privilege to the user of the load",
+        ("53100", _) => "make room on the server's disk",
+        ("57014", _) => "raise the timeout of the load's user, or shorten the statement",
+        (_, "40") => "use fewer clients, or a script in which fewer transactions meet",
+        _ => "correct the script, or the data that it works on",
     }
 }
 
@@ -112,8 +204,7 @@ mod tests {
 
     fn seconds_until_end(plan: &Plan, of: impl Fn(u64) -> Interval) -> Option<(u64, ErrorKind)> {
         let mut watch = Watch::new();
-        (1..=20)
-            .find_map(|second| watch.judge(&of(second), plan).map(|refusal| (second, refusal.kind)))
+        (1..=20).find_map(|second| Some((second, watch.judge(&of(second), &[], plan)?.kind)))
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::slot::Slot;
 use super::stage::Stage;
 use super::think::Thinking;
 use super::{Worker, run_task};
-use crate::client::{Clients, Shard};
+use crate::client::{Clients, FIRST_TRANSACTIONS, Failures, Shard};
 use crate::clock::now_ns;
 use crate::contract::record::ErrorKind;
 use crate::names::Names;
@@ -72,6 +72,7 @@ pub fn run(setup: Setup) {
         scratch: Vec::with_capacity(64),
         is_draining: false,
         is_cancelling: false,
+        failures: Failures::new(FIRST_TRANSACTIONS.div_ceil(u64::from(plan.thread_count()))),
         fault: None,
         warnings: Vec::new(),
         refused_statements: Vec::new(),

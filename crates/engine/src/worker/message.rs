@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::shares::Shares;
+use crate::client::FailureNews;
 use crate::contract::record::IdleFacts;
 use crate::histogram::Histogram;
 use crate::plan::Refusal;
@@ -22,6 +23,8 @@ pub enum Message {
     },
     /// The run goes on, and may meet this.
     Warning(Box<Refusal>),
+    /// Transactions failed in a way that is new.
+    Failures(ThreadId, FailureNews),
     /// The run must end.
     Fatal(Box<Refusal>),
     Finished(Box<Finished>),

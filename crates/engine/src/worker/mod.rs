@@ -329,6 +329,10 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         if let Some(fault) = self.shard.borrow_mut().fault.take() {
             self.tell(Message::Fatal(fault));
         }
+        let news = &mut self.shard.borrow_mut().failures.news;
+        if !news.is_empty() {
+            news.drain(..).for_each(|news| self.tell(Message::Failures(self.thread, news)));
+        }
     }
 
     /// What a client runs next.

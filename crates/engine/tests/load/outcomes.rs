@@ -250,3 +250,33 @@ fn a_server_that_is_starting_up_is_waited_for_and_a_full_one_is_not() {
     assert_eq!((error.kind, run.ending), (ErrorKind::TooManyConnections, Ending::Aborted));
     assert!(error.hint.contains('4'), "{}", error.hint);
 }
+
+#[test]
+fn a_load_whose_first_hundred_transactions_fail_alike_ends_with_the_servers_words() {
+    let server = Server::start(|_| Answer::Error("22012"));
+    let mut work = work("SELECT 1 / 0;\n");
+    work.threads = 2;
+    work.arrivals = Arrivals::Closed(ClosedLoop { clients: 4 });
+    work.measure = Measure::DurationNs(600_000 * MS);
+    let run = load(&server, work);
+    let error = run.error().expect("an error");
+    assert_eq!(error.kind, ErrorKind::TooManyFailures);
+    assert_eq!(error.sqlstate.as_deref(), Some("22012"));
+    assert_eq!(error.script.as_deref(), Some("test.sql"));
+    let begin = "the first 100 transactions all failed in script test.sql: ERROR: ";
+    assert!(error.message.starts_with(begin), "{}", error.message);
+    assert!(run.summary().failure_messages["22012"].contains("22012"));
+}
+
+#[test]
+fn a_load_with_one_success_among_its_first_transactions_goes_on() {
+    let server = Server::start(|statement| match statement.number {
+        7 => Answer::Done,
+        _ => Answer::Error("22012"),
+    });
+    let mut work = work("SELECT 1 / 0;\n");
+    work.measure = Measure::TransactionsPerClient(300);
+    let run = load(&server, work);
+    assert!(run.error().is_none());
+    assert_eq!((run.counts().completed, run.counts().failed), (1, 299));
+}

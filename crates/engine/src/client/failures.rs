@@ -1,0 +1,129 @@
+//! What the failed transactions of one thread have in common, and the words of the server.
+//!
+//! A load in which nothing succeeds fills the server's log: it is ended after its first failures.
+
+use super::{Client, ClientState};
+use crate::outcome::FailureCode;
+
+/// If so many first transactions of the load all fail in one way, the load ends.
+pub const FIRST_TRANSACTIONS: u64 = 100;
+/// Kinds of failure whose words are kept.
+const KINDS_MAX: usize = 20;
+
+/// A kind of failure, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureWords {
+    pub code: FailureCode,
+    /// The server's own message, or what the engine knows.
+    pub message: String,
+    /// The server's.
+    pub hint: Option<String>,
+    /// Index of the script that failed first.
+    pub script: usize,
+}
+
+/// What the coordinator is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FailureNews {
+    /// A transaction failed in this way for the first time.
+    First(FailureWords),
+    /// The first transactions of the thread all failed in this way.
+    All(FailureCode),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Failures {
+    /// So many first transactions are looked at.
+    first_count: u64,
+    known: Vec<FailureCode>,
+    /// How all transactions until now failed, and how many there were.
+    common: Option<(FailureCode, u64)>,
+    /// There were transactions that ended in different ways.
+    is_mixed: bool,
+    pub news: Vec<FailureNews>,
+}
+
+impl Failures {
+    /// Args: the number of first transactions to look at.
+    pub fn new(first_count: u64) -> Failures {
+        Failures { first_count, known: Vec::new(), common: None, is_mixed: false, news: Vec::new() }
+    }
+
+    fn is_new(&self, code: FailureCode) -> bool {
+        self.known.len() < KINDS_MAX && !self.known.contains(&code)
+    }
+
+    fn first(&mut self, words: FailureWords) {
+        self.known.push(words.code);
+        self.news.push(FailureNews::First(words));
+    }
+
+    /// A transaction failed, and is not tried again.
+    fn count(&mut self, code: FailureCode, has_completed: bool) {
+        if self.is_mixed {
+            return;
+        }
+        let (common, before) = self.common.unwrap_or((code, 0));
+        self.common = Some((code, before + 1));
+        self.is_mixed = has_completed || common != code;
+        if !self.is_mixed && before + 1 == self.first_count {
+            self.is_mixed = true; // It is told once.
+            self.news.push(FailureNews::All(code));
+        }
+    }
+}
+
+/// Keep the words of a try that failed, if they are new. To be called before anything else is
+/// exchanged: the reply still holds the error.
+#[cold]
+pub(super) fn note_words(client: Client<'_>, code: FailureCode, script: usize) {
+    let shard = &mut *client.shard();
+    if !shard.failures.is_new(code) {
+        return;
+    }
+    let state = &shard.clients.states[client.index as usize];
+    let hint = state.reply.error.as_ref().and_then(|error| error.hint.clone());
+    let message = words(state, code);
+    shard.failures.first(FailureWords { code, message, hint, script });
+}
+
+/// Count a transaction that failed for good.
+#[cold]
+pub(super) fn count(client: Client<'_>, code: FailureCode) {
+    let shard = &mut *client.shard();
+    let has_completed = shard.recorder.committed_count > 0;
+    shard.failures.count(code, has_completed);
+}
+
+fn words(state: &ClientState, code: FailureCode) -> String {
+    let known = match code {
+        FailureCode::Sql(_) => state.reply.error.as_ref().map(|error| error.to_string()),
+        FailureCode::Evaluation => state.complaint.clone(),
+        FailureCode::OpenBlock => Some("the script ends inside a transaction block".to_owned()),
+        _ => None,
+    };
+    known.unwrap_or_else(|| code.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: FailureCode = FailureCode::OpenBlock;
+    const B: FailureCode = FailureCode::MetaCommand;
+
+    fn told(first_count: u64, ends: &[(FailureCode, bool)]) -> Vec<FailureNews> {
+        let mut failures = Failures::new(first_count);
+        ends.iter().for_each(|&(code, has_completed)| failures.count(code, has_completed));
+        failures.news
+    }
+
+    #[test]
+    fn the_first_transactions_are_told_of_once_if_all_fail_alike() {
+        assert_eq!(told(3, &[(A, false); 2]), []);
+        assert_eq!(told(3, &[(A, false); 9]), [FailureNews::All(A)]);
+        assert_eq!(told(3, &[(A, false), (B, false), (A, false), (A, false), (A, false)]), []);
+        assert_eq!(told(3, &[(A, false), (A, true), (A, true), (A, true)]), []);
+    }
+}
