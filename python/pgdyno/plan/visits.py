@@ -10,6 +10,10 @@ from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant
 
 WARMUP_LEAST_NS = 2_000_000_000
 PILOT_NS = 10_000_000_000
+# A pilot makes all its connections; a server needs a minute for thousands. From here on there is
+# none, and the run itself warms up for so long.
+PILOT_CONNECTIONS_MAX = 1_000
+WARMUP_MANY_NS = 5_000_000_000
 # Of short runs a pilot is no longer than this: the cut is at most half of it, as is fit for them.
 PILOT_SHORT_NS = 5_000_000_000
 
@@ -31,6 +35,17 @@ def pilot(seed: int, cell: Cell, *, number: int, run_ns: int) -> PlannedRun:
     )
 
 
+def connects_too_many(experiment: Experiment) -> bool:
+    """Return whether a pilot's connections would cost more than the pilot tells."""
+    return experiment.connections_max() > PILOT_CONNECTIONS_MAX
+
+
+def warm_up_ns(experiment: Experiment, history: History) -> int:
+    """Return how long a run warms up: what was asked, what the pilots found, or a fixed time."""
+    least_ns = WARMUP_MANY_NS if connects_too_many(experiment) else WARMUP_LEAST_NS
+    return warm_ns(history, asked_ns=experiment.workload.warmup_ns, least_ns=least_ns)
+
+
 def cell_of(experiment: Experiment, variant: PlannedVariant) -> Cell:
     """Return what a visit of the variant loads the server with."""
     return Cell(
@@ -47,7 +62,7 @@ def pilot_missing(
     """Return the pilot of the first variant that had none; None where no warm-up is to be found."""
     workload = experiment.workload
     is_counted = workload.transactions_per_client is not None or experiment.metric() == "duration"
-    if workload.warmup_ns is not None or is_counted:
+    if workload.warmup_ns is not None or is_counted or connects_too_many(experiment):
         return None
     done = {measured.run.cell.variant for measured in pilots(history)}
     for variant in variants:
@@ -64,7 +79,7 @@ def visit(
     """Return one visit of a variant; the same length and warm-up for all."""
     workload = experiment.workload
     executions = workload.transactions_per_client
-    warm = warm_ns(history, asked_ns=workload.warmup_ns, least_ns=WARMUP_LEAST_NS)
+    warm = warm_up_ns(experiment, history)
     if experiment.metric() == "duration":
         # One execution of a long script is one run.
         executions, warm = executions or 1, workload.warmup_ns or 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, pilots, warm_ns
-from pgdyno.plan.visits import PILOT_NS, WARMUP_LEAST_NS, pilot
+from pgdyno.plan.history import History, pilots
+from pgdyno.plan.visits import PILOT_NS, connects_too_many, pilot, warm_up_ns
 from pgdyno.spec.designs import BenchDesign
 from pgdyno.spec.planned import Cell, PlannedRun, Purpose, Stop
 
@@ -38,7 +38,7 @@ class Bench(Design[BenchDesign]):
             purpose="detail",
             round=1,
             cell=cell,
-            warm_ns=warm_ns(history, asked_ns=workload.warmup_ns, least_ns=WARMUP_LEAST_NS),
+            warm_ns=warm_up_ns(self.experiment, history),
             measure_ns=workload.duration_ns,
             transactions_per_client=workload.transactions_per_client,
             seed=self.seed,
@@ -60,7 +60,8 @@ class Bench(Design[BenchDesign]):
         return {"detail": ("a run", workload.duration_ns)} if is_clocked else {}
 
     def _needs_pilot(self) -> bool:
-        """True unless the measured run is too short for a pilot to be worth its time."""
+        """True unless the run is too short, or its connections too many, for a pilot."""
         workload = self.experiment.workload
         is_long = workload.transactions_per_client is None and workload.duration_ns >= PILOT_NS
-        return workload.warmup_ns is None and is_long
+        is_asked = workload.warmup_ns is None and is_long
+        return is_asked and not connects_too_many(self.experiment)
