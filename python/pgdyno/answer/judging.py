@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from pgdyno.analysis.change_points import change_points
@@ -14,6 +15,7 @@ from pgdyno.errors import AnalysisError
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
+from pgdyno.quantities import counted
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.stored_run import StoredRun
 
@@ -75,7 +77,12 @@ def doubts_of(
         change_point_seconds=change_seconds,
         others_ratio=others_ratio_of(stored, numbers),
     )
-    return (*_ended_early(stored, summary.ending), *doubts(facts), *telemetry_doubts(stored))
+    return (
+        *_ended_early(stored, summary.ending),
+        *_restarted(stored, numbers),
+        *doubts(facts),
+        *telemetry_doubts(stored),
+    )
 
 
 def _updates_branches(numbers: LoadNumbers) -> bool:
@@ -111,6 +118,25 @@ def _ended_early(stored: StoredRun, ending: str) -> tuple[Doubt, ...]:
             "not_valid" if ending == "aborted" else "doubt",
             f"The run ended early: {why}.",
             "the result covers the time until then",
+        ),
+    )
+
+
+def _restarted(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
+    restarted_ns = (stored.document("server.json") or {}).get("restarted_ns")
+    if restarted_ns is None:
+        return ()
+    seconds = (restarted_ns - numbers.began_ns) / 1e9
+    side = "after" if seconds >= 0 else "before"
+    at = datetime.fromtimestamp(restarted_ns / 1e9, UTC)
+    lost = numbers.summary.connections_lost
+    return (
+        Doubt(
+            "restarted",
+            "doubt",
+            f"The server started again {abs(seconds):.1f} s {side} the beginning of the measured"
+            f" time, at {at:%H:%M:%S} UTC; {counted(lost, 'connection')} of the load were lost.",
+            "see the server's log at that moment; the results include the time without a server",
         ),
     )
 

@@ -28,7 +28,7 @@ from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
-from pgdyno.observe.totals import Totals, read_totals, totals_between
+from pgdyno.observe.totals import Totals, read_totals, restarted_ns, totals_between
 from pgdyno.server.connect import connect, took_too_long
 from pgdyno.server.explain import plans_of, query_ids_of
 from pgdyno.server.facts import ServerFacts
@@ -134,6 +134,7 @@ def _execute(
             {
                 "reset": state.as_document(),
                 "totals": totals_between(before, after) if before and after else None,
+                "restarted_ns": restarted_ns(before, after) if before and after else None,
                 **explained,
                 "statement_texts": read_texts(
                     under_test.observe_within or under_test.observe,

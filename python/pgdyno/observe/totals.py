@@ -21,6 +21,9 @@ SESSIONS_SQL = (
     " WHERE starts_with(application_name, %s) AND pid <> pg_backend_pid()"
 )
 _POLL_S = 0.02
+_NO_COUNTERS = (".stats_reset_ns", ".connections", "server.started_ns")
+# After a crash the server empties all its statistics at once.
+_EMPTIED = ("wal.stats_reset_ns", "checkpointer.stats_reset_ns")
 # Until 14 a statistics process writes a file at most this often.
 _STATISTICS_FILE_S = 0.6
 
@@ -49,7 +52,7 @@ def read_totals(
         pause.wait(_POLL_S)
     if version < 15:
         pause.wait(_STATISTICS_FILE_S)
-    totals: Totals = {"is_exact": int(is_exact)}
+    totals: Totals = {"is_exact": int(is_exact), "server.started_ns": _started_ns(connection)}
     for collector, parameters in (
         (DatabaseCollector, (database,)),
         (WalCollector, ()),
@@ -69,7 +72,7 @@ def totals_between(before: Totals, after: Totals) -> Totals:
     grown: Totals = {"is_exact": min(before["is_exact"] or 0, after["is_exact"] or 0)}
     for name, value in after.items():
         earlier = before.get(name)
-        if name == "is_exact" or name.endswith((".stats_reset_ns", ".connections")):
+        if name == "is_exact" or name.endswith(_NO_COUNTERS):
             continue
         reset = f"{name.split('.')[0]}.stats_reset_ns"
         was_reset = before.get(reset) != after.get(reset)
@@ -78,6 +81,27 @@ def totals_between(before: Totals, after: Totals) -> Totals:
         else:
             grown[name] = value - earlier
     return grown
+
+
+def restarted_ns(before: Totals, after: Totals) -> int | None:
+    """Return when the server was started again between two readings, by its clock; None if not.
+
+    A server whose backend crashed recovers without a new start: its statistics begin anew then.
+    Limits: before PostgreSQL 15 such a crash is not seen.
+    """
+    started_ns = after.get("server.started_ns")
+    if started_ns != before.get("server.started_ns"):
+        return started_ns
+    resets_ns = [after[name] for name in _EMPTIED if before.get(name) != after.get(name)]
+    known = [time_ns for time_ns in resets_ns if time_ns is not None]
+    return min(known) if len(known) == len(_EMPTIED) else None
+
+
+def _started_ns(connection: Connection) -> int | None:
+    row = connection.execute(
+        "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000000)::int8"
+    ).fetchone()
+    return int(row[0]) if row else None
 
 
 def _count(connection: Connection, load_application_name: str) -> int:
