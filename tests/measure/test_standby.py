@@ -17,6 +17,11 @@ def test_a_standby_is_measured_with_scripts_that_only_read(
     with Standby(primary) as standby:
         load = ("-b", "select-only", "-c", "2", "-T", "2", "--warmup", "0s", "--json")
         said = pgdyno("bench", *server_options(standby.target), *load)
+        writing = pgdyno("bench", *server_options(standby.target), "-b", "tpcb-like", "-c", "2")
+    assert (writing.code, writing.out) == (1, "")
+    refused = " ".join(writing.error.split())
+    assert "Script tpcb-like writes, but " in refused
+    assert "is a standby, which accepts no writes. next: connect to the primary" in refused
     assert said.code in (0, 3), said.err
     assert " standby" in said.document["target"]
     run = last_run(pgdyno.store)

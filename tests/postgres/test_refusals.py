@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.fixtures.clusters import Make, run_sql
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 from tests.postgres.test_money import await_no_backends
 
@@ -53,6 +54,35 @@ def test_a_role_without_rights_stops_the_run(
     assert [(f.kind, f.sqlstate) for f in end.failures] == [("prepare", "42501")]
     assert end.exit_code == 2
     run_sql(pg15.target, "DROP ROLE poor")
+
+
+def test_a_load_that_can_only_fail_ends_before_it_fills_the_servers_log(
+    database15: Target, pg15: ScratchCluster, engine: Engine
+) -> None:
+    run_sql(database15, "CREATE TABLE only_here (a int CHECK (a < 0))")
+    logged = len(pg15.log_path.read_text().splitlines())
+    end = engine(load_job(database15, "INSERT INTO only_here VALUES (1);", clients=4))
+    [failure] = end.failures
+    assert (failure.kind, failure.sqlstate) == ("too_many_failures", "23514")
+    words = 'new row for relation "only_here" violates check constraint "only_here_a_check"'
+    assert failure.message.startswith("the first 100 transactions all failed in script test: ")
+    assert f"ERROR: {words} (SQLSTATE 23514)" in failure.message
+    assert end.summary.failure_messages == {"23514": f"ERROR: {words} (SQLSTATE 23514)"}
+    # What was under way when the hundredth failed: three lines of the log each.
+    assert len(pg15.log_path.read_text().splitlines()) - logged < 3 * 2_000
+
+
+def test_a_role_that_may_not_write_is_told_before_the_load(bank15: Target, pgdyno: Command) -> None:
+    run_sql(bank15, "DROP ROLE IF EXISTS reader")
+    run_sql(bank15, "CREATE ROLE reader LOGIN")
+    run_sql(bank15, "ALTER ROLE reader SET default_transaction_read_only = on")
+    try:
+        said = pgdyno("bench", *server_options(bank15, "reader"), "-b", "tpcb-like", "-c", "2")
+    finally:
+        run_sql(bank15, "DROP ROLE reader")
+    assert (said.code, said.out) == (1, "")
+    refused = " ".join(said.error.split())
+    assert "accepts no writes in this session: default_transaction_read_only is on" in refused
 
 
 def test_a_database_that_is_not_there_is_named(pg15: ScratchCluster, engine: Engine) -> None:

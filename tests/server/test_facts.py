@@ -239,8 +239,15 @@ def test_sessions_of_pgdyno_are_not_others(cluster: ScratchCluster, connection: 
         connect(cluster.target, verb="test") as other,
     ):
         other.execute("SET application_name = 'erp'")
+        other_database = connect(cluster.target.with_database("template1"), verb="test")
+        other_database.execute("SET application_name = 'elsewhere'")
         assert facts.other_sessions(connection) == (OtherSessions("erp", 1),)
-        assert facts.connection_room(connection).used_count == 3
+        assert facts.connection_room(connection).used_count == 4
+        found = facts.collect(connection, cluster.target)
+        assert "1 session of 1 other application, 1 session in another database" in (
+            facts.target_line(found)
+        )
+        other_database.close()
 
 
 def test_sessions_of_other_roles_count_without_pg_monitor_too(

@@ -178,8 +178,12 @@ def server_named(options: dict[str, Any]) -> Resolved | None:
     foreign = [name for name in ("scratch", *_SCRATCH_ONLY) if options.get(name)]
     if foreign:
         option = {"settings": "--set"}.get(foreign[0], "--" + foreign[0].replace("_", "-"))
+        if foreign[0] == "scratch":
+            message = "--scratch asks for a scratch server, but the command names a server."
+        else:
+            message = f"{option} needs a scratch server, but the command names a server."
         raise SpecError(
-            f"{option} needs a scratch server, but the command names a server.",
+            message,
             hint="remove one of the two",
         )
     return resolve(**{name: options.get(name) for name in names})

@@ -247,6 +247,7 @@ def reached(
     with connect(target, verb=conditions.verb, patient=True) as connection:
         target = pinned(target, connection)
         is_pooled = is_pooler(connection)
+        _refuse_where_writes_fail(connection, target, experiment, conditions, dsn)
     host_command = command_to_host(ssh=server.ssh, host_shell=server.host_shell)
     console = console_of(server.pooler)
     if is_pooled:
@@ -298,6 +299,36 @@ def reached(
         host_command=host_command,
         host_files=server.host_files,
     )
+
+
+def _refuse_where_writes_fail(
+    connection: Connection,
+    target: Target,
+    experiment: Experiment,
+    conditions: Conditions,
+    dsn: str | None,
+) -> None:
+    """Raise RefusedError if a script of this server writes and its session may not."""
+    row = connection.execute(
+        "SELECT current_setting('transaction_read_only') = 'on', pg_is_in_recovery()"
+    ).fetchone()
+    is_read_only, is_standby = row if row is not None else (False, False)
+    if not is_read_only:
+        return
+    here = {
+        index
+        for variant in experiment.planned_variants()
+        if variant.spec.dsn == dsn
+        for index in experiment.scripts_of(variant)
+    } or set(range(len(experiment.workload.scripts)))
+    names = [script.name for script in experiment.all_scripts()]
+    known = {names[index] for index in here}
+    writing = [
+        shape.name
+        for shape in conditions.scripts
+        if (shape.program or shape.name) in known and not shape.reads_only and shape.weight > 0
+    ]
+    safety.refuse_read_only_session(target.place, writing, is_standby=is_standby)
 
 
 def _datasets_used(experiment: Experiment) -> dict[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, LiteralString
 
-from pgdyno.quantities import format_bytes
+from pgdyno.quantities import counted, format_bytes
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
@@ -82,6 +82,7 @@ class ServerFacts:
     wal_storage: Storage | None
     connections: ConnectionRoom
     others: tuple[OtherSessions, ...]
+    elsewhere_count: int = 0
 
     @property
     def durability(self) -> dict[str, str]:
@@ -138,6 +139,9 @@ def collect(connection: Connection, target: Target) -> ServerFacts:
         wal_storage=_storage(data_path / "pg_wal" if data_path else None),
         connections=connection_room(connection),
         others=other_sessions(connection),
+        elsewhere_count=int(
+            _one(connection, f"SELECT count(*) {_OTHERS} AND datname <> current_database()") or 0
+        ),
     )
 
 
@@ -163,9 +167,12 @@ def target_line(facts: ServerFacts) -> str:
         if wal is not None and wal.device != facts.data_storage.device:
             parts.append(f"WAL {wal.file_system} on {wal.device}")
     if facts.others:
-        count = sum(other.count for other in facts.others)
-        names = len(facts.others)
-        parts.append(f"{count} sessions of {names} other application{'s' if names > 1 else ''}")
+        sessions = counted(sum(other.count for other in facts.others), "session")
+        parts.append(f"{sessions} of {counted(len(facts.others), 'other application')}")
+    if facts.elsewhere_count == 1:
+        parts.append("1 session in another database")
+    elif facts.elsewhere_count:
+        parts.append(f"{facts.elsewhere_count} sessions in other databases")
     return f"{'scratch ' if facts.is_scratch else ''}{place}  {', '.join(parts)}"
 
 
@@ -197,6 +204,12 @@ _IS_CLIENT: LiteralString = (
     "(backend_type = 'client backend'"
     " OR backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)"
 )
+# Citus works for a session in others, which are not a second application.
+_OTHERS: LiteralString = (
+    f"FROM pg_stat_activity WHERE {_IS_CLIENT} AND pid <> pg_backend_pid()"
+    " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%'"
+    " AND coalesce(application_name, '') NOT LIKE 'citus_internal gpid=%'"
+)
 
 
 def connection_room(connection: Connection) -> ConnectionRoom:
@@ -213,18 +226,13 @@ def connection_room(connection: Connection) -> ConnectionRoom:
 
 
 def other_sessions(connection: Connection) -> tuple[OtherSessions, ...]:
-    """Return the client sessions on this server that are not pgdyno's, by application.
+    """Return the client sessions in this database that are not pgdyno's, by application.
 
     Without pg_monitor they are counted as well; a name that is hidden counts as unnamed.
     """
     rows = connection.execute(
-        "SELECT coalesce(application_name, ''), count(*)::int FROM pg_stat_activity"
-        f" WHERE {_IS_CLIENT} AND pid <> pg_backend_pid()"
-        " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%%'"
-        # Citus works for a session in others, which are not a second application.
-        " AND coalesce(application_name, '') NOT LIKE 'citus_internal gpid=%%'"
-        " GROUP BY 1 ORDER BY 2 DESC, 1",
-        [],
+        f"SELECT coalesce(application_name, ''), count(*)::int {_OTHERS}"
+        " AND datname = current_database() GROUP BY 1 ORDER BY 2 DESC, 1"
     ).fetchall()
     return tuple(OtherSessions(str(name), int(count)) for name, count in rows)
 

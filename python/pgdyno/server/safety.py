@@ -69,6 +69,27 @@ def refuse_unsafe_load(intent: Intent) -> None:
     _refuse_unconfirmed(intent)
 
 
+def refuse_read_only_session(
+    place: str, scripts_writing: Sequence[str], *, is_standby: bool
+) -> None:
+    """Raise RefusedError for scripts that write, where the session of the load may not write.
+
+    Args: is_standby, the server is in recovery; else the role or the database sets read-only.
+    """
+    if not scripts_writing:
+        return
+    if is_standby:
+        why, step = "is a standby, which accepts no writes", "connect to the primary"
+    else:
+        why = "accepts no writes in this session: default_transaction_read_only is on"
+        step = "use a role and a database without this setting"
+    writes = "writes" if len(scripts_writing) == 1 else "write"
+    raise RefusedError(
+        f"{_listed(scripts_writing)} {writes}, but {place} {why}.",
+        hint=f"{step}, or run a script that only reads (-b select-only)",
+    )
+
+
 def refuse_unsafe_init(intent: Intent, *, tables: Sequence[str]) -> None:
     """Raise RefusedError if loading would replace somebody's tables or disturb their sessions.
 
