@@ -239,7 +239,6 @@ def reached(
     """Return a server of the user's own, safe to load.
 
     Args: dsn, of the variants that mean this server; None for those that name none.
-
     Raises: ServerError, SpecError, RefusedError.
     """
     refuse_what_the_engine_lacks(target)
