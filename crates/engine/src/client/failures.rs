@@ -5,7 +5,7 @@
 use super::{Client, ClientState};
 use crate::outcome::FailureCode;
 
-/// If so many first transactions of the load all fail in one way, the load ends.
+/// If this number of first transactions of the load all fail in one way, the load ends.
 pub const FIRST_TRANSACTIONS: u64 = 100;
 /// Kinds of failure whose words are kept.
 const KINDS_MAX: usize = 20;
@@ -22,7 +22,7 @@ pub struct FailureWords {
     pub script: usize,
 }
 
-/// What the coordinator is told.
+/// Sent to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureNews {
     /// A transaction failed in this way for the first time.
@@ -34,7 +34,7 @@ pub enum FailureNews {
 /// See the module's text.
 #[derive(Debug)]
 pub struct Failures {
-    /// So many first transactions are looked at.
+    /// Number of first transactions that count.
     first_count: u64,
     known: Vec<FailureCode>,
     /// How all transactions until now failed, and how many there were.
@@ -68,7 +68,7 @@ impl Failures {
         self.common = Some((code, before + 1));
         self.is_mixed = has_completed || common != code;
         if !self.is_mixed && before + 1 == self.first_count {
-            self.is_mixed = true; // It is told once.
+            self.is_mixed = true; // Once is enough.
             self.news.push(FailureNews::All(code));
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct Watch {
     window: VecDeque<(u64, u64, u64)>,
     window_ns: u64,
     disconnected_ns: u64,
-    /// What was said when a transaction first failed in a way.
+    /// Of each kind of failure the words of the first.
     words: BTreeMap<FailureCode, FailureWords>,
     /// Threads whose first transactions all failed in one way.
     failing: BTreeMap<ThreadId, FailureCode>,
