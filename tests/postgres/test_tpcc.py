@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import psycopg
 import pytest
@@ -102,6 +103,30 @@ def test_an_interrupted_load_goes_on_to_the_same_rows(pgdyno: Command, database1
     resumed = contents(database15)
     assert pgdyno(*words).code == 0
     assert contents(database15) == resumed
+
+
+MODES = ("statements", "pipeline")
+
+
+def test_all_conditions_hold_after_runs_in_every_mode(pgdyno: Command, database: Target) -> None:
+    where = server_options(database)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "2").code == 0
+    for mode in MODES:
+        scripts = _run(pgdyno, where, "-c", "6", "-T", "2", "--builtin-option", f"mode={mode}")
+        done = {name: script["transactions"] for name, script in scripts.items()}
+        # A deck has 10, 10, 1, 1 and 1 card; each client may be in the middle of one.
+        assert done["new-order"] == pytest.approx(done["payment"], abs=60), mode
+        assert all(done.values()), (mode, done)
+        assert not any(script["failures"] for script in scripts.values()), (mode, scripts)
+    said = pgdyno("check", "tpcc", *where, "--json")
+    assert said.document["violations"] == {str(number): 0 for number in range(1, 13)}
+
+
+def _run(pgdyno: Command, where: list[str], *options: str) -> dict[str, dict[str, Any]]:
+    """Return each transaction type of a run; the verdict on its figures does not matter."""
+    said = pgdyno("bench", *where, "-b", "tpcc-like", *options, "--json")
+    assert said.code in (0, 3), said.err
+    return {script["name"]: script for script in said.document["scripts"]}
 
 
 def _locked(session: psycopg.Connection, table: str) -> bool:

@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use crate::contract::record::PhaseName;
 use crate::outcome::{Ended, Outcome};
+use crate::program::Counted;
 use crate::tally::{HistogramSet, Layout, OWNERS, Owner, Tally};
 use crate::timeline::Timeline;
 
@@ -215,6 +216,12 @@ impl Recorder {
                 *tally.failures.entry(code).or_default() += 1;
             }
         }
+    }
+
+    /// A native program counted this in a transaction that completed.
+    pub fn counted(&mut self, owner: Owner, script: usize, counted: &Counted) {
+        let mine = &mut self.tallies[owner as usize].scripts[script].counted;
+        mine.iter_mut().zip(counted).for_each(|(mine, count)| *mine += count);
     }
 
     /// A client begins a transaction so long after the end of its last one, in a closed loop.

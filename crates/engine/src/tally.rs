@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::contract::record::{Counts, Distribution, Measured};
 use crate::histogram::Histogram;
 use crate::outcome::{Ended, FailureCode};
+use crate::program::Counted;
 
 /// Which phase a transaction belongs to: by its end in a closed loop, by its schedule in an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct ScriptTally {
     pub in_doubt: u64,
     pub latency_sum_ns: u64,
     pub failures: BTreeMap<FailureCode, u64>,
+    /// By a native program, of the completed.
+    pub counted: Counted,
 }
 
 impl ScriptTally {
@@ -50,6 +53,9 @@ impl ScriptTally {
         self.retries += other.retries;
         self.in_doubt += other.in_doubt;
         self.latency_sum_ns += other.latency_sum_ns;
+        for (mine, theirs) in self.counted.iter_mut().zip(other.counted) {
+            *mine += theirs;
+        }
         for (code, count) in &other.failures {
             *self.failures.entry(*code).or_default() += count;
         }

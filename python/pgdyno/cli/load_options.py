@@ -179,7 +179,10 @@ def _described(builtin: BuiltinFacts) -> list[str]:
     effect = "reads" if builtin.reads_only else "writes"
     lines = [f"{builtin.name:<15} {builtin.description} ({effect}; dataset {builtin.dataset})"]
     for option in builtin.options:
-        values = ", ".join((f"{option.values[0]} (default)", *option.values[1:]))
+        if option.range:
+            values = "{} to {}".format(*option.range)
+        else:
+            values = ", ".join((f"{option.values[0]} (default)", *option.values[1:]))
         text = f"{option.name}: {values}. {option.description}"
         lines += [" " * 16 + line for line in wrap(text, 80)]
     return lines

@@ -17,6 +17,9 @@ from pgdyno.process import child
 
 _TIMEOUT_S = 30.0
 
+# Least and most of a whole number.
+NumberRange = tuple[int, int]
+
 
 class TypeFacts(Open):
     """One type of transaction; times are 0 if terminals do not wait."""
@@ -29,11 +32,12 @@ class TypeFacts(Open):
 
 
 class OptionFacts(Open):
-    """One option of a program; the first of its values is the default."""
+    """One option of a program: a word, the first of `values` is the default, or a number."""
 
     name: str
     description: str
     values: tuple[str, ...]
+    range: NumberRange | None = None
 
 
 class BuiltinFacts(Open):

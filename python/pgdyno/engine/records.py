@@ -65,12 +65,16 @@ class StatementShape(Open):
 
 
 class ScriptShape(Open):
-    """A script, or a type of a native program; other records refer to it by index."""
+    """A script, or a type of a native program; other records refer to it by index.
+
+    `is_background`: work that transactions put off; it is in no total over all scripts.
+    """
 
     name: str
     program: str = ""
     weight: int
     reads_only: bool
+    is_background: bool = False
     statements: tuple[StatementShape, ...]
 
 
@@ -215,10 +219,11 @@ class PhaseSpan(Open):
 
 
 class ScriptCounts(Open):
-    """Counts and failures by SQLSTATE of one script."""
+    """Counts of one script, failures by SQLSTATE, and what its program itself `counted`."""
 
     counts: Counts
     failures: dict[str, int]
+    counted: dict[str, int] = Field(default_factory=dict)
 
 
 class Gap(Open):

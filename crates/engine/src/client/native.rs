@@ -11,7 +11,7 @@ use super::{Client, Seat};
 use crate::clock::now_ns;
 use crate::outcome::{FailureCode, Outcome, Stopped};
 use crate::plan::StatementKind;
-use crate::program::{Done, Link, NativeType, Parameter, Session, Unready};
+use crate::program::{Counted, Done, Link, NativeType, Parameter, Session, Unready};
 
 /// Run the transaction once.
 ///
@@ -22,6 +22,7 @@ pub(super) async fn run(
     script: usize,
 ) -> Result<(Outcome, u64), Stopped> {
     let link = NativeLink::new(client, script);
+    client.state(|connection| connection.counted = Counted::default());
     let done = native.transactions.run(native.number, Session::new(&link)).await?;
     finish(client, false)?;
     let outcome = match done {
@@ -183,6 +184,10 @@ impl Link for NativeLink<'_> {
 
     fn with_random(&self, draw: &mut dyn FnMut(&mut Prng)) {
         self.client.seat(|seat| draw(&mut seat.terminal.random));
+    }
+
+    fn count(&self, counter: usize, count: u64) {
+        self.client.state(|connection| connection.counted[counter] += count);
     }
 
     fn terminal(&self) -> u32 {

@@ -13,7 +13,7 @@ use crate::clock::NEVER_NS;
 use crate::observer::{Misplaced, Observer};
 use crate::plan::Refusal;
 use crate::poller::{Event, Poller};
-use crate::program::Deck;
+use crate::program::{Counted, Deck};
 use crate::recorder::{Recorder, Traffic};
 use crate::tally::Owner;
 use crate::timers::Timers;
@@ -81,6 +81,8 @@ pub struct ClientState {
     /// tried again.
     saved: Option<Box<(ClientVariables, Prng)>>,
     pub current: Option<Current>,
+    /// By a native program, in this try of its transaction.
+    pub counted: Counted,
     /// Index of the command that runs, or that failed.
     pub place: usize,
     /// Why its evaluation failed.
@@ -111,6 +113,7 @@ impl ClientState {
             terminal,
             saved: None,
             current: None,
+            counted: Counted::default(),
             place: 0,
             complaint: None,
             misplaced: None,

@@ -39,6 +39,7 @@ fn records_with(edge: u64) -> Vec<Record> {
                 program: "tpcc-like".into(),
                 weight: u32::MAX,
                 reads_only: true,
+                is_background: false,
                 statements: vec![StatementShape {
                     line: u32::MAX,
                     text: "SELECT '\u{1F600}'".into(),
@@ -106,7 +107,11 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         phases: vec![span.clone()],
         counts: counts(edge),
         transactions_committed_all_phases: edge,
-        scripts: vec![ScriptCounts { counts: counts(edge), failures: failures.clone() }],
+        scripts: vec![ScriptCounts {
+            counts: counts(edge),
+            failures: failures.clone(),
+            counted: BTreeMap::from([("lines".into(), edge)]),
+        }],
         failures,
         failure_messages: match edge {
             0 => BTreeMap::new(),

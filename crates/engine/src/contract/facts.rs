@@ -55,8 +55,11 @@ pub struct TypeFacts {
 pub struct OptionFacts {
     pub name: String,
     pub description: String,
-    /// The words it takes, the default first.
+    /// The words it takes, the default first; none of a number.
     pub values: Vec<String>,
+    /// Least and most of a whole number; without the option the program chooses.
+    #[serde(default)]
+    pub range: Option<(u32, u32)>,
 }
 
 /// A dataset.

@@ -49,6 +49,9 @@ pub struct ScriptShape {
     pub weight: u32,
     /// True when no statement of it can write.
     pub reads_only: bool,
+    /// Work that transactions put off and other terminals do: it is in no total over all scripts.
+    #[serde(default)]
+    pub is_background: bool,
     pub statements: Vec<StatementShape>,
 }
 
@@ -396,6 +399,10 @@ pub struct PhaseSpan {
 pub struct ScriptCounts {
     pub counts: Counts,
     pub failures: BTreeMap<String, u64>,
+    /// What the program counted in its completed transactions, those rolled back on purpose
+    /// included: lines of orders, for example.
+    #[serde(default)]
+    pub counted: BTreeMap<String, u64>,
 }
 
 /// A time without a completed transaction.

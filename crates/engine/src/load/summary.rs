@@ -9,7 +9,7 @@ use crate::contract::record::{
     Ending, IdleFacts, Measured, Record, RoundTripProbes, ScriptCounts, Summary, ThreadFacts,
 };
 use crate::histogram::Histogram;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedScript};
 use crate::tally::{ScriptTally, Tally};
 use crate::timeline::Timeline;
 use crate::worker::{Finished, fairness};
@@ -101,7 +101,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         phases: collector.spans.clone(),
         counts: measured.counts(collector.layout().is_open_loop()),
         transactions_committed_all_phases: sum(|thread| thread.committed_count),
-        scripts: measured.scripts.iter().map(script_counts).collect(),
+        scripts: measured.scripts.iter().zip(&plan.scripts).map(script_counts).collect(),
         failures: failures(measured.scripts.iter()),
         failure_messages: parts.failure_messages.clone(),
         distributions,
@@ -146,8 +146,13 @@ fn between_transactions_ns(plan: &Plan, measured: &Tally) -> Option<u64> {
     waits_for_nothing.then_some(measured.between_transactions_ns)
 }
 
-fn script_counts(script: &ScriptTally) -> ScriptCounts {
-    ScriptCounts { counts: script.counts(), failures: failures([script].into_iter()) }
+fn script_counts((script, planned): (&ScriptTally, &PlannedScript)) -> ScriptCounts {
+    let counted = planned.counters.iter().map(|&name| name.to_owned()).zip(script.counted);
+    ScriptCounts {
+        counts: script.counts(),
+        failures: failures([script].into_iter()),
+        counted: counted.collect(),
+    }
 }
 
 fn failures<'a>(scripts: impl Iterator<Item = &'a ScriptTally>) -> BTreeMap<String, u64> {

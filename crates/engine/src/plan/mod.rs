@@ -199,6 +199,7 @@ impl Plan {
                 program: script.program_name.clone(),
                 weight: script.weight,
                 reads_only: script.reads_only,
+                is_background: script.is_background,
                 statements: script.statements.iter().map(statement).collect(),
             })
             .collect()

@@ -9,7 +9,9 @@ use super::refusal::Refusal;
 use super::statement::{Statement, StatementKind};
 use crate::contract::job::{LoadWork, Protocol, ScriptSource, ScriptText};
 use crate::contract::record::ErrorKind;
-use crate::program::{Asked, NATIVES, Native, NativeType, Pauses, Program, TransactionType};
+use crate::program::{
+    Asked, COUNTERS_MAX, NATIVES, Native, NativeType, Pauses, Program, TransactionType,
+};
 
 /// What is chosen, counted and timed by itself: a script, or one transaction type of a native
 /// program. Its statements are ready to be sent.
@@ -23,7 +25,11 @@ pub struct PlannedScript {
     pub weight: u32,
     pub pauses: Pauses,
     pub statements: Vec<Statement>,
+    /// What a native program counts.
+    pub counters: &'static [&'static str],
     pub reads_only: bool,
+    /// Work that other types put off; never chosen.
+    pub is_background: bool,
     /// It has DDL, so a table that is missing before the load may be there when it is used.
     pub makes_objects: bool,
 }
@@ -61,6 +67,7 @@ pub(super) fn of_native(
     let most = if planned.is_dealt { 255 } else { u32::MAX };
     for kind in &planned.types {
         assert!((1..=most).contains(&kind.weight), "{}: weight {}", kind.name, kind.weight);
+        assert!(kind.counters.len() <= COUNTERS_MAX, "{}: too many counters", kind.name);
     }
     let script = |(number, kind): (usize, TransactionType)| {
         let statement = |(index, text): (usize, &String)| {
@@ -78,8 +85,10 @@ pub(super) fn of_native(
             // Of a program that is never chosen nothing is prepared.
             weight: if source.weight == 0 { 0 } else { kind.weight },
             pauses: kind.pauses,
+            counters: kind.counters,
             statements: kind.statements.iter().enumerate().map(statement).collect(),
             reads_only: kind.reads_only,
+            is_background: false,
             makes_objects: false,
         }
     };
@@ -173,7 +182,9 @@ pub(super) fn read(
         program_name: source.name.clone(),
         weight: source.weight,
         pauses: Pauses::default(),
+        counters: &[],
         reads_only: script.reads_only(),
+        is_background: false,
         makes_objects: statements.iter().any(|statement| statement.kind == StatementKind::Ddl),
         statements,
         program: Program::Script(script),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pgdyno_script::{BUILTINS, Builtin, META_COMMANDS, VariableTable, parse};
 
-use super::{Asked, NATIVES, Native, TransactionType};
+use super::{Asked, NATIVES, Native, Takes, TransactionType};
 use crate::contract::facts::DatasetFacts;
 use crate::contract::facts::{BuiltinFacts, Facts, OptionFacts, TypeFacts};
 
@@ -60,7 +60,6 @@ fn of_native(native: &dyn Native) -> BuiltinFacts {
         keying_ns: kind.pauses.keying_ns,
         think_ns_mean: kind.pauses.think_ns_mean,
     };
-    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
     BuiltinFacts {
         name: native.name().to_owned(),
         description: native.description().to_owned(),
@@ -76,7 +75,14 @@ fn of_native(native: &dyn Native) -> BuiltinFacts {
             .map(|option| OptionFacts {
                 name: option.name.to_owned(),
                 description: option.description.to_owned(),
-                values: words(option.values),
+                values: match option.takes {
+                    Takes::Words(words) => words.iter().map(|&word| word.to_owned()).collect(),
+                    Takes::Number { .. } => Vec::new(),
+                },
+                range: match option.takes {
+                    Takes::Words(_) => None,
+                    Takes::Number { least, most } => Some((least, most)),
+                },
             })
             .collect(),
     }

@@ -6,6 +6,7 @@
 mod facts;
 mod rows;
 mod session;
+mod tpcc;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,12 +16,12 @@ use std::sync::Arc;
 use pgdyno_script::{Prng, Script};
 
 pub use self::facts::facts;
-pub use self::rows::{FromRow, FromText, Parameter, Rows, Unexpected};
-pub use self::session::{Link, Pipeline, Session};
+pub use self::rows::{Cents, FromRow, FromText, Parameter, Rows, Unexpected};
+pub use self::session::{Batch, Link, Pipeline, Session};
 use crate::outcome::Stopped;
 
 /// The native programs that `-b` knows.
-pub const NATIVES: &[&dyn Native] = &[];
+pub const NATIVES: &[&dyn Native] = &[&tpcc::TpccLike];
 
 /// What runs when a script is chosen.
 #[derive(Debug)]
@@ -74,9 +75,32 @@ pub trait Native: Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramOption {
     pub name: &'static str,
-    /// The words it takes, the default first.
-    pub values: &'static [&'static str],
+    pub takes: Takes,
     pub description: &'static str,
+}
+
+/// The values of an option.
+#[derive(Clone, Copy, Debug)]
+pub enum Takes {
+    /// One of these words, the default first.
+    Words(&'static [&'static str]),
+    /// A whole number in this range, both ends included. Without it the program chooses.
+    Number { least: u32, most: u32 },
+}
+
+impl Takes {
+    /// Errors: the rule that `value` breaks.
+    fn check(self, value: &str) -> Result<(), String> {
+        let (holds, rule) = match self {
+            Takes::Words(words) => (words.contains(&value), format!("one of {}", words.join(", "))),
+            Takes::Number { least, most } => {
+                let number = value.parse::<u32>();
+                let holds = number.is_ok_and(|number| (least..=most).contains(&number));
+                (holds, format!("a whole number from {least} to {most}"))
+            }
+        };
+        if holds { Ok(()) } else { Err(rule) }
+    }
 }
 
 /// What a run is made for.
@@ -106,9 +130,8 @@ impl<'a> Asked<'a> {
                     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
                 ));
             };
-            if !option.values.contains(&value.as_str()) {
-                let values = option.values.join(", ");
-                return Err(format!("option {name} must be one of {values}, got \"{value}\""));
+            if let Err(rule) = option.takes.check(value) {
+                return Err(format!("option {name} must be {rule}, got \"{value}\""));
             }
         }
         Ok(Asked { given, options, seed, terminal_count })
@@ -117,8 +140,15 @@ impl<'a> Asked<'a> {
     /// The word given for an option, or its default.
     pub fn option(&self, name: &str) -> &str {
         let option = self.options.iter().find(|option| option.name == name);
-        let default = option.expect("the program asks for its own options").values[0];
-        self.given.get(name).map_or(default, String::as_str)
+        let Some(Takes::Words(words)) = option.map(|option| option.takes) else {
+            panic!("{name} is no option with words of this program");
+        };
+        self.given.get(name).map_or(words[0], String::as_str)
+    }
+
+    /// The number given for an option, if one was.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        self.given.get(name).map(|value| value.parse().expect("the options were checked"))
     }
 }
 
@@ -143,7 +173,15 @@ pub struct TransactionType {
     pub pauses: Pauses,
     /// SQL with `$1`, `$2`..., each prepared under its place in this list.
     pub statements: Vec<String>,
+    /// What `Session::count` counts, at most `COUNTERS_MAX`.
+    pub counters: &'static [&'static str],
 }
+
+/// Counters of a transaction type, at most.
+pub const COUNTERS_MAX: usize = 4;
+
+/// The counters of a type, in its order.
+pub type Counted = [u64; COUNTERS_MAX];
 
 /// How long a terminal keeps still for a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -62,7 +62,33 @@ impl<P: Parameter> Parameter for Option<P> {
     }
 }
 
-/// An array of numbers, such as `{1,2,3}`.
+/// A number with two digits behind the point, such as an amount of money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cents(pub i64);
+
+impl Parameter for Cents {
+    fn write(&self, out: &mut Vec<u8>) -> bool {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let cents = self.0.unsigned_abs();
+        write!(out, "{sign}{}.{:02}", cents / 100, cents % 100).is_ok()
+    }
+}
+
+impl FromText for Cents {
+    fn from_text(text: Option<&[u8]>) -> Result<Self, Unexpected> {
+        let text = std::str::from_utf8(text.ok_or(Unexpected)?).map_err(|_| Unexpected)?;
+        let (whole, behind) = text.split_once('.').ok_or(Unexpected)?;
+        if behind.len() != 2 {
+            return Err(Unexpected);
+        }
+        let number = |text: &str| text.parse::<i64>().map_err(|_| Unexpected);
+        let (units, cents) = (number(whole)?, number(behind)?);
+        let sign = if whole.starts_with('-') { -1 } else { 1 };
+        Ok(Cents(units * 100 + sign * cents))
+    }
+}
+
+/// An array, such as `{1,2,3}`.
 impl<P: Parameter> Parameter for [P] {
     fn write(&self, out: &mut Vec<u8>) -> bool {
         out.push(b'{');
@@ -70,13 +96,35 @@ impl<P: Parameter> Parameter for [P] {
             if place > 0 {
                 out.push(b',');
             }
-            if !value.write(out) {
+            let begin = out.len();
+            if value.write(out) {
+                quote_element(out, begin);
+            } else {
                 out.extend_from_slice(b"NULL");
             }
         }
         out.push(b'}');
         true
     }
+}
+
+/// Put what stands from `begin` on in quotes, unless it is plain letters, digits, points and signs.
+fn quote_element(out: &mut Vec<u8>, begin: usize) {
+    let element = &out[begin..];
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+".contains(byte);
+    let is_null = element.eq_ignore_ascii_case(b"null");
+    if !element.is_empty() && !is_null && element.iter().all(is_plain) {
+        return;
+    }
+    let element = out.split_off(begin);
+    out.push(b'"');
+    for byte in element {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
 }
 
 impl<P: Parameter> Parameter for Vec<P> {
@@ -276,6 +324,17 @@ mod tests {
     }
 
     #[test]
+    fn money_is_read_with_its_sign_and_two_digits() {
+        let read = |text: &str| Cents::from_text(Some(text.as_bytes()));
+        assert_eq!(read("12.34"), Ok(Cents(1234)));
+        assert_eq!(read("-0.05"), Ok(Cents(-5)));
+        assert_eq!(read("-3.10"), Ok(Cents(-310)));
+        for text in ["12", "1.234", "x.10", ""] {
+            assert_eq!(read(text), Err(Unexpected), "{text}");
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_is_unexpected() {
         let one = |values: &[Option<&str>]| {
             Rows::new([row(values), message(b'C', b"SELECT 1\0")].concat())
@@ -300,6 +359,10 @@ mod tests {
         assert_eq!(text(&"O'Hara").as_deref(), Some("O'Hara"));
         assert_eq!(text(&vec![1, 2, 3]).as_deref(), Some("{1,2,3}"));
         assert_eq!(text(&vec![Some(1), None]).as_deref(), Some("{1,NULL}"));
+        let odd = vec!["a1", "", "null", "a,b", "q\"\\"];
+        let quoted = r#"{a1,"","null","a,b","q\"\\"}"#;
+        assert_eq!(text(&odd).as_deref(), Some(quoted));
+        assert_eq!(text(&vec![Cents(1234), Cents(-5)]).as_deref(), Some("{12.34,-0.05}"));
         assert_eq!(text(&None::<i32>), None);
     }
 }

@@ -33,6 +33,9 @@ pub trait Link {
 
     fn with_random(&self, draw: &mut dyn FnMut(&mut Prng));
 
+    /// Add to a counter of the transaction's type.
+    fn count(&self, counter: usize, count: u64);
+
     /// Number of the client among all of the load, from 0.
     fn terminal(&self) -> u32;
 }
@@ -64,6 +67,11 @@ impl<'s> Session<'s> {
         let (mut draw, mut drawn) = (Some(draw), None);
         self.link.with_random(&mut |random| drawn = draw.take().map(|draw| draw(random)));
         drawn.expect("a link draws once")
+    }
+
+    /// Add to a counter of the transaction's type; it holds if the transaction completes.
+    pub fn count(&self, counter: usize, count: u64) {
+        self.link.count(counter, count);
     }
 
     /// Send a statement, by its place among those of the transaction's type.
@@ -103,18 +111,30 @@ impl<'s> Session<'s> {
         Pipeline { session: *self }
     }
 
+    /// Statements whose results are read together.
+    ///
+    /// Args: `is_pipeline`, send them together; else each waits for the result of the one before.
+    pub fn batch(&self, is_pipeline: bool) -> Batch<'s> {
+        Batch { session: *self, is_pipeline, captured: Vec::new() }
+    }
+
     /// Let other clients go on for so long.
     pub async fn sleep(&self, duration_ns: u64) -> Result<(), Stopped> {
         self.link.begin_sleep(duration_ns);
         poll_fn(|_| self.link.poll_sleep()).await
     }
 
+    /// Returns: the rows of all that was added.
+    async fn replies(&self) -> Result<Vec<u8>, Stopped> {
+        self.link.send()?;
+        poll_fn(|_| self.link.poll_replies()).await
+    }
+
     async fn exchange<T>(
         &self,
         read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
-        self.link.send()?;
-        let mut rows = Rows::new(poll_fn(|_| self.link.poll_replies()).await?);
+        let mut rows = Rows::new(self.replies().await?);
         let result = read(&mut rows);
         self.link.give_back(rows.into_memory());
         result
@@ -142,5 +162,52 @@ impl Pipeline<'_> {
         read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
         self.session.exchange(read).await
+    }
+}
+
+/// Statements whose results are read together: one text of a transaction serves for single round
+/// trips and for pipelines.
+#[derive(Debug)]
+pub struct Batch<'s> {
+    session: Session<'s>,
+    is_pipeline: bool,
+    captured: Vec<u8>,
+}
+
+impl Batch<'_> {
+    /// Add a statement, by its place among those of the transaction's type.
+    ///
+    /// Errors: outside a pipeline the server's, or the connection is lost.
+    pub async fn add(
+        &mut self,
+        statement: usize,
+        parameters: &[&dyn Parameter],
+    ) -> Result<(), Stopped> {
+        self.session.link.add(statement, parameters);
+        if self.is_pipeline {
+            return Ok(());
+        }
+        let replies = self.session.replies().await?;
+        if self.captured.is_empty() {
+            self.captured = replies;
+        } else {
+            self.captured.extend_from_slice(&replies);
+            self.session.link.give_back(replies);
+        }
+        Ok(())
+    }
+
+    /// Read the results in the order of the statements; in a pipeline, send it first.
+    pub async fn results<T>(
+        &mut self,
+        read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        if self.is_pipeline {
+            return self.session.exchange(read).await;
+        }
+        let mut rows = Rows::new(std::mem::take(&mut self.captured));
+        let result = read(&mut rows);
+        self.session.link.give_back(rows.into_memory());
+        result
     }
 }

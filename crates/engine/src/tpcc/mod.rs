@@ -38,10 +38,6 @@ pub fn is_c_last_allowed(load: u32, run: u32) -> bool {
     run <= A_LAST_NAME && (65..=119).contains(&delta) && delta != 96 && delta != 112
 }
 
-/// The constant C of the last names that the load draws (4.3.2.3). The run's differs from it by a
-/// delta that the specification allows.
-pub const LOAD_C_LAST: u32 = 157;
-
 /// The constants C of the non-uniform random numbers, the same for a whole run (2.1.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constants {
@@ -53,10 +49,12 @@ pub struct Constants {
 impl Constants {
     /// Draw the constants of a run: that of the last names lies 65 to 119 from the load's, but
     /// neither 96 nor 112 (2.1.6.1).
-    pub fn of_run(random: &mut Prng) -> Constants {
+    ///
+    /// Args: `load_c_last`, the load's, at most 255.
+    pub fn of_run(random: &mut Prng, load_c_last: u32) -> Constants {
         loop {
             let c_last = random.uniform(0, i64::from(A_LAST_NAME)) as u32;
-            if is_c_last_allowed(LOAD_C_LAST, c_last) {
+            if is_c_last_allowed(load_c_last, c_last) {
                 let c_id = random.uniform(0, i64::from(A_CUSTOMER)) as u32;
                 let ol_i_id = random.uniform(0, i64::from(A_ITEM)) as u32;
                 return Constants { c_last, c_id, ol_i_id };
@@ -93,6 +91,9 @@ pub fn nurand(random: &mut Prng, a: u32, c: u32, (min, max): (u32, u32)) -> u32 
 mod tests {
     use super::*;
 
+    /// The load's default.
+    const LOAD_C_LAST: u32 = 157;
+
     #[test]
     fn last_names_are_three_syllables() {
         // Clause 4.3.2.3: 371 is PRI CALLY OUGHT, 40 is BAR PRES BAR.
@@ -118,7 +119,7 @@ mod tests {
     fn constants_of_a_run_keep_the_rule_of_the_delta() {
         let mut random = Prng::from_seed(5);
         let drawn: Vec<u32> = (0..2_000)
-            .map(|_| Constants::of_run(&mut random).c_last.abs_diff(LOAD_C_LAST))
+            .map(|_| Constants::of_run(&mut random, LOAD_C_LAST).c_last.abs_diff(LOAD_C_LAST))
             .collect();
         assert!(drawn.iter().all(|delta| (65..=119).contains(delta)));
         assert!(!drawn.contains(&96) && !drawn.contains(&112));

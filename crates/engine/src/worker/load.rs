@@ -237,6 +237,11 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                     };
                     let owner = self.owner(&shard.recorder, current.owner);
                     shard.recorder.ended(owner, current.script, &ended);
+                    if outcome.is_completed()
+                        && !self.plan.scripts[current.script].counters.is_empty()
+                    {
+                        shard.recorder.counted(owner, current.script, &client.counted);
+                    }
                     if owner == Owner::Measure && outcome.is_completed() {
                         self.shares.completed(client_number);
                     }

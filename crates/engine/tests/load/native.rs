@@ -8,7 +8,7 @@ use pgdyno_engine::contract::record::{ErrorKind, Measured};
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::plan::Plan;
 use pgdyno_engine::program::{
-    Asked, Done, Native, Pauses, Planned, ProgramOption, Session, Task, TransactionType,
+    Asked, Done, Native, Pauses, Planned, ProgramOption, Session, Takes, Task, TransactionType,
     Transactions, Unready,
 };
 
@@ -41,10 +41,14 @@ impl Native for Toy {
         const OPTIONS: &[ProgramOption] = &[
             ProgramOption {
                 name: "mix",
-                values: &["weights", "deck"],
+                takes: Takes::Words(&["weights", "deck"]),
                 description: "how the next type is chosen",
             },
-            ProgramOption { name: "way", values: &["single", "pipeline", "odd"], description: "" },
+            ProgramOption {
+                name: "way",
+                takes: Takes::Words(&["single", "pipeline", "odd"]),
+                description: "",
+            },
         ];
         OPTIONS
     }
@@ -56,6 +60,7 @@ impl Native for Toy {
             reads_only: weight == 3,
             pauses: Pauses { keying_ns: 10 * MS, think_ns_mean },
             statements: statements.iter().map(|&sql| sql.to_owned()).collect(),
+            counters: &[],
         };
         Ok(Planned {
             types: vec![

@@ -1,0 +1,273 @@
+//! The TPC-C-like workload: five transactions over the nine tables that `init tpcc` loads.
+//!
+//! Source: TPC-C specification, revision 5.11, clauses 2 and 5.2. It is not a TPC-C benchmark.
+
+mod found;
+mod inputs;
+mod sql;
+mod transactions;
+
+use std::sync::{Arc, OnceLock};
+
+use self::inputs::Inputs;
+use super::{
+    Asked, Done, Native, Pauses, Planned, ProgramOption, Session, Takes, Task, TransactionType,
+    Transactions, Unready,
+};
+use crate::outcome::Stopped;
+
+/// The program as `-b` knows it.
+pub(super) struct TpccLike;
+
+/// A type as the specification has it: cards in the deck of clause 5.2.4.2, usual weight, keying
+/// time and mean thinking time of clause 5.2.5.7.
+struct Kind {
+    name: &'static str,
+    weight_option: (&'static str, &'static str),
+    cards: u32,
+    weight: u32,
+    keying_s: u64,
+    think_s: u64,
+    reads_only: bool,
+    statements: fn(&str) -> Vec<String>,
+    counters: &'static [&'static str],
+}
+
+const KINDS: [Kind; 5] = [
+    Kind {
+        name: "new-order",
+        weight_option: (
+            "new-order-weight",
+            "Its cards in the deck (default 10), or its weight (default 45).",
+        ),
+        cards: 10,
+        weight: 45,
+        keying_s: 18,
+        think_s: 12,
+        reads_only: false,
+        statements: sql::new_order,
+        counters: &["lines", "remote_lines", "remote_orders"],
+    },
+    Kind {
+        name: "payment",
+        weight_option: (
+            "payment-weight",
+            "Its cards in the deck (default 10), or its weight (default 43).",
+        ),
+        cards: 10,
+        weight: 43,
+        keying_s: 3,
+        think_s: 12,
+        reads_only: false,
+        statements: sql::payment,
+        counters: &["remote", "by_last_name"],
+    },
+    Kind {
+        name: "order-status",
+        weight_option: (
+            "order-status-weight",
+            "Its cards in the deck (default 1), or its weight (default 4).",
+        ),
+        cards: 1,
+        weight: 4,
+        keying_s: 2,
+        think_s: 10,
+        reads_only: true,
+        statements: sql::order_status,
+        counters: &["by_last_name"],
+    },
+    Kind {
+        name: "delivery",
+        weight_option: (
+            "delivery-weight",
+            "Its cards in the deck (default 1), or its weight (default 4).",
+        ),
+        cards: 1,
+        weight: 4,
+        keying_s: 2,
+        think_s: 5,
+        reads_only: false,
+        statements: sql::delivery,
+        counters: &["delivered_orders", "skipped_districts"],
+    },
+    Kind {
+        name: "stock-level",
+        weight_option: (
+            "stock-level-weight",
+            "Its cards in the deck (default 1), or its weight (default 4).",
+        ),
+        cards: 1,
+        weight: 4,
+        keying_s: 2,
+        think_s: 5,
+        reads_only: true,
+        statements: sql::stock_level,
+        counters: &[],
+    },
+];
+
+const OPTIONS: &[ProgramOption] = &[
+    ProgramOption {
+        name: "mode",
+        takes: Takes::Words(&["statements", "pipeline"]),
+        description: "statements: one round trip for each statement. pipeline: statements that do \
+                      not depend on each other share a round trip.",
+    },
+    ProgramOption {
+        name: "mix",
+        takes: Takes::Words(&["deck", "weights"]),
+        description: "How a terminal chooses its next transaction. deck: from a shuffled deck of \
+                      23 cards, so the shares are exact. weights: each is drawn by weight.",
+    },
+    weight_of(&KINDS[0]),
+    weight_of(&KINDS[1]),
+    weight_of(&KINDS[2]),
+    weight_of(&KINDS[3]),
+    weight_of(&KINDS[4]),
+    ProgramOption {
+        name: "home",
+        takes: Takes::Words(&["fixed", "uniform"]),
+        description: "fixed: a terminal keeps its warehouse, and every warehouse has a terminal. \
+                      uniform: each transaction draws its warehouse.",
+    },
+    ProgramOption {
+        name: "isolation",
+        takes: Takes::Words(&["read-committed", "repeatable-read", "serializable"]),
+        description: "Isolation level of the transactions.",
+    },
+];
+
+const fn weight_of(kind: &Kind) -> ProgramOption {
+    ProgramOption {
+        name: kind.weight_option.0,
+        takes: Takes::Number { least: 1, most: 255 },
+        description: kind.weight_option.1,
+    }
+}
+
+impl Native for TpccLike {
+    fn name(&self) -> &'static str {
+        "tpcc-like"
+    }
+
+    fn description(&self) -> &'static str {
+        "TPC-C-like: orders of a wholesale supplier, five transaction types"
+    }
+
+    fn dataset(&self) -> &'static str {
+        "tpcc"
+    }
+
+    fn options(&self) -> &'static [ProgramOption] {
+        OPTIONS
+    }
+
+    fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String> {
+        let is_dealt = asked.option("mix") == "deck";
+        let level = asked.option("isolation").replace('-', " ").to_uppercase();
+        let begin = format!("BEGIN ISOLATION LEVEL {level}");
+        let second = 1_000_000_000;
+        let of_kind = |kind: &Kind| TransactionType {
+            name: kind.name,
+            weight: asked.number(kind.weight_option.0).unwrap_or(if is_dealt {
+                kind.cards
+            } else {
+                kind.weight
+            }),
+            reads_only: kind.reads_only,
+            pauses: Pauses {
+                keying_ns: kind.keying_s * second,
+                think_ns_mean: kind.think_s * second,
+            },
+            statements: (kind.statements)(&begin),
+            counters: kind.counters,
+        };
+        Ok(Planned {
+            types: KINDS.iter().map(of_kind).collect(),
+            is_dealt,
+            transactions: Arc::new(Run {
+                seed: asked.seed,
+                terminals: asked.terminal_count,
+                is_home_fixed: asked.option("home") == "fixed",
+                is_pipeline: asked.option("mode") == "pipeline",
+                inputs: OnceLock::new(),
+            }),
+        })
+    }
+}
+
+/// A run: what was asked, and from the look at the data on what the inputs are drawn from.
+#[derive(Debug)]
+struct Run {
+    seed: u64,
+    terminals: u32,
+    is_home_fixed: bool,
+    is_pipeline: bool,
+    inputs: OnceLock<Inputs>,
+}
+
+impl Run {
+    fn inputs(&self) -> &Inputs {
+        self.inputs.get().expect("the data are looked at before the load")
+    }
+}
+
+impl Transactions for Run {
+    fn prepare<'s>(&'s self, session: Session<'s>) -> Task<'s, Result<(), Unready>> {
+        Box::pin(self.look_at_tables(session))
+    }
+
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Task<'s, Result<Done, Stopped>> {
+        match number {
+            0 => Box::pin(self.new_order(session)),
+            1 => Box::pin(self.payment(session)),
+            2 => Box::pin(self.order_status(session)),
+            3 => Box::pin(self.delivery(session)),
+            _ => Box::pin(self.stock_level(session)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn planned(options: &[(&str, &str)]) -> Result<Planned, String> {
+        let given = options.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+        let asked = Asked::new(&TpccLike, &given, 7, 20)?;
+        TpccLike.plan(&asked)
+    }
+
+    fn weights(options: &[(&str, &str)]) -> Vec<u32> {
+        let planned = planned(options).expect("valid options");
+        planned.types.iter().map(|kind| kind.weight).collect()
+    }
+
+    #[test]
+    fn the_deck_and_the_weights_are_those_of_the_specification_unless_they_are_given() {
+        assert_eq!(weights(&[]), [10, 10, 1, 1, 1]);
+        assert_eq!(weights(&[("mix", "weights")]), [45, 43, 4, 4, 4]);
+        assert_eq!(weights(&[("payment-weight", "9")]), [10, 9, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_weight_out_of_range_is_refused_with_the_rule() {
+        for weight in ["0", "256", "4.5", "-1", "many"] {
+            let refusal = planned(&[("delivery-weight", weight)]).map(|_| ()).unwrap_err();
+            let rule = "option delivery-weight must be a whole number from 1 to 255, got";
+            assert_eq!(refusal, format!("{rule} \"{weight}\""));
+        }
+    }
+
+    #[test]
+    fn every_transaction_begins_at_the_isolation_level_that_was_asked_for() {
+        let planned = planned(&[("isolation", "repeatable-read")]).expect("valid");
+        for kind in &planned.types {
+            assert_eq!(kind.statements[0], "BEGIN ISOLATION LEVEL REPEATABLE READ");
+        }
+        let none = BTreeMap::new();
+        assert_eq!(Asked::new(&TpccLike, &none, 1, 1).unwrap().option("mode"), "statements");
+    }
+}
