@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analysis.estimate import without_interval
-from pgdyno.analysis.findings import Latency
+from pgdyno.analysis.script_findings import Latency
 from pgdyno.analysis.verdicts import split_doubts
 from pgdyno.answer.time_split import Split, split_or_why_not
 from pgdyno.answer.timeline import panels_of

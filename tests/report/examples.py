@@ -11,14 +11,12 @@ from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
     Facts,
-    Latency,
     Mark,
     Panel,
     RunFindings,
-    ScriptFindings,
     Series,
-    StatementFindings,
 )
+from pgdyno.analysis.script_findings import Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import Part, WhereTheTimeGoes
 

@@ -11,7 +11,9 @@ from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.hazel import Hazel
+from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
+from pgdyno.analysis.tpcc import TpccFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 
@@ -69,44 +71,6 @@ class TelemetryFindings:
     examined: tuple[Mapping[str, Any], ...] = ()
     not_measured: tuple[str, ...] = ()
     energy_joules_per_transaction: float | None = None
-
-
-PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Latency of completed transactions; every Estimate in ms."""
-
-    mean: Estimate
-    percentiles: dict[str, Estimate]
-    max_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class StatementFindings:
-    """One statement of a script: `share` is its part of the script's mean latency, 0..1."""
-
-    line: int
-    text: str
-    calls: int
-    mean_ms: float
-    p50_ms: float
-    p99_ms: float
-    share_ratio: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptFindings:
-    """One script of a run."""
-
-    name: str
-    weight: int
-    transactions: int
-    failures: dict[str, int]
-    tps: Estimate
-    latency: Latency
-    statements: tuple[StatementFindings, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +173,7 @@ class RunFindings:
     backlog_at_end_count: int | None = None
     "Open loop: due transactions that had not started at the end of the measured time."
     connections: ConnectionFindings | None = None
+    tpcc: TpccFindings | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pgdyno.analysis.findings import (
     Facts,
     RunFindings,
 )
+from pgdyno.analysis.tpcc import tpcc_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid, split_doubts
 from pgdyno.answer.judging import changes_of, doubts_of
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
@@ -28,6 +29,7 @@ from pgdyno.answer.served import connections_of
 from pgdyno.answer.telemetry import telemetry_findings
 from pgdyno.answer.time_split import split_or_why_not
 from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
+from pgdyno.answer.tpcc import tpcc_of
 from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, shown_visits, stopped_by
@@ -230,6 +232,10 @@ def run_findings(
     split = split_or_why_not(stored, numbers)
     if split.where is not None:
         found = (*found, *split_doubts(split.where))
+    scripts = script_findings(stored, numbers)
+    tpcc = tpcc_of(stored, numbers, scripts, server)
+    if tpcc is not None:
+        found = (*found, *tpcc_doubts(tpcc))
     return RunFindings(
         label=stored.label,
         loop="closed" if planned.cell.rate_tps is None else "open",
@@ -244,7 +250,7 @@ def run_findings(
         latency=numbers.latency,
         where=split.where,
         where_not=split.why_not,
-        scripts=script_findings(stored, numbers),
+        scripts=scripts,
         client_cpu_s=(summary.cpu_user_ns + summary.cpu_system_ns) / 1e9,
         is_valid=is_valid(found),
         doubts=found,
@@ -255,6 +261,7 @@ def run_findings(
         late=late_of(stored, numbers, experiment.workload),
         backlog_at_end_count=backlog_of(stored) if planned.cell.rate_tps is not None else None,
         connections=connections_of(numbers, experiment.workload, planned.cell.clients),
+        tpcc=tpcc,
     )
 
 

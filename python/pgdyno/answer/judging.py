@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pgdyno.analysis.change_points import change_points
+from pgdyno.analysis.tpcc import check_doubts
 from pgdyno.analysis.verdicts import Doubt, RunFacts, doubts
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.answer.time_split import others_ratio_of
+from pgdyno.answer.tpcc import check_of
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
@@ -78,6 +80,7 @@ def doubts_of(
         others_ratio=others_ratio_of(stored, numbers),
     )
     return (
+        *check_doubts(check_of(stored)),
         *_ended_early(stored, summary.ending),
         *_restarted(stored, numbers),
         *doubts(facts),

@@ -7,8 +7,9 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, RunFindings
 from pgdyno.analysis.rounding import change_text, decimals_of
 from pgdyno.analysis.speed_up import SpeedUp
+from pgdyno.analysis.tpcc import TpccFindings
 from pgdyno.analysis.where import WhereTheTimeGoes
-from pgdyno.quantities import fixed, percent
+from pgdyno.quantities import counted, fixed, percent
 
 _BUSY_RATIO = 0.9
 
@@ -17,6 +18,8 @@ def bench_sentence(run: RunFindings | None) -> str:
     """Return throughput, p99 and the largest part of the time."""
     if run is None:
         return "No run was completed."
+    if run.tpcc is not None:
+        return _tpcc_sentence(run, run.tpcc)
     p99 = run.latency.percentiles["p99"]
     words = f"{_number(run.tps)} tps{_range(run.tps)} with {_clients(run.clients)}"
     words += f", p99 {'at least ' if p99.censored else ''}{_number(p99)} ms"
@@ -24,6 +27,18 @@ def bench_sentence(run: RunFindings | None) -> str:
         largest = max(run.where.parts, key=lambda part: part.ms.value)
         share = largest.ms.value / run.where.latency_ms.value if run.where.latency_ms.value else 0
         words += f"; {percent(share)} of the time is {largest.name}"
+    return words + "."
+
+
+def _tpcc_sentence(run: RunFindings, found: TpccFindings) -> str:
+    """Return NOPM, how it was run, and whether limits, mix and data are as specified."""
+    words = f"{_number(found.nopm)} NOPM{_range(found.nopm)} with "
+    words += f"{counted(run.clients, 'terminal')}, {found.way}"
+    missed = [one.words for one in found.types if "missed" in (one.limit, one.mix)]
+    if missed:
+        words += f"; {', '.join(missed)} not as specified"
+    if found.check is not None and found.check.violated:
+        words += "; the data are inconsistent"
     return words + "."
 
 

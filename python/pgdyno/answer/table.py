@@ -12,6 +12,7 @@ from pgdyno.store.folder import ExperimentFolder
 Row = dict[str, Any]
 _MEANINGS = {
     "tps": "committed transactions per second, measured phase",
+    "nopm": "New-Orders completed per minute (tpcc-like)",
     "p50": "median latency",
     "p99": "latency that 99 of 100 transactions do not exceed",
     "mean": "mean latency",

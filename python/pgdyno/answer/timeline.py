@@ -15,6 +15,7 @@ from pgdyno.answer.charts.catalogue import FIRST, FURTHER
 from pgdyno.answer.charts.drawing import panels_of_charts, series
 from pgdyno.answer.marks import event_marks, nearest_merged
 from pgdyno.answer.time_split import events_seen
+from pgdyno.answer.tpcc import tpcc_panels
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.measure.statement_texts import StatementNames
@@ -43,6 +44,7 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
         _buffers,
     )
     found = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
+    found = [*tpcc_panels(stored, numbers), *found]
     known = {panel.key for panel in found}
     charts = [chart for chart in (*FIRST, *FURTHER) if chart.key not in known]
     texts = (stored.document("server.json") or {}).get("statement_texts") or {}

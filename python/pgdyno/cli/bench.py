@@ -8,7 +8,8 @@ import click
 
 from pgdyno.cli import load_options, options
 from pgdyno.cli.from_options import experiment_of
-from pgdyno.cli.headings import LOAD, Verb, under
+from pgdyno.cli.headings import LOAD, under
+from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import BenchDesign
@@ -16,7 +17,7 @@ from pgdyno.spec.experiment import BenchDesign
 _option = under(LOAD)
 
 
-@click.command("bench", cls=Verb, short_help="Measure one run.")
+@click.command("bench", cls=LoadVerb, short_help="Measure one run.")
 @options.connection
 @load_options.clients
 @_option("-T", "--duration", "--time", metavar="TIME", help="Duration of the run (default 60s).")

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from pgdyno.cli import load_options, options
 from pgdyno.cli.from_options import experiment_of, refuse
-from pgdyno.cli.headings import COMPARED, LOAD, Verb, under
+from pgdyno.cli.headings import COMPARED, LOAD, under
+from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.spec.designs import METRICS, CompareDesign
@@ -19,7 +20,7 @@ from pgdyno.spec.variant_text import variant_from
 _compared, _option = under(COMPARED), under(LOAD)
 
 
-@click.command("compare", cls=Verb, short_help="Compare variants: is B better than A?")
+@click.command("compare", cls=LoadVerb, short_help="Compare variants: is B better than A?")
 @options.connection
 @_compared(
     "--variant",

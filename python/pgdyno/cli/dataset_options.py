@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,11 +16,18 @@ from pgdyno.errors import SpecError
 from pgdyno.spec.base import Spec
 
 
-def options_of(model: type[Spec], heading: str) -> Callable[[Any], Any]:
-    """Return a decorator that adds an option for each field of `model` that is one."""
+def options_of(
+    model: type[Spec], heading: str, *, without: Collection[str] = ()
+) -> Callable[[Any], Any]:
+    """Return a decorator that adds an option for each field of `model` that is one.
+
+    Args: without, fields that get no option.
+    """
 
     def add(command: Any) -> Any:
         for name, field in reversed(_fields(model)):
+            if name in without:
+                continue
             command = under(heading)(*_names(field), name, **_settings(field))(command)
         return command
 

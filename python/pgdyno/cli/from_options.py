@@ -18,6 +18,7 @@ from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
+from pgdyno.spec.dataset import TpccDataset
 from pgdyno.spec.experiment import (
     Dataset,
     Design,
@@ -34,6 +35,7 @@ from pgdyno.spec.experiment import (
 )
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.setting_rules import object_to
+from pgdyno.spec.translation import TERMINALS_PER_WAREHOUSE
 from pgdyno.spec.workload import default_script, read_text
 
 # Fields that the options call otherwise.
@@ -60,6 +62,7 @@ def experiment_of(
     resolved = server_named(options)
     scripts = _scripts(options, is_scratch=resolved is None)
     dsn = resolved.conninfo if resolved else None
+    dataset = dataset_of(options, scripts) if resolved is None else ExistingDataset()
     if options.get("name") == "":
         raise SpecError("--name is empty.", hint="leave it out, or give a name")
     try:
@@ -67,6 +70,7 @@ def experiment_of(
             name=options.get("name") or _default_name(verb, scripts),
             reset=options.get("reset") or "vacuum",
             cache=options.get("cache") or "warm",
+            check=not options.get("no_check"),
             server=Server(
                 scratch=_scratch(options) if resolved is None else None,
                 dsn=dsn,
@@ -77,10 +81,10 @@ def experiment_of(
                 **_watched(options, is_scratch=resolved is None),
                 settings=_settings(options.get("settings", ()), options.get("pg_version")),
             ),
-            dataset=_dataset(options, is_scratch=resolved is None),
+            dataset=dataset,
             workload=Workload(
                 scripts=scripts,
-                clients=options.get("clients") or 1,
+                clients=options.get("clients") or _terminals(options, dataset),
                 rate=options.get("rate"),
                 threads=options.get("threads"),
                 protocol=options.get("protocol") or _protocol_of(scripts),
@@ -212,7 +216,7 @@ def _mistake(item: ErrorDetails) -> str:
 
 
 def _scripts(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:
-    own = _pairs(options.get("builtin_option", ()), "--builtin-option")
+    own = _pairs(options.get("builtin_option", ()), "--builtin-option") | _of_program(options)
     scripts = [_builtin(text, own) for text in options["builtin"]]
     scripts += [_builtin("select-only")] * bool(options["select_only"])
     scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
@@ -233,8 +237,8 @@ def _refuse_unused(own: dict[str, str], scripts: list[Script]) -> None:
     used = {name for script in scripts for name in script.options}
     for name in own.keys() - used:
         raise SpecError(
-            f"--builtin-option {name}={own[name]}: no built-in of this load has option {name!r}.",
-            hint="-b list shows the options of each built-in",
+            f"--{name} {own[name]}: no built-in of this load has this option.",
+            hint="-b list shows the options of each built-in; name the built-in with -b",
         )
 
 
@@ -324,16 +328,59 @@ def _scratch(options: dict[str, Any]) -> Scratch:
 _SCALE = 10
 
 
-def _dataset(options: dict[str, Any], *, is_scratch: bool) -> Dataset:
-    if not is_scratch:
-        return ExistingDataset()
-    return dataset_of(options)
+def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Dataset:
+    """Return the tables of a scratch server that the options describe: those the built-ins use.
 
-
-def dataset_of(options: dict[str, Any]) -> Dataset:
-    """Return the pgbench tables of a scratch server that the options describe."""
-    fields = given_of(PgbenchDataset, options)
+    Raises: SpecError for an option that the kind of tables does not have.
+    """
+    builtins = [script.builtin for script in scripts if script.builtin]
+    known = engine_facts() if builtins else None
+    kinds = {one.dataset for name in builtins if known and (one := known.builtin(name))}
+    if len(kinds) > 1:
+        raise SpecError(
+            f"These built-ins need different tables: {', '.join(sorted(kinds))}.",
+            hint="measure them one after the other",
+        )
+    is_tpcc = kinds == {TpccDataset.model_fields["kind"].default}
+    model, other = (TpccDataset, PgbenchDataset) if is_tpcc else (PgbenchDataset, TpccDataset)
+    given = given_of(other, {**options, "seed": None})
+    for name in given.keys() - model.model_fields.keys():
+        kind = model.model_fields["kind"].default
+        raise SpecError(
+            f"--{name.replace('_', '-')} {given[name]} is not an option of the {kind} tables.",
+            hint="use --warehouses for tpcc-like, --scale for other built-ins",
+        )
+    fields = given_of(model, {**options, "seed": None})
+    if is_tpcc:
+        return TpccDataset.model_validate(fields)
     return PgbenchDataset.model_validate({"scale": _SCALE, **fields})
+
+
+def _terminals(options: dict[str, Any], dataset: Dataset) -> int:
+    """Return how many clients there are if none were named: with think times as specified.
+
+    Raises: SpecError on a server of the user's own, whose warehouses are not known yet.
+    """
+    if not options.get("think_ratio"):
+        return 1
+    if isinstance(dataset, TpccDataset):
+        return dataset.warehouses * TERMINALS_PER_WAREHOUSE
+    raise SpecError(
+        "--think-factor needs the number of terminals.",
+        hint=f"give --terminals N; {TERMINALS_PER_WAREHOUSE} per warehouse are specified",
+    )
+
+
+def program_field(name: str) -> str:
+    """Return the name under which an option of a built-in program arrives."""
+    return f"program_{name.replace('-', '_')}"
+
+
+def _of_program(options: dict[str, Any]) -> dict[str, str]:
+    """Return the options of built-in programs that the command line names."""
+    names = {option.name for builtin in engine_facts().builtins for option in builtin.options}
+    given = {name: options.get(program_field(name)) for name in sorted(names)}
+    return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def _default_name(verb: str, scripts: tuple[Script, ...]) -> str:

@@ -15,6 +15,7 @@ from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
 from pgdyno.cli.output import Live
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
+from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
 from pgdyno.quantities import duration_text, format_bytes
 from pgdyno.server import dataset as datasets
@@ -51,6 +52,10 @@ def command_for(kind: DatasetKind) -> Verb:
         ),
         options_of(kind.loading, LOADING),
         _loading("--restart", is_flag=True, help="Discard an interrupted load and start again."),
+        *(
+            [_loading("--no-check", is_flag=True, help="Do not check the loaded data.")]
+            * bool(kind.conditions)
+        ),
         _loading("--skip-space-check", is_flag=True, help="Load even if the disk seems too small."),
         under(ANSWER)(
             "--print-sql", is_flag=True, help="Print every statement that init may send, and exit."
@@ -112,6 +117,8 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
     began_ns = monotonic_ns()
     load_dataset(dataset, target, clock=read_pair(), verb="init", progress=Live(), how=how)
     spent_ns = monotonic_ns() - began_ns
+    if not given.get("no_check"):
+        require_consistent(dataset, target, verb="init", progress=Live())
     with connect(target, verb="init") as connection:
         loaded = datasets.inspect(connection, kind)
     _say(loaded, spent_ns, given["json_to"], is_resumed=how.resume)

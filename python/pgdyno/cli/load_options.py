@@ -7,10 +7,12 @@ from textwrap import wrap
 import click
 
 from pgdyno.cli import options
-from pgdyno.cli.headings import BEFORE, LOAD, under
+from pgdyno.cli.from_options import program_field
+from pgdyno.cli.headings import BEFORE, LOAD, Headed, Verb, under
 from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
 from pgdyno.cli.output import data
-from pgdyno.engine.facts import BuiltinFacts, engine_facts
+from pgdyno.engine.facts import BuiltinFacts, OptionFacts, engine_facts
+from pgdyno.errors import PgdynoError
 
 
 def one_server(command: Command) -> Command:
@@ -31,8 +33,9 @@ def clients(command: Command) -> Command:
             "-c",
             "--clients",
             "--client",
+            "--terminals",
             type=click.IntRange(1, 100_000),
-            help="Number of clients (default 1).",
+            help="Number of clients (default 1; 10 per warehouse if terminals think).",
         ),
     )
 
@@ -49,6 +52,7 @@ def connections(command: Command) -> Command:
         ),
         option(
             "--active",
+            "--connections",
             type=click.IntRange(min=1),
             help="Number of connections that the clients share (default: one per client).",
         ),
@@ -130,6 +134,11 @@ def workload(command: Command) -> Command:
             help="Before each run: vacuum the data (default), restore a copy, or none.",
         ),
         before(
+            "--no-check",
+            is_flag=True,
+            help="Do not check the data of tpcc-like after the load and after every run.",
+        ),
+        before(
             "--cache",
             type=click.Choice(["warm", "prewarm", "cold"]),
             default="warm",
@@ -179,13 +188,53 @@ def _described(builtin: BuiltinFacts) -> list[str]:
     effect = "reads" if builtin.reads_only else "writes"
     lines = [f"{builtin.name:<15} {builtin.description} ({effect}; dataset {builtin.dataset})"]
     for option in builtin.options:
-        if option.range:
-            values = "{} to {}".format(*option.range)
-        else:
-            values = ", ".join((f"{option.values[0]} (default)", *option.values[1:]))
-        text = f"{option.name}: {values}. {option.description}"
+        text = f"{option.name}: {_values_of(option)}. {option.description}"
         lines += [" " * 16 + line for line in wrap(text, 80)]
     return lines
+
+
+def _values_of(option: OptionFacts) -> str:
+    if option.range is not None:
+        return f"{option.range[0]} to {option.range[1]}"
+    return ", ".join((f"{option.values[0]} (default)", *option.values[1:]))
+
+
+def program_options() -> list[Headed]:
+    """Return an option for each option of a built-in program, as the engine names them.
+
+    Without an engine there are none: the verb itself then says what is wrong with it.
+    """
+    try:
+        builtins = engine_facts().builtins
+    except PgdynoError:
+        return []
+    return [_option_of(builtin, option) for builtin in builtins for option in builtin.options]
+
+
+def _option_of(builtin: BuiltinFacts, option: OptionFacts) -> Headed:
+    kind = click.IntRange(*option.range) if option.range else click.Choice(option.values)
+    words = option.description.rstrip(".")
+    default = "" if option.range else f" (default {option.values[0]})"
+    return Headed(
+        [f"--{option.name}", program_field(option.name)],
+        heading=f"Program {builtin.name}",
+        type=kind,
+        help=f"{words}{default}.",
+    )
+
+
+class LoadVerb(Verb):
+    """A verb whose load may be a built-in program: it has the options of the programs, too."""
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        """Return the verb's parameters, those of the programs before --help."""
+        *first, last = super().get_params(context)
+        taken = {name for parameter in first for name in parameter.opts}
+        own = [one for one in program_options() if not taken & {*one.opts}]
+        # --help-all, where there is one, stays next to --help.
+        count = 1 if first and "--help-all" in first[-1].opts else 0
+        place = len(first) - count
+        return [*first[:place], *own, *first[place:], last]
 
 
 _LOADED = (workload, connections, options.dataset, options.scratch)

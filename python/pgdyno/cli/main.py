@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "compare": "Compare variants: is B better than A?",
     "tune": "Find better settings, and prove them.",
     "run": "Run an experiment from a file.",
+    "spec": "Make a spec file from a file of another tool.",
     "settings": "Explain and check the settings of a server.",
     "work-mem": "Find how much memory sorts and hashes need.",
     "doctor": "Check host, settings and privileges before you measure.",

@@ -24,7 +24,7 @@ from pgdyno.cli.headings import (
 )
 from pgdyno.errors import StoreError
 from pgdyno.observe.remote.host_session import collector_script
-from pgdyno.spec.dataset import PgbenchDataset
+from pgdyno.spec.dataset import PgbenchDataset, TpccDataset
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -97,8 +97,12 @@ def scratch(command: Command) -> Command:
 
 
 def dataset(command: Command) -> Command:
-    """Add the options of the pgbench tables."""
-    return apply(command, options_of(PgbenchDataset, TABLES))
+    """Add the options of the tables of a scratch server: pgbench's, and those that tpcc has more.
+
+    The seed of the data stays at its default: --seed is the load's.
+    """
+    more = options_of(TpccDataset, TABLES, without={*PgbenchDataset.model_fields, "seed"})
+    return apply(command, options_of(PgbenchDataset, TABLES), more)
 
 
 def allow_write(command: Command) -> Command:

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from pgdyno.cli import load_options, options
 from pgdyno.cli.from_options import experiment_of, refuse
-from pgdyno.cli.headings import LOAD, Verb, under
+from pgdyno.cli.headings import LOAD, under
+from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import SweepDesign
@@ -22,12 +23,13 @@ _CLIENTS_A_CORE = 32
 _option = under(LOAD)
 
 
-@click.command("sweep", cls=Verb, short_help="Measure the load curve: peak and knee.")
+@click.command("sweep", cls=LoadVerb, short_help="Measure the load curve: peak and knee.")
 @options.connection
 @_option(
     "-c",
     "--clients",
     "--client",
+    "--terminals",
     "levels",
     default="auto",
     metavar="LEVELS",

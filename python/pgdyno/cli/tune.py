@@ -12,7 +12,8 @@ import click
 from pgdyno.answer.evidence import evidence_of
 from pgdyno.cli import load_options, options, output
 from pgdyno.cli.from_options import Asked, experiment_of
-from pgdyno.cli.headings import LOAD, Verb, under
+from pgdyno.cli.headings import LOAD, under
+from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import Measured, measured
 from pgdyno.cli.output import Live
 from pgdyno.designs import design_of
@@ -57,7 +58,7 @@ class _Known:
     enum_values: dict[str, tuple[str, ...]]
 
 
-@click.command("tune", cls=Verb, short_help="Find better settings, and prove them.")
+@click.command("tune", cls=LoadVerb, short_help="Find better settings, and prove them.")
 @options.connection
 @_search("--goal", type=click.Choice(METRICS), help="Metric to improve (default tps; p99 with -R).")
 @_search(

@@ -48,6 +48,16 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
         ("Show the plan of an experiment, then carry it out", "pgdyno run spec.toml --dry-run"),
         ("Continue the last experiment, which was interrupted", "pgdyno run --resume last"),
     ),
+    "spec": (
+        (
+            "The experiment of a BenchmarkSQL file",
+            "pgdyno spec from-benchmarksql props.pg -o spec.toml",
+        ),
+        (
+            "The experiment of a HammerDB script, on a scratch server",
+            "pgdyno spec from-hammerdb run.tcl --scratch -o spec.toml",
+        ),
+    ),
     "settings": (
         ("Which settings of this server need attention?", "pgdyno settings -h db1 -d bank"),
         (

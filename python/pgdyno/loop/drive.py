@@ -74,6 +74,7 @@ def carry_out(
         scripts=scripts,
         clock=clock,
         store_dir=store.root,
+        check=experiment.check,
     )
     folder = resumed
     error: PgdynoError | None = None

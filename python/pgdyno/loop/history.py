@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from pgdyno.analysis import tpcc
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.counter_growth import deltas_of, grown
@@ -18,6 +19,7 @@ from pgdyno.store.stored_run import StoredRun
 
 UNITS = {
     "tps": "tps",
+    "nopm": "NOPM",
     "p50": "ms",
     "p99": "ms",
     "mean": "ms",
@@ -31,6 +33,7 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
     """Return every metric that this run measured, in its unit of `UNITS`, above 0 and finite."""
     makers: dict[str, Callable[[], float | None]] = {
         "tps": lambda: numbers.tps.value,
+        "nopm": lambda: _nopm(numbers),
         "p50": lambda: numbers.latency.percentiles["p50"].value,
         "p99": lambda: numbers.latency.percentiles["p99"].value,
         "mean": lambda: numbers.latency.mean.value,
@@ -45,6 +48,17 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
         for name, value in found.items()
         if value is not None and math.isfinite(value) and value > 0
     }
+
+
+def _nopm(numbers: LoadNumbers) -> float | None:
+    """Return New-Orders a minute of the TPC-C-like program; None of any other load."""
+    counts = (
+        script.counts.completed
+        for shape, script in zip(numbers.scripts, numbers.summary.scripts, strict=True)
+        if (shape.program, shape.name) == (tpcc.PROGRAM, tpcc.NEW_ORDER)
+    )
+    completed = next(counts, None)
+    return None if completed is None else completed * 60 / numbers.seconds
 
 
 def _cpu_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.estimate import Estimate, without_interval
-from pgdyno.analysis.findings import PERCENTILES, Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.histogram import Histogram
+from pgdyno.analysis.script_findings import PERCENTILES, Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.within_run import latency as latency_estimates
 from pgdyno.analysis.within_run import throughput
 from pgdyno.engine.records import Counts, Distribution, ScriptShape, Summary
@@ -70,16 +70,20 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
     require_completed(summary)
     span = summary.span("measure")
     began_ns, ended_ns = (span.began_ns, span.ended_ns) if span else stored.measured_span_ns()
-    counts, interval_ns = _whole_counts(stored)
+    by_script, interval_ns = _whole_counts(stored)
+    scripts = tuple(ScriptShape.model_validate(one) for one in stored.hello.get("scripts", ()))
+    # What runs in the background is in no total.
+    waited_for = [place for place, one in enumerate(scripts) if not one.is_background]
+    counts = by_script[:, waited_for].sum(axis=1) if scripts else by_script.sum(axis=1)
     by_second = tuple(measured_seconds(stored, "latency")) if with_intervals else None
     return LoadNumbers(
         summary=summary,
-        scripts=tuple(ScriptShape.model_validate(one) for one in stored.hello.get("scripts", ())),
+        scripts=scripts,
         began_ns=began_ns,
         ended_ns=ended_ns,
-        counts_100ms=counts.sum(axis=1),
+        counts_100ms=counts,
         interval_ns=interval_ns,
-        tps=_tps(counts.sum(axis=1), interval_ns, summary.counts.completed, ended_ns - began_ns),
+        tps=_tps(counts, interval_ns, summary.counts.completed, ended_ns - began_ns),
         latency=_plain_latency(summary)
         if by_second is None
         else _latency([as_histogram(one) for one in by_second], summary.unfinished_ages_ns),
@@ -133,6 +137,11 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
                 if is_known
                 else _latency(seconds_of(stored, "latency", only), ()),
                 statements=_statements(stored, shape, index),
+                program=shape.program,
+                rolled_back_count=script.counts.rolled_back,
+                retry_count=script.counts.retries,
+                counted=dict(script.counted),
+                is_background=shape.is_background,
             )
         )
     return tuple(found)

@@ -18,6 +18,7 @@ from pgdyno.engine.records import Record, ScriptShape, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.before_after import Around
+from pgdyno.measure.consistency import checked_after_run, conditions_after
 from pgdyno.measure.host_access import lay_files, observed_pooler
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.last_words import quoting_the_log, words_of_log
@@ -53,6 +54,17 @@ class Stage:
     read_only: bool
     abort_if: tuple[Condition, ...] = ()
     checkup: Checkup = field(default_factory=Checkup)
+
+    def shapes_of(self, planned: PlannedRun) -> list[ScriptShape]:
+        """Return the scripts of a run as the engine has them: of a program, each of its types."""
+        left = list(self.scripts)
+        by_script: list[list[ScriptShape]] = []
+        for script in self.experiment.all_scripts():
+            shapes = [left.pop(0)]
+            while script.builtin and left and left[0].program == script.builtin != left[0].name:
+                shapes.append(left.pop(0))
+            by_script.append(shapes)
+        return [shape for index in planned.cell.script_indexes for shape in by_script[index]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +134,7 @@ def _execute(
         finally:
             observer.stop()
             stage.progress.ended()
+        consistency = _consistency(stage, planned, under_test, outcome, label=label, name=name)
         laid = _lay_files(under_test, writer, outcome, around)
         seen = around.document(observer)
         for notice in around.notices:
@@ -143,6 +156,7 @@ def _execute(
                 ),
                 **seen,
                 "laid": laid,
+                "consistency": consistency,
             },
         )
         stored = writer.finish() if outcome.summary is not None else None
@@ -154,6 +168,28 @@ def _execute(
         is_server_lost=before is not None and after is None,
         words_of_log=words_of_log(under_test) if after is None else "",
     )
+
+
+def _consistency(
+    stage: Stage,
+    planned: PlannedRun,
+    under_test: UnderTest,
+    outcome: EngineOutcome,
+    *,
+    label: str,
+    name: str,
+) -> dict[str, Any] | None:
+    """Return what the check of the data found; None where nothing is checked.
+
+    After an interrupt the user waits for the end, so nothing is checked.
+    """
+    conditions = conditions_after(under_test.facts.dataset, stage.shapes_of(planned))
+    if not (stage.experiment.check and conditions) or outcome.summary is None:
+        return None
+    if outcome.interrupted is not None:
+        return {"why_not": "the run was interrupted"}
+    stage.progress.moved(Moment(label, "checking the data"))
+    return checked_after_run(lambda: under_test.control(name), conditions)
 
 
 # A server that ends thousands of sessions lets nobody in for longer than a connection may take.
@@ -208,7 +244,7 @@ def _explained(
     stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str
 ) -> dict[str, dict[str, Any]]:
     """Return query identifiers of the run's statements, and plans where variants may differ."""
-    scripts = [stage.scripts[index] for index in planned.cell.script_indexes]
+    scripts = stage.shapes_of(planned)
     texts = {
         script.name: [(statement.line, statement.text) for statement in script.statements]
         for script in scripts

@@ -16,6 +16,7 @@ from pgdyno.engine.facts import engine_facts
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.backend_memory import refuse_too_little_memory
+from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
@@ -98,6 +99,7 @@ class Conditions:
     scripts: tuple[ScriptShape, ...]
     clock: ClockPair
     store_dir: Path
+    check: bool = True
 
 
 @contextmanager
@@ -219,6 +221,8 @@ def load_into(
             progress=progress,
             how=Loading(drop_existing=present.state != "none"),
         )
+        if conditions.check:
+            require_consistent(dataset, target, verb=conditions.verb, progress=progress)
     return target
 
 

@@ -23,7 +23,7 @@ _PARTS_SHOWN = 6
 _FOREST_WIDTH, _FOREST_WIDTH_MIN = 41, 21
 _PAIRS_SHOWN = 40
 _SETTINGS_SHOWN = 12
-RATIOS_SHOWN = ("tps", "p50", "p99", "cpu_per_tx", "wal_per_tx")
+RATIOS_SHOWN = ("tps", "nopm", "p50", "p99", "cpu_per_tx", "wal_per_tx")
 
 
 def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:

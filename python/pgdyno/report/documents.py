@@ -9,12 +9,12 @@ from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
-    Latency,
     RunFindings,
-    ScriptFindings,
     TelemetryFindings,
 )
+from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
+from pgdyno.analysis.tpcc import TpccFindings, TypeFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.report.hazel_document import hazel_document
@@ -81,6 +81,60 @@ def _run(run: RunFindings) -> Document:
         "valid": run.is_valid,
         "connections": None if run.connections is None else asdict(run.connections),
         **_offered(run),
+        **({} if run.tpcc is None else tpcc_document(run.tpcc)),
+    }
+
+
+def tpcc_document(found: TpccFindings) -> Document:
+    """Return what a TPC-C-like run has: NOPM, its types, what was drawn, the check of the data."""
+    check = found.check
+    return {
+        "nopm": found.nopm.to_json(),
+        "tpm": found.tpm.to_json(),
+        "warehouses": found.warehouses,
+        "think_ratio": found.think_ratio,
+        "options": dict(found.options),
+        "nopm_of_maximum": None if found.of_maximum is None else found.of_maximum.to_json(),
+        "types": [_type(one) for one in found.types],
+        "drawn": [
+            {
+                "name": one.name,
+                "specified": one.expected_ratio,
+                "measured": one.share.to_json(),
+                "count": one.count,
+                "of": one.of_count,
+                "differs": one.is_off,
+            }
+            for one in found.shares
+        ],
+        "delivered_orders": found.delivered_order_count,
+        "skipped_districts": found.skipped_district_count,
+        "check": None
+        if check is None
+        else {
+            "violations": {
+                str(one.number): sum(one.violations.values()) for one in check.conditions
+            },
+            "warehouses": {str(one.number): sorted(one.violations) for one in check.violated},
+            "seconds": check.duration_s,
+            "not_checked_because": check.why_not or None,
+        },
+    }
+
+
+def _type(one: TypeFindings) -> Document:
+    return {
+        "name": one.name,
+        "count": one.count,
+        "rolled_back": one.rolled_back_count,
+        "failures": dict(one.failures),
+        "retries": one.retry_count,
+        "share": None if one.share is None else one.share.value,
+        "share_minimum": one.minimum_ratio,
+        "mix": one.mix,
+        "latency_ms": _latency(one.latency),
+        "p90_limit_ms": one.limit_s * 1e3,
+        "p90": one.limit,
     }
 
 

@@ -24,6 +24,7 @@ _LINE_PX = 24
 _SENTENCE_COLUMNS = 120
 _TIME_HEIGHT_PX = 150
 _HERO_PANELS = ("tps", "latency")
+_HERO_PANELS_TPCC = ("nopm", "types")
 _CURVE_PERCENTILES = ("p50", "p95", "p99")
 
 
@@ -57,7 +58,8 @@ def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     if findings.run is None:
         return ()
     by_key = {panel.key: panel for panel in drawable(findings.run)}
-    first = [by_key[key] for key in _HERO_PANELS if key in by_key]
+    keys = _HERO_PANELS_TPCC if _HERO_PANELS_TPCC[0] in by_key else _HERO_PANELS
+    first = [by_key[key] for key in keys if key in by_key]
     if not first:
         first = list(by_key.values())[:1]
     if len(first) > 1:

@@ -18,10 +18,15 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import signed
 
-METRIC_NAMES = {"cpu_per_tx": "server CPU/tx", "wal_per_tx": "WAL/tx", "mean": "mean latency"}
+METRIC_NAMES = {
+    "nopm": "NOPM",
+    "cpu_per_tx": "server CPU/tx",
+    "wal_per_tx": "WAL/tx",
+    "mean": "mean latency",
+}
 PAPER_METRICS = 2  # rows of a contrast in pictures and on paper
 # The tail before the median: what the sentence names, where there is little room.
-_METRICS = ("tps", "p99", "p50", "cpu_per_tx", "wal_per_tx")
+_METRICS = ("tps", "nopm", "p99", "p50", "cpu_per_tx", "wal_per_tx")
 # The mean of the ratios and the ratio of the means: further apart than this needs a word.
 _MEANS_APART = 0.01
 # Up to here a change is drawn as it is: -25 % lies as far from "equal" as +25 %.

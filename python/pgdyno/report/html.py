@@ -16,7 +16,18 @@ import jinja2
 from markupsafe import Markup
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import embed, figures, filters, gauge, palette, svg, tiles, time_words, words
+from pgdyno.report import (
+    embed,
+    figures,
+    filters,
+    gauge,
+    palette,
+    svg,
+    tiles,
+    time_words,
+    tpcc_text,
+    words,
+)
 from pgdyno.report.bytecode import TemplateBytecode
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 
@@ -77,6 +88,7 @@ def render(findings: ExperimentFindings) -> str:
             parts=parts,
             where_decimals=shown_decimals(where) if where else 0,
             time_words=time_words,
+            tpcc_words=tpcc_text,
             folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
             fact_line=words.fact_line(findings),
             run_words=words.run_words(findings),
@@ -94,6 +106,7 @@ def _sections(
     run = findings.run
     known = (
         ("levels", "Load levels", bool(findings.curves)),
+        ("tpcc", "TPC-C", bool(run and run.tpcc)),
         ("where", "Where the time goes", has_parts),
         ("latency", "Latency", run is not None),
         ("time", "Over time", has_charts),

@@ -19,6 +19,15 @@ from pgdyno.report.markdown_tables import (
     parts_table,
     variant_table,
 )
+from pgdyno.report.tpcc_text import (
+    CHECK_COLUMNS,
+    SHARE_COLUMNS,
+    TYPE_COLUMNS,
+    check_rows,
+    failed_words,
+    share_rows,
+    type_rows,
+)
 
 _WIDTH_INCHES = 8.0
 Pictures = dict[str, bytes]
@@ -107,6 +116,16 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
             title = f"Where the time goes: {words.run_words(findings)}"
             yield from _section(title, parts_table(run.where))
         yield from _section("Latency", latency_table(run))
+        if run.tpcc is not None:
+            types = [
+                (*row, failed_words(one))
+                for row, one in zip(type_rows(run.tpcc), run.tpcc.types, strict=True)
+            ]
+            yield from _section("Transaction types", ((*TYPE_COLUMNS, "failed"), types))
+            yield from _section("What was drawn", (SHARE_COLUMNS, list(share_rows(run.tpcc))))
+            if run.tpcc.check is not None and run.tpcc.check.conditions:
+                rows = list(check_rows(run.tpcc.check))
+                yield from _section("Consistency after the run", (CHECK_COLUMNS, rows))
 
 
 def _doubts(findings: ExperimentFindings) -> Iterator[str]:

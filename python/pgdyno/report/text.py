@@ -23,6 +23,7 @@ from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, s
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
 from pgdyno.report.time_words import statement_lines
+from pgdyno.report.tpcc_text import tpcc_lines
 from pgdyno.report.words import (
     connection_rows,
     degradation_text,
@@ -77,6 +78,8 @@ def _head(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
 
 
 def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
+    if run.tpcc is not None:
+        yield from tpcc_lines(page, run.tpcc)
     if run.offered_tps is not None:
         backlog = run.backlog_at_end_count or 0
         held = f", {quantities.count(backlog)} due and not started at the end" if backlog else ""
@@ -211,7 +214,7 @@ def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:
 
 
 def _scripts(page: TextPage, run: RunFindings) -> Iterator[str]:
-    if len(run.scripts) < 2:
+    if len(run.scripts) < 2 or run.tpcc is not None:
         return
     yield "scripts"
     width = max(len(script.name) for script in run.scripts)

@@ -8,6 +8,7 @@ from typing import Literal
 from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.analysis.tpcc import TpccFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms
@@ -60,6 +61,8 @@ def latency_at(one: CurveFindings, percentile: str, *, clients: int) -> Estimate
 
 
 def _of_run(run: RunFindings) -> list[Tile]:
+    if run.tpcc is not None:
+        return _of_tpcc(run, run.tpcc)
     offered = f"{quantities.plain(run.offered_tps)} offered" if run.offered_tps else ""
     shown = [_number("throughput", run.tps, offered or quantities.clients_text(run.clients))]
     for name in ("p50", "p99"):
@@ -75,6 +78,23 @@ def _of_run(run: RunFindings) -> list[Tile]:
             tone="failed" if failed else "plain",
         )
     )
+    return shown
+
+
+def _of_tpcc(run: RunFindings, found: TpccFindings) -> list[Tile]:
+    """Return NOPM, the 90th percentile of New-Order, all transactions, and the check."""
+    shown = [
+        _number("New-Orders per minute", found.nopm, quantities.counted(run.clients, "terminal"))
+    ]
+    for one in found.types[:1]:
+        shown.append(_number(f"p90 of {one.words}", one.latency.percentiles["p90"]))
+    shown.append(_number("all transactions", found.tpm, found.way))
+    check = found.check
+    if check is not None and not check.why_not:
+        held, total = len(check.conditions) - len(check.violated), len(check.conditions)
+        tone: Literal["good", "bad"] = "bad" if check.violated else "good"
+        said = quantities.seconds(check.duration_s)
+        shown.append(Tile("consistency", f"{held} of {total}", range_text=said, tone=tone))
     return shown
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, LiteralString, cast
 
 from pgdyno.errors import SpecError
+from pgdyno.server.tpcc_check import CONDITIONS, Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading, TpccDataset, TpccLoading
 
@@ -41,6 +42,9 @@ class DatasetKind(ABC):
     """Default and effect of `--load-jobs`: the end of its help."""
     kept_options: ClassVar[tuple[str, ...]] = ()
     """Numbers of the engine's options that a load which goes on takes from the interrupted one."""
+
+    conditions: ClassVar[tuple[Condition, ...]] = ()
+    """What its rows must agree on after every load and every run."""
 
     def label(self, dataset: Dataset) -> str:
         """Return its size in words, such as "scale 10"."""
@@ -205,7 +209,7 @@ class Tpcc(DatasetKind):
     )
     keyless = ("history",)
     size_option = "warehouses"
-    scripts = ("tpcc-like",)
+    conditions = CONDITIONS
 
     # Tables and indexes of 1 and of 4 warehouses, at the loader's fill factors (PostgreSQL 15).
     _item_bytes = 13_000_000

@@ -25,6 +25,7 @@ _BLOCK = re.compile(
 )
 # A script variable, but not a cast, and not inside a string or a quoted name.
 _TOKENS = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
+_NUMBERED = re.compile(r"\$(\d+)")
 _NAME = "pgdyno_explain"
 _COMMANDS_NORMALISED_SINCE = 160_000
 _BOUNDED = "SET LOCAL statement_timeout = '5s'"
@@ -165,7 +166,8 @@ def _with_parameters(text: str) -> tuple[str, int]:
         return match[0] if match[2] is None else f"${next(places)}"
 
     statement = _TOKENS.sub(replace, text.rstrip().rstrip(";"))
-    return statement, next(places) - 1
+    numbered = max((int(number) for number in _NUMBERED.findall(statement)), default=0)
+    return statement, max(next(places) - 1, numbered)
 
 
 def _shape(plan: Mapping[str, Any]) -> str:

@@ -147,14 +147,16 @@ CONDITIONS = (
 )
 
 
-def check(connection: Connection) -> Iterator[Verdict]:
+def check(
+    connection: Connection, conditions: tuple[Condition, ...] = CONDITIONS
+) -> Iterator[Verdict]:
     """Yield the verdict of each condition, one after another, in one read-only snapshot.
 
     The session needs no statement_timeout.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        for condition in CONDITIONS:
+        for condition in conditions:
             yield judge(connection, condition)
 
 

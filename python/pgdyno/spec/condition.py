@@ -13,7 +13,7 @@ _FORM = re.compile(
     r"(?P<limit>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*"
 )
 LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999")
-METRICS = ("tps", "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
+METRICS = ("tps", "nopm", "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
 CHECKED = (*METRICS, *(f"{name}_ratio" for name in METRICS))
 WATCHED = ("tps", *LATENCIES)
 """A figure that is known every second while a run lasts."""
@@ -25,6 +25,7 @@ _UNITS = {
     "duration": {unit: size / 1e3 for unit, size in _IN_MS.items()} | {"": 1.0},
     "wal_per_tx": {"": 1.0, "B": 1.0, "kB": 1024.0, "MB": 1048576.0},
     "tps": {"": 1.0, "tps": 1.0},
+    "nopm": {"": 1.0},
 }
 
 

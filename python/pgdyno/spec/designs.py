@@ -7,7 +7,7 @@ A model says what the question is and which variants fit it. The class that plan
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, ClassVar, Literal, Union
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args
 
 from pydantic import (
     AfterValidator,
@@ -23,11 +23,12 @@ from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
 from pgdyno.spec.condition import Condition, condition_from, memory_limit_from, slo_from
 from pgdyno.spec.variant import COMMANDS, Variant, merged
 
-Metric = Literal["tps", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration"]
-METRICS: tuple[Metric, ...] = ("tps", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration")
-MORE_IS_BETTER = frozenset({"tps"})
+Metric = Literal["tps", "nopm", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+MORE_IS_BETTER = frozenset({"tps", "nopm"})
 METRIC_WORDS: dict[str, str] = {
     "tps": "tps",
+    "nopm": "NOPM",
     "p50": "p50",
     "p99": "p99",
     "mean": "mean latency",

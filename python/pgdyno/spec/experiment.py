@@ -107,12 +107,14 @@ class Experiment(Spec):
     next: `warm` (as the previous run left it), `prewarm` (read tables and indexes into
     shared_buffers), `cold` (no file of the server is in memory). `reload = "round"` loads the data
     again in every round, so that the interval includes the effect of their layout on disk.
+    `check`: after every load and every run, check the rows against the conditions of the dataset.
     """
 
     name: Name
     reset: ResetMode = "vacuum"
     cache: CacheState = "warm"
     reload: Literal["once", "round"] = "once"
+    check: bool = True
     server: Server
     dataset: Dataset
     workload: Workload

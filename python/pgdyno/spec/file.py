@@ -276,7 +276,8 @@ def to_toml(experiment: Experiment) -> str:
     A connection string is written without its password.
     """
     document = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
-    experiment_table = {key: document.pop(key) for key in ("name", "reset", "cache", "reload")}
+    keys = ("name", "reset", "cache", "reload", "check")
+    experiment_table = {key: document.pop(key) for key in keys}
     named = {"experiment": experiment_table, **document}
     variants = [_without_empty(variant) for variant in document.pop("variant")]
     if variants:

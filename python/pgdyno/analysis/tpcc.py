@@ -1,0 +1,341 @@
+"""What the TPC-C specification asks of a run, and how the run did: NOPM, mix, limits, shares.
+
+Source: TPC-C specification, revision 5.11: minimum mix and 90th percentile limits 5.2.3 and
+5.2.5.7, deferred deliveries 5.2.2, rollbacks 2.4.1.4, remote payments 2.5.1.2, remote order lines
+2.4.1.5, last names 2.5.1.2 and 2.6.1.2, highest throughput a warehouse 4.2. No figure here is
+tpmC: that name belongs to audited results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.script_findings import Latency, ScriptFindings
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.quantities import counted, percent, plain
+
+PROGRAM = "tpcc-like"
+NEW_ORDER, DEFERRED = "new-order", "deferred-delivery"
+NOPM_PER_WAREHOUSE_MAX = 12.86
+# An achieved share this many standard errors from the specified one is no chance.
+_OFF_BY_ERRORS = 5.0
+_Z = 1.959963984540054
+
+Verdict = Literal["ok", "missed", "open"]
+"""`open`: the interval has the limit within it, so a longer run must decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What is specified for one type; `words` is its name in the specification."""
+
+    words: str
+    minimum_ratio: float | None
+    p90_limit_s: float
+
+
+_RULES = {
+    NEW_ORDER: _Rule("New-Order", None, 5.0),
+    "payment": _Rule("Payment", 0.43, 5.0),
+    "order-status": _Rule("Order-Status", 0.04, 5.0),
+    "delivery": _Rule("Delivery", 0.04, 5.0),
+    "stock-level": _Rule("Stock-Level", 0.04, 20.0),
+    DEFERRED: _Rule("deferred delivery", None, 80.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TypeFindings:
+    """One transaction type; its share is of all transactions of terminals, None in the background.
+
+    `latency` of deferred deliveries counts from the moment at which they were queued.
+    """
+
+    name: str
+    words: str
+    count: int
+    rolled_back_count: int
+    failures: Mapping[str, int]
+    retry_count: int
+    share: Estimate | None
+    minimum_ratio: float | None
+    mix: Verdict
+    latency: Latency
+    limit_s: float
+    limit: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ShareFindings:
+    """An achieved share and the specified one; `is_off`: their difference is not chance."""
+
+    name: str
+    words: str
+    expected_ratio: float
+    count: int
+    of_count: int
+    share: Estimate
+    is_off: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionFindings:
+    """One consistency condition after the run, with its violations by warehouse."""
+
+    number: int
+    rule: str
+    violations: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFindings:
+    """The check of the data after a run; `why_not` says why there was none, else ""."""
+
+    conditions: tuple[ConditionFindings, ...]
+    duration_s: float
+    why_not: str = ""
+
+    @property
+    def violated(self) -> tuple[ConditionFindings, ...]:
+        """Return the conditions that do not hold."""
+        return tuple(one for one in self.conditions if one.violations)
+
+
+@dataclass(frozen=True, slots=True)
+class TpccFindings:
+    """A TPC-C-like run.
+
+    `nopm` counts completed New-Orders a minute, those rolled back on purpose included; `tpm` all
+    transactions of terminals. `options` are those of the program. `of_maximum` is the share of
+    what the warehouses can give with full keying and think times, None without them.
+    """
+
+    nopm: Estimate
+    tpm: Estimate
+    warehouses: int | None
+    think_ratio: float
+    options: Mapping[str, str]
+    of_maximum: Estimate | None
+    types: tuple[TypeFindings, ...]
+    shares: tuple[ShareFindings, ...]
+    delivered_order_count: int
+    skipped_district_count: int
+    check: CheckFindings | None = None
+
+    @property
+    def way(self) -> str:
+        """Return how it was run, in words: never compared silently with another way."""
+        named = {"mode": "statements", "isolation": "read-committed"} | dict(self.options)
+        return f"{named['mode']} mode, {named['isolation'].replace('-', ' ')}"
+
+
+def tpcc_findings(
+    scripts: Sequence[ScriptFindings],
+    tps: Estimate,
+    *,
+    warehouses: int | None,
+    think_ratio: float,
+    options: Mapping[str, str],
+    check: CheckFindings | None,
+) -> TpccFindings | None:
+    """Return what a run of the TPC-C-like program says; None if no New-Order was completed.
+
+    Args: scripts, the transaction types of the run; tps, of all of them; warehouses, None = not
+    known; think_ratio, the factor of keying and think times.
+    """
+    by_name = {script.name: script for script in scripts}
+    if NEW_ORDER not in by_name:
+        return None
+    total = sum(script.transactions for script in scripts if not script.is_background)
+    nopm = by_name[NEW_ORDER].tps.scaled(60, "NOPM")
+    of_maximum = None
+    if warehouses and think_ratio == 1:
+        of_maximum = nopm.scaled(1 / (NOPM_PER_WAREHOUSE_MAX * warehouses), "1")
+    deliveries = [one.counted for name, one in by_name.items() if name in (DEFERRED, "delivery")]
+    return TpccFindings(
+        nopm=nopm,
+        tpm=tps.scaled(60, "tpm"),
+        warehouses=warehouses,
+        think_ratio=think_ratio,
+        options=dict(options),
+        of_maximum=of_maximum,
+        types=tuple(_type(script, total) for script in scripts if script.name in _RULES),
+        shares=tuple(_shares(by_name, has_others=warehouses != 1)),
+        delivered_order_count=sum(one.get("delivered_orders", 0) for one in deliveries),
+        skipped_district_count=sum(one.get("skipped_districts", 0) for one in deliveries),
+        check=check,
+    )
+
+
+def proportion(count: int, of_count: int) -> Estimate:
+    """Return a share of independent draws with its 95 % interval.
+
+    Args: 0 <= count <= of_count, of_count > 0.
+    Source: Wilson 1927. Limits: within this run; draws of a deck vary less than it says.
+    """
+    share, n = count / of_count, of_count
+    middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n * n)) / (1 + _Z**2 / n)
+    low, high = min(share, middle - half), max(share, middle + half)
+    return Estimate(share, max(0.0, low), min(1.0, high), n, "1", "within_run")
+
+
+def _type(script: ScriptFindings, total: int) -> TypeFindings:
+    rule = _RULES[script.name]
+    share = None if script.is_background else proportion(script.transactions, total)
+    mix: Verdict = "ok"
+    if share is not None and rule.minimum_ratio is not None and share.value < rule.minimum_ratio:
+        assert share.high is not None, "a proportion has both ends"
+        mix = "missed" if share.high < rule.minimum_ratio else "open"
+    return TypeFindings(
+        name=script.name,
+        words=rule.words,
+        count=script.transactions,
+        rolled_back_count=script.rolled_back_count,
+        failures=script.failures,
+        retry_count=script.retry_count,
+        share=share,
+        minimum_ratio=rule.minimum_ratio,
+        mix=mix,
+        latency=script.latency,
+        limit_s=rule.p90_limit_s,
+        limit=_limit_verdict(script.latency, rule.p90_limit_s * 1e3),
+    )
+
+
+def _limit_verdict(latency: Latency, limit_ms: float) -> Verdict:
+    """Return whether the 90th percentile is within its limit, judged on its whole interval."""
+    p90 = latency.percentiles["p90"]
+    if latency.max_ms <= limit_ms:
+        return "ok"
+    if p90.high is not None and p90.high <= limit_ms and not p90.censored:
+        return "ok"
+    if p90.low is None and not p90.censored:  # One value, without an interval.
+        return "ok" if p90.value <= limit_ms else "missed"
+    return "missed" if (p90.low or p90.value) > limit_ms else "open"
+
+
+def _shares(by_name: Mapping[str, ScriptFindings], *, has_others: bool) -> Iterator[ShareFindings]:
+    """Yield achieved shares; args: has_others, other warehouses: with one, nothing is remote."""
+    orders, payments, statuses = (
+        by_name.get(name) for name in (NEW_ORDER, "payment", "order-status")
+    )
+    back = None if orders is None else (orders.rolled_back_count, orders.transactions)
+    remote_lines = _lines(orders) if has_others else None
+    remote_payments = _of(payments, "remote") if has_others else None
+    known = (
+        ("rollback", "New-Order rolled back", 0.01, back),
+        ("remote_lines", "order lines from another warehouse", 0.01, remote_lines),
+        ("remote_payments", "Payment at another warehouse", 0.15, remote_payments),
+        ("payments_by_name", "Payment by last name", 0.60, _of(payments, "by_last_name")),
+        ("statuses_by_name", "Order-Status by last name", 0.60, _of(statuses, "by_last_name")),
+    )
+    for name, words, expected, drawn in known:
+        if drawn is None or not 0 <= drawn[0] <= drawn[1] or drawn[1] == 0:
+            continue
+        count, of_count = drawn
+        share = proportion(count, of_count)
+        error = math.sqrt(expected * (1 - expected) / of_count)
+        is_off = abs(share.value - expected) > max(_OFF_BY_ERRORS * error, 1 / of_count)
+        yield ShareFindings(name, words, expected, count, of_count, share, is_off)
+
+
+def _of(script: ScriptFindings | None, name: str) -> tuple[int, int] | None:
+    """Return how many transactions of a type were of that kind, and how many there were."""
+    if script is None or name not in script.counted:
+        return None
+    return script.counted[name], script.transactions
+
+
+def _lines(orders: ScriptFindings | None) -> tuple[int, int] | None:
+    if orders is None or "lines" not in orders.counted:
+        return None
+    return orders.counted.get("remote_lines", 0), orders.counted["lines"]
+
+
+def tpcc_doubts(found: TpccFindings) -> Iterator[Doubt]:
+    """Yield what keeps a TPC-C-like run from being what the specification asks for.
+
+    A violated condition is not among them: `check_doubts` has it, for runs without details too.
+    """
+    yield from _above_the_maximum(found)
+    missed = [one for one in found.types if one.limit == "missed"]
+    if missed:
+        words = ", ".join(f"{one.words} ({one.limit_s:g} s)" for one in missed)
+        yield Doubt(
+            "tpcc_limit",
+            "doubt",
+            f"The 90th percentile is above the specification's limit for {words}.",
+            "offer less load: fewer terminals, or a higher --think-factor",
+        )
+    below = [one for one in found.types if one.mix == "missed"]
+    if below:
+        words = ", ".join(f"{one.words} {percent(one.minimum_ratio or 0)}" for one in below)
+        yield Doubt(
+            "tpcc_mix",
+            "doubt",
+            f"The mix is below the specification's minimum: {words}.",
+            "use the deck (--mix deck), or higher weights for these types",
+        )
+    off = [one for one in found.shares if one.is_off]
+    if off:
+        words = ", ".join(
+            f"{one.words} {percent(one.share.value)} instead of {percent(one.expected_ratio)}"
+            for one in off
+        )
+        yield Doubt(
+            "tpcc_shares",
+            "doubt",
+            f"Shares differ from the specification by more than chance: {words}.",
+            "check which transactions failed: they are counted in no share",
+        )
+
+
+def _above_the_maximum(found: TpccFindings) -> Iterator[Doubt]:
+    if not found.warehouses:
+        return
+    maximum = NOPM_PER_WAREHOUSE_MAX * found.warehouses
+    these = counted(found.warehouses, "warehouse")
+    if (found.nopm.low if found.nopm.low is not None else found.nopm.value) <= maximum:
+        return
+    needed = math.ceil(found.nopm.value / NOPM_PER_WAREHOUSE_MAX)
+    yield Doubt(
+        "tpcc_above_maximum",
+        "doubt",
+        f"{plain(found.nopm.value)} NOPM are more than {these} can give with the specified keying "
+        f"and think times ({plain(maximum)}): this much would need "
+        f"{counted(needed, 'warehouse')}.",
+        "compare it only with runs of the same options and warehouses; --think-factor 1 is the "
+        "specified load",
+    )
+
+
+def check_doubts(check: CheckFindings | None) -> Iterator[Doubt]:
+    """Yield what the check of the data after a run found: a violated condition is not valid."""
+    if check is None:
+        return
+    if check.why_not:
+        yield Doubt(
+            "not_checked",
+            "doubt",
+            f"The data were not checked after the run: {check.why_not}.",
+            "run pgdyno check tpcc",
+        )
+    if not check.violated:
+        return
+    words = []
+    for one in check.violated:
+        places = sorted(one.violations)
+        shown = ", ".join(str(place) for place in places[:3]) + ", ..." * (len(places) > 3)
+        found = counted(sum(one.violations.values()), "violation")
+        words.append(f"{one.number} ({one.rule}): {found}, warehouse {shown}")
+    yield Doubt(
+        "inconsistent",
+        "not_valid",
+        f"After the run the data violate consistency condition {'; '.join(words)}.",
+        "load the data again before the next run; pgdyno check tpcc repeats the check",
+    )

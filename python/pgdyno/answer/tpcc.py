@@ -1,0 +1,107 @@
+"""From one stored run of the TPC-C-like program to what the specification asks of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pgdyno.analysis.findings import Panel
+from pgdyno.analysis.script_findings import ScriptFindings
+from pgdyno.analysis.tpcc import (
+    NEW_ORDER,
+    PROGRAM,
+    CheckFindings,
+    ConditionFindings,
+    TpccFindings,
+    tpcc_findings,
+)
+from pgdyno.answer.charts.drawing import series
+from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
+from pgdyno.store.stored_run import StoredHistogram, StoredRun
+
+_WHOLE_NS = 500_000_000
+
+
+def tpcc_of(
+    stored: StoredRun,
+    numbers: LoadNumbers,
+    scripts: Sequence[ScriptFindings],
+    server: Mapping[str, Any],
+) -> TpccFindings | None:
+    """Return what a run says of TPC-C; None if it ran anything else.
+
+    Args: scripts, of the run; server, the facts of the server as stored.
+    """
+    if not _is_tpcc(numbers):
+        return None
+    work = stored.job.get("work", {})
+    dataset = server.get("dataset") or {}
+    return tpcc_findings(
+        scripts,
+        numbers.tps,
+        warehouses=dataset.get("scale") if dataset.get("kind") == "tpcc" else None,
+        think_ratio=float(work.get("think_ratio", 0.0)),
+        options=dict(work["scripts"][0].get("options", {})) if work.get("scripts") else {},
+        check=check_of(stored),
+    )
+
+
+def tpcc_panels(stored: StoredRun, numbers: LoadNumbers) -> list[Panel]:
+    """Return New-Orders a minute, and the 90th percentile of each type, second by second."""
+    if not _is_tpcc(numbers):
+        return []
+    names = [shape.name for shape in numbers.scripts]
+    by_second = {
+        name: measured_seconds(stored, "latency", place) for place, name in enumerate(names)
+    }
+    orders = [one for one in by_second.get(NEW_ORDER, []) if one.interval_ns > _WHOLE_NS]
+    panels = []
+    if len(orders) > 1:
+        rates = [sum(one.counts) * 60e9 / one.interval_ns for one in orders]
+        line = series("New-Orders", np.asarray(rates, dtype=np.float64))
+        panels.append(Panel("nopm", "New-Orders", "NOPM", _axis(orders, numbers), (line,)))
+    seconds = sorted({one.time_ns for rows in by_second.values() for one in rows})
+    if len(seconds) > 1 and orders:
+        lines = []
+        for name, rows in by_second.items():
+            found = {one.time_ns: as_histogram(one) for one in rows if sum(one.counts)}
+            values = [
+                found[at].percentile_ns(90) / 1e6 if at in found else math.nan for at in seconds
+            ]
+            lines.append(series(name, np.asarray(values, dtype=np.float64)))
+        axis = tuple(round((at - numbers.began_ns) / 1e9 - 0.5, 3) for at in seconds)
+        title = "90th percentile of each transaction type"
+        panels.append(Panel("types", title, "ms", axis, tuple(lines), is_logarithmic=True))
+    return panels
+
+
+def _axis(rows: Sequence[StoredHistogram], numbers: LoadNumbers) -> tuple[float, ...]:
+    middles = (one.time_ns - one.interval_ns // 2 - numbers.began_ns for one in rows)
+    return tuple(round(middle / 1e9, 3) for middle in middles)
+
+
+def _is_tpcc(numbers: LoadNumbers) -> bool:
+    shapes = numbers.scripts
+    return bool(shapes) and all(shape.program == PROGRAM for shape in shapes)
+
+
+def check_of(stored: StoredRun) -> CheckFindings | None:
+    """Return what the check of the data after a run found, None if nothing was checked."""
+    document = (stored.document("server.json") or {}).get("consistency")
+    if not document:
+        return None
+    return CheckFindings(
+        conditions=tuple(
+            ConditionFindings(
+                number=int(one["number"]),
+                rule=str(one["rule"]),
+                violations={int(w): int(count) for w, count in one["violations"].items()},
+            )
+            for one in document.get("conditions", ())
+        ),
+        duration_s=document.get("duration_ns", 0) / 1e9,
+        why_not=str(document.get("why_not", "")),
+    )

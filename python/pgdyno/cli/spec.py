@@ -1,0 +1,59 @@
+"""`pgdyno spec`: a spec file made from a file of another tool."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import click
+
+from pgdyno.cli import options, output
+from pgdyno.cli.headings import Verb
+from pgdyno.spec.benchmarksql import from_benchmarksql
+from pgdyno.spec.file import to_toml
+from pgdyno.spec.hammerdb import from_hammerdb
+from pgdyno.spec.translation import Translated
+from pgdyno.spec.workload import read_text
+
+_WIDTH = 98
+_TOOLS = {"from-benchmarksql": from_benchmarksql, "from-hammerdb": from_hammerdb}
+
+
+@click.command("spec", cls=Verb, short_help="Make a spec file from a file of another tool.")
+@click.argument("tool", metavar="|".join(_TOOLS), type=click.Choice(tuple(_TOOLS)))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--scratch", is_flag=True, help="Use a scratch server instead of the file's server.")
+@click.option(
+    "-o",
+    "--output",
+    "to",
+    metavar="SPEC",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the spec to this file instead of standard output.",
+)
+def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
+    """Make a spec file from a properties file of BenchmarkSQL or a script of HammerDB.
+
+    The spec has everything that corresponds. Comments at its head list what does not. It never
+    holds a password. A loop over virtual users of HammerDB becomes a sweep.
+    """
+    found = _TOOLS[tool](read_text(file), str(file), is_scratch=scratch)
+    text = spec_text(found, file)
+    for note in found.notes:
+        output.note(f"note: {note}")
+    if to is None:
+        output.data(text.rstrip())
+    else:
+        options.write_file(to, text)
+        output.note(f"written: {to}; next: pgdyno run {to}")
+    return 0
+
+
+def spec_text(found: Translated, file: Path) -> str:
+    """Return the spec file: what does not correspond as comments, then the experiment."""
+    lines = [f"# From {file.name} of {found.tool}."]
+    if found.notes:
+        lines.append("# Not as in that file:")
+    for note in found.notes:
+        lines += textwrap.wrap(str(note), _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
+    return "\n".join([*lines, "", to_toml(found.experiment)])

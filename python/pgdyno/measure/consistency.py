@@ -1,0 +1,85 @@
+"""Do the rows of a dataset still agree with one another? Asked after every load and every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.engine.records import ScriptShape
+from pgdyno.errors import PgdynoError, ServerError
+from pgdyno.measure.run_progress import Progress
+from pgdyno.quantities import duration_text
+from pgdyno.server import dataset as datasets
+from pgdyno.server.connect import Connection, connect
+from pgdyno.server.dataset_kinds import KINDS, kind_of
+from pgdyno.server.target import Target
+from pgdyno.server.tpcc_check import Condition, check
+from pgdyno.spec.dataset import Dataset
+
+_SAID = "the server did not answer after the run"
+
+
+def conditions_after(
+    dataset: datasets.Dataset, scripts: Sequence[ScriptShape]
+) -> tuple[Condition, ...]:
+    """Return the conditions that a run with these scripts could have violated."""
+    is_written = any(not script.reads_only for script in scripts)
+    known = KINDS.get(dataset.kind)
+    is_checked = is_written and known is not None and dataset.state == "complete"
+    return known.conditions if is_checked and known is not None else ()
+
+
+def checked_after_run(
+    control: Callable[[], Connection], conditions: tuple[Condition, ...]
+) -> dict[str, Any]:
+    """Return what the check of the data after a run found, as a document.
+
+    A server that does not answer any more has no verdict, and the document says why.
+    """
+    began_ns = monotonic_ns()
+    try:
+        with control() as connection:
+            found = _violations(connection, conditions)
+    except (psycopg.Error, PgdynoError) as error:
+        words = error.message if isinstance(error, PgdynoError) else str(error).splitlines()[0]
+        return {"why_not": words.rstrip(".") or _SAID}
+    return {"conditions": found, "duration_ns": monotonic_ns() - began_ns}
+
+
+def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress: Progress) -> None:
+    """Check a dataset that was just loaded.
+
+    Raises: ServerError naming the conditions that do not hold.
+    """
+    conditions = kind_of(dataset).conditions
+    if not conditions:
+        return
+    began_ns = monotonic_ns()
+    with connect(target, verb=verb, patient=True) as connection:
+        violated = [one for one in _violations(connection, conditions) if one["violations"]]
+    if violated:
+        words = "; ".join(f"condition {one['number']} ({one['rule']})" for one in violated)
+        error = ServerError(
+            f"The loaded data violate {words}.",
+            hint="load them again; --no-check skips this check",
+        )
+        error.has_run = True
+        raise error
+    spent = duration_text(monotonic_ns() - began_ns)
+    progress.said(f"consistency: {len(conditions)} of {len(conditions)} conditions hold ({spent})")
+
+
+def _violations(connection: Connection, conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:
+    """Return each condition with its violations by warehouse."""
+    connection.execute("SET statement_timeout = 0")
+    return [
+        {
+            "number": verdict.condition.number,
+            "rule": verdict.condition.rule,
+            "violations": {str(w): n for w, n in verdict.violations_by_warehouse.items()},
+        }
+        for verdict in check(connection, conditions)
+    ]

@@ -1,0 +1,131 @@
+"""A TPC-C-like run as tables of words: the same for the terminal, the page, Markdown and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno import quantities
+from pgdyno.analysis.tpcc import CheckFindings, TpccFindings, TypeFindings, Verdict
+from pgdyno.quantities import fixed
+from pgdyno.report import numbers
+from pgdyno.report.text_page import TextPage
+from pgdyno.report.words import failures_text
+
+Row = tuple[str, ...]
+TYPE_COLUMNS = ("type", "count", "share", "p50 ms", "p90 ms", "limit of p90", "p99 ms")
+SHARE_COLUMNS = ("share", "specified", "measured", "interval", "counted")
+CHECK_COLUMNS = ("condition", "rule", "violations", "warehouses")
+_VERDICTS: dict[Verdict, str] = {"ok": "ok", "missed": "MISSED", "open": "cannot tell"}
+
+
+def tpcc_lines(page: TextPage, found: TpccFindings) -> Iterator[str]:
+    """Yield NOPM first, then a small table of types, what was drawn, and the check of the data."""
+    yield from page.row("NOPM", nopm_words(found))
+    yield from page.row("tpm", numbers.estimate_text(found.tpm))
+    yield from _table((TYPE_COLUMNS, *type_rows(found)))
+    if words := delivery_words(found):
+        yield from page.row("delivery", words)
+    drawn = ", ".join(
+        f"{row[0]} {row[2]} ({row[1]})" + " DIFFERS" * one.is_off
+        for one, row in zip(found.shares, share_rows(found), strict=True)
+    )
+    if drawn:
+        yield from page.row("drawn", f"{drawn}; in brackets: specified")
+    if found.check is not None:
+        yield from page.row("consistency", check_words(found.check))
+
+
+def nopm_words(found: TpccFindings) -> str:
+    """Return NOPM with its interval, its share of the maximum, and how it was run."""
+    words = numbers.estimate_text(found.nopm)
+    if found.of_maximum is not None and found.warehouses:
+        share = _percent(found.of_maximum.value)
+        these = quantities.counted(found.warehouses, "warehouse")
+        words += f", {share} of the most that {these} can give with keying and think times"
+    return f"{words}; {found.way}"
+
+
+def type_rows(found: TpccFindings) -> Iterator[Row]:
+    """Yield a row a type, columns as in `TYPE_COLUMNS`; a type in the background has no share."""
+    for one in found.types:
+        share = "background"
+        if one.share is not None:
+            share = _percent(one.share.value)
+            if one.minimum_ratio is not None and one.mix != "ok":
+                least = quantities.percent(one.minimum_ratio)
+                share += f" ({_VERDICTS[one.mix]}: at least {least})"
+        times = [numbers.value_text(one.latency.percentiles[name]) for name in ("p50", "p90")]
+        p99 = numbers.value_text(one.latency.percentiles["p99"])
+        yield (one.words, quantities.count(one.count), share, *times, limit_words(one), p99)
+
+
+def limit_words(one: TypeFindings) -> str:
+    """Return "5 s ok" or "5 s MISSED": the limit of the 90th percentile, and whether it holds."""
+    return f"{one.limit_s:g} s {_VERDICTS[one.limit]}"
+
+
+def failed_words(one: TypeFindings) -> str:
+    """Return failures, retries and rollbacks of one type."""
+    words = failures_text(dict(one.failures))
+    if one.retry_count:
+        words += f", {quantities.count(one.retry_count)} retried"
+    if one.rolled_back_count:
+        words += f", {quantities.count(one.rolled_back_count)} rolled back on purpose"
+    return words
+
+
+def share_rows(found: TpccFindings) -> Iterator[Row]:
+    """Yield a row a share, columns as in `SHARE_COLUMNS`."""
+    for one in found.shares:
+        percents = one.share.scaled(100, "%")
+        yield (
+            one.words,
+            quantities.percent(one.expected_ratio),
+            f"{numbers.value_text(percents)} %",
+            numbers.interval_text(percents),
+            f"{quantities.count(one.count)} of {quantities.count(one.of_count)}",
+        )
+
+
+def delivery_words(found: TpccFindings) -> str:
+    """Return how many orders were delivered, and how many districts had none to deliver."""
+    if not found.delivered_order_count and not found.skipped_district_count:
+        return ""
+    words = quantities.counted(found.delivered_order_count, "order") + " delivered"
+    if found.skipped_district_count:
+        words += f"; {quantities.count(found.skipped_district_count)} times no order was open"
+    return words
+
+
+def check_words(check: CheckFindings) -> str:
+    """Return the verdict of the check of the data after the run."""
+    if check.why_not:
+        return f"not checked: {check.why_not}"
+    total, violated = len(check.conditions), check.violated
+    spent = quantities.seconds(check.duration_s)
+    if not violated:
+        return f"{total} of {total} conditions hold after the run ({spent})"
+    which = ", ".join(str(one.number) for one in violated)
+    return f"VIOLATED after the run: condition {which}; the others of {total} hold ({spent})"
+
+
+def check_rows(check: CheckFindings) -> Iterator[Row]:
+    """Yield a row a condition, columns as in `CHECK_COLUMNS`."""
+    for one in check.conditions:
+        places = sorted(one.violations)
+        shown = ", ".join(map(str, places[:5])) + ", ..." * (len(places) > 5)
+        count = sum(one.violations.values())
+        yield str(one.number), one.rule, quantities.count(count) if count else "holds", shown
+
+
+def _percent(ratio: float) -> str:
+    """Return a share with the decimal that a minimum of 43 % is compared on."""
+    return f"{fixed(100 * ratio, 1)} %"
+
+
+def _table(rows: tuple[Row, ...]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        first, *rest = zip(row, widths, strict=True)
+        cells = "   ".join(f"{text:>{width}}" for text, width in rest)
+        yield f"{first[0]:{first[1]}}   {cells}".rstrip()

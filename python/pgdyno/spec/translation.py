@@ -1,0 +1,189 @@
+"""A file of another TPC-C tool as an experiment: what corresponds is kept, the rest is listed.
+
+The readers of the tools (`spec.benchmarksql`, `spec.hammerdb`) share what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.workload import Script
+
+PROGRAM = "tpcc-like"
+TERMINALS_PER_WAREHOUSE = 10
+_WEIGHT_MAX = 255
+_ON = ("1", "true", "on", "yes")
+_OFF = ("0", "false", "off", "no")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What became of one key of the file: `words` say why it is not in the experiment as it was."""
+
+    key: str
+    value: str
+    words: str
+
+    def __str__(self) -> str:
+        """Return the line that a person reads."""
+        return f"{self.key} = {self.value}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """An experiment made from a file of another tool, and notes on what does not correspond."""
+
+    tool: str
+    experiment: Experiment
+    notes: tuple[Note, ...]
+
+
+@dataclass(slots=True)
+class Keys:
+    """The keys of a file; each is taken once, and what is left becomes a note.
+
+    Args of the maker: path, for errors; `explained`, the words of keys that have no counterpart.
+    """
+
+    tool: str
+    path: str
+    values: Mapping[str, str]
+    explained: Mapping[str, str]
+    notes: list[Note] = field(default_factory=list)
+    _taken: set[str] = field(default_factory=set)
+
+    def text(self, key: str) -> str | None:
+        """Return the value of a key, None without one."""
+        self._taken.add(key)
+        return self.values.get(key) or None
+
+    def number(self, key: str, *, least: float = 0) -> float | None:
+        """Return the value as a number. Raises: SpecError for other text and below `least`."""
+        given = self.text(key)
+        if given is None:
+            return None
+        try:
+            number = float(given)
+        except ValueError:
+            number = float("nan")
+        if not least <= number < 1e12:
+            raise SpecError(
+                f"{self.path}: {key} must be a number from {least:g} on, got {given!r}.",
+                hint=f"correct the line, or remove it if {self.tool} does not need it",
+            )
+        return number
+
+    def count(self, key: str, *, least: int = 0) -> int | None:
+        """Return the value as a whole number. Raises: SpecError for anything else."""
+        number = self.number(key, least=least)
+        if number is not None and number != int(number):
+            raise SpecError(
+                f"{self.path}: {key} must be a whole number, got {self.values[key]!r}.",
+                hint="correct the line",
+            )
+        return None if number is None else int(number)
+
+    def flag(self, key: str) -> bool | None:
+        """Return the value as true or false. Raises: SpecError if it is neither."""
+        given = self.text(key)
+        if given is None or given.lower() in (*_ON, *_OFF):
+            return None if given is None else given.lower() in _ON
+        raise SpecError(
+            f"{self.path}: {key} must be true or false, got {given!r}.", hint="correct the line"
+        )
+
+    def note(self, key: str, words: str) -> None:
+        """Keep why a key that was taken is not in the experiment as it was."""
+        if key in self.values:
+            self.notes.append(Note(key, self.values[key], words))
+
+    def all_notes(self) -> tuple[Note, ...]:
+        """Return the notes, and one for each key that nobody took; passwords are masked."""
+        left = [key for key in self.values if key not in self._taken]
+        unknown = f"pgdyno does not know this key of {self.tool}."
+        rest = [Note(key, self.values[key], self.explained.get(key, unknown)) for key in left]
+        found = [*self.notes, *rest]
+        return tuple(
+            Note(note.key, "***", note.words) if _is_secret(note.key) else note for note in found
+        )
+
+
+def _is_secret(key: str) -> bool:
+    return key.lower().endswith(("pass", "password"))
+
+
+def dsn_of(
+    *, host: str, port: str | None, user: str | None, database: str, sslmode: str | None = None
+) -> str:
+    """Return a connection URI without a password."""
+    who = f"{quote(user, safe='')}@" if user else ""
+    where = f"{host}:{port}" if port else host
+    rest = f"?sslmode={sslmode}" if sslmode else ""
+    return f"postgresql://{who}{where}/{quote(database, safe='')}{rest}"
+
+
+def mix_of(shares: Mapping[str, float]) -> dict[str, str]:
+    """Return the options that draw each type independently, with these shares.
+
+    Args: shares, relative, by the name of each type; above 0.
+    """
+    most = max(shares.values())
+    # Whole numbers up to 255: 44.2, 43.2 and 4.2 % become 221, 216 and 21.
+    factors = [float(n) for n in range(1, 256) if n * most <= _WEIGHT_MAX]
+    factors = factors or [_WEIGHT_MAX / most]
+    factor = min(factors, key=lambda n: (round(_error_of(shares, n), 3), n))
+    weights = {name: max(1, round(share * factor)) for name, share in shares.items()}
+    return {"mix": "weights", **{f"{name}-weight": str(w) for name, w in weights.items()}}
+
+
+def _error_of(shares: Mapping[str, float], factor: float) -> float:
+    """Return by how much rounding changes a share at most, relative to it."""
+    return max(abs(round(s * factor) - s * factor) / (s * factor) for s in shares.values())
+
+
+def experiment_from(
+    keys: Keys,
+    *,
+    warehouses: int,
+    dsn: str | None,
+    options: Mapping[str, str],
+    workload: Mapping[str, Any],
+    design: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """Return the experiment of a file.
+
+    Args: dsn, of the server; None = a scratch server with a dataset of that many warehouses;
+    options, of the built-in program; workload, the fields that the file sets.
+    Raises: SpecError naming the file and everything that cannot be.
+    """
+    server: dict[str, Any] = {"scratch": {}} if dsn is None else {"dsn": dsn}
+    dataset: dict[str, Any] = {"kind": "existing"}
+    if dsn is None:
+        dataset = {"kind": "tpcc", "warehouses": warehouses}
+    script = Script(builtin=PROGRAM, options=dict(options))
+    try:
+        return Experiment.model_validate(
+            {
+                "name": f"{PROGRAM}, from {keys.path}",
+                "server": server,
+                "dataset": dataset,
+                "workload": {"scripts": (script,), "protocol": "prepared", **workload},
+                "design": {"kind": "bench", **(design or {})},
+            }
+        )
+    except ValidationError as error:
+        rules = "; ".join(
+            f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
+            for item in error.errors()
+        )
+        raise SpecError(
+            f"{keys.path} asks for an experiment that cannot be: {rules}.",
+            hint="correct these values in the file",
+        ) from None

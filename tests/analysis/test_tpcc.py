@@ -1,0 +1,195 @@
+"""What the specification asks of a TPC-C-like run, judged from counts known beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.script_findings import Latency, ScriptFindings
+from pgdyno.analysis.tpcc import (
+    CheckFindings,
+    ConditionFindings,
+    TpccFindings,
+    check_doubts,
+    proportion,
+    tpcc_doubts,
+    tpcc_findings,
+)
+
+COUNTS = {
+    "new-order": 4480, "payment": 4320, "order-status": 400, "delivery": 400, "stock-level": 400,
+}  # fmt: skip
+COUNTED = {
+    "new-order": {"lines": 44_800, "remote_lines": 448, "remote_orders": 430},
+    "payment": {"remote": 648, "by_last_name": 2592},
+    "order-status": {"by_last_name": 240},
+}
+
+
+def within(value: float, half: float, unit: str) -> Estimate:
+    return Estimate(value, value - half, value + half, 40, unit, "within_run")
+
+
+def latency(p90_ms: float, *, half_ms: float = 0.5, max_ms: float = 30_000) -> Latency:
+    names = ("p50", "p90", "p95", "p99", "p999")
+    found = {name: within(p90_ms, half_ms, "ms") for name in names}
+    return Latency(within(p90_ms, half_ms, "ms"), found, max_ms)
+
+
+def script(name: str, count: int, p90_ms: float = 20) -> ScriptFindings:
+    return ScriptFindings(
+        name=name,
+        weight=1,
+        transactions=count,
+        failures={},
+        tps=within(count / 60, count / 600, "tps"),
+        latency=latency(p90_ms),
+        statements=(),
+        program="tpcc-like",
+        rolled_back_count=45 if name == "new-order" else 0,
+        counted=COUNTED.get(name, {}),
+    )
+
+
+def scripts(**changes: int) -> list[ScriptFindings]:
+    return [script(name, changes.get(name.replace("-", "_"), n)) for name, n in COUNTS.items()]
+
+
+def findings(
+    some: list[ScriptFindings] | None = None, *, warehouses: int = 400, think: float = 0.0
+) -> TpccFindings:
+    found = tpcc_findings(
+        scripts() if some is None else some,
+        within(10_000 / 60, 5, "tps"),
+        warehouses=warehouses,
+        think_ratio=think,
+        options={"mode": "pipeline"},
+        check=None,
+    )
+    assert found is not None
+    return found
+
+
+def kinds(found: TpccFindings) -> list[str]:
+    return [doubt.kind for doubt in tpcc_doubts(found)]
+
+
+def test_nopm_are_new_orders_a_minute_with_their_interval() -> None:
+    found = findings()
+    assert found.nopm.value == pytest.approx(4480)
+    assert found.nopm.low == pytest.approx(4032)
+    assert found.tpm.value == pytest.approx(10_000)
+    assert found.way == "pipeline mode, read committed"
+
+
+def test_a_run_as_specified_has_no_doubt() -> None:
+    found = findings()
+    assert kinds(found) == []
+    assert {one.name: one.mix for one in found.types} == dict.fromkeys(COUNTS, "ok")
+    assert all(one.limit == "ok" for one in found.types)
+    assert [one.share.value for one in found.shares] == pytest.approx(
+        [45 / 4480, 0.01, 0.15, 0.6, 0.6]
+    )
+
+
+def test_the_share_of_the_maximum_needs_full_keying_and_think_times() -> None:
+    assert findings().of_maximum is None
+    share = findings(think=1).of_maximum
+    assert share is not None
+    assert share.value == pytest.approx(4480 / (12.86 * 400))
+
+
+def test_more_than_the_warehouses_can_give_is_doubted() -> None:
+    found = findings(warehouses=10)
+    [doubt] = tpcc_doubts(found)
+    assert doubt.kind == "tpcc_above_maximum"
+    assert "10 warehouses" in doubt.message
+    assert "349 warehouses" in doubt.message
+
+
+def test_a_share_below_the_minimum_counts_only_if_it_is_no_chance() -> None:
+    few = findings(scripts(stock_level=300))
+    assert kinds(few) == ["tpcc_mix"]
+    near = findings(scripts(stock_level=390))
+    assert [one.mix for one in near.types][-1] == "open"
+    assert kinds(near) == []
+
+
+@pytest.mark.parametrize(
+    ("p90_ms", "half_ms", "max_ms", "verdict"),
+    [
+        (4900, 50, 9000, "ok"),
+        (5100, 50, 9000, "missed"),
+        (4990, 50, 9000, "open"),
+        (4990, 50, 4999, "ok"),
+    ],
+)
+def test_a_limit_is_judged_on_the_whole_interval(
+    p90_ms: float, half_ms: float, max_ms: float, verdict: str
+) -> None:
+    slow = replace(
+        script("new-order", 4480), latency=latency(p90_ms, half_ms=half_ms, max_ms=max_ms)
+    )
+    found = findings([slow, *scripts()[1:]])
+    assert found.types[0].limit == verdict
+    assert kinds(found) == (["tpcc_limit"] if verdict == "missed" else [])
+
+
+def test_nothing_is_remote_with_one_warehouse() -> None:
+    names = [one.name for one in findings(warehouses=1).shares]
+    assert names == ["rollback", "payments_by_name", "statuses_by_name"]
+
+
+def test_a_share_that_is_not_chance_is_doubted() -> None:
+    payment = replace(script("payment", 4320), counted={"remote": 0, "by_last_name": 2592})
+    found = findings([scripts()[0], payment, *scripts()[2:]])
+    [doubt] = tpcc_doubts(found)
+    assert doubt.kind == "tpcc_shares"
+    assert "Payment at another warehouse 0 % instead of 15 %" in doubt.message
+
+
+def test_deferred_deliveries_are_in_no_share() -> None:
+    behind = replace(
+        script("deferred-delivery", 400),
+        is_background=True,
+        counted={"delivered_orders": 3990, "skipped_districts": 10},
+    )
+    found = findings([*scripts(), behind])
+    assert found.types[-1].share is None
+    assert found.types[0].share is not None
+    assert found.types[0].share.value == pytest.approx(0.448)
+    assert (found.delivered_order_count, found.skipped_district_count) == (3990, 10)
+
+
+def test_without_a_new_order_there_is_no_tpcc_run() -> None:
+    nothing = tpcc_findings(
+        scripts()[1:], within(1, 0.1, "tps"), warehouses=1, think_ratio=0, options={}, check=None
+    )
+    assert nothing is None
+
+
+def test_a_proportion_stays_within_0_and_1() -> None:
+    assert proportion(0, 50).low == 0
+    assert proportion(50, 50).high == 1
+    half = proportion(50, 100)
+    assert (half.low, half.high) == pytest.approx((0.4038, 0.5962), abs=1e-4)
+
+
+def test_violated_conditions_make_one_verdict_and_name_their_warehouses() -> None:
+    check = CheckFindings(
+        (
+            ConditionFindings(1, "w_ytd = sum(d_ytd)", {7: 1}),
+            ConditionFindings(2, "holds", {}),
+            ConditionFindings(3, "other", {1: 2, 2: 2, 3: 1, 4: 1}),
+        ),
+        0.5,
+    )
+    [doubt] = check_doubts(check)
+    assert doubt.verdict == "not_valid"
+    assert "1 (w_ytd = sum(d_ytd)): 1 violation, warehouse 7;" in doubt.message
+    assert "6 violations, warehouse 1, 2, 3, ..." in doubt.message
+    [unknown] = check_doubts(CheckFindings((), 0, "the server is gone"))
+    assert unknown.verdict == "doubt"
+    assert list(check_doubts(None)) == []
