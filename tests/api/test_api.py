@@ -57,7 +57,8 @@ def test_a_comparison_has_typed_ratios_with_intervals(result: pgdyno.Result) -> 
     assert ratio.low < 1.2 < (ratio.high or 0)
     assert contrast.p99.verdict == "lower"
     assert [pair.round for pair in contrast.pairs] == [1, 2, 3, 4, 5, 6]
-    assert result.sentence.startswith("after is faster than before: tps +")
+    # On a busy machine it begins with how many runs are valid.
+    assert "after is faster than before: tps +" in result.sentence
 
 
 def test_asked_the_other_way_round_ratios_and_verdicts_are_turned(result: pgdyno.Result) -> None:

@@ -86,14 +86,16 @@ def test_a_store_that_refuses_is_found_before_a_server_is_asked(
     assert "taken" in said.error
 
 
-def test_the_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_store_is_listed_by_its_owner_alone(tmp_path: Path) -> None:
+    # A scratch server of another user may run inside: it passes through, and reads nothing else.
     store = tmp_path / "store"
     store.mkdir(mode=0o755)
-    Store(store).create("a", "bench")
-    assert store.stat().st_mode & 0o777 == 0o700
+    first = Store(store).create("a", "bench")
+    assert store.stat().st_mode & 0o777 == 0o711
     store.chmod(0o755)
     Store(store).create("b", "bench")
-    assert store.stat().st_mode & 0o777 == 0o700
+    assert store.stat().st_mode & 0o777 == 0o711
+    assert first.folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_of_other_things_keeps_its_mode(tmp_path: Path) -> None:
@@ -143,6 +145,25 @@ def test_a_damaged_file_of_a_result_is_named(
         said.error.split()
     )
     assert len(said.error.splitlines()) < 8
+
+
+@pytest.mark.parametrize("name", ["runs/0007/intervals.parquet", "runs/0007/summary.json"])
+@pytest.mark.parametrize("content", [None, "nonsense"])
+@pytest.mark.parametrize("table", ["runs", "intervals"])
+def test_an_export_names_a_damaged_file(
+    table: str, content: str | None, name: str, pgdyno: Command
+) -> None:
+    folder = result(pgdyno.store)
+    path = folder.folder / name
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    said = pgdyno("export", "1", "--table", table)
+    words = f"{name} {'is missing' if content is None else 'was changed'}"
+    assert words in " ".join(said.err.split())
+    assert "Traceback" not in said.err
+    assert "defect" not in said.err
 
 
 def test_a_note_does_not_bless_what_somebody_altered(pgdyno: Command) -> None:

@@ -10,10 +10,13 @@ from tests.report.compare_examples import CHANGE, compared
 
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.answer.answer import with_validity
+from pgdyno.answer.sentences import validity_words
 from pgdyno.report.cell_table import CellTable, table_lines
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.forest import scale_of, whisker
+from pgdyno.report.markdown import markdown_of
 
 
 def test_the_verdict_comes_first_and_every_ratio_has_its_interval() -> None:
@@ -183,3 +186,24 @@ def test_a_change_that_is_not_the_ratio_of_the_means_is_explained() -> None:
         words = "the means of all runs differ by +30.0 %, the rounds by +37.1 % on average"
         assert (words in text) is is_explained
         assert (words in " ".join(compare_page(shown).split())) is is_explained
+
+
+def test_the_headline_of_a_comparison_without_valid_runs_says_so_everywhere() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    words = validity_words(valid=0, total=24)
+    assert words == "NOT VALID, none of 24 runs: "
+    marked = with_validity(findings.compare, words)
+    assert marked is not None
+    said = words + findings.sentence
+    bad = replace(findings, compare=marked, sentence=said, runs_valid=0)
+    page = compare_page(bad)
+    assert f"<title>{said}" in page
+    assert '<p class="verdict said bad' in page
+    assert '<p class="verdict said good' not in page
+    assert 'class="good' not in page
+    assert said in " ".join(compare_text(bad).split())
+    assert markdown_of(bad, stem="x")[0].startswith(f"# {said}")
+    assert validity_words(valid=24, total=24) == ""
+    assert validity_words(valid=20, total=24) == "20 of 24 runs valid: "
+    assert validity_words(valid=0, total=1) == "NOT VALID: "

@@ -17,7 +17,10 @@ from tests.store.contents import check_contents
 
 from pgdyno.designs import answer_of, document_of, page_of, words_of
 from pgdyno.loop.history import history_of
+from pgdyno.report.watch_page import watch_page
 from pgdyno.store import ExperimentFolder, Store
+from pgdyno.watch.panels import watch_findings
+from pgdyno.watch.segments import document_again
 
 FORMATS = Path(__file__).parent / "fixtures"
 
@@ -90,3 +93,46 @@ def test_an_experiment_of_before_variants_had_ids_goes_on(
     after = history_of(folder)
     assert [measured.run for measured in after[: len(before)]] == [m.run for m in before]
     assert len(after) > len(before)
+
+
+def unpacked_watch(store: Path) -> ExperimentFolder:
+    """Return a watch of 12 s that the pgdyno of 2026-11-22 00:45 UTC (2cbfe10) wrote."""
+    with tarfile.open(FORMATS / "format-1-watch.tar.xz") as archive:
+        archive.extractall(store, filter="data")
+    return Store(store).find("last")
+
+
+def test_a_watch_of_before_says_what_it_said(pgdyno: Command) -> None:
+    folder = unpacked_watch(pgdyno.store)
+    said = json.loads((folder.folder / "analysis.json").read_text())
+    document = pgdyno("show", "last", "--json").document
+    for name in ("format", "tps", "hit_ratio", "wal_bytes_per_second", "seconds_seen", "waits"):
+        assert document[name] == said[name], name
+    text = pgdyno("show", "last").out
+    assert "492.9 tps" in text
+    assert "Lock:transactionid" in text
+    page = watch_page(watch_findings(folder))
+    assert said["sentence"].split(",")[0] in page
+    assert 'data-chart="main-waits"' in page
+
+
+def test_a_watch_of_before_that_was_killed_is_added_up_again(tmp_path: Path) -> None:
+    folder = unpacked_watch(tmp_path)
+    said = json.loads((folder.folder / "analysis.json").read_text())
+    (folder.folder / "analysis.json").unlink()
+    again = document_again(folder)
+    assert again["tps"] == pytest.approx(said["tps"], rel=0.02)
+    assert again["waits"][0]["wait_event"] == "Lock:transactionid"
+    assert again["waits"][0]["share_ratio"] == pytest.approx(0.64, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "line", [("show", "1"), ("report", "1"), ("export", "1", "--table", "waits")]
+)
+def test_a_watch_that_was_altered_says_which_file(line: tuple[str, ...], pgdyno: Command) -> None:
+    folder = unpacked_watch(pgdyno.store)
+    facts = folder.folder / "facts.json"
+    facts.write_text(facts.read_text().replace("15.20", "18.20"))
+    done = pgdyno(*line)
+    assert done.code == 0
+    assert "facts.json was changed" in done.err

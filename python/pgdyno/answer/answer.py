@@ -24,7 +24,7 @@ from pgdyno.analysis.tpcc import tpcc_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid, split_doubts
 from pgdyno.answer.judging import changes_of, doubts_of
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
-from pgdyno.answer.sentences import bench_sentence
+from pgdyno.answer.sentences import bench_sentence, validity_words
 from pgdyno.answer.served import connections_of
 from pgdyno.answer.telemetry import telemetry_findings
 from pgdyno.answer.time_split import split_or_why_not
@@ -127,6 +127,9 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     }
     valid = {number: is_valid(found) for number, found in doubts.items()}
     answer = make(Measurements(folder, experiment, done, numbers, valid, run))
+    valid_count = sum(valid.values()) + (len(details) if run is not None and run.is_valid else 0)
+    run_count = len(doubts) + len(details)
+    validity = validity_words(valid=valid_count, total=run_count)
     began_ns = min(one.began_ns for one in numbers.values())
     ended_ns = max(one.ended_ns for one in numbers.values())
     return ExperimentFindings(
@@ -136,19 +139,26 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         version=version("pgdyno"),
         started_utc=f"{datetime.fromtimestamp(folder.began_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M} UTC",
         seconds=max(0.0, (ended_ns - min(began_ns, folder.began_ns)) / 1e9),
-        sentence=answer.sentence,
+        sentence=validity + answer.sentence,
         facts=_facts(facts),
         run=run,
         curves=answer.curves,
-        compare=answer.compare,
+        compare=with_validity(answer.compare, validity),
         own=answer.own,
-        runs_total=len(doubts) + len(details),
-        runs_valid=sum(valid.values())
-        + sum(1 for _ in details if run is not None and run.is_valid),
+        runs_total=run_count,
+        runs_valid=valid_count,
         doubts=_rounds_doubts(doubts.values(), of_variants=answer.compare is not None),
         notes=_notes(experiment, done),
         is_complete=bool(stopped_by(folder)),
     )
+
+
+def with_validity(found: CompareFindings | None, validity: str) -> CompareFindings | None:
+    """Return a comparison in which each verdict says whether its runs may be believed."""
+    if found is None or not validity:
+        return found
+    contrasts = (replace(one, sentence=validity + one.sentence) for one in found.contrasts)
+    return replace(found, contrasts=tuple(contrasts))
 
 
 def answer_so_far(

@@ -14,6 +14,15 @@ from pgdyno.quantities import counted, fixed, percent
 _BUSY_RATIO = 0.9
 
 
+def validity_words(*, valid: int, total: int) -> str:
+    """Return what an answer begins with unless every run may be believed, "" if every run may."""
+    if valid == total:
+        return ""
+    if total == 1:
+        return "NOT VALID: "
+    return f"NOT VALID, none of {total} runs: " if not valid else f"{valid} of {total} runs valid: "
+
+
 def bench_sentence(run: RunFindings | None) -> str:
     """Return throughput, p99 and the largest part of the time."""
     if run is None:

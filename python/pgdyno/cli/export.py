@@ -12,6 +12,7 @@ import click
 from pgdyno.answer.table import COLUMNS, rows_of
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.show import read_kept
 from pgdyno.errors import SpecError
 from pgdyno.observe.collector import Column
 from pgdyno.spec.experiment import Experiment
@@ -65,7 +66,7 @@ def command(result: str, form: Form, name: str, file: Path | None, store: Path |
     folder = Store.default(store).find(result)
     with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:
         made = Path(place) / f"{name}.{form}"
-        columns = _make(folder, name, made, form)
+        columns = read_kept(folder, lambda: _make(folder, name, made, form))
         if form == "json":
             made.write_text(_document(folder, name, columns, made))
         if file is None:

@@ -9,7 +9,7 @@ import click
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.show import answered
+from pgdyno.cli.show import answered, read_kept
 from pgdyno.designs import markdown_of, page_of
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
@@ -58,7 +58,7 @@ def _page_of_watch(folder: ExperimentFolder) -> str:
     from pgdyno.report.watch_page import watch_page
     from pgdyno.watch.panels import watch_findings
 
-    return watch_page(watch_findings(folder))
+    return watch_page(read_kept(folder, lambda: watch_findings(folder)))
 
 
 def _contents(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from pydantic import ValidationError
@@ -13,13 +15,14 @@ from pgdyno.cli import options, output, watch_text
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import show
 from pgdyno.designs import answer_of
-from pgdyno.errors import InterruptedByUser, PgdynoError, StoreError
+from pgdyno.errors import InterruptedByUser, StoreError
 from pgdyno.measure.changes import place_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.watch.segments import document_again
 
 _NAMED = 3
+Read = TypeVar("Read")
 
 
 @click.command("show", cls=Verb, short_help="Print a result as text.")
@@ -35,7 +38,7 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
             f"pgdyno undo {folder.number} puts them back"
         )
     if folder.verb == "watch":
-        document = document_again(folder)
+        document = read_kept(folder, lambda: document_again(folder))
         text = json.dumps(document, indent=2, ensure_ascii=False)
         options.write(watch_text.text_of(document, output.width()), text, json_to)
     else:
@@ -44,16 +47,22 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
 
 
 def answered(folder: ExperimentFolder) -> ExperimentFindings:
-    """Return what a result says, with a warning for each file that was altered since.
+    """Return what a result says, as `read_kept` does."""
+    return read_kept(folder, lambda: answer_of(folder))
 
-    Raises: StoreError naming the files that are missing or damaged, where it can say nothing.
+
+def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:
+    """Return what `read` makes of a result, with a warning for each file that was altered since.
+
+    Raises: StoreError naming the files that are missing or damaged, where `read` can make nothing.
     """
     altered = folder.altered()
     listed = " ".join(altered[:_NAMED]) + (" ..." if len(altered) > _NAMED else "")
     try:
-        found = answer_of(folder)
-    except (PgdynoError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InterruptedByUser) or (isinstance(error, PgdynoError) and not altered):
+        found = read()
+    except Exception as error:
+        is_damage = isinstance(error, ValueError | KeyError | TypeError)
+        if isinstance(error, InterruptedByUser) or not (altered or is_damage):
             raise
         why = f"files changed after it was measured: {listed}" if altered else f"{_why(error)}."
         raise StoreError(

@@ -49,6 +49,7 @@ def page_with(
     assert found is not None, "only an experiment with variants has this page"
     assets = page_assets()
     charts = round_charts(found)
+    is_valid = findings.runs_valid > 0
     count = max(len(found.contrasts) + len(found.steps), 1)
     changes = forest.forest_of(found, metrics_max=max(_ROWS_ON_FIRST_SCREEN // count, 2))
     sections = _sections(findings, found, has_rounds=bool(charts))
@@ -71,7 +72,10 @@ def page_with(
             groups=[
                 {
                     "name": f"{group.name} ({group.note})" if group.note else group.name,
-                    "rows": [_painted(row, group.said(row), changes.scale) for row in group.rows],
+                    "rows": [
+                        _painted(row, group.said(row), changes.scale, is_valid=is_valid)
+                        for row in group.rows
+                    ],
                 }
                 for group in changes.groups
             ],
@@ -114,14 +118,19 @@ def _differing(
     return [(one, rows[:each]) for one, rows in shown]
 
 
-def _painted(row: forest.ForestRow, said: str, scale: forest.Scale) -> dict[str, Any]:
+def _painted(
+    row: forest.ForestRow, said: str, scale: forest.Scale, *, is_valid: bool
+) -> dict[str, Any]:
     """Return a row of the forest plot as the template shows it."""
     return {
         "name": row.name,
         "said": said,
         "drawing": forest.whisker(row.ratio, scale, decides=row.decides),
         "verdict": row.verdict,
-        "tone": next((tone for known, tone in _TONES.items() if known == row.verdict), "plain"),
+        # No colour praises or blames what no valid run supports.
+        "tone": next((tone for known, tone in _TONES.items() if known == row.verdict), "plain")
+        if is_valid
+        else "plain",
         "decides": row.decides,
     }
 
@@ -133,8 +142,9 @@ def _sentences(findings: ExperimentFindings, found: CompareFindings) -> list[tup
         return [("plain", "Nothing was compared:", f"{found.stopped_by}.")]
     if not found.contrasts:
         return [("plain", *_split(findings.sentence))]
+    is_valid = findings.runs_valid > 0
     return [
-        (_TONES.get(one.deciding.verdict, "plain"), *_split(one.sentence))
+        (_TONES.get(one.deciding.verdict, "plain") if is_valid else "bad", *_split(one.sentence))
         for one in found.contrasts
     ]
 
