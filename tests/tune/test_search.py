@@ -131,6 +131,26 @@ def test_a_candidate_that_must_not_run_is_a_failure_without_a_run() -> None:
     assert one.against_rules() is None, "what must not run is no baseline in the proof"
 
 
+def test_a_run_without_its_metric_costs_a_pair_and_not_the_candidate() -> None:
+    one = tuning()
+    number = 0
+    while (step := one.next()) is not None:
+        number += 1
+        goal = None if number % 7 == 0 else gain_of(step.candidate)
+        one.take(Measured(step, goal, 6 * S_NS))
+    found = findings_of(one, NOW, 15, metric="cpu_per_tx", is_more_better=True)
+    assert found.verdict == "better"
+    assert not found.failures
+
+
+def test_a_candidate_whose_metric_is_always_missing_is_a_failure() -> None:
+    one = tuning(rules={"jit": "off"})
+    while (step := one.next()) is not None and not one.failures:
+        goal = 0.0 if step.candidate is one.base else None
+        one.take(Measured(step, goal, 6 * S_NS))
+    assert [why for _, why in one.failures] == ["the metric could not be measured"]
+
+
 def test_where_nothing_helps_the_settings_stay() -> None:
     one = tuning()
     number = 0

@@ -28,6 +28,8 @@ _STAGE_WORDS = {
     "attribution": "proof: the winner without each of its settings",
     "final": "proof: what is left of the winner, once more",
 }
+# If so many runs in a row lack the metric, it cannot be measured on this server.
+_LOOKS = 2
 _MINUTE_NS = 60_000_000_000
 
 
@@ -90,7 +92,8 @@ class Tune(Design[TuneDesign]):
         if missing := pilot_missing(self.experiment, history, [base]):
             return missing
         metric = self.experiment.metric()
-        if any(metric not in measured.metrics for measured in rounds(history)):
+        done = rounds(history)
+        if done and all(metric not in measured.metrics for measured in done[:_LOOKS]):
             return Stop(f"{metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
         step = tuning.next()
@@ -197,7 +200,7 @@ class Tune(Design[TuneDesign]):
         if step.candidate.name != BASE:
             why = next((text for text in self.asked.keep if self._breaks(text, seen)), "")
         found = None if why else goal
-        said = f"it does not keep {why}" if why else "it could not be measured"
+        said = f"it does not keep {why}" if why else ""
         tuning.take(trial.Measured(step, found, seen.took_ns, said))
 
     def _breaks(self, text: str, seen: Measured) -> bool:

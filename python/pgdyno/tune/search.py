@@ -28,6 +28,9 @@ _PAIRS_MAX = 8
 # How far below the best a mean must lie, in standard errors, to give a candidate up early. Nothing
 # is claimed by that: claims come from the proof.
 _GIVEN_UP = 1.3
+# A race whose first pairs all lack the metric is a failure. One that lacks it now and then is not:
+# a short run may end between two samples.
+_MISSING_MAX = 3
 _NOISE_RATIO = 0.05
 # If the first candidates fail without exception, the cause is not in their values.
 _FAILURES_MAX = 6
@@ -42,6 +45,7 @@ class _Race:
     challenger: Candidate
     against: Candidate
     log_ratios: list[float] = field(default_factory=list)
+    missing_count: int = 0
     failure: str = ""
 
 
@@ -147,7 +151,7 @@ class Tuning:
         self._run_count += 1
         self._queue.pop(0)
         self._pending[measured.step.candidate.name] = measured.goal_ratio
-        failed = measured.why or "it failed" if measured.goal_ratio is None else ""
+        failed = measured.why if measured.goal_ratio is None else ""
         if failed and self._stage == "search":
             self._races[-1].failure = failed
             self._queue.clear()
@@ -277,7 +281,7 @@ class Tuning:
         if count == 0:
             return False
         error = self._noise() / math.sqrt(count)
-        if float(values.mean()) < -_GIVEN_UP * error or count >= _PAIRS_MAX:
+        if float(values.mean()) < -_GIVEN_UP * error or count + race.missing_count >= _PAIRS_MAX:
             return True
         factor = sequential_t(count, 0.05) if count > 1 else math.inf
         if math.isinf(factor):
@@ -335,6 +339,10 @@ class Tuning:
         race = self._races[-1]
         if race.challenger.name in known and race.against.name in known:
             race.log_ratios.append(known[race.challenger.name] - known[race.against.name])
+        elif not race.failure:
+            race.missing_count += 1
+            if race.missing_count >= _MISSING_MAX and not race.log_ratios:
+                race.failure = "the metric could not be measured"
 
     def _begin_proof(self) -> None:
         if self._best is self.base:

@@ -42,7 +42,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run done. `goal_ratio`: log of what is to be large; None: it failed, `why` says how."""
+    """One run done. `goal_ratio`: log of what is to be large.
+
+    None: it failed, and `why` says how; without `why` the metric of this run is missing.
+    """
 
     step: Step
     goal_ratio: float | None
