@@ -79,13 +79,36 @@ def test_the_loop_tunes_and_proves_within_the_budget() -> None:
     assert not seeds[True] & seeds[False]
 
 
-def test_a_tuning_goes_on_where_it_was() -> None:
+@pytest.mark.parametrize("stage", ["search", "proof"])
+def test_a_tuning_that_was_killed_goes_on_where_it_was(stage: str) -> None:
     question = asked()
-    history, _, _ = carried_out(question, runs_max=25)
-    again = tuple(history)
-    first = next_run(Tune, question, history)
+    whole, _, _ = carried_out(question)
+    in_proof = [place for place, one in enumerate(whole) if one.run.round > 100_000]
+    cut = 25 if stage == "search" else in_proof[len(in_proof) // 2]
+    first = next_run(Tune, question, whole[:cut])
+    assert isinstance(first, PlannedRun)
+    assert (first.round > 100_000) == (stage == "proof")
     next_run(Tune, asked(settings=("jit=on,off",)), ())  # Another tuning in between.
-    assert next_run(Tune, question, again) == first
+    assert next_run(Tune, question, tuple(whole[:cut])) == first
+    # The runs are numbered as if nothing had happened, and so is all that follows.
+    assert (first.cell, first.round, first.seed) == (
+        whole[cut].run.cell,
+        whole[cut].run.round,
+        whole[cut].run.seed,
+    )
+
+
+def test_an_interrupt_in_the_proof_keeps_what_is_known_as_unproved() -> None:
+    question = asked()
+    whole, _, _ = carried_out(question)
+    in_proof = [place for place, one in enumerate(whole) if one.run.round > 100_000]
+    design = Tune(question)
+    tuning = design.tuning(whole[: in_proof[5]])
+    tuning.next()
+    found = findings_of(tuning, design.whole_now, 15, metric="tps", is_more_better=True)
+    assert found.verdict == "unproved"
+    assert "max_wal_size" in {one.name for one in found.settings}
+    assert found.promised is not None
 
 
 def test_a_candidate_that_does_not_start_is_left_out_and_the_search_goes_on() -> None:

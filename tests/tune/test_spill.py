@@ -206,3 +206,19 @@ def test_a_proof_with_own_tables_is_refused_before_anything_is_measured(
     assert said.code == 1
     assert "cannot be used with --sql" in " ".join(said.error.split())
     assert not said.out
+
+
+@pytest.mark.slow
+def test_both_values_are_compared_under_load_on_demand(pgdyno: Command, tmp_path: Path) -> None:
+    path = tmp_path / "sort.sql"
+    path.write_text("SELECT aid FROM pgbench_accounts ORDER BY filler, aid OFFSET 99999;")
+    said = pgdyno(
+        *("work-mem", "--scratch", "-s", "1", "--pg-version", "15", "-f", str(path)),
+        *("--prove", "10s"),
+        timeout_s=170,
+    )
+    assert said.code in (0, 3), said.err
+    assert "against 4.0 MB" in said.err
+    assert "ALTER SYSTEM SET work_mem" in said.out
+    assert "enough against now" in said.out, "the comparison follows the advice"
+    assert pgdyno("show", "last").out.count("work_mem = ") >= 2
