@@ -19,7 +19,7 @@ class Hidden:
     setting: str
     value: str
     load: tuple[str, ...]
-    script: str = ""
+    script: str
 
 
 HIDDEN = (
@@ -27,7 +27,7 @@ HIDDEN = (
     Hidden(
         "shared_buffers",
         "1MB",
-        ("-c", "2", "--warmup", "0s", "-T", "1s"),
+        ("-c", "4", "--warmup", "0s", "-T", "2s", "--budget", "8min"),
         "\\set start random(1, 90000)\n"
         "SELECT sum(a.abalance) FROM generate_series(1, 100) g"
         " JOIN pgbench_accounts a ON a.aid = g * 97 + :start;\n",
@@ -36,13 +36,21 @@ HIDDEN = (
     Hidden(
         "random_page_cost",
         "40",
-        ("-c", "2", "--warmup", "0s", "-T", "1s"),
+        ("-c", "2", "--warmup", "0s", "-T", "1s", "--budget", "6min"),
         "\\set start random(1, 50000)\n"
         "SELECT sum(a.abalance) FROM generate_series(1, 200) g"
         " JOIN pgbench_accounts a ON a.aid = g * 37 + :start;\n",
     ),
-    # With 32 MB a checkpoint follows another, and after each all pages go into the WAL again.
-    Hidden("max_wal_size", "32MB", ("-N", "-c", "4", "--warmup", "2s", "-T", "3s")),
+    # With 32 MB a checkpoint follows another, and after each all pages go into the WAL again. The
+    # WAL is the goal, because its bytes hardly depend on what else the machine does.
+    Hidden(
+        "max_wal_size",
+        "32MB",
+        ("-c", "2", "--warmup", "1s", "-T", "2s", "--budget", "10min", "--goal", "wal_per_tx"),
+        "\\set a random(1, 100000 - 20)\n"
+        "UPDATE pgbench_accounts SET filler = md5(random()::text) || md5(random()::text)"
+        " WHERE aid BETWEEN :a AND :a + 19;\n",
+    ),
 )
 
 
@@ -51,15 +59,11 @@ HIDDEN = (
 def test_a_hidden_bad_value_is_found_by_evidence_and_proved(
     hidden: Hidden, pgdyno: Command, tmp_path: Path, proved: Proved
 ) -> None:
-    load = list(hidden.load)
-    if hidden.script:
-        script = tmp_path / "load.sql"
-        script.write_text(hidden.script)
-        load += ["-f", str(script)]
-    minutes = 12 if hidden.setting == "max_wal_size" else 6
+    script = tmp_path / "load.sql"
+    script.write_text(hidden.script)
     said = pgdyno(
-        *("tune", "--scratch", "--pg-version", "15", "-s", "1", *load),
-        *("--set", f"{hidden.setting}={hidden.value}", "--budget", f"{minutes}min", "--json"),
+        *("tune", "--scratch", "--pg-version", "15", "-s", "1", "-f", str(script)),
+        *(*hidden.load, "--set", f"{hidden.setting}={hidden.value}", "--json"),
         timeout_s=1400,
     )
     assert f"search  {hidden.setting}: " in said.err, "chosen by evidence"
@@ -71,6 +75,6 @@ def test_a_hidden_bad_value_is_found_by_evidence_and_proved(
     proved(
         f"tuning: hidden {hidden.setting} = {hidden.value}",
         required="found, attributed, proved",
-        seen=f"{setting['new']}; tps x {document['proved']['value']:.2f}"
+        seen=f"{setting['new']}; {document['metric']} x {document['proved']['value']:.2f}"
         f" ({document['proved']['low']:.2f} to {document['proved']['high']:.2f})",
     )

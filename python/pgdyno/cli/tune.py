@@ -42,6 +42,7 @@ from pgdyno.tune.rules import recommend, rule_set
 from pgdyno.tune.search import runs_of_proof
 from pgdyno.tune.seen import defaults_of, read_live
 from pgdyno.tune.space import Dimension, check_risks, dimensions
+from pgdyno.tune.storage import choices_now, refuse_on_own_server
 
 _option, _search = under(LOAD), under("Search")
 _OVERHEAD_NS = 2_000_000_000
@@ -66,7 +67,8 @@ class _Known:
     "searched",
     multiple=True,
     metavar="NAME[=LOW..HIGH]",
-    help="Setting to search, with a range or choices (A,B,C); at most 6. Default: by evidence.",
+    help="Setting to search, with a range or choices (A,B,C); at most 6. Also fillfactor,"
+    " partitions, wal-segment, checksums, wal-dir, data-dir. Default: by evidence.",
 )
 @_search(
     "--class",
@@ -119,6 +121,8 @@ def command(**given: Any) -> int:
             hint="name the server with -h, -d or a conninfo",
         )
     known = _known(asked, given)
+    if asked.resolved is not None:
+        refuse_on_own_server(tuple(text.partition("=")[0].strip() for text in given["searched"]))
     # Said before anything runs, although the settings may still have to be chosen.
     _refuse_short_budget(asked.experiment, given["budget"], len(given["searched"]) or 2)
     if given["searched"]:
@@ -172,6 +176,7 @@ def _known(asked: Asked, given: dict[str, Any]) -> _Known:
             for name, rule in snapshot(binaries.major).items()
         }
         now = defaults_of(binaries.major) | dict(asked.experiment.server.settings)
+        now |= choices_now(asked.experiment, binaries.major)
         return _Known(machine, now, values)
     reviewed = read_live(
         examine.Asked(

@@ -12,8 +12,7 @@ from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import MORE_IS_BETTER, TuneDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.setting_rules import MAJORS
-from pgdyno.spec.variant import Variant
-from pgdyno.tune import trial
+from pgdyno.tune import storage, trial
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.memory import allowed_bytes
 from pgdyno.tune.search import Tuning
@@ -77,10 +76,13 @@ class Tune(Design[TuneDesign]):
     @property
     def whole_now(self) -> dict[str, str]:
         """Return the present value of every setting, as far as it is known."""
-        return defaults_of(self.major) | dict(self.experiment.server.settings) | self.asked.now
+        settings = defaults_of(self.major) | dict(self.experiment.server.settings)
+        return settings | storage.choices_now(self.experiment, self.major) | self.asked.now
 
     def space(self) -> tuple[Dimension, ...]:
         """Return what is searched. Raises: SpecError, RefusedError."""
+        if self.experiment.server.scratch is None:
+            storage.refuse_on_own_server(tuple(self.now))
         machine = Machine(self.major, 100)
         return dimensions(self.asked.settings, machine, self.now, check_risks(self.asked.classes))
 
@@ -93,7 +95,8 @@ class Tune(Design[TuneDesign]):
             return missing
         metric = self.experiment.metric()
         done = rounds(history)
-        if done and all(metric not in measured.metrics for measured in done[:_LOOKS]):
+        first = done[:_LOOKS]
+        if len(first) == _LOOKS and all(metric not in one.metrics for one in first):
             return Stop(f"{metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
         step = tuning.next()
@@ -167,8 +170,7 @@ class Tune(Design[TuneDesign]):
         if known is not None:
             return known
         name = candidate.name
-        settings = dict(candidate.settings)
-        return PlannedVariant(name.replace(" ", "-"), Variant(name=name, settings=settings))
+        return PlannedVariant(name.replace(" ", "-"), storage.variant_of(name, candidate.settings))
 
     def _begun(self) -> Tuning:
         baselines = [

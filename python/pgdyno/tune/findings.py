@@ -12,6 +12,7 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
 from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Point
+from pgdyno.tune.storage import STORAGE
 from pgdyno.tune.trial import Effect, Trial
 
 Verdict = Literal["better", "nothing better", "not confirmed", "unproved"]
@@ -20,7 +21,7 @@ NEEDS_WORDS: dict[Needs, str] = {
     "session": "needs a reload, or SET in a session",
     "reload": "needs a reload",
     "restart": "needs a restart",
-    "new cluster": "needs a new cluster",
+    "new cluster": "needs new tables or a new cluster",
 }
 
 
@@ -231,7 +232,8 @@ def conf_fragment(found: TuneFindings) -> str:
     lines = [f"# pgdyno tune: {found.sentence()}", *_restart_comment(found, "#")]
     for one in found.settings:
         lines += [f"# {line}" for line in _comments(found, one)]
-        lines.append(f"{one.name} = {_quoted(one.new)}")
+        mark = "# " if one.needs == "new cluster" else ""
+        lines.append(f"{mark}{one.name} = {_quoted(one.new)}")
     return "\n".join(lines)
 
 
@@ -240,7 +242,10 @@ def alter_system(found: TuneFindings) -> str:
     lines = [*_restart_comment(found, "--")]
     for one in found.settings:
         lines += [f"-- {line}" for line in _comments(found, one)]
-        lines.append(f"ALTER SYSTEM SET {one.name} = {_quoted(one.new)};")
+        if one.needs == "new cluster":
+            lines.append(f"-- {one.name} = {one.new}")
+        else:
+            lines.append(f"ALTER SYSTEM SET {one.name} = {_quoted(one.new)};")
     return "\n".join([*lines, "SELECT pg_reload_conf();"])
 
 
@@ -277,9 +282,15 @@ def _setting(
     effect: Effect | None,
     is_more_better: bool,
 ) -> SettingEffect:
+    ratio = _ratio(effect, is_more_better) if effect is not None else None
+    choice = STORAGE.get(name)
+    if choice is not None:
+        old = now.get(name, "")
+        return SettingEffect(
+            name, old, value, choice.risk_of(value), "new cluster", ratio, choice.price
+        )
     entry, rule = catalogue()[name], rule_of(name, major)
     needs: Needs = needs_of(rule) if rule is not None else "reload"
-    ratio = _ratio(effect, is_more_better) if effect is not None else None
     return SettingEffect(name, now.get(name, ""), value, entry.risk, needs, ratio, entry.price)
 
 

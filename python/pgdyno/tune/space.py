@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.spec.setting_rules import SettingRule, object_to, unit_amount
 from pgdyno.tune.catalogue import RISKS, Entry, Risk, Scale, catalogue, needs_of, rule_of
 from pgdyno.tune.formula import FactMissing, Value
 from pgdyno.tune.machine import Machine
+from pgdyno.tune.storage import STORAGE, rule_of_choice, variant_of
 from pgdyno.tune.values import amount, text_of
 
 SETTINGS_MAX = 6
@@ -77,6 +80,8 @@ def dimensions(
 def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) -> Dimension:
     name, _, span = text.partition("=")
     name = name.strip().lower()
+    if name in STORAGE:
+        return _storage(text, name, span, now, risks)
     entry, rule = catalogue().get(name), rule_of(name, machine.major)
     if rule is None:
         raise SpecError(
@@ -100,6 +105,33 @@ def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) 
         )
     scale, values = _values(entry, rule, span, machine, now)
     return Dimension(name, rule, scale, values, entry.risk)
+
+
+def _storage(text: str, name: str, span: str, now: Point, risks: frozenset[Risk]) -> Dimension:
+    """Return a choice of tables or cluster; the present value comes first."""
+    choice, present = STORAGE[name], now.get(name, "")
+    named = tuple(value.strip() for value in span.split(",") if value.strip())
+    values = tuple(dict.fromkeys((present, *(named or choice.values))))
+    if len(values) < 2 or ".." in span:
+        raise SpecError(
+            f"--setting {text}: at least two values are needed, got {', '.join(values) or 'none'}.",
+            hint=f"--setting {name}=A,B",
+        )
+    risk = max((choice.risk_of(one) for one in values if one != present), key=RISKS.index)
+    if risk not in risks:
+        raise RefusedError(
+            f"--setting {text}: {name} is of the class {risk}, which is not allowed.",
+            hint=f"add --class {risk}; {choice.price}",
+        )
+    for value in values:
+        try:
+            variant_of("probe", {name: value})
+        except ValidationError as error:
+            raise SpecError(
+                f"--setting {text}: {value} is not possible: {error.errors()[0]['msg']}.",
+                hint=f"--setting {name}=A,B",
+            ) from None
+    return Dimension(name, rule_of_choice(name), "choice", values, risk)
 
 
 def _values(
