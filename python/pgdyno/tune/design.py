@@ -27,7 +27,7 @@ _STAGE_WORDS = {
     "attribution": "proof: the winner without each of its settings",
     "final": "proof: what is left of the winner, once more",
 }
-# If so many runs in a row lack the metric, it cannot be measured on this server.
+# If the first runs all lack the metric, it cannot be measured on this server.
 _LOOKS = 2
 _MINUTE_NS = 60_000_000_000
 

@@ -1,6 +1,6 @@
 """Choices of tables and cluster that a tuning searches like settings, on scratch servers alone.
 
-Each value needs tables or a cluster of its own, made when a candidate first uses it.
+Each value needs separate tables or a separate cluster, made when a candidate first uses it.
 """
 
 from __future__ import annotations
