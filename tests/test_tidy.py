@@ -70,6 +70,19 @@ def test_no_public_function_is_used_by_tests_alone() -> None:
     assert not list(orphans.used_by_tests_alone(tree()))
 
 
+def test_no_field_of_a_dataclass_is_used_by_tests_alone() -> None:
+    assert not list(orphans.fields_that_tests_alone_use(tree()))
+
+
+def test_a_field_that_only_tests_read_or_set_is_seen() -> None:
+    text = "@dataclass\nclass A:\n    read: int\n    chosen: int = 0\n"
+    source = Source("python/pgdyno/spec/a.py", text)
+    test = Source("tests/spec/test_a.py", "assert A(1, chosen=2).read")
+    user = Source("python/pgdyno/plan/b.py", "print(A(1, chosen=2).read)")
+    assert len(list(orphans.fields_that_tests_alone_use([source, test]))) == 3
+    assert not list(orphans.fields_that_tests_alone_use([source, test, user]))
+
+
 def test_a_function_that_only_tests_use_is_seen() -> None:
     source = Source("python/pgdyno/spec/a.py", "def f():\n    pass\n\n\n@made\ndef g():\n    pass")
     test = Source("tests/spec/test_a.py", "from pgdyno.spec.a import f")

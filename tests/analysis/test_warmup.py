@@ -26,8 +26,8 @@ def test_a_slow_start_is_cut_off() -> None:
     rng = np.random.default_rng(1)
     counts = np.concatenate([np.linspace(20, 95, 40), np.full(560, 100)]) + rng.normal(0, 3, 600)
     cut = warmup_cut(counts, TENTH_NS)
-    assert 35 <= cut.interval_count <= 50
-    assert cut.cut_ns == cut.interval_count * TENTH_NS
+    assert 35 * TENTH_NS <= cut.cut_ns <= 50 * TENTH_NS
+    assert cut.cut_ns % TENTH_NS == 0
     assert cut.is_steady
 
 
@@ -35,7 +35,7 @@ def test_a_slow_start_is_cut_off() -> None:
 def test_the_cut_is_the_one_of_the_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     counts = rng.normal(100, 10, 203) - 60 * np.exp(-np.arange(203) / 30)
-    assert warmup_cut(counts, TENTH_NS).interval_count == brute_force(list(counts))
+    assert warmup_cut(counts, TENTH_NS).cut_ns == brute_force(list(counts)) * TENTH_NS
 
 
 def test_a_run_that_never_settles_is_not_steady() -> None:

@@ -117,7 +117,7 @@ def test_a_folder_whose_parent_is_not_there_is_refused_and_not_made(tmp_path: Pa
     typo = tmp_path / "nvme" / "data"
     with pytest.raises(SpecError, match=r"nvme/data cannot be created: .*nvme does not exist"):
         placement.place(
-            user=UserIds("me", os.geteuid(), os.getegid()),
+            user=UserIds("me", os.geteuid(), os.getegid(), (), "/"),
             data_dir=typo,
             store_dir=None,
             allow_tmpfs=True,

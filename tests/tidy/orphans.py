@@ -48,6 +48,67 @@ def used_by_tests_alone(sources: Sequence[Source]) -> Iterator[str]:
                 yield source.problem(node.lineno, f"only tests use {node.name}")
 
 
+def fields_that_tests_alone_use(sources: Sequence[Source]) -> Iterator[str]:
+    """Every field of a dataclass is read, and one with a default is set, outside tests.
+
+    Limits: a field counts as read if its name occurs anywhere else, as set if any call names it.
+    pydantic models are left out: JSON sets and reads their fields.
+    """
+    ours = [s for s in sources if s.is_python and s.path.startswith(("python/", "bench/"))]
+    templates = [s for s in sources if s.path.endswith(".j2")]
+    words = Counter(word for s in (*ours, *templates) for word in re.findall(r"\w+", s.text))
+    set_by_name, positional = _what_calls_set(ours)
+    for source in ours:
+        for node in ast.walk(source.syntax):
+            if not isinstance(node, ast.ClassDef) or not _is_dataclass(node):
+                continue
+            is_dumped = "asdict" in source.text or positional[node.name] == _EVERY_FIELD
+            fields = [f for f in node.body if isinstance(f, ast.AnnAssign)]
+            for place, field in enumerate(fields):
+                name = ast.unparse(field.target)
+                if words[name] < 2 and not is_dumped:
+                    yield source.problem(field.lineno, f"only tests use {node.name}.{name}")
+                is_set = name in set_by_name or positional[node.name] > place
+                if field.value and not is_set and not _is_made_by_init(field.value):
+                    yield source.problem(field.lineno, f"only tests set {node.name}.{name}")
+
+
+_EVERY_FIELD = 1_000
+
+
+def _what_calls_set(sources: Sequence[Source]) -> tuple[set[str], Counter[str]]:
+    """Return the names of all keyword arguments, keys and assigned attributes; and, for each
+    name that is called, how many arguments have no name.
+    """
+    names: set[str] = set()
+    positional: Counter[str] = Counter()
+    for source in sources:
+        for node in ast.walk(source.syntax):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func).split(".")[-1]
+                names |= {keyword.arg for keyword in node.keywords if keyword.arg}
+                is_open = any(keyword.arg is None for keyword in node.keywords) or any(
+                    isinstance(argument, ast.Starred) for argument in node.args
+                )
+                count = _EVERY_FIELD if is_open else len(node.args)
+                positional[called] = max(positional[called], count)
+            elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                names.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names.add(node.value)
+    return names, positional
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def _is_made_by_init(value: ast.expr) -> bool:
+    """Return whether a field is not an argument: it begins empty and is filled later."""
+    text = ast.unparse(value)
+    return text.startswith("field(") and ("init=False" in text or "default_factory" in text)
+
+
 def _is_program(source: Source) -> bool:
     return re.search(r'^if __name__ == "__main__":', source.text, re.M) is not None
 

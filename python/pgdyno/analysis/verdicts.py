@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.analysis.where import WhereTheTimeGoes
@@ -22,6 +22,8 @@ _LITTLE_PER_CLIENT_MIN = 40  # with fewer, the transactions cut by the edges are
 _BETWEEN_RATIO_MAX = 0.05
 _BETWEEN_RATIO_NOT_VALID = 0.2
 _CHECKPOINTS_MIN = 2
+# Those that outputs show.
+_PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 _OTHERS_RATIO_MAX = 0.05
 _NOT_EXPLAINED_RATIO_MAX = 0.05
 # A count outside the samples' interval and this far from them is worth a word.
@@ -62,7 +64,6 @@ class RunFacts:
     scale: int | None = None
     # Scripts that update one row of pgbench_branches each.
     updates_branches: bool = False
-    reported_percentiles: tuple[float, ...] = field(default=(50.0, 90.0, 95.0, 99.0, 99.9))
     is_steady: bool | None = None
     change_point_seconds: tuple[float, ...] = ()
     # Of all clients together: from the end of a transaction to the begin of the next.
@@ -282,9 +283,7 @@ def _clients_above_scale(facts: RunFacts) -> Doubt | None:
 
 def _percentile_resolution(facts: RunFacts) -> Doubt | None:
     # A percentile needs one transaction beyond it: p99.9 needs 1000.
-    rough = [
-        p for p in facts.reported_percentiles if facts.completed_count * (100 - p) < 100 - 1e-6
-    ]
+    rough = [p for p in _PERCENTILES if facts.completed_count * (100 - p) < 100 - 1e-6]
     if not rough or facts.completed_count == 0:
         return None
     names = ", ".join(f"p{p:g}" for p in rough)

@@ -36,7 +36,6 @@ class WarmupCut:
     series is under 100 counts: there it lies at the bound in one series of ten by chance.
     """
 
-    interval_count: int
     cut_ns: int
     is_steady: bool | None
 
@@ -64,7 +63,7 @@ def warmup_cut(counts: npt.ArrayLike, interval_ns: int) -> WarmupCut:
     cut = int(np.argmin(score))
     intervals = cut * _BATCH
     is_steady = cut < bound if series.size >= _STEADY_COUNT_MIN else None
-    return WarmupCut(intervals, intervals * interval_ns, is_steady)
+    return WarmupCut(intervals * interval_ns, is_steady)
 
 
 _NS_PER_SECOND = 1_000_000_000

@@ -19,6 +19,7 @@ from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
 from pgdyno.quantities import counted
 from pgdyno.spec.planned import PlannedRun
+from pgdyno.spec.units import duration_ns
 from pgdyno.store.stored_run import StoredRun
 
 _SEED = 20_260_103
@@ -73,6 +74,7 @@ def doubts_of(
         writes=any(not script.reads_only for script in numbers.scripts),
         # Within a sweep every run begins at the same checkpoint phase: that is the point of it.
         checkpoint_count=checkpoint_count if planned.purpose == "detail" else None,
+        checkpoint_timeout_seconds=_checkpoint_timeout_seconds(server),
         scale=(server.get("dataset") or {}).get("scale"),
         updates_branches=_updates_branches(numbers),
         is_steady=_is_steady(numbers),
@@ -86,6 +88,11 @@ def doubts_of(
         *doubts(facts),
         *telemetry_doubts(stored),
     )
+
+
+def _checkpoint_timeout_seconds(server: Mapping[str, Any]) -> float | None:
+    text = server.get("settings", {}).get("checkpoint_timeout")
+    return None if text is None else duration_ns(text) / 1e9
 
 
 def _updates_branches(numbers: LoadNumbers) -> bool:

@@ -41,8 +41,8 @@ class UserIds:
     name: str
     uid: int
     gid: int
-    groups: tuple[int, ...] = ()
-    home: str = "/"
+    groups: tuple[int, ...]
+    home: str
 
     @classmethod
     def of(cls, name: str) -> UserIds:
@@ -57,7 +57,7 @@ class UserIds:
         try:
             return cls.of(pwd.getpwuid(os.geteuid()).pw_name)
         except KeyError:
-            return cls(str(os.geteuid()), os.geteuid(), os.getegid(), tuple(os.getgroups()))
+            return cls(str(os.geteuid()), os.geteuid(), os.getegid(), tuple(os.getgroups()), "/")
 
     @property
     def is_current(self) -> bool:
