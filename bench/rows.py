@@ -6,7 +6,7 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from bench.hour import generate_hour
 from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
+from pgdyno.clock import monotonic_ns
 from pgdyno.engine.executable import engine_path
 from pgdyno.process import signals
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
@@ -184,6 +185,30 @@ def init(bench: Bench) -> Iterator[Contest]:
 
     yield Contest(
         f"init, scale {bench.init_scale}",
+        theirs,
+        ours,
+        (Question("duration", duration, 1 / 1.5, "at most"),),
+    )
+    yield _init_of_scratch_server(bench)
+
+
+def _init_of_scratch_server(bench: Bench) -> Contest:
+    """Loading a scratch server with its settings for loading; both restarts are part of it."""
+    request = ScratchRequest(bench.server.binaries, clients=20)
+    server = bench.stack.enter_context(ScratchCluster.create(request))
+
+    def theirs() -> Measured:
+        return loads.pgbench_init(server.binaries, _fresh_database(server), bench.init_scale)
+
+    def ours() -> Measured:
+        target = _fresh_database(server)
+        began_ns = monotonic_ns()
+        with server.loading():
+            measured = loads.engine_init(target, bench.init_scale)
+        return replace(measured, wall_ns=monotonic_ns() - began_ns)
+
+    return Contest(
+        f"init of a scratch server, scale {bench.init_scale}",
         theirs,
         ours,
         (Question("duration", duration, 1 / 1.5, "at most"),),

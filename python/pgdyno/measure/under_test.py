@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,6 +39,8 @@ from pgdyno.spec.experiment import Dataset, Experiment, Permissions, Scratch
 # Three observing connections and one for control, in addition to the load's.
 CONTROL_CONNECTIONS = 4
 LOAD_DATABASE = "pgdyno"
+# From here on, loading saves more time with its own settings than two restarts take.
+_LARGE_BYTES = 300_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +215,18 @@ def load_into(
         progress.said(
             f"loading {kind.label(dataset)} into PostgreSQL {cluster.binaries.version}{place}"
         )
-        load_dataset(
-            dataset,
-            target,
-            clock=conditions.clock,
-            verb=conditions.verb,
-            progress=progress,
-            how=Loading(drop_existing=present.state != "none"),
-        )
+        is_large = kind.tables_bytes(dataset) >= _LARGE_BYTES
+        if is_large:
+            progress.said("until the tables are loaded, fsync is off and wal_level is minimal")
+        with cluster.loading() if is_large else nullcontext():
+            load_dataset(
+                dataset,
+                target,
+                clock=conditions.clock,
+                verb=conditions.verb,
+                progress=progress,
+                how=Loading(drop_existing=present.state != "none"),
+            )
         if conditions.check:
             require_consistent(dataset, target, verb=conditions.verb, progress=progress)
     return target

@@ -11,7 +11,8 @@ import secrets
 import signal
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -34,7 +35,13 @@ from pgdyno.server.postmaster import (
     start_postmaster,
     stop_postmaster,
 )
-from pgdyno.server.scratch_making import SUPERUSER, ScratchRequest, initialise, make_folder
+from pgdyno.server.scratch_making import (
+    SUPERUSER,
+    ScratchRequest,
+    initialise,
+    make_folder,
+    sync_files,
+)
 from pgdyno.server.target import Target
 
 __all__ = ["ScratchCluster", "ScratchRequest", "end_orphan"]
@@ -42,6 +49,20 @@ __all__ = ["ScratchCluster", "ScratchRequest", "end_orphan"]
 DATABASE = "postgres"
 SOCKET_PATH_BYTES_MAX = 100
 _PORT_TRIES = 5
+# What is loaded is synced in the end: a host that crashes before takes nothing with it that was
+# measured. COPY into a table of the same transaction writes no WAL where wal_level is minimal.
+WHILE_LOADING = {
+    "archive_mode": "off",
+    "checkpoint_timeout": "1h",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "maintenance_work_mem": "256MB",
+    "max_wal_senders": "0",
+    "max_wal_size": "8GB",
+    "wal_level": "minimal",
+}
+# Such a server does not start with wal_level minimal, but only some versions know the setting.
+_OFF_WHILE_LOADING = ("summarize_wal",)
 
 
 class ScratchCluster:
@@ -60,6 +81,7 @@ class ScratchCluster:
         self._child: Child | None = None
         self._conf = ClusterConf(folder)
         self._password: SecretStr | None = None
+        self._meanwhile: dict[str, str] = {}
         self._token = cleanup.register(f"scratch cluster {folder.path}", self.close)
 
     @classmethod
@@ -202,7 +224,7 @@ class ScratchCluster:
             # It starts again in the same place, so that clients still find it.
             if attempt > 1 or not self._conf.port:
                 self._conf.port = _free_port() if self._conf.listens_tcp else 5432
-            self._conf.write(self.settings)
+            self._conf.write({**self.settings, **self._meanwhile})
             try:
                 self._child = start_postmaster(
                     self.binaries, self._place, timeout_s=self.start_timeout_s
@@ -272,6 +294,29 @@ class ScratchCluster:
         with self.connect() as connection:
             context = server_settings.contexts(connection, changed)
         return any(context.get(name, "postmaster") == "postmaster" for name in changed)
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Run with settings that make loading fast; then all files are synced, and it restarts.
+
+        Raises: ServerError, also of the block; the server has its own settings again then.
+        """
+        self.stop()
+        asked = {name: "off" for name in _OFF_WHILE_LOADING if name in self.settings}
+        self._meanwhile = {**WHILE_LOADING, **asked}
+        try:
+            self.start()
+            yield
+        except ServerError:
+            self._end_loading()
+            raise
+        self._end_loading()
+
+    def _end_loading(self) -> None:
+        self._meanwhile = {}
+        self.stop()
+        sync_files(self.binaries, self.user, data_dir=self.data_dir)
+        self.start()
 
     def close(self) -> None:
         """Leave nothing behind, or a stopped cluster that `adopt` starts again if it is kept."""

@@ -59,6 +59,20 @@ def initdb(
     )
 
 
+def sync_files(binaries: Binaries, user: UserIds, *, data_dir: Path) -> None:
+    """Bring all files of a stopped cluster to the disk.
+
+    Raises: ServerError with initdb's own words; InterruptedByUser.
+    """
+    argv: list[str | Path] = [binaries.program("initdb"), "-D", data_dir, "--sync-only"]
+    completed = run(argv, user=user, env=server_environment(user), cwd="/", timeout_s=_TIMEOUT_S)
+    if completed.returncode != 0:
+        raise ServerError(
+            f"The files of {data_dir} were not synced: {completed.stderr.strip()}.",
+            hint="check the disk",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class ScratchRequest:
     """What a scratch cluster shall be.
