@@ -152,6 +152,7 @@ def _examined(
             tables=present.tables,
         )
         output.note(f"target  {server_facts.target_line(facts)}")
+        space.refuse_too_few_locks(connection, dataset)
         if not given["skip_space_check"] and kind.has_step(how.loading, "gG"):
             why_not = space.check_own_server(
                 connection, facts, dataset, replaced_bytes=present.size_bytes

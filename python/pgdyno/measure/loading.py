@@ -14,6 +14,7 @@ from pgdyno.errors import RefusedError, ServerError
 from pgdyno.measure.jobs import engine_target, init_job
 from pgdyno.measure.run_progress import LoadWatch, Progress
 from pgdyno.server import dataset as datasets
+from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec
@@ -95,6 +96,9 @@ def load_dataset(
     how = how or Loading()
     job = _job(dataset, target, clock=clock, verb=verb, how=how)
     kind = kind_of(dataset)
+    if how.drop_existing:
+        with connect(target, verb=verb) as connection:
+            datasets.drop_many_partitions(connection, kind)
     watch = LoadWatch(kind.label(dataset), progress, row_bytes=kind.row_bytes(dataset))
     with EngineRun(job, log=subprocess.DEVNULL) as engine:
         outcome = engine.run(lambda _line, record: watch.see(record))

@@ -33,6 +33,7 @@ from pgdyno.server.find import find
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.space import refuse_too_few_locks
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Dataset, Experiment, Permissions, Scratch
 
@@ -210,6 +211,7 @@ def load_into(
     kind = kind_of(dataset)
     with connect(target, verb=conditions.verb) as connection:
         present = datasets.inspect(connection, kind)
+        refuse_too_few_locks(connection, dataset)
     if not _fits(present, dataset):
         place = f", database {database}" if database != LOAD_DATABASE else ""
         progress.said(

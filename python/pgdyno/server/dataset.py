@@ -7,7 +7,7 @@ else: never dropped, truncated or vacuumed. The mark says which kind of dataset 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, LiteralString
 
@@ -21,6 +21,9 @@ from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind
 MARK = "pgdyno dataset"
 # The loader's journal: there as long as a load is not finished; its comment begins with the mark.
 JOURNAL = "pgdyno_load"
+
+# Partitions that one transaction drops: each takes up to 12 locks.
+_LEAVES_AT_ONCE = 50
 
 _INTERRUPTED = "their load was interrupted"
 
@@ -148,16 +151,21 @@ def drop_statement(dataset: Dataset) -> sql.Composed:
 
     Raises: RefusedError if the tables carry no mark.
     """
+    require_mark(dataset)
+    names = sorted(dataset.tables)
+    if dataset.interrupted is not None:
+        names.append(JOURNAL)
+    tables = sql.SQL(", ").join(sql.Identifier(dataset.schema, name) for name in names)
+    return sql.SQL("DROP TABLE IF EXISTS {}").format(tables)
+
+
+def require_mark(dataset: Dataset) -> None:
+    """Raise RefusedError if the tables carry no mark."""
     if not dataset.is_marked:
         raise RefusedError(
             f"The {dataset.kind} tables in schema {dataset.schema} were not made by pgdyno.",
             hint="drop the tables yourself if you no longer need them",
         )
-    names = sorted(dataset.tables)
-    if dataset.interrupted is not None:
-        names.append(JOURNAL)
-    tables = sql.SQL(", ").join(sql.Identifier(dataset.schema, name) for name in names)
-    return sql.SQL("DROP TABLE {}").format(tables)
 
 
 def drop(
@@ -171,20 +179,70 @@ def drop(
     dataset = inspect(connection, kind)
     if dataset.state == "none":
         return dataset
-    statement = drop_statement(dataset)
+    _execute_drops(
+        connection,
+        [*_drop_of_partitions(connection, dataset), drop_statement(dataset)],
+        lock_timeout_ms,
+    )
+    return dataset
+
+
+def drop_many_partitions(connection: Connection, kind: DatasetKind) -> None:
+    """Drop the partitions of a marked dataset that are too many to go with their table.
+
+    Raises: RefusedError if it is not pgdyno's; ServerError if the tables are in use.
+    """
+    dataset = inspect(connection, kind)
+    if dataset.state != "none":
+        _execute_drops(connection, _drop_of_partitions(connection, dataset), 5000)
+
+
+def _execute_drops(
+    connection: Connection, statements: Sequence[sql.Composed], lock_timeout_ms: int
+) -> None:
+    """Execute each statement in a transaction. Raises: ServerError if the tables are in use."""
     try:
-        with connection.transaction():
-            connection.execute(
-                sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(lock_timeout_ms))
-            )
-            connection.execute(statement)
+        for statement in statements:
+            with connection.transaction():
+                connection.execute(
+                    sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(lock_timeout_ms))
+                )
+                connection.execute(statement)
     except psycopg.Error as error:
         raise ServerError(
             f"The dataset was not dropped: {str(error).splitlines()[0]}.",
             hint="end the sessions that use the tables, or connect as their owner with -U",
             sqlstate=error.sqlstate,
         ) from error
-    return dataset
+
+
+def _drop_of_partitions(connection: Connection, dataset: Dataset) -> list[sql.Composed]:
+    """Return statements that drop most of many partitions, a few in each.
+
+    Each partition takes several locks until the transaction ends, and the room for locks is
+    limited. The tables of the dataset go last: until then its mark says whose the rest is.
+    """
+    require_mark(dataset)
+    rows = connection.execute(
+        "SELECT n.nspname, c.relname FROM unnest(%s::text[]) AS t(name),"
+        " LATERAL pg_partition_tree(to_regclass(format('%%I.%%I', %s::text, t.name))) AS p"
+        " JOIN pg_class c ON c.oid = p.relid JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE p.isleaf AND p.level > 0 ORDER BY c.oid",
+        [list(dataset.tables), dataset.schema],
+    ).fetchall()
+    if len(rows) <= _LEAVES_AT_ONCE:
+        return []
+    # A foreign key to all partitions keeps each of them; it goes with its table.
+    referring = [name for name in dataset.tables if name in KINDS[dataset.kind].emptied]
+    first = [_drop_tables([(dataset.schema, name)]) for name in referring]
+    leaves = [(str(schema), str(name)) for schema, name in rows]
+    starts = range(0, len(leaves), _LEAVES_AT_ONCE)
+    return first + [_drop_tables(leaves[start : start + _LEAVES_AT_ONCE]) for start in starts]
+
+
+def _drop_tables(names: Sequence[tuple[str, str]]) -> sql.Composed:
+    tables = sql.SQL(", ").join(sql.Identifier(*name) for name in names)
+    return sql.SQL("DROP TABLE IF EXISTS {}").format(tables)
 
 
 def require_complete(dataset: Dataset) -> int:

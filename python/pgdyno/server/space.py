@@ -6,8 +6,8 @@ from pathlib import Path
 
 import psycopg
 
-from pgdyno.errors import ServerError
-from pgdyno.quantities import gigabytes
+from pgdyno.errors import RefusedError, ServerError
+from pgdyno.quantities import counted, gigabytes
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset_kinds import kind_of, needed_bytes
 from pgdyno.server.facts import ServerFacts
@@ -21,6 +21,42 @@ _WHERE = (
     "   d.dattablespace)"
     " WHERE d.datname = current_database()"
 )
+
+
+# Source: the manual on max_locks_per_transaction, and MaxBackends in the server's postinit.c. The
+# first worker processes and the autovacuum launcher count as well.
+_LOCKS = (
+    "SELECT current_setting('max_locks_per_transaction')::int,"
+    " current_setting('max_connections')::int"
+    " + current_setting('max_prepared_transactions')::int"
+    " + coalesce(current_setting('autovacuum_worker_slots', true),"
+    "            current_setting('autovacuum_max_workers'))::int + 1"
+    " + current_setting('max_worker_processes')::int"
+    " + current_setting('max_wal_senders')::int"
+)
+
+
+def refuse_too_few_locks(connection: Connection, dataset: Dataset) -> None:
+    """Raise RefusedError if a load of many partitions needs more locks than the server has."""
+    needed = kind_of(dataset).locks_count(dataset)
+    if not needed:
+        return
+    row = connection.execute(_LOCKS).fetchone()
+    assert row is not None, "a SELECT without FROM returns one row"
+    each, sessions = int(row[0]), int(row[1])
+    if needed <= each * sessions:
+        return
+    enough = -(-needed // sessions)
+    partitions = getattr(dataset, "partitions", 0)
+    raise RefusedError(
+        f"The keys of {counted(partitions, 'partition')} need about {needed:,} locks in one"
+        f" transaction, but the server has room for {each * sessions:,}:"
+        f" max_locks_per_transaction is {each}.",
+        hint=(
+            f"set max_locks_per_transaction to at least {enough} and restart the server, or use"
+            f" at most {partitions * each * sessions // needed:,} partitions"
+        ),
+    )
 
 
 def check_own_server(
