@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
+from pgdyno.engine.facts import engine_facts
 from pgdyno.spec.benchmarksql import from_benchmarksql
 from pgdyno.spec.file import to_toml
 from pgdyno.spec.hammerdb import from_hammerdb
-from pgdyno.spec.translation import Translated
+from pgdyno.spec.translation import Note, Translated
 from pgdyno.spec.workload import read_text
 
 _WIDTH = 98
@@ -37,7 +39,7 @@ def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
     The spec has everything that corresponds. Comments at its head list what does not. It never
     holds a password. A loop over virtual users of HammerDB becomes a sweep.
     """
-    found = _TOOLS[tool](read_text(file), str(file), is_scratch=scratch)
+    found = _as_the_engine_has_it(_TOOLS[tool](read_text(file), str(file), is_scratch=scratch))
     text = spec_text(found, file)
     for note in found.notes:
         output.note(f"note: {note}")
@@ -47,6 +49,25 @@ def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
         options.write_file(to, text)
         output.note(f"written: {to}; next: pgdyno run {to}")
     return 0
+
+
+def _as_the_engine_has_it(found: Translated) -> Translated:
+    """Return the experiment without options that the engine does not have; notes name them."""
+    [script] = found.experiment.workload.scripts
+    builtin = engine_facts().builtin(script.builtin)
+    known = {option.name: option for option in builtin.options} if builtin is not None else {}
+    notes, options_left = list(found.notes), {}
+    for name, value in script.options.items():
+        option = known.get(name)
+        if option is not None and (option.range is not None or value in option.values):
+            options_left[name] = value
+        else:
+            default = f"{option.values[0]} is used" if option is not None else "it is left out"
+            notes.append(Note(name, value, f"this version does not have it, so {default}."))
+    scripts = (script.model_copy(update={"options": options_left}),)
+    workload = found.experiment.workload.model_copy(update={"scripts": scripts})
+    experiment = found.experiment.model_copy(update={"workload": workload})
+    return replace(found, experiment=experiment, notes=tuple(notes))
 
 
 def spec_text(found: Translated, file: Path) -> str:

@@ -71,10 +71,13 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     if not shown:
         return
     decimals = _decimals(where, whole)
+    has_several = len({one.script for one in shown if one.script}) > 1
     yield f"by statement, {fixed(whole, decimals)} ms in the server"
     for one in shown[:_STATEMENTS_SHOWN]:
         start = f"    {fixed(one.ms.value, decimals)}  "
         text = " ".join(one.text.split())
+        if has_several and one.script:
+            text = f"{one.script}: {text}"
         # A second event has to leave room for what the statement is.
         for at_most in (_EVENTS_SHOWN, 1):
             events = event_words(one, at_most)

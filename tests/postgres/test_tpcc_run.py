@@ -1,0 +1,109 @@
+"""A TPC-C-like run in the lab: its numbers, its page, and the check of the data after it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from tests.fixtures.clusters import scalar
+from tests.fixtures.command import Command, server_options
+
+from pgdyno.server.target import Target
+
+pytestmark = pytest.mark.pg
+RAN = (0, 3)  # A run of seconds is too short to be valid, and pgdyno says so.
+SHORT = ("-T", "3s", "--warmup", "0s", "--reset", "none")
+
+
+def load(pgdyno: Command, database: Target) -> tuple[str, ...]:
+    where = server_options(database)
+    said = pgdyno("init", "tpcc", *where, "--warehouses", "1")
+    assert said.code == 0, said.err
+    assert "12 of 12 conditions hold" in said.err
+    return where
+
+
+def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, database: Target) -> None:
+    where = load(pgdyno, database)
+    before = scalar(database, "SELECT sum(d_next_o_id) FROM district")
+    said = pgdyno(
+        *("bench", *where, "-b", "tpcc-like", "--mode", "pipeline", "--terminals", "3", *SHORT),
+        *("--check", "nopm>1", "--check", "nopm>9000000", "--json"),
+    )
+    assert said.code == 4, said.err  # One of the two checks cannot be kept.
+    assert "CHECK FAILED nopm>9000000" in said.err
+    assert "CHECK FAILED nopm>1 " not in said.err
+    document: dict[str, Any] = said.document
+    assert document["nopm"]["unit"] == "NOPM"
+    assert document["nopm"]["low"] <= document["nopm"]["value"] <= document["nopm"]["high"]
+    types = {one["name"]: one for one in document["types"]}
+    assert set(types) >= {"new-order", "payment", "order-status", "delivery", "stock-level"}
+    order = types["new-order"]
+    minutes = document["duration_seconds"] / 60
+    assert document["nopm"]["value"] == pytest.approx(order["count"] / minutes, rel=0.3)
+    assert order["latency_ms"]["p90"]["value"] > 0
+    assert order["p90_limit_ms"] == 5000
+    shares = [one["share"] for one in types.values() if one["share"] is not None]
+    assert sum(shares) == pytest.approx(1)
+    assert document["options"]["mode"] == "pipeline"
+    assert document["warehouses"] == 1
+    assert document["check"]["violations"] == {str(number): 0 for number in range(1, 13)}
+    # What was rolled back left no order.
+    orders = int(str(scalar(database, "SELECT sum(d_next_o_id) FROM district"))) - int(str(before))
+    assert orders >= order["count"] - order["rolled_back"]
+
+    shown = pgdyno("show", "last")
+    lines = shown.out.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("NOPM"))
+    assert first < next(place for place, line in enumerate(lines) if line.startswith("tps"))
+    assert any(line.startswith("New-Order") for line in lines)
+    assert "12 of 12 conditions hold after the run" in shown.out
+    page = next(pgdyno.store.glob("*/report.html")).read_text()
+    assert 'id="tpcc"' in page
+    assert "time-nopm" in page
+
+
+def test_a_violated_condition_makes_the_run_not_valid(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    where = load(pgdyno, database15)
+    script = tmp_path / "wrong.sql"
+    script.write_text("UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 1;\n")
+    words = ("bench", *where, "-f", script, "--allow-write", *SHORT, "-c", "1", "--json")
+    said = pgdyno(*words)
+    assert said.code == 3, said.err
+    found = {one["kind"]: one for one in said.document["warnings"]}
+    assert found["inconsistent"]["verdict"] == "not_valid"
+    assert "1 (w_ytd = sum(d_ytd))" in found["inconsistent"]["message"]
+    said = pgdyno(*words, "--no-check")
+    assert "inconsistent" not in {one["kind"] for one in said.document["warnings"]}
+    refused = pgdyno("bench", *where, "-b", "tpcc-like", "--think-factor", "1", *SHORT)
+    assert refused.code == 1
+    assert "number of terminals" in refused.error
+
+
+@pytest.mark.slow
+def test_a_spec_of_another_tool_runs_as_a_sweep_of_terminals(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "run.tcl"
+    script.write_text(
+        "dbset db pg\ndbset bm TPC-C\ndiset tpcc pg_count_ware 1\ndiset tpcc pg_duration 1\n"
+        "diset tpcc pg_rampup 0\nforeach z {1 2} {\nvuset vu $z\nvurun\n}\n"
+    )
+    spec = tmp_path / "spec.toml"
+    made = pgdyno("spec", "from-hammerdb", script, "--scratch", "-o", spec)
+    assert made.code == 0, made.err
+    document = tomllib.loads(spec.read_text())
+    document["server"]["scratch"]["version"] = "15"
+    document["design"] |= {"rounds": 1, "run": "2s", "knee": "2s"}
+    document["experiment"]["reset"] = "none"
+    spec.write_text(tomli_w.dumps(document))
+    said = pgdyno("run", spec, "--json", "-q", timeout_s=240)
+    assert said.code in RAN, said.err
+    [curve] = said.document["curves"]
+    assert [level["clients"] for level in curve["levels"]] == [1, 2]
+    assert said.document["at_the_knee"]["nopm"]["value"] > 0
