@@ -32,7 +32,7 @@ _MEANS_APART = 0.01
 # Up to here a change is drawn as it is: -25 % lies as far from "equal" as +25 %.
 _LINEAR_MAX = 1.5
 # The ends of the axis, so that both are round changes: 4 is +300 %, and its inverse -75 %.
-_ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0, 20.0)
+_ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
