@@ -186,3 +186,17 @@ def test_bisection_finds_the_bucket_that_all_cumulative_counts_show() -> None:
         rank = np.ceil(share * whole[:, -1])
         expected = (whole < rank[:, None]).sum(axis=1)
         assert _first_reaching(rank, weights, below).tolist() == expected.tolist()
+
+
+def test_no_percentile_begins_below_a_smaller_one_and_the_mean_not_below_half_of_p50() -> None:
+    rng = np.random.default_rng(5)
+    # Every other second is 30 times slower: the tail's bootstrap alone would begin near 0.
+    parts = [
+        Histogram.from_values_ns((rng.lognormal(15, 1.0, 40) * 30 ** (n % 2)).astype(int))
+        for n in range(8)
+    ]
+    found = latency(parts, (50.0, 90.0, 99.0), seed=3)
+    lows = [found.percentile[percent].low or 0.0 for percent in (50.0, 90.0, 99.0)]
+    assert lows == sorted(lows)
+    assert found.mean.low is not None
+    assert found.mean.low >= lows[0] / 2 > 0

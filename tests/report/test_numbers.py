@@ -32,7 +32,7 @@ def test_digits_follow_the_half_width_of_the_interval(
 
 
 def test_two_digits_of_the_value_stay_when_the_interval_is_wider_than_it() -> None:
-    assert numbers.estimate_text(between(12.3, 0.4, 90.0)) == "12 (0 to 90)"
+    assert numbers.estimate_text(between(12.3, 0.4, 90.0)) == "12 (0.4 to 90)"
 
 
 def test_an_interval_of_width_zero_says_nothing_about_digits() -> None:
@@ -117,3 +117,14 @@ def test_sizes_use_powers_of_1024_as_the_server_does(value_bytes: int, words: st
 )
 def test_shares_keep_a_decimal_below_ten_percent(ratio: float, words: str) -> None:
     assert quantities.percent(ratio) == words
+
+
+def test_a_percentile_never_looks_like_more_than_the_maximum() -> None:
+    p999 = Estimate(1_996.0, 1_500.0, None, 6, "ms", "within_run")
+    assert numbers.value_text(p999) == "2,000"
+    assert numbers.value_text(p999, most=1_998.0) == "1,996"
+
+
+def test_a_lower_end_above_0_is_not_written_as_0() -> None:
+    mean = Estimate(12.0, 0.04, 30.0, 6, "ms", "within_run")
+    assert numbers.interval_text(mean) == "0.04 to 30"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -173,14 +173,41 @@ def latency(
     weights = weights[weights @ below[-1] > 0]  # a replicate of empty seconds has no latency
     means = (weights @ sums) / (weights @ below[-1])
     unfinished = np.asarray(unfinished_ages_ns, dtype=np.int64)
+    mean = within_run_estimate(total.mean_ns, means, plan.block_count, "ns")
+    found = {
+        wanted: _percentile(wanted, total, (weights, below), unfinished, plan)
+        for wanted in percentiles
+    }
     return LatencyEstimates(
-        mean=within_run_estimate(total.mean_ns, means, plan.block_count, "ns"),
-        percentile={
-            wanted: _percentile(wanted, total, (weights, below), unfinished, plan)
-            for wanted in percentiles
-        },
+        mean=_not_below(mean, _least_mean_ns(total, found)),
+        percentile=_in_order(found),
         max_ns=max(total.max_ns, int(unfinished.max(initial=0))),
     )
+
+
+def _in_order(percentile: Mapping[float, Estimate]) -> dict[float, Estimate]:
+    """Return percentiles of which none begins below a smaller one: p90 is at least p50."""
+    least_ns, found = 0.0, {}
+    for wanted in sorted(percentile):
+        found[wanted] = _not_below(percentile[wanted], least_ns)
+        least_ns = max(least_ns, found[wanted].low or 0.0)
+    return {wanted: found[wanted] for wanted in percentile}
+
+
+def _least_mean_ns(total: Histogram, percentile: Mapping[float, Estimate]) -> float:
+    """Return what the mean is at least: half of all transactions take p50 or longer.
+
+    Source: Markov's inequality.
+    """
+    p50 = percentile.get(50.0)
+    median_ns = max(total.min_ns, p50.low or 0.0) if p50 is not None else total.min_ns
+    return (total.min_ns + median_ns) / 2
+
+
+def _not_below(estimate: Estimate, least: float) -> Estimate:
+    if estimate.low is None or estimate.low >= least:
+        return estimate
+    return replace(estimate, low=min(least, estimate.value))
 
 
 def _cumulative_counts(groups: Sequence[Histogram], total: Histogram) -> FloatArray:

@@ -68,10 +68,12 @@ def latency_table(run: RunFindings) -> Table:
     """Return mean, percentiles and maximum of one run."""
     named = [("mean", in_ms(run.latency.mean))]
     named += [(percentile_name(k), in_ms(e)) for k, e in run.latency.percentiles.items()]
+    most = run.latency.max_ms
     rows: list[tuple[str, ...]] = [
-        (name, numbers.value_text(one), numbers.interval_text(one)) for name, one in named
+        (name, numbers.value_text(one, most=most), numbers.interval_text(one))
+        for name, one in named
     ]
-    rows.append(("max", quantities.plain(run.latency.max_ms), ""))
+    rows.append(("max", quantities.plain(most), ""))
     return ("latency", "ms", "95 % interval"), rows
 
 

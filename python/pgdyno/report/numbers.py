@@ -5,9 +5,11 @@ Digits are chosen by `analysis.rounding`, which the sentence of an experiment us
 
 from __future__ import annotations
 
+import math
+
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import decimals_of
-from pgdyno.quantities import fixed, percent
+from pgdyno.quantities import fixed, percent, plain
 
 NO_INTERVAL = "no interval: n = 1"
 
@@ -21,9 +23,15 @@ def estimate_text(estimate: Estimate, *, with_unit: bool = False) -> str:
     return f"{value_text(estimate)}{unit} ({interval_text(estimate)})"
 
 
-def value_text(estimate: Estimate) -> str:
-    """Return the value alone, rounded to the place its own interval supports."""
-    text = fixed(estimate.value, decimals_of(estimate))
+def value_text(estimate: Estimate, *, most: float = math.inf) -> str:
+    """Return the value alone, rounded to the place its own interval supports.
+
+    Args: most, the value is not more and must not look like more: p99.9 is never above max.
+    """
+    decimals = decimals_of(estimate)
+    while decimals < 0 and round(estimate.value, decimals) > most >= estimate.value:
+        decimals += 1
+    text = fixed(estimate.value, decimals)
     return f">= {text}" if estimate.censored else text
 
 
@@ -35,12 +43,19 @@ def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
     decimals = decimals_of(estimate) if decimals is None else decimals
     low, high = estimate.low, estimate.high
     if low is not None and high is not None:
-        return f"{fixed(low, decimals)} to {fixed(high, decimals)}"
+        return f"{low_text(low, decimals)} to {fixed(high, decimals)}"
     if low is not None:
-        return f"at least {fixed(low, decimals)}"
+        return f"at least {low_text(low, decimals)}"
     if high is not None:
         return f"at most {fixed(high, decimals)}"
     return NO_INTERVAL if estimate.n <= 1 else "no interval"
+
+
+def low_text(low: float, decimals: int) -> str:
+    """Return the lower end of an interval; one above 0 keeps a digit, as "0" would be too low."""
+    if low > 0 and round(low, decimals) == 0:
+        return plain(low, 1)
+    return fixed(low, decimals)
 
 
 def duration_text(estimate: Estimate) -> str:

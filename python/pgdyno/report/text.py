@@ -143,7 +143,8 @@ def _latency(run: RunFindings) -> Iterator[str]:
     """Yield latency as a small table: names, values, and the two ends of the intervals."""
     named = [("mean", in_ms(run.latency.mean))]
     named += [(percentile_name(k), in_ms(e)) for k, e in run.latency.percentiles.items()]
-    columns = [(name, numbers.value_text(one), *_ends(one)) for name, one in named]
+    most = run.latency.max_ms
+    columns = [(name, numbers.value_text(one, most=most), *_ends(one)) for name, one in named]
     columns.append(("max", quantities.plain(run.latency.max_ms), "", ""))
     widths = [max(map(len, column)) for column in columns]
     has_interval = any(one.has_interval for _, one in named)
@@ -161,10 +162,9 @@ def _latency(run: RunFindings) -> Iterator[str]:
 
 def _ends(estimate: Estimate) -> tuple[str, str]:
     decimals = decimals_of(estimate)
-    ends = (estimate.low, estimate.high)
     missing = "?" if estimate.has_interval else "-"
-    low, high = (missing if end is None else fixed(end, decimals) for end in ends)
-    return low, high
+    low = missing if estimate.low is None else numbers.low_text(estimate.low, decimals)
+    return low, missing if estimate.high is None else fixed(estimate.high, decimals)
 
 
 def _where(page: TextPage, where: WhereTheTimeGoes) -> Iterator[str]:
