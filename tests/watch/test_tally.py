@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import Counter
 
 import pytest
@@ -11,7 +13,7 @@ from pgdyno.cli.watch import line_parts, packed, statement_lines
 from pgdyno.watch import tally as watch_tally
 from pgdyno.watch.document import Watched, sentence, statement_of
 from pgdyno.watch.statements import Calls, KnownTexts
-from pgdyno.watch.tally import Gap, Tally
+from pgdyno.watch.tally import Gap, Series, Tally
 
 
 def tally() -> Tally:
@@ -164,10 +166,11 @@ def test_the_sentence_says_when_nothing_was_seen() -> None:
     seen.take("database", database(2, 1002))
     seen.take("waits", waits(("", 1, 3)))
     seen.take("database", database(9, 2000, interval=0))
-    assert sentence(seen) == (
-        "1,000 tps, 3 active sessions on average, at most 3; "
-        "100 % of DB time is CPU or not instrumented; 1 gap"
-    )
+    assert sentence(seen) == ("1,000 tps, 3 active sessions on average, at most 3; 1 gap")
+    # One sample of three sessions does not say what most of the time is.
+    for _ in range(9):
+        seen.take("waits", waits(("", 1, 3)))
+    assert "; 100 % of DB time is CPU or not instrumented; 1 gap" in sentence(seen)
 
 
 def test_a_call_of_commit_takes_its_share_of_db_time_with_the_wait_for_its_flush() -> None:
@@ -233,3 +236,34 @@ def test_the_statements_at_work_are_named_with_what_they_wait_for() -> None:
     seen.take("waits", waits(("", 9, 1)))
     assert statement_lines(seen.look(), KnownTexts({})) == [f"  100%  {'query 9':44}  CPU?"]
     assert statement_lines(seen.look(), KnownTexts({})) == []
+
+
+def test_the_mean_of_the_sessions_at_work_has_an_interval() -> None:
+    series = Series()
+    numbers = [0, 4, 1, 3, 2, 2, 5, 0, 3, 1, 4, 2]
+    for number in numbers[:9]:
+        series.add(number)
+    assert series.interval() is None
+    for number in numbers[9:]:
+        series.add(number)
+    low, high = series.interval() or (0.0, 0.0)
+    mean = statistics.mean(numbers)
+    # These neighbours are rather unlike, which does not make the interval narrower.
+    half = 1.959964 * statistics.stdev(numbers) / math.sqrt(len(numbers))
+    assert (low, high) == pytest.approx((mean - half, mean + half))
+
+
+def test_sessions_that_stay_for_several_samples_make_the_interval_wider() -> None:
+    apart, together = Series(), Series()
+    for number in [0, 3] * 50:
+        apart.add(number)
+    for number in [0] * 50 + [3] * 50:
+        together.add(number)
+    narrow, wide = apart.interval(), together.interval()
+    assert narrow is not None
+    assert wide is not None
+    assert wide[1] - wide[0] > 5 * (narrow[1] - narrow[0])
+    always = Series()
+    for _ in range(30):
+        always.add(1)
+    assert always.interval() == pytest.approx((0.9, 1.1))

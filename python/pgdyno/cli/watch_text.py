@@ -24,8 +24,10 @@ def text_of(document: Document, width: int = WIDTH) -> str:
         lines += page.row(label, said)
     sessions = document["sessions_at_work"]
     if sessions["mean"]:
+        low, high = sessions.get("low"), sessions.get("high")
+        interval = f" [{low:.3g} to {high:.3g}]" if low is not None else ""
         lines.append(
-            f"top of DB time ({sessions['mean']:.3g} sessions on average, at most"
+            f"top of DB time ({sessions['mean']:.3g}{interval} sessions on average, at most"
             f" {sessions['peak']}; {sessions['samples']:,} samples)"
         )
         lines += _statements(document, width) or _waits(document)

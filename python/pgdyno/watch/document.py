@@ -15,6 +15,8 @@ from pgdyno.watch.tally import Tally
 _EVENTS_SHOWN = 12
 _EVENTS_OF_STATEMENT = 3
 _GAPS_SHOWN = 100
+# The sentence names a wait event if active sessions were seen this often: fewer are chance.
+_SESSIONS_SEEN_MIN = 30
 
 Document = dict[str, Any]
 
@@ -60,6 +62,7 @@ def document_of(
     tally, total = watched.tally, watched.tally.total
     size_bytes = sum(path.stat().st_size for path in folder.folder.rglob("*") if path.is_file())
     hours = watched.lasted_ns / 3.6e12
+    low, high = tally.active_series.interval() or (None, None)
     facts = folder.facts() or {}
     return {
         "format": "pgdyno.watch/1",
@@ -78,6 +81,8 @@ def document_of(
         "hit_ratio": total.hit_ratio,
         "sessions_at_work": {
             "mean": total.active,
+            "low": low,
+            "high": high,
             "peak": tally.peak_sessions if total.wait_samples else None,
             "samples": total.wait_samples,
         },
@@ -110,7 +115,7 @@ def sentence(tally: Tally) -> str:
         text += ", active sessions not visible to this role"
     else:
         text += f", {total.active:.3g} active sessions on average, at most {tally.peak_sessions}"
-    if total.by_event:
+    if total.by_event.total() >= _SESSIONS_SEEN_MIN:
         event, count = total.by_event.most_common(1)[0]
         share = 100 * count / total.by_event.total()
         text += f"; {share:.0f} % of DB time is {event or 'CPU or not instrumented'}"

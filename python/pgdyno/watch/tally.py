@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,9 @@ _STATEMENTS_MAX = 2000
 _GAPS_KEPT = 500
 # A sample this many intervals late leaves a gap, whatever the reason.
 _GAP_INTERVALS = 3
+_NORMAL_95 = 1.959964
+_RULE_OF_THREE = 3.0
+_SERIES_MIN = 10
 # The collectors whose samples are added up.
 TAKEN = ("database", "wal", "waits", "replication")
 
@@ -28,6 +32,47 @@ class Gap:
 
     time_ns: int
     length_ns: int
+
+
+@dataclass(slots=True)
+class Series:
+    """A row of numbers in time order, as the sums that its mean and interval need."""
+
+    count: int = 0
+    total: int = 0
+    squares: int = 0
+    neighbours: int = 0
+    first: int = 0
+    last: int = 0
+
+    def add(self, value: int) -> None:
+        """Add the next number."""
+        if self.count:
+            self.neighbours += self.last * value
+        else:
+            self.first = value
+        self.count, self.last = self.count + 1, value
+        self.total += value
+        self.squares += value * value
+
+    def interval(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of the mean; None before there are 10 numbers.
+
+        Source: variance of the mean of a series whose neighbours depend on each other (AR(1)).
+        Numbers that are all the same have the interval of the rule of three: 3/n.
+        Limits: too narrow if the load changes slowly while it is watched.
+        """
+        n = self.count
+        if n < _SERIES_MIN:
+            return None
+        mean = self.total / n
+        spread = self.squares - n * mean * mean
+        ends = mean * (2 * self.total - self.first - self.last)
+        products = self.neighbours - ends + (n - 1) * mean * mean
+        likeness = min(max(products / spread, 0.0), 0.99) if spread > 0 else 0.0
+        error = math.sqrt(max(spread, 0.0) / (n - 1) / n * (1 + likeness) / (1 - likeness))
+        half = max(_NORMAL_95 * error, _RULE_OF_THREE / n)
+        return max(mean - half, 0.0), mean + half
 
 
 @dataclass(slots=True)
@@ -96,6 +141,7 @@ class Tally:
         self.gap_count = 0
         self.reset_count = 0
         self.peak_sessions = 0
+        self.active_series = Series()
         self.connections = 0
         self.replay_lag_ns: int | None = None
         self.began_ns = 0
@@ -212,6 +258,7 @@ class Tally:
                 known.setdefault(place, Counter())[event] += count
         for sums in (self.total, self._recent):
             sums.wait_samples += 1
+        self.active_series.add(active)
         self.peak_sessions = max(self.peak_sessions, active)
 
 
