@@ -39,21 +39,21 @@ class Series:
     """A row of numbers in time order, as the sums that its mean and interval need."""
 
     count: int = 0
-    total: int = 0
-    squares: int = 0
-    neighbours: int = 0
-    first: int = 0
-    last: int = 0
+    total_count: int = 0
+    squares_count: int = 0
+    neighbours_count: int = 0
+    first_count: int = 0
+    last_count: int = 0
 
     def add(self, value: int) -> None:
         """Add the next number."""
         if self.count:
-            self.neighbours += self.last * value
+            self.neighbours_count += self.last_count * value
         else:
-            self.first = value
-        self.count, self.last = self.count + 1, value
-        self.total += value
-        self.squares += value * value
+            self.first_count = value
+        self.count, self.last_count = self.count + 1, value
+        self.total_count += value
+        self.squares_count += value * value
 
     def interval(self) -> tuple[float, float] | None:
         """Return the 95 % interval of the mean; None before there are 10 numbers.
@@ -65,10 +65,10 @@ class Series:
         n = self.count
         if n < _SERIES_MIN:
             return None
-        mean = self.total / n
-        spread = self.squares - n * mean * mean
-        ends = mean * (2 * self.total - self.first - self.last)
-        products = self.neighbours - ends + (n - 1) * mean * mean
+        mean = self.total_count / n
+        spread = self.squares_count - n * mean * mean
+        ends = mean * (2 * self.total_count - self.first_count - self.last_count)
+        products = self.neighbours_count - ends + (n - 1) * mean * mean
         likeness = min(max(products / spread, 0.0), 0.99) if spread > 0 else 0.0
         error = math.sqrt(max(spread, 0.0) / (n - 1) / n * (1 + likeness) / (1 - likeness))
         half = max(_NORMAL_95 * error, _RULE_OF_THREE / n)
