@@ -7,6 +7,7 @@ from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
+from pgdyno.quantities import counted
 from pgdyno.report import numbers
 from pgdyno.report.text_page import TextPage, joined
 from pgdyno.tune.findings import (
@@ -100,7 +101,8 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
         yield "why", because
     for changed in found.changed:
         yield "changed", changed_text(changed)
-    yield "tried", f"{found.trial_count} candidates; {found.reason or 'interrupted'}"
+    tried = counted(found.trial_count, "candidate")
+    yield "tried", f"{tried}; {found.reason or 'interrupted'}"
     for name, why in found.failures[:_FAILURES_MAX]:
         yield "failed", f"{name}: {why}"
     for doubt in findings.doubts:
