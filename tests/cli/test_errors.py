@@ -59,6 +59,18 @@ def test_under_json_an_error_is_a_document(
     assert document["error"]["hint"]
 
 
+@pytest.mark.parametrize("verb", ["check", "spec"])
+def test_a_missing_word_is_named_in_one_paragraph(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run([verb]) == 1
+    *message, hint = capsys.readouterr().err.splitlines()
+    assert "Choose from: " in " ".join(message)
+    assert len(message) < 3
+    assert not any("\t" in line for line in message)
+    assert hint == f"next: pgdyno {verb} --help"
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_defect(closed: str, tmp_path: Path) -> None:
     done = subprocess.run(

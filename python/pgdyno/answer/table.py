@@ -24,7 +24,7 @@ _MEANINGS = {
 
 def _metric_column(name: str) -> str:
     unit = UNITS[name]
-    return f"{name}_{unit}" if name != unit else name
+    return f"{name}_{unit}" if name != unit.lower() else name
 
 
 COLUMNS: tuple[Column, ...] = (

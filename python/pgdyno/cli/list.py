@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import fill
 
 import click
 
@@ -55,4 +56,5 @@ def _line(row: ListedExperiment) -> str:
         state += f", settings changed: pgdyno undo {row.number}"
     line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<7} {row.name}, {state}"
     page = TextPage(output.width())
+    line = fill(line, output.width(), subsequent_indent=" " * 6)
     return "\n".join([line, *(page.row("", row.sentence, indent=6) if row.sentence else ())])

@@ -174,7 +174,8 @@ def _asks_for_json(arguments: list[str]) -> bool:
 
 
 def _sentence(message: str) -> str:
-    """Return click's message with a full stop."""
+    """Return click's message as one paragraph with a full stop: it lists choices line by line."""
+    message = " ".join(message.split())
     return message if message.endswith((".", "?", "?)")) else f"{message}."
 
 
