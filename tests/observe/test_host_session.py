@@ -161,6 +161,7 @@ def test_a_shell_that_is_not_there_is_said_so() -> None:
 
 
 def test_a_refused_connection_is_worth_another_try() -> None:
+    needs.installed(shutil.which("ssh") is not None, "no ssh here", package="openssh-client")
     session = HostSession(ssh_command("ssh://nobody@127.0.0.1:1"), read_pair())
     with pytest.raises(HostLost, match="Connection refused"):
         session.open()
