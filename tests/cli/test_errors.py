@@ -123,7 +123,7 @@ def test_list_marks_what_is_not_valid_interrupted_or_altered(pgdyno: Command) ->
     assert "1 of 2 runs NOT VALID" in listed
     assert "ALTERED" not in listed
     folder.write_analysis({"sentence": "5", "runs": 1, "runs_valid": 0, "is_complete": False})
-    listed = pgdyno("list").out
+    listed = " ".join(pgdyno("list").out.split())
     assert ", interrupted, NOT VALID, ALTERED since: analysis.json was changed" in listed
     [row] = pgdyno("list", "--json").document["results"]
     assert (row["judged_count"], row["valid_count"], row["is_complete"]) == (1, 0, False)
