@@ -105,14 +105,14 @@ def test_an_interrupted_load_goes_on_to_the_same_rows(pgdyno: Command, database1
     assert contents(database15) == resumed
 
 
-MODES = ("statements", "pipeline")
+MODES = ("statements", "pipeline", "procedures")
 
 
 def test_all_conditions_hold_after_runs_in_every_mode(pgdyno: Command, database: Target) -> None:
     where = server_options(database)
     assert pgdyno("init", "tpcc", *where, "--warehouses", "2").code == 0
     for mode in MODES:
-        scripts = _run(pgdyno, where, "-c", "6", "-T", "2", "--builtin-option", f"mode={mode}")
+        scripts = _run(pgdyno, where, "-c", "6", "-T", "1", "--builtin-option", f"mode={mode}")
         done = {name: script["transactions"] for name, script in scripts.items()}
         # A deck has 10, 10, 1, 1 and 1 card; each client may be in the middle of one.
         assert done["new-order"] == pytest.approx(done["payment"], abs=60), mode
@@ -120,6 +120,29 @@ def test_all_conditions_hold_after_runs_in_every_mode(pgdyno: Command, database:
         assert not any(script["failures"] for script in scripts.values()), (mode, scripts)
     said = pgdyno("check", "tpcc", *where, "--json")
     assert said.document["violations"] == {str(number): 0 for number in range(1, 13)}
+
+
+def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
+    pgdyno: Command, database15: Target
+) -> None:
+    where = server_options(database15)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "1").code == 0
+    procedure = "pgdyno_tpcc_payment(int, int, int, int, int, text, numeric)"
+    create = f"CREATE PROCEDURE {procedure} LANGUAGE sql AS ''"
+    run_sql(
+        database15, create.replace("int, text", "INOUT p int, text").replace("''", "'SELECT 1'")
+    )
+    words = ("bench", *where, "-b", "tpcc-like", "--builtin-option", "mode=procedures", "-T", "1")
+    refused = pgdyno(*words)
+    assert refused.code != 0
+    assert "pgdyno did not make it" in " ".join(refused.error.split())
+    old = "pgdyno tpcc procedure 0000000000000000"
+    run_sql(database15, f"COMMENT ON PROCEDURE {procedure} IS '{old}'")
+    done = _run(pgdyno, where, "-T", "1", "--builtin-option", "mode=procedures")
+    assert not any(script["failures"] for script in done.values())
+    found = scalar(database15, f"SELECT obj_description('{procedure}'::regprocedure, 'pg_proc')")
+    assert str(found).startswith("pgdyno tpcc procedure ")
+    assert found != old
 
 
 def _run(pgdyno: Command, where: list[str], *options: str) -> dict[str, dict[str, Any]]:

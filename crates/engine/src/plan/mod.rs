@@ -90,6 +90,7 @@ impl Plan {
         }
         let (mut programs, mut scripts) = (Vec::new(), Vec::<PlannedScript>::new());
         let mut statement_count = 0;
+        let mut settings = Vec::new();
         for (number, source) in work.scripts.iter().enumerate() {
             let first_script = scripts.len();
             let names = match by_pgbench {
@@ -99,7 +100,12 @@ impl Plan {
                 None => Naming::ByScript(first_script),
             };
             let read = match native_of(source, natives) {
-                Some(native) => script::of_native(source, native, work, first_script),
+                Some(native) => {
+                    script::of_native(source, native, work, first_script).map(|planned| {
+                        settings.extend(planned.settings);
+                        (planned.scripts, planned.is_dealt)
+                    })
+                }
                 None => script::read(source, work, names, &mut variables)
                     .map(|script| (vec![script], false)),
             };
@@ -127,7 +133,7 @@ impl Plan {
             text.map_or(Vec::new(), |text| text.notices.iter().map(show).collect())
         });
         Ok(Plan {
-            login: login(&job.target, work.read_only),
+            login: login(&job.target, work.read_only, settings),
             target: job.target.clone(),
             weights: work.scripts.iter().map(|script| script.weight).collect(),
             layout: Layout::new(&statement_counts, matches!(work.arrivals, Arrivals::Open(_))),
@@ -255,12 +261,13 @@ pub(crate) fn security(
     Ok((binding, RequireAuth::parse(text)?))
 }
 
-fn login(target: &Target, read_only: bool) -> Login {
+fn login(target: &Target, read_only: bool, settings: Vec<(&str, String)>) -> Login {
     let mut parameters = vec![
         ("database".to_owned(), target.database.clone()),
         ("application_name".to_owned(), target.application_name.clone()),
     ];
     parameters.extend(target.options.iter().map(|(name, value)| (name.clone(), value.clone())));
+    parameters.extend(settings.into_iter().map(|(name, value)| (name.to_owned(), value)));
     if read_only {
         parameters.push(("default_transaction_read_only".to_owned(), "on".to_owned()));
     }

@@ -43,13 +43,20 @@ pub struct PlannedProgram {
     pub is_dealt: bool,
 }
 
+/// The run of a native program.
+pub(super) struct PlannedNative {
+    pub(super) scripts: Vec<PlannedScript>,
+    pub(super) is_dealt: bool,
+    pub(super) settings: Vec<(&'static str, String)>,
+}
+
 /// Make the run of a native program: one planned script for each of its types.
 pub(super) fn of_native(
     source: &ScriptSource,
     native: &dyn Native,
     work: &LoadWork,
     first_number: usize,
-) -> Result<(Vec<PlannedScript>, bool), Refusal> {
+) -> Result<PlannedNative, Refusal> {
     let refuse = |why: String, hint: &str| Refusal {
         script: Some(source.name.clone()),
         ..Refusal::new(ErrorKind::Job, format!("program \"{}\" {why}", source.name), hint)
@@ -92,7 +99,11 @@ pub(super) fn of_native(
             makes_objects: false,
         }
     };
-    Ok((planned.types.into_iter().enumerate().map(script).collect(), planned.is_dealt))
+    Ok(PlannedNative {
+        scripts: planned.types.into_iter().enumerate().map(script).collect(),
+        is_dealt: planned.is_dealt,
+        settings: planned.settings,
+    })
 }
 
 /// By whose rules a script is read, and what its prepared statements are called.

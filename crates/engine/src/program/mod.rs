@@ -161,6 +161,8 @@ pub struct Planned {
     /// terminal; else each is drawn by weight.
     pub is_dealt: bool,
     pub transactions: Arc<dyn Transactions>,
+    /// Settings of every session of the load, by name.
+    pub settings: Vec<(&'static str, String)>,
 }
 
 /// One type of transaction.

@@ -68,6 +68,7 @@ impl Native for Toy {
                 kind("put", 1, 80 * MS, &["BEGIN", "UPDATE toys SET a = $1", "COMMIT", "ROLLBACK"]),
             ],
             is_dealt: asked.option("mix") == "deck",
+            settings: Vec::new(),
             transactions: std::sync::Arc::new(ToyRun { way: asked.option("way").to_owned() }),
         })
     }

@@ -4,6 +4,7 @@
 
 mod found;
 mod inputs;
+mod procedures;
 mod sql;
 mod transactions;
 
@@ -109,9 +110,10 @@ const KINDS: [Kind; 5] = [
 const OPTIONS: &[ProgramOption] = &[
     ProgramOption {
         name: "mode",
-        takes: Takes::Words(&["statements", "pipeline"]),
+        takes: Takes::Words(&["statements", "pipeline", "procedures"]),
         description: "statements: one round trip for each statement. pipeline: statements that do \
-                      not depend on each other share a round trip.",
+                      not depend on each other share a round trip. procedures: one round trip for \
+                      each transaction, which is a PL/pgSQL procedure that pgdyno creates.",
     },
     ProgramOption {
         name: "mix",
@@ -164,10 +166,11 @@ impl Native for TpccLike {
 
     fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String> {
         let is_dealt = asked.option("mix") == "deck";
-        let level = asked.option("isolation").replace('-', " ").to_uppercase();
-        let begin = format!("BEGIN ISOLATION LEVEL {level}");
+        let level = asked.option("isolation").replace('-', " ");
+        let begin = format!("BEGIN ISOLATION LEVEL {}", level.to_uppercase());
+        let calls_procedures = asked.option("mode") == "procedures";
         let second = 1_000_000_000;
-        let of_kind = |kind: &Kind| TransactionType {
+        let of_kind = |(kind, call): (&Kind, &str)| TransactionType {
             name: kind.name,
             weight: asked.number(kind.weight_option.0).unwrap_or(if is_dealt {
                 kind.cards
@@ -179,19 +182,28 @@ impl Native for TpccLike {
                 keying_ns: kind.keying_s * second,
                 think_ns_mean: kind.think_s * second,
             },
-            statements: (kind.statements)(&begin),
+            statements: match calls_procedures {
+                true => vec![call.to_owned()],
+                false => (kind.statements)(&begin),
+            },
             counters: kind.counters,
         };
         Ok(Planned {
-            types: KINDS.iter().map(of_kind).collect(),
+            types: KINDS.iter().zip(procedures::CALLS).map(of_kind).collect(),
             is_dealt,
             transactions: Arc::new(Run {
                 seed: asked.seed,
                 terminals: asked.terminal_count,
                 is_home_fixed: asked.option("home") == "fixed",
                 is_pipeline: asked.option("mode") == "pipeline",
+                calls_procedures,
                 inputs: OnceLock::new(),
             }),
+            // A procedure is called without BEGIN, which names the level otherwise.
+            settings: match calls_procedures {
+                true => vec![("default_transaction_isolation", level)],
+                false => Vec::new(),
+            },
         })
     }
 }
@@ -203,6 +215,7 @@ struct Run {
     terminals: u32,
     is_home_fixed: bool,
     is_pipeline: bool,
+    calls_procedures: bool,
     inputs: OnceLock<Inputs>,
 }
 
@@ -214,16 +227,23 @@ impl Run {
 
 impl Transactions for Run {
     fn prepare<'s>(&'s self, session: Session<'s>) -> Task<'s, Result<(), Unready>> {
-        Box::pin(self.look_at_tables(session))
+        Box::pin(async move {
+            self.look_at_tables(session).await?;
+            if self.calls_procedures { procedures::make(session).await } else { Ok(()) }
+        })
     }
 
     fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Task<'s, Result<Done, Stopped>> {
-        match number {
-            0 => Box::pin(self.new_order(session)),
-            1 => Box::pin(self.payment(session)),
-            2 => Box::pin(self.order_status(session)),
-            3 => Box::pin(self.delivery(session)),
-            _ => Box::pin(self.stock_level(session)),
+        match (number, self.calls_procedures) {
+            (0, false) => Box::pin(self.new_order(session)),
+            (0, true) => Box::pin(self.call_new_order(session)),
+            (1, false) => Box::pin(self.payment(session)),
+            (1, true) => Box::pin(self.call_payment(session)),
+            (2, false) => Box::pin(self.order_status(session)),
+            (2, true) => Box::pin(self.call_order_status(session)),
+            (3, _) => Box::pin(self.delivery(session)),
+            (_, false) => Box::pin(self.stock_level(session)),
+            (_, true) => Box::pin(self.call_stock_level(session)),
         }
     }
 }

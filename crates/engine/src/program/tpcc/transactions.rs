@@ -171,7 +171,10 @@ impl Run {
     pub(super) async fn delivery(&self, session: Session<'_>) -> Result<Done, Stopped> {
         let terminal = session.terminal();
         let asked = session.random(|random| self.inputs().delivery(terminal, random));
-        self.deliver(session, asked).await
+        match self.calls_procedures {
+            true => self.call_delivery(session, asked).await,
+            false => self.deliver(session, asked).await,
+        }
     }
 
     /// Deliver the oldest open order of each district of a warehouse.
