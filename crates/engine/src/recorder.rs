@@ -204,7 +204,9 @@ impl Recorder {
                 tally.retried += u64::from(ended.retries > 0);
                 tally.late += u64::from(limit_ns.is_some_and(|limit| latency_ns > limit));
                 tally.latency_sum_ns += latency_ns;
-                self.committed_count += u64::from(is_kept);
+                // One commit for each: it was counted when the work was put off.
+                let is_background = self.layout.is_background(script);
+                self.committed_count += u64::from(is_kept && !is_background);
                 let (first_ns, last_ns) =
                     self.completed_ns.unwrap_or((ended.ended_ns, ended.ended_ns));
                 self.completed_ns = Some((first_ns, last_ns.max(ended.ended_ns)));
@@ -264,6 +266,11 @@ impl Recorder {
     pub fn connection_wait(&mut self, owner: Owner, script: usize, ns: u64) {
         let set = set_of(&mut self.histograms, &self.spares, &self.layout, owner);
         set.connection_wait(&self.layout, script, ns);
+    }
+
+    /// Work that was put off, and nobody began.
+    pub fn left_undone(&mut self, owner: Owner, script: usize) {
+        self.tallies[owner as usize].scripts[script].not_started += 1;
     }
 
     pub fn scheduled(&mut self, owner: Owner, count: u64) {

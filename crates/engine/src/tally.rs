@@ -35,6 +35,8 @@ pub struct ScriptTally {
     pub retries: u64,
     /// Of the unfinished.
     pub in_doubt: u64,
+    /// Background work that was still put off when the drain ended.
+    pub not_started: u64,
     pub latency_sum_ns: u64,
     pub failures: BTreeMap<FailureCode, u64>,
     /// By a native program, of the completed.
@@ -52,6 +54,7 @@ impl ScriptTally {
         self.retried += other.retried;
         self.retries += other.retries;
         self.in_doubt += other.in_doubt;
+        self.not_started += other.not_started;
         self.latency_sum_ns += other.latency_sum_ns;
         for (mine, theirs) in self.counted.iter_mut().zip(other.counted) {
             *mine += theirs;
@@ -61,15 +64,15 @@ impl ScriptTally {
         }
     }
 
-    /// As a record has it; every started transaction of a script was scheduled.
+    /// As a record has it; what started, or was put off for ever, was scheduled.
     pub fn counts(&self) -> Counts {
         Counts {
-            scheduled: self.started,
+            scheduled: self.started + self.not_started,
             started: self.started,
             completed: self.completed,
             failed: self.failed,
             skipped: 0,
-            not_started: 0,
+            not_started: self.not_started,
             unfinished: self.unfinished,
             late: self.late,
             retried: self.retried,
@@ -115,11 +118,17 @@ impl Tally {
         }
     }
 
-    /// Sums over the scripts.
-    pub fn counts(&self, is_open_loop: bool) -> Counts {
+    /// Scripts that clients choose, without background work.
+    pub fn foreground<'a>(&'a self, layout: &'a Layout) -> impl Iterator<Item = &'a ScriptTally> {
+        let scripts = self.scripts.iter().enumerate();
+        scripts.filter(|(script, _)| !layout.is_background(*script)).map(|(_, tally)| tally)
+    }
+
+    /// Sums over the scripts, without background work.
+    pub fn counts(&self, layout: &Layout) -> Counts {
         let mut sum = ScriptTally::default();
-        self.scripts.iter().for_each(|script| sum.merge(script));
-        let scheduled = if is_open_loop { self.scheduled } else { sum.started };
+        self.foreground(layout).for_each(|script| sum.merge(script));
+        let scheduled = if layout.is_open_loop { self.scheduled } else { sum.started };
         let Tally { skipped, not_started, .. } = *self;
         Counts { scheduled, skipped, not_started, ..sum.counts() }
     }
@@ -132,6 +141,8 @@ pub struct Layout {
     /// Index of each script's first statement, and the number of all.
     statement_offsets: Vec<usize>,
     is_open_loop: bool,
+    /// By script; none at all where no script is.
+    background: Vec<bool>,
 }
 
 impl Layout {
@@ -141,7 +152,20 @@ impl Layout {
         for count in statement_counts {
             statement_offsets.push(statement_offsets[statement_offsets.len() - 1] + count);
         }
-        Layout { script_count: statement_counts.len(), statement_offsets, is_open_loop }
+        let script_count = statement_counts.len();
+        Layout { script_count, statement_offsets, is_open_loop, background: Vec::new() }
+    }
+
+    /// Keep scripts out of what is over all scripts.
+    ///
+    /// Args: of each script, whether it is background work.
+    pub fn with_background(self, background: Vec<bool>) -> Layout {
+        Layout { background, ..self }
+    }
+
+    #[inline]
+    pub fn is_background(&self, script: usize) -> bool {
+        self.background.get(script).is_some_and(|is_background| *is_background)
     }
 
     pub fn script_count(&self) -> usize {
@@ -204,7 +228,8 @@ impl HistogramSet {
     #[inline]
     pub fn transaction(&mut self, layout: &Layout, script: usize, ended: &Ended) {
         let service_ns = ended.ended_ns - ended.started_ns;
-        if layout.is_open_loop {
+        // What was put off has an age, in a closed loop too.
+        if layout.is_open_loop || layout.is_background(script) {
             let lag_ns = ended.started_ns - ended.scheduled_ns;
             self.record(layout.block(Measured::Latency) + script, service_ns + lag_ns);
             self.record(layout.block(Measured::Service) + script, service_ns);
@@ -254,10 +279,12 @@ impl HistogramSet {
             let by_script: Vec<_> = (0..layout.script_count)
                 .filter_map(|script| Some((script, counted(block + script)?)))
                 .collect();
-            let Some((first, others)) = by_script.split_first() else { continue };
-            let mut all = first.1.clone();
-            others.iter().for_each(|(_, histogram)| all.merge(histogram));
-            found.push(all.distribution(measured, None, None));
+            let mut all = Histogram::default();
+            let foreground = by_script.iter().filter(|(script, _)| !layout.is_background(*script));
+            foreground.for_each(|(_, histogram)| all.merge(histogram));
+            if all.count() > 0 {
+                found.push(all.distribution(measured, None, None));
+            }
             if layout.script_count > 1 {
                 found.extend(by_script.iter().map(|(script, histogram)| {
                     histogram.distribution(measured, Some(*script as u32), None)
@@ -338,8 +365,32 @@ mod tests {
         tally.not_started = 1;
         tally.scripts[0].started = 7;
         tally.scripts[0].completed = 7;
-        let open = tally.counts(true);
+        let layout = |is_open_loop| Layout::new(&[1], is_open_loop);
+        let open = tally.counts(&layout(true));
         assert_eq!(open.scheduled, open.started + open.skipped + open.not_started);
-        assert_eq!(tally.counts(false).scheduled, 7);
+        assert_eq!(tally.counts(&layout(false)).scheduled, 7);
+    }
+
+    #[test]
+    fn background_work_has_an_age_and_is_in_no_total() {
+        let layout = Layout::new(&[0, 0], false).with_background(vec![false, true]);
+        let mut set = HistogramSet::new(&layout);
+        set.transaction(&layout, 0, &ended(0, 0, 100));
+        set.transaction(&layout, 1, &ended(0, 700, 900));
+        let distributions = set.distributions(&layout);
+        let sum = |measured, script| {
+            let found = distributions.iter().find(|d| (d.measured, d.script) == (measured, script));
+            found.map(|d| d.sum_ns)
+        };
+        assert_eq!(sum(Measured::Latency, None), Some(100));
+        assert_eq!(sum(Measured::Latency, Some(1)), Some(900));
+        assert_eq!(sum(Measured::Service, Some(1)), Some(200));
+        assert_eq!(sum(Measured::Service, None), None);
+        let mut tally = Tally::new(2);
+        (tally.scripts[0].started, tally.scripts[0].completed) = (3, 3);
+        (tally.scripts[1].started, tally.scripts[1].completed) = (2, 2);
+        tally.scripts[1].not_started = 4;
+        assert_eq!((tally.counts(&layout).started, tally.counts(&layout).not_started), (3, 0));
+        assert_eq!(tally.scripts[1].counts().scheduled, 6);
     }
 }

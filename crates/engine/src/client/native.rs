@@ -11,7 +11,9 @@ use super::{Client, Seat};
 use crate::clock::now_ns;
 use crate::outcome::{FailureCode, Outcome, Stopped};
 use crate::plan::StatementKind;
-use crate::program::{Counted, Done, Link, NativeType, Parameter, Session, Unready};
+use crate::program::{
+    Counted, Deferred, Done, Link, NativeType, Parameter, Program, Session, Unready,
+};
 
 /// Run the transaction once.
 ///
@@ -188,6 +190,20 @@ impl Link for NativeLink<'_> {
 
     fn count(&self, counter: usize, count: u64) {
         self.client.state(|connection| connection.counted[counter] += count);
+    }
+
+    fn defer(&self, number: usize, work: u64) {
+        let own = match &self.client.plan.scripts[self.script].program {
+            Program::Native(native) => native.number,
+            Program::Script(_) => unreachable!("a native program runs"),
+        };
+        let script = self.script - own + number;
+        let deferred = Deferred { script, work, queued_ns: now_ns() };
+        self.client.shard().deferred.push_back(deferred);
+    }
+
+    fn deferred_work(&self) -> u64 {
+        self.client.state(|connection| connection.current.map_or(0, |current| current.work))
     }
 
     fn terminal(&self) -> u32 {

@@ -13,7 +13,7 @@ use crate::clock::NEVER_NS;
 use crate::observer::{Misplaced, Observer};
 use crate::plan::Refusal;
 use crate::poller::{Event, Poller};
-use crate::program::{Counted, Deck};
+use crate::program::{Counted, Deck, Deferred};
 use crate::recorder::{Recorder, Traffic};
 use crate::tally::Owner;
 use crate::timers::Timers;
@@ -46,6 +46,8 @@ pub struct Current {
     pub retries: u16,
     /// Of `started_ns` to the connection, where clients share connections.
     pub connection_wait_ns: u64,
+    /// Of a background transaction: what it was given to do.
+    pub work: u64,
 }
 
 /// One connection of the thread, and the transaction that it runs.
@@ -387,6 +389,8 @@ pub struct Shard {
     pub is_cancelling: bool,
     /// How transactions failed, as far as it is to be told.
     pub failures: Failures,
+    /// What transactions put off, and no background terminal has begun.
+    pub deferred: VecDeque<Deferred>,
     /// Something in a script that makes it senseless to go on.
     pub fault: Option<Box<Refusal>>,
     /// A problem that may become an error, and that the user should know.

@@ -304,7 +304,7 @@ pub struct Summary {
     /// server gave no reason, `XX` + word when the script was at fault.
     pub failures: BTreeMap<String, u64>,
     /// What the server said when a transaction first failed in each way, in any phase.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub failure_messages: BTreeMap<String, String>,
     pub distributions: Vec<Distribution>,
     /// Age of each transaction of the measured phase that had not ended when the drain ended, at

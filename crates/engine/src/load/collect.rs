@@ -157,9 +157,12 @@ impl Collector {
             time_ns: output.clock.unix_ns(end_ns),
             interval_ns: end_ns - self.written_ns,
             phase,
-            counts: counted.counts(self.layout.is_open_loop()),
+            counts: counted.counts(&self.layout),
             completed_by_script: counted.scripts.iter().map(|script| script.completed).collect(),
-            latency_sum_ns: counted.scripts.iter().map(|script| script.latency_sum_ns).sum(),
+            latency_sum_ns: counted
+                .foreground(&self.layout)
+                .map(|script| script.latency_sum_ns)
+                .sum(),
             in_flight: sum(|levels| levels.in_flight),
             backlog: sum(|levels| levels.backlog),
             connections: sum(|levels| levels.connections),

@@ -64,6 +64,7 @@ pub(super) fn threads(
             waker,
             recorder: Recorder::new(setup, timeline),
             clients: clients(plan, thread, &streams),
+            background_count: share(plan.background_count(), thread, plan.thread_count()),
             idle_count: u64::from(share(plan.idle_count(), thread, plan.thread_count())),
             observer: plan.pgbench.take_observer(thread),
             choose: streams.threads[thread as usize].choose,
@@ -169,7 +170,18 @@ fn terminals(plan: &Plan, thread: u32, streams: &RandomStreams) -> Vec<Terminal>
         }
         terminal
     };
-    client_ids(plan, thread).into_iter().map(terminal).collect()
+    let mut terminals: Vec<Terminal> = client_ids(plan, thread).into_iter().map(terminal).collect();
+    // They draw nothing: what they do was drawn when it was put off.
+    let background = |number: u32| {
+        let variables = ClientVariables::new(&plan.variables);
+        let random = Prng::from_seed(plan.work.seed ^ u64::from(number));
+        Terminal::new(number, variables, random, 0)
+    };
+    let first = plan.client_count() + thread;
+    let count = share(plan.background_count(), thread, plan.thread_count());
+    let numbers = (0..count).map(|place| first + place * plan.thread_count());
+    terminals.extend(numbers.map(background));
+    terminals
 }
 
 fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> {

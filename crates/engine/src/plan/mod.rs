@@ -19,7 +19,7 @@ pub use self::statement::{Statement, StatementKind};
 use crate::contract::job::{
     Arrivals, ChannelBinding, Job, LoadWork, ScriptSource, ScriptText, Target,
 };
-use crate::contract::record::{ScriptShape, StatementShape};
+use crate::contract::record::{ErrorKind, ScriptShape, StatementShape};
 use crate::observer::PgbenchMode;
 use crate::program::{NATIVES, Native};
 use crate::tally::Layout;
@@ -89,8 +89,7 @@ impl Plan {
             variables.intern(name);
         }
         let (mut programs, mut scripts) = (Vec::new(), Vec::<PlannedScript>::new());
-        let mut statement_count = 0;
-        let mut settings = Vec::new();
+        let (mut statement_count, mut settings) = (0, Vec::new());
         for (number, source) in work.scripts.iter().enumerate() {
             let first_script = scripts.len();
             let names = match by_pgbench {
@@ -101,17 +100,15 @@ impl Plan {
             };
             let read = match native_of(source, natives) {
                 Some(native) => {
-                    script::of_native(source, native, work, first_script).map(|planned| {
-                        settings.extend(planned.settings);
-                        (planned.scripts, planned.is_dealt)
-                    })
+                    script::of_native(source, native, work, first_script, &mut settings)
                 }
                 None => script::read(source, work, names, &mut variables)
                     .map(|script| (vec![script], false)),
             };
             match read {
                 Ok((read, is_dealt)) => {
-                    let type_weights = read.iter().map(|script| script.weight).collect();
+                    let chosen = read.iter().filter(|script| !script.is_background);
+                    let type_weights = chosen.map(|script| script.weight).collect();
                     programs.push(PlannedProgram { first_script, type_weights, is_dealt });
                     statement_count +=
                         read.iter().map(|script| script.statements.len()).sum::<usize>();
@@ -120,6 +117,7 @@ impl Plan {
                 Err(refusal) => refusals.push(refusal),
             }
         }
+        refusals.extend(refuse_new_connections(work, &scripts));
         if !refusals.is_empty() {
             return Err(refusals);
         }
@@ -136,7 +134,8 @@ impl Plan {
             login: login(&job.target, work.read_only, settings),
             target: job.target.clone(),
             weights: work.scripts.iter().map(|script| script.weight).collect(),
-            layout: Layout::new(&statement_counts, matches!(work.arrivals, Arrivals::Open(_))),
+            layout: Layout::new(&statement_counts, matches!(work.arrivals, Arrivals::Open(_)))
+                .with_background(scripts.iter().map(|script| script.is_background).collect()),
             notices: notices.collect(),
             pgbench: PgbenchMode::default(),
             work: work.clone(),
@@ -152,7 +151,24 @@ impl Plan {
 
     /// Clients take turns on the connections.
     pub fn shares_connections(&self) -> bool {
-        self.work.connect.active_connections.is_some()
+        self.work.connect.active_connections.is_some() || self.has_background()
+    }
+
+    /// Some transactions put work off.
+    fn has_background(&self) -> bool {
+        self.scripts.iter().any(|script| script.is_background && script.weight > 0)
+    }
+
+    /// Terminals that do what was put off: one for five connections, at least one a thread.
+    pub fn background_count(&self) -> u32 {
+        match self.has_background() {
+            true => self.asked_connection_count().div_ceil(5).max(self.thread_count()),
+            false => 0,
+        }
+    }
+
+    fn asked_connection_count(&self) -> u32 {
+        self.client_count().min(self.work.connect.active_connections.unwrap_or(u32::MAX))
     }
 
     /// Terminals keep still between transactions.
@@ -165,9 +181,11 @@ impl Plan {
         self.scripts.iter().filter_map(|script| script.program.as_script())
     }
 
-    /// Connections that the clients work on.
+    /// Connections that the clients work on. Background terminals have some more, unless the number
+    /// was given.
     pub fn connection_count(&self) -> u32 {
-        self.client_count().min(self.work.connect.active_connections.unwrap_or(u32::MAX))
+        let is_given = self.work.connect.active_connections.is_some();
+        self.asked_connection_count() + if is_given { 0 } else { self.background_count() }
     }
 
     /// Connections in addition to them.
@@ -177,7 +195,7 @@ impl Plan {
 
     /// Threads without a connection to work on are not started.
     pub fn thread_count(&self) -> u32 {
-        u32::from(self.work.threads).min(self.connection_count())
+        u32::from(self.work.threads).min(self.asked_connection_count())
     }
 
     /// Transactions offered a second to each thread, at most; none in a closed loop.
@@ -203,7 +221,7 @@ impl Plan {
             .map(|script| ScriptShape {
                 name: script.name.clone(),
                 program: script.program_name.clone(),
-                weight: script.weight,
+                weight: if script.is_background { 0 } else { script.weight },
                 reads_only: script.reads_only,
                 is_background: script.is_background,
                 statements: script.statements.iter().map(statement).collect(),
@@ -231,6 +249,16 @@ impl Plan {
             ("default_seed", Value::Int(default_seed)),
         ]
     }
+}
+
+/// Errors: transactions put work off, and each of them has a new connection.
+fn refuse_new_connections(work: &LoadWork, scripts: &[PlannedScript]) -> Option<Refusal> {
+    let message = "work that is put off needs connections that stay: connect.each_transaction \
+                   must be false";
+    let hint = "leave -C out, or give --builtin-option delivery=inline";
+    let is_refused =
+        work.connect.each_transaction && scripts.iter().any(|script| script.is_background);
+    is_refused.then(|| Refusal::new(ErrorKind::Job, message, hint))
 }
 
 fn client_count(work: &LoadWork) -> u32 {

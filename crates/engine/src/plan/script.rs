@@ -43,20 +43,14 @@ pub struct PlannedProgram {
     pub is_dealt: bool,
 }
 
-/// The run of a native program.
-pub(super) struct PlannedNative {
-    pub(super) scripts: Vec<PlannedScript>,
-    pub(super) is_dealt: bool,
-    pub(super) settings: Vec<(&'static str, String)>,
-}
-
 /// Make the run of a native program: one planned script for each of its types.
 pub(super) fn of_native(
     source: &ScriptSource,
     native: &dyn Native,
     work: &LoadWork,
     first_number: usize,
-) -> Result<PlannedNative, Refusal> {
+    settings: &mut Vec<(&'static str, String)>,
+) -> Result<(Vec<PlannedScript>, bool), Refusal> {
     let refuse = |why: String, hint: &str| Refusal {
         script: Some(source.name.clone()),
         ..Refusal::new(ErrorKind::Job, format!("program \"{}\" {why}", source.name), hint)
@@ -95,15 +89,12 @@ pub(super) fn of_native(
             counters: kind.counters,
             statements: kind.statements.iter().enumerate().map(statement).collect(),
             reads_only: kind.reads_only,
-            is_background: false,
+            is_background: kind.is_background,
             makes_objects: false,
         }
     };
-    Ok(PlannedNative {
-        scripts: planned.types.into_iter().enumerate().map(script).collect(),
-        is_dealt: planned.is_dealt,
-        settings: planned.settings,
-    })
+    settings.extend(planned.settings);
+    Ok((planned.types.into_iter().enumerate().map(script).collect(), planned.is_dealt))
 }
 
 /// By whose rules a script is read, and what its prepared statements are called.

@@ -68,7 +68,7 @@ fn of_native(native: &dyn Native) -> BuiltinFacts {
         reads_scale: false,
         is_native: true,
         is_of_pgbench: false,
-        types: types.iter().map(of_type).collect(),
+        types: types.iter().filter(|kind| !kind.is_background).map(of_type).collect(),
         options: native
             .options()
             .iter()

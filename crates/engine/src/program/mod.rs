@@ -177,6 +177,9 @@ pub struct TransactionType {
     pub statements: Vec<String>,
     /// What `Session::count` counts, at most `COUNTERS_MAX`.
     pub counters: &'static [&'static str],
+    /// No terminal chooses it: it does what other types put off by `Session::defer`. Such types
+    /// come last.
+    pub is_background: bool,
 }
 
 /// Counters of a transaction type, at most.
@@ -184,6 +187,16 @@ pub const COUNTERS_MAX: usize = 4;
 
 /// The counters of a type, in its order.
 pub type Counted = [u64; COUNTERS_MAX];
+
+/// Work that a transaction put off.
+#[derive(Clone, Copy, Debug)]
+pub struct Deferred {
+    /// Index of the planned script that does it.
+    pub script: usize,
+    /// As the program understands it.
+    pub work: u64,
+    pub queued_ns: u64,
+}
 
 /// How long a terminal keeps still for a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -36,6 +36,12 @@ pub trait Link {
     /// Add to a counter of the transaction's type.
     fn count(&self, counter: usize, count: u64);
 
+    /// Put work off: a background type of the program, by its number, will do it.
+    fn defer(&self, number: usize, work: u64);
+
+    /// What a background transaction must do.
+    fn deferred_work(&self) -> u64;
+
     /// Number of the client among all of the load, from 0.
     fn terminal(&self) -> u32;
 }
@@ -72,6 +78,18 @@ impl<'s> Session<'s> {
     /// Add to a counter of the transaction's type; it holds if the transaction completes.
     pub fn count(&self, counter: usize, count: u64) {
         self.link.count(counter, count);
+    }
+
+    /// Put work off until a background terminal is free, and a connection.
+    ///
+    /// Args: `number`, of the background type that will do it.
+    pub fn defer(&self, number: usize, work: u64) {
+        self.link.defer(number, work);
+    }
+
+    /// What a background transaction must do, as it was given to `defer`.
+    pub fn deferred_work(&self) -> u64 {
+        self.link.deferred_work()
     }
 
     /// Send a statement, by its place among those of the transaction's type.

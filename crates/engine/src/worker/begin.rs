@@ -44,6 +44,8 @@ pub struct Setup {
     pub recorder: Recorder,
     pub clients: Clients,
     pub idle_count: u64,
+    /// The last terminals do what others put off.
+    pub background_count: u32,
     pub observer: Option<Box<dyn Observer>>,
     /// Chooses scripts.
     pub choose: Prng,
@@ -76,11 +78,13 @@ pub fn run(setup: Setup) {
         fault: None,
         warnings: Vec::new(),
         refused_statements: Vec::new(),
+        deferred: VecDeque::new(),
         observer: setup.observer,
     });
     let socket_count = shard.borrow().clients.states.len();
     let connection_count = socket_count - setup.idle_count as usize;
-    let client_count = shard.borrow().clients.terminals.len();
+    let terminal_count = shard.borrow().clients.terminals.len();
+    let client_count = terminal_count - setup.background_count as usize;
     let mut worker = Worker {
         connector: Connector::new(&plan, setup.names, setup.waker, setup.connecting),
         idle: Idle::new(setup.idle_count),
@@ -99,6 +103,8 @@ pub fn run(setup: Setup) {
         free: VecDeque::new(),
         in_flight: 0,
         thinking: Thinking::new(plan.has_pauses()),
+        client_count: client_count as u32,
+        background: (client_count as u32..terminal_count as u32).collect(),
         clients_left: client_count,
         aborted_count: 0,
         is_connected: false,

@@ -6,6 +6,7 @@ use super::{Stage, Starts, Worker};
 use crate::client::Current;
 use crate::clock::now_ns;
 use crate::contract::job::Measure;
+use crate::program::Deferred;
 use crate::recorder::{Recorder, owner_at};
 use crate::tally::Owner;
 use crate::tls::Attempt;
@@ -68,7 +69,13 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             let shard = &mut *self.shard.borrow_mut();
             shard.is_cancelling = true;
             let is_open = self.arrivals.is_some();
+            for Deferred { script, queued_ns, .. } in shard.deferred.drain(..) {
+                shard.recorder.left_undone(owner_at(&self.timeline, queued_ns), script);
+            }
             let mut give_up = |recorder: &mut Recorder, current: Current| {
+                if recorder.layout.is_background(current.script) {
+                    return recorder.unfinished(current.owner, current.script, current.retries);
+                }
                 // In a closed loop what did not end has no phase of its end: it is measured load.
                 let owner = if is_open { current.owner } else { Owner::Measure };
                 recorder.unfinished(owner, current.script, current.retries);

@@ -15,6 +15,9 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// `ended_ns`, the end of its transaction, where it has just had one.
     #[inline]
     pub(super) fn client_is_free(&mut self, index: u32, ended_ns: Option<u64>) {
+        if index >= self.client_count {
+            return self.background.push(index);
+        }
         let is_loading =
             self.stage == Stage::Load || self.stage == Stage::Drain && self.drains_backlog();
         if !is_loading || !self.can_work(index) {
@@ -173,9 +176,9 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             self.count_off(index);
         }
         let owner = owner_at(&self.timeline, scheduled_ns);
-        let (retries, connection_wait_ns) = (0, 0);
+        let (retries, connection_wait_ns, work) = (0, 0, 0);
         let current =
-            Current { script, scheduled_ns, started_ns, owner, retries, connection_wait_ns };
+            Current { script, scheduled_ns, started_ns, owner, retries, connection_wait_ns, work };
         self.in_flight += 1;
         {
             let shard = &mut *self.shard.borrow_mut();
@@ -223,9 +226,11 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             // got through all the same, the table has its rows.
             match (current, end) {
                 (Some(current), End::Ended { ended_ns, .. }) if is_in_doubt => {
-                    let owner = self.owner(&shard.recorder, current.owner);
+                    let owner = self.owner(&shard.recorder, &current);
                     shard.recorder.in_doubt(owner, current.script, current.retries);
-                    self.facts.add_unfinished(owner, ended_ns - current.scheduled_ns);
+                    if client_number < self.client_count {
+                        self.facts.add_unfinished(owner, ended_ns - current.scheduled_ns);
+                    }
                 }
                 (Some(current), End::Ended { outcome, ended_ns }) => {
                     let ended = Ended {
@@ -235,14 +240,15 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                         retries: current.retries,
                         outcome,
                     };
-                    let owner = self.owner(&shard.recorder, current.owner);
+                    let owner = self.owner(&shard.recorder, &current);
                     shard.recorder.ended(owner, current.script, &ended);
                     if outcome.is_completed()
                         && !self.plan.scripts[current.script].counters.is_empty()
                     {
                         shard.recorder.counted(owner, current.script, &client.counted);
                     }
-                    if owner == Owner::Measure && outcome.is_completed() {
+                    let is_clients = client_number < self.client_count;
+                    if owner == Owner::Measure && outcome.is_completed() && is_clients {
                         self.shares.completed(client_number);
                     }
                     if self.pool.is_some() && outcome.is_completed() {
@@ -328,7 +334,10 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.plan.connects_each_time() && self.drains_backlog() && !self.is_backlog_empty()
     }
 
-    fn owner(&self, recorder: &Recorder, by_schedule: Owner) -> Owner {
-        if self.arrivals.is_some() { by_schedule } else { recorder.owner() }
+    /// Background work belongs to the phase in which it was put off.
+    fn owner(&self, recorder: &Recorder, current: &Current) -> Owner {
+        let is_by_schedule =
+            self.arrivals.is_some() || recorder.layout.is_background(current.script);
+        if is_by_schedule { current.owner } else { recorder.owner() }
     }
 }

@@ -132,6 +132,10 @@ struct Worker<'s, S: Starts<'s>> {
     free: VecDeque<Free>,
     in_flight: u64,
     thinking: Thinking,
+    /// Terminals that choose what they run; background ones have the numbers behind them.
+    client_count: u32,
+    /// Background terminals that are free.
+    background: Vec<u32>,
     /// Clients that have transactions to start, of a number that bounds them.
     clients_left: usize,
     /// Clients that an observer has done with.
@@ -165,6 +169,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             self.start_keyed_in();
             self.start_due();
             self.run_ready();
+            self.start_deferred();
             self.tell_fault();
             self.end_if_idle();
         }
@@ -230,7 +235,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 arrivals.count_until(boundary_ns, &self.timeline, &mut shard.recorder);
             }
             let levels = Levels {
-                in_flight: self.in_flight,
+                in_flight: self.in_flight - self.background_in_flight(&shard.clients),
                 backlog: self.arrivals.as_ref().map_or(0, OpenArrivals::backlog),
                 connections: self.connector.up_count,
                 idle_connections: self.connector.idle_up_count,
@@ -367,7 +372,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         Finished {
             thread: self.thread,
             poller: shard.poller.kind(),
-            clients: shard.clients.terminals.len() as u32,
+            clients: self.client_count,
             idle: IdleFacts { opened_count: self.idle.opened, alive_count: self.idle.alive },
             committed_count: shard.recorder.committed_count,
             commits_in_doubt: self.facts.commits_in_doubt + in_doubt_now,

@@ -7,9 +7,11 @@
 
 use std::collections::VecDeque;
 
-use super::{Starts, Task, Worker};
-use crate::client::Current;
+use super::{Stage, Starts, Task, Worker};
+use crate::client::{Clients, Current};
 use crate::clock::now_ns;
+use crate::program::Deferred;
+use crate::recorder::owner_at;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -65,8 +67,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// Every client of the pool begins.
     pub(super) fn free_all_clients(&mut self) {
         if self.pool.is_some() {
-            let count = self.shard.borrow().clients.terminals.len() as u32;
-            (0..count).for_each(|client| self.client_is_free(client, None));
+            (0..self.client_count).for_each(|client| self.client_is_free(client, None));
         }
     }
 
@@ -75,6 +76,43 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         let pool = self.pool.as_mut().expect("who waits shares");
         pool.waiting.push_back((client, current));
         self.serve();
+    }
+
+    /// Have background terminals do what was put off, the oldest first.
+    pub(super) fn start_deferred(&mut self) {
+        if self.client_count as usize == self.shard.borrow().clients.terminals.len()
+            || !matches!(self.stage, Stage::Load | Stage::Drain)
+        {
+            return;
+        }
+        while let Some(&terminal) = self.background.last() {
+            let current = {
+                let shard = &mut *self.shard.borrow_mut();
+                let Some(Deferred { script, work, queued_ns }) = shard.deferred.pop_front() else {
+                    return;
+                };
+                let owner = owner_at(&self.timeline, queued_ns);
+                shard.recorder.started(owner, script);
+                Current {
+                    script,
+                    scheduled_ns: queued_ns,
+                    started_ns: now_ns(),
+                    owner,
+                    retries: 0,
+                    connection_wait_ns: 0,
+                    work,
+                }
+            };
+            self.background.pop();
+            self.in_flight += 1;
+            self.wait_for_connection(terminal, current);
+        }
+    }
+
+    /// Background transactions that have begun and not ended.
+    pub(super) fn background_in_flight(&self, clients: &Clients) -> u64 {
+        let count = clients.terminals.len() - self.client_count as usize;
+        (count - self.background.len()) as u64
     }
 
     /// Give free connections to those that wait, as long as there are both.

@@ -61,6 +61,7 @@ impl Native for Toy {
             pauses: Pauses { keying_ns: 10 * MS, think_ns_mean },
             statements: statements.iter().map(|&sql| sql.to_owned()).collect(),
             counters: &[],
+            is_background: false,
         };
         Ok(Planned {
             types: vec![

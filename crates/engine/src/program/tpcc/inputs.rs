@@ -93,6 +93,17 @@ pub(super) struct Delivery {
     pub(super) carrier: u32,
 }
 
+impl Delivery {
+    /// As it waits in the queue.
+    pub(super) fn to_work(self) -> u64 {
+        u64::from(self.warehouse) << 32 | u64::from(self.carrier)
+    }
+
+    pub(super) fn from_work(work: u64) -> Delivery {
+        Delivery { warehouse: (work >> 32) as u32, carrier: work as u32 }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StockLevel {
     pub(super) place: Place,

@@ -107,6 +107,10 @@ const KINDS: [Kind; 5] = [
     },
 ];
 
+/// Numbers of types.
+const DELIVERY: usize = 3;
+const DEFERRED_DELIVERY: usize = 5;
+
 const OPTIONS: &[ProgramOption] = &[
     ProgramOption {
         name: "mode",
@@ -131,6 +135,12 @@ const OPTIONS: &[ProgramOption] = &[
         takes: Takes::Words(&["fixed", "uniform"]),
         description: "fixed: a terminal keeps its warehouse, and every warehouse has a terminal. \
                       uniform: each transaction draws its warehouse.",
+    },
+    ProgramOption {
+        name: "delivery",
+        takes: Takes::Words(&["deferred", "inline"]),
+        description: "deferred: a delivery only joins a queue, and background terminals do its \
+                      work, as the specification says. inline: the terminal waits for it.",
     },
     ProgramOption {
         name: "isolation",
@@ -187,9 +197,24 @@ impl Native for TpccLike {
                 false => (kind.statements)(&begin),
             },
             counters: kind.counters,
+            is_background: false,
         };
+        let mut types: Vec<_> = KINDS.iter().zip(procedures::CALLS).map(of_kind).collect();
+        let is_deferred = asked.option("delivery") == "deferred";
+        if is_deferred {
+            let delivery = &mut types[DELIVERY];
+            let deferred = TransactionType {
+                name: "deferred-delivery",
+                weight: 1,
+                pauses: Pauses::default(),
+                is_background: true,
+                ..delivery.clone()
+            };
+            (delivery.statements, delivery.counters) = (Vec::new(), &[]);
+            types.push(deferred);
+        }
         Ok(Planned {
-            types: KINDS.iter().zip(procedures::CALLS).map(of_kind).collect(),
+            types,
             is_dealt,
             transactions: Arc::new(Run {
                 seed: asked.seed,
@@ -197,6 +222,7 @@ impl Native for TpccLike {
                 is_home_fixed: asked.option("home") == "fixed",
                 is_pipeline: asked.option("mode") == "pipeline",
                 calls_procedures,
+                is_deferred,
                 inputs: OnceLock::new(),
             }),
             // A procedure is called without BEGIN, which names the level otherwise.
@@ -216,6 +242,7 @@ struct Run {
     is_home_fixed: bool,
     is_pipeline: bool,
     calls_procedures: bool,
+    is_deferred: bool,
     inputs: OnceLock<Inputs>,
 }
 
@@ -241,7 +268,8 @@ impl Transactions for Run {
             (1, true) => Box::pin(self.call_payment(session)),
             (2, false) => Box::pin(self.order_status(session)),
             (2, true) => Box::pin(self.call_order_status(session)),
-            (3, _) => Box::pin(self.delivery(session)),
+            (DELIVERY, _) => Box::pin(self.delivery(session)),
+            (DEFERRED_DELIVERY, _) => Box::pin(self.deferred_delivery(session)),
             (_, false) => Box::pin(self.stock_level(session)),
             (_, true) => Box::pin(self.call_stock_level(session)),
         }

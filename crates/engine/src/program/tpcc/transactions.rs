@@ -4,9 +4,9 @@
 //! depend on each other form a batch.
 //! Limits: nothing is shown on a screen, so what only a screen needs is read and not looked at.
 
-use super::Run;
 use super::inputs::{Customer, Delivery, Line, NewOrder, Place};
 use super::sql::{delivery, new_order, order_status, payment, stock_level};
+use super::{DEFERRED_DELIVERY, Run};
 use crate::outcome::Stopped;
 use crate::program::{Cents, Done, Parameter, Rows, Session, Unexpected};
 
@@ -171,6 +171,23 @@ impl Run {
     pub(super) async fn delivery(&self, session: Session<'_>) -> Result<Done, Stopped> {
         let terminal = session.terminal();
         let asked = session.random(|random| self.inputs().delivery(terminal, random));
+        if self.is_deferred {
+            session.defer(DEFERRED_DELIVERY, asked.to_work());
+            return Ok(Done::Committed);
+        }
+        self.deliver_as_asked(session, asked).await
+    }
+
+    /// What a terminal put off.
+    pub(super) async fn deferred_delivery(&self, session: Session<'_>) -> Result<Done, Stopped> {
+        self.deliver_as_asked(session, Delivery::from_work(session.deferred_work())).await
+    }
+
+    async fn deliver_as_asked(
+        &self,
+        session: Session<'_>,
+        asked: Delivery,
+    ) -> Result<Done, Stopped> {
         match self.calls_procedures {
             true => self.call_delivery(session, asked).await,
             false => self.deliver(session, asked).await,
