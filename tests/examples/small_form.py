@@ -20,7 +20,8 @@ def small_form(name: str, place: Path) -> Path:
     """Write the small form of an example into `place` and return the spec file."""
     needs.postgresql("15")
     document = tomllib.loads((FOLDER / f"{name}.toml").read_text())
-    document["dataset"]["scale"] = 1
+    kind = document["dataset"].get("kind", "pgbench")
+    document["dataset"]["warehouses" if kind == "tpcc" else "scale"] = 1
     document["server"]["scratch"]["version"] = "15"
     document["server"]["settings"] = {**QUICK, "max_wal_size": "1GB"}
     workload = document["workload"]

@@ -69,6 +69,12 @@ def test_two_disks_are_two_clusters(answer: Answer) -> None:
     assert any("each has one layout of the data" in one for one in document["confounds"])
 
 
+def test_new_orders_of_two_disks_are_compared(answer: Answer) -> None:
+    document = answer("tpcc_disks")
+    assert names_of(document) == ["first disk", "second disk"]
+    assert all(one["metrics"]["nopm"]["value"] > 0 for one in document["variants"])
+
+
 def test_durability_has_its_price_printed_beside_it(answer: Answer) -> None:
     document = answer("commit")
     assert names_of(document) == ["on", "off"]

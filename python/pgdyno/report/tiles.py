@@ -83,12 +83,10 @@ def _of_run(run: RunFindings) -> list[Tile]:
 
 def _of_tpcc(run: RunFindings, found: TpccFindings) -> list[Tile]:
     """Return NOPM, the 90th percentile of New-Order, all transactions, and the check."""
-    shown = [
-        _number("New-Orders per minute", found.nopm, quantities.counted(run.clients, "terminal"))
-    ]
+    shown = [_number("New-Orders", found.nopm, quantities.counted(run.clients, "terminal"))]
     for one in found.types[:1]:
         shown.append(_number(f"p90 of {one.words}", one.latency.percentiles["p90"]))
-    shown.append(_number("all transactions", found.tpm, found.way))
+    shown.append(_number("all types", found.tpm, found.way))
     check = found.check
     if check is not None and not check.why_not:
         held, total = len(check.conditions) - len(check.violated), len(check.conditions)
