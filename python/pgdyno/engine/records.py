@@ -291,7 +291,7 @@ class Summary(Open):
     transactions_committed_all_phases: int
     scripts: tuple[ScriptCounts, ...]
     failures: dict[str, int]
-    failure_messages: dict[str, str] = {}
+    failure_messages: dict[str, str] | None = None
     distributions: tuple[Distribution, ...]
     unfinished_ages_ns: tuple[int, ...]
     between_transactions_ns: int | None = None

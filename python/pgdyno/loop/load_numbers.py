@@ -103,7 +103,7 @@ def require_completed(summary: Summary) -> None:
     ranked = sorted(summary.failures.items(), key=lambda item: -item[1])
     codes = ", ".join(f"{code}: {count:,}" for code, count in ranked)
     left_open = "end the transaction that BEGIN starts with END or COMMIT"
-    said = summary.failure_messages.get(ranked[0][0], "")
+    said = (summary.failure_messages or {}).get(ranked[0][0], "")
     raise AnalysisError(
         f"No transaction completed: {summary.counts.failed:,} failed ({codes})."
         + (f" {said}." if said else ""),
