@@ -79,8 +79,8 @@ def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
     """
     if not trials:
         raise AnalysisError("no load was tried for the target")
-    met = [target.is_met(one) for one in trials]
-    rates = [one.offered_tps for one in trials]
+    met = [target.is_met(trial) for trial in trials]
+    rates = [trial.offered_tps for trial in trials]
     reasons = _reasons(trials, target)
     confirmed = _confirmed(trials, met)
     if all(met) or not any(met):
@@ -90,8 +90,8 @@ def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
         end: Literal["above", "below"] = "above" if all(met) else "below"
         return Capacity(value, end, target.rule, reasons, confirmed, tuple(trials))
     low, value_tps, high = quantiles(rates, met, (0.025, 0.5, 0.975))
-    found = Estimate(value_tps, low, high, len(trials), "tps", "between_runs")
-    return Capacity(found, "found", target.rule, reasons, confirmed, tuple(trials))
+    estimate = Estimate(value_tps, low, high, len(trials), "tps", "between_runs")
+    return Capacity(estimate, "found", target.rule, reasons, confirmed, tuple(trials))
 
 
 def quantiles(
@@ -117,7 +117,7 @@ def _posterior(loads: FloatArray, met: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _reasons(trials: Sequence[Trial], target: Target) -> str:
-    failed = [one for one in trials if not target.is_met(one)]
+    failed = [trial for trial in trials if not target.is_met(trial)]
     slow = any(one.latency_ms > target.limit_ms for one in failed)
     short = any(one.achieved_ratio < HELD_RATIO for one in failed)
     words = [target.name] * slow + ["offered load that was not achieved"] * short

@@ -39,8 +39,8 @@ def late_share(
     Source: circular block bootstrap over seconds (Politis and Romano 1992), as for percentiles.
     """
     ages = np.asarray(unfinished_ages_ns, dtype=np.int64)
-    late = np.array([over_limit_count(one, limit_ns) for one in seconds], dtype=np.float64)
-    total = np.array([one.transaction_count for one in seconds], dtype=np.float64)
+    late = np.array([over_limit_count(second, limit_ns) for second in seconds], dtype=np.float64)
+    total = np.array([second.transaction_count for second in seconds], dtype=np.float64)
     value = float((late.sum() + ages.size) / (total.sum() + ages.size))
     plan = plan_blocks(late / np.maximum(total, 1.0), 1.0)
     weights = block_weights(plan, np.random.default_rng(seed))
@@ -194,7 +194,9 @@ class Histogram:
         """Return the bucket of each percentile."""
         below = np.cumsum(self.count)
         total = int(below[-1])
-        return self.index[below.searchsorted([nearest_rank(one, total) for one in percentiles])]
+        return self.index[
+            below.searchsorted([nearest_rank(percentile, total) for percentile in percentiles])
+        ]
 
     def _middles_of(self, index: npt.ArrayLike) -> npt.NDArray[np.float64]:
         low_ns, width_ns = bucket_range_ns(index)

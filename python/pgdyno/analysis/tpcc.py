@@ -102,7 +102,7 @@ class CheckFindings:
     @property
     def violated(self) -> tuple[ConditionFindings, ...]:
         """Return the conditions that do not hold."""
-        return tuple(one for one in self.conditions if one.violations)
+        return tuple(condition for condition in self.conditions if condition.violations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,8 @@ def tpcc_findings(
         of_maximum=of_maximum,
         types=tuple(_type(script, total) for script in scripts if script.name in _RULES),
         shares=tuple(_shares(by_name, has_others=warehouses != 1)),
-        delivered_order_count=sum(one.get("delivered_orders", 0) for one in deliveries),
-        skipped_district_count=sum(one.get("skipped_districts", 0) for one in deliveries),
+        delivered_order_count=sum(delivery.get("delivered_orders", 0) for delivery in deliveries),
+        skipped_district_count=sum(delivery.get("skipped_districts", 0) for delivery in deliveries),
         check=check,
     )
 
@@ -281,7 +281,7 @@ def tpcc_doubts(found: TpccFindings) -> Iterator[Doubt]:
             f"The mix is below the specification's minimum: {words}.",
             "use the deck (--mix deck), or higher weights for these types",
         )
-    off = [one for one in found.shares if one.is_off]
+    off = [share for share in found.shares if share.is_off]
     if off:
         words = ", ".join(
             f"{one.words} {percent(one.share.value)} instead of {percent(one.expected_ratio)}"

@@ -146,9 +146,9 @@ def _least_squares(columns: FloatArray, weight: FloatArray, subset: tuple[int, .
     scale = np.sqrt(np.diagonal(normal, axis1=1, axis2=2))
     normal = normal / (scale[:, :, None] * scale[:, None, :])
     right = (weight @ free) / scale
-    found = np.zeros((weight.shape[0], columns.shape[1]))
-    found[:, subset] = np.linalg.solve(normal, right[:, :, None])[:, :, 0] / scale
-    return found
+    solution = np.zeros((weight.shape[0], columns.shape[1]))
+    solution[:, subset] = np.linalg.solve(normal, right[:, :, None])[:, :, 0] / scale
+    return solution
 
 
 def _from_draws(value: float, draws: FloatArray, unit: str, run_count: int) -> Estimate:

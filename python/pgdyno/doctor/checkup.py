@@ -123,7 +123,7 @@ class Checkup:
 
 def _document(line: str, facts: Facts) -> dict[str, Any]:
     examined = judged(line, facts)
-    kept = tuple(one for one in examined.findings if one.id not in _LEFT_OUT)
+    kept = tuple(finding for finding in examined.findings if finding.id not in _LEFT_OUT)
     return replace(examined, findings=kept).as_document()
 
 

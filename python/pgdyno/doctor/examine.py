@@ -106,7 +106,7 @@ class Examination:
             **asdict(found),
             "shell_on_host": has_shell,
             "verbs": {
-                one.verb: {"is_complete": one.is_complete, "text": one.text} for one in verbs
+                verb.verb: {"is_complete": verb.is_complete, "text": verb.text} for verb in verbs
             },
             "grants": rights.grants(found, major=server.major, database=str(database)),
         }

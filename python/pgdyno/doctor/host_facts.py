@@ -190,7 +190,7 @@ def _limits(files: HostFiles, pid: int) -> Limits:
         name = "memory.max" if group.is_unified else "memory.limit_in_bytes"
         sizes.append(host_files.memory_limit_bytes(text(f"{group.path}/{name}")))
     return Limits(
-        cpu_cores=min((one for one in cores if one is not None), default=None),
+        cpu_cores=min((core for core in cores if core is not None), default=None),
         memory_bytes=min((size for size in sizes if size is not None), default=None),
         io=_io_limits(files, cgroup, mounts),
         throttled_count=throttled_count,

@@ -132,8 +132,8 @@ def _named(files: HostFiles, name: str) -> str:
     """Return the folder of a whole device or a partition of this name, "" if there is none."""
     if files.exists(f"/sys/block/{name}"):
         return f"/sys/block/{name}"
-    found = files.matching(f"/sys/block/*/{name}/partition")
-    return found[0].rpartition("/")[0] if found else ""
+    paths = files.matching(f"/sys/block/*/{name}/partition")
+    return paths[0].rpartition("/")[0] if paths else ""
 
 
 def _disks(files: HostFiles, folder: str, depth: int = 0) -> list[Disk]:

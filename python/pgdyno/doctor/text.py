@@ -66,10 +66,10 @@ def grants_text(examination: Examination) -> str:
     server = examination.facts.server
     if server is None:
         return "-- no server: nothing to grant"
-    found = rights_of.grants(
+    grants = rights_of.grants(
         server.rights, major=server.major, database=str(server.answer("identity")[2])
     )
-    return "\n".join(found or ["-- no privilege is missing"])
+    return "\n".join(grants or ["-- no privilege is missing"])
 
 
 def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -50,9 +50,9 @@ def engine_for_jobs() -> Path:
 def _require_known(path: Path, _changed_ns: int) -> None:
     """Ask once in each command; a rebuilt engine counts as another file."""
     said = child.run([path, "--version"], timeout_s=_TIMEOUT_S).stdout.strip()
-    found = _REVISION.search(said)
+    match = _REVISION.search(said)
     # The first versions printed no number.
-    if int(found[1] if found else 0) >= CONTRACT_REVISION:
+    if int(match[1] if match else 0) >= CONTRACT_REVISION:
         return
     raise EngineError(
         f"The engine at {path} has version {said.removeprefix('pgdyno-engine ') or 'unknown'}; "

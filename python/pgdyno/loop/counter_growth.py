@@ -30,7 +30,7 @@ def growth_of(rows: Arrays, collector: str) -> list[Deltas]:
     """
     rows_max = ROWS_MAX.get(collector, 0)
     whole = since_zero(rows, COLUMNS[collector], rows_max) if rows_max else rows
-    return [one for one in deltas(whole, COLUMNS[collector]) if one.time_ns.size]
+    return [delta for delta in deltas(whole, COLUMNS[collector]) if delta.time_ns.size]
 
 
 def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str) -> Deltas | None:

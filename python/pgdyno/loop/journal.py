@@ -54,9 +54,9 @@ def exclude(folder: ExperimentFolder, variant: str, reason: str, *, run: int | N
 def excluded(folder: ExperimentFolder) -> dict[str, str]:
     """Return the ids of the variants that could not be measured, and why."""
     return {
-        str(one["variant"]): str(one["reason"])
-        for one in folder.decisions()
-        if one["decision"] == "excluded"
+        str(decision["variant"]): str(decision["reason"])
+        for decision in folder.decisions()
+        if decision["decision"] == "excluded"
     }
 
 
@@ -67,12 +67,14 @@ def resume(folder: ExperimentFolder) -> None:
 
 def resumed_count(folder: ExperimentFolder) -> int:
     """Return how often the experiment was interrupted and continued."""
-    return sum(one["decision"] == "resumed" for one in folder.decisions())
+    return sum(decision["decision"] == "resumed" for decision in folder.decisions())
 
 
 def stopped_by(folder: ExperimentFolder) -> str:
     """Return why the last plan ended; "" if it did not end."""
-    reasons = [one["reason"] for one in folder.decisions() if one["decision"] == "stop"]
+    reasons = [
+        decision["reason"] for decision in folder.decisions() if decision["decision"] == "stop"
+    ]
     return str(reasons[-1]) if reasons else ""
 
 
@@ -110,10 +112,14 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
     """Yield every stored run with its plan, in order, and whether it is known to be complete."""
     decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
-    took_ns = {one["number"]: one["took_ns"] for one in decisions if one["decision"] == "done"}
+    took_ns = {
+        decision["number"]: decision["took_ns"]
+        for decision in decisions
+        if decision["decision"] == "done"
+    }
     # Old stores have no "done" entries: if they have a stop, runs without a variant are done.
-    is_old = not took_ns and any(one["decision"] == "stop" for one in decisions)
-    ran = [one for one in decisions if one["decision"] == "run"]
+    is_old = not took_ns and any(decision["decision"] == "stop" for decision in decisions)
+    ran = [decision for decision in decisions if decision["decision"] == "run"]
     known = _recorded(decisions)
     if {str(one["cell"]["variant"]) for one in ran} - {"None", *known}:
         known = {variant.id: variant for variant in variants(folder)}
@@ -134,9 +140,9 @@ def variants(folder: ExperimentFolder) -> tuple[PlannedVariant, ...]:
 
 def _recorded(decisions: list[dict[str, Any]]) -> dict[str, PlannedVariant]:
     return {
-        one["id"]: PlannedVariant(one["id"], Variant.model_validate(one["variant"]))
-        for one in decisions
-        if one["decision"] == "variant"
+        decision["id"]: PlannedVariant(decision["id"], Variant.model_validate(decision["variant"]))
+        for decision in decisions
+        if decision["decision"] == "variant"
     }
 
 

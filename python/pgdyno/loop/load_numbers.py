@@ -151,15 +151,17 @@ def seconds_of(
     stored: StoredRun, measured: str, script: int | None = None, statement: int | None = None
 ) -> list[Histogram]:
     """Return the distributions of the measured phase, one a second, in time order."""
-    return [as_histogram(one) for one in measured_seconds(stored, measured, script, statement)]
+    return [
+        as_histogram(second) for second in measured_seconds(stored, measured, script, statement)
+    ]
 
 
 def measured_seconds(
     stored: StoredRun, measured: str, script: int | None = None, statement: int | None = None
 ) -> list[StoredHistogram]:
     """Return the distributions of the measured phase as stored, in time order."""
-    found = stored.histograms(measured, script, statement)
-    return [one for one in found if one.phase == "measure"]
+    histograms = stored.histograms(measured, script, statement)
+    return [one for one in histograms if one.phase == "measure"]
 
 
 def as_histogram(one: StoredHistogram) -> Histogram:
@@ -215,10 +217,10 @@ def _latency(seconds: list[Histogram], unfinished_ages_ns: tuple[int, ...]) -> L
 
 def _plain_latency(summary: Summary) -> Latency:
     """Return latency from the whole phase's distribution, without intervals."""
-    found = summary.distribution("latency")
-    if found is None or found.count == 0:
+    distribution = summary.distribution("latency")
+    if distribution is None or distribution.count == 0:
         raise AnalysisError("no transaction was completed, so there is no latency")
-    whole = of_distribution(found)
+    whole = of_distribution(distribution)
     ages = np.asarray(summary.unfinished_ages_ns, dtype=np.int64)
     percentiles = {}
     for name, percent in PERCENT_OF.items():

@@ -27,8 +27,8 @@ def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float
         return FIRST_RATIO * peak_tps
     if len(trials) >= RUNS_MAX:
         return None
-    met = [target.is_met(one) for one in trials]
-    rates = [one.offered_tps for one in trials]
+    met = [target.is_met(trial) for trial in trials]
+    rates = [trial.offered_tps for trial in trials]
     if all(met):
         return _within(max(rates) * _UP, rates, peak_tps)
     if not any(met):

@@ -29,8 +29,8 @@ def _duration(value: object) -> int:
 
 
 def _ratio(value: object) -> float:
-    if isinstance(value, str) and (found := re.fullmatch(r"\s*([0-9.]+)\s*%\s*", value)):
-        return float(found[1]) / 100
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*([0-9.]+)\s*%\s*", value)):
+        return float(match[1]) / 100
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     raise ValueError(f'a share such as "3%" or 0.03, got {value!r}')

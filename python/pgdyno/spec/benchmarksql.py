@@ -70,14 +70,14 @@ def from_benchmarksql(text: str, path: str, *, is_scratch: bool = False) -> Tran
         keys.note("conn", "--scratch replaces this server.")
     elif "warehouses" in keys.values:
         keys.note("warehouses", f"load the tables with pgdyno init tpcc --warehouses {warehouses}.")
-    found = experiment_from(
+    experiment = experiment_from(
         keys,
         warehouses=warehouses,
         dsn=None if is_scratch else dsn,
         options=options,
         workload=workload,
     )
-    return Translated(keys.tool, found, keys.all_notes())
+    return Translated(keys.tool, experiment, keys.all_notes())
 
 
 def _values(text: str, path: str) -> dict[str, str]:
@@ -89,8 +89,8 @@ def _values(text: str, path: str) -> dict[str, str]:
     for line in text.replace("\\\n", " ").splitlines():
         if line.lstrip().startswith(("#", "!", "//")):
             continue
-        if found := _LINE.fullmatch(line):
-            values[found[1]] = found[2]
+        if match := _LINE.fullmatch(line):
+            values[match[1]] = match[2]
     if not any(key in values for key in _KNOWN):
         raise SpecError(
             f"{path} is not a properties file of BenchmarkSQL: it has none of the keys "
@@ -111,14 +111,14 @@ def _refuse_other_databases(keys: Keys) -> None:
 
 def _dsn(keys: Keys) -> str:
     conn = keys.text("conn") or "jdbc:postgresql://localhost:5432/postgres"
-    found = _JDBC.fullmatch(conn)
-    if found is None:
+    match = _JDBC.fullmatch(conn)
+    if match is None:
         raise SpecError(
             f"{keys.path}: conn must begin with jdbc:postgresql:, got {conn!r}.",
             hint="pgdyno measures PostgreSQL only",
         )
-    host, _, port = (found[1] or "localhost").partition(":")
-    parameters = dict(parse_qsl(found[3] or ""))
+    host, _, port = (match[1] or "localhost").partition(":")
+    parameters = dict(parse_qsl(match[3] or ""))
     for name in parameters.keys() - {"sslmode", "user", "password"}:
         keys.note("conn", f"the parameter {name} belongs to the JDBC driver.")
     if "password" in parameters:
@@ -128,7 +128,7 @@ def _dsn(keys: Keys) -> str:
         host=host or "localhost",
         port=port or None,
         user=keys.text("user") or parameters.get("user"),
-        database=found[2] or "postgres",
+        database=match[2] or "postgres",
         sslmode=parameters.get("sslmode"),
     )
 

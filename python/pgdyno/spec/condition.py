@@ -48,27 +48,27 @@ def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
 
     Raises: SpecError that lists the known names and units.
     """
-    found = _FORM.fullmatch(text)
-    name = found["name"] if found else ""
-    if found is None or name not in names:
+    match = _FORM.fullmatch(text)
+    name = match["name"] if match else ""
+    if match is None or name not in names:
         raise SpecError(
             f"{text!r} is not a condition; the form is NAME<NUMBER or NAME>NUMBER.",
             hint=f"such as 'p99<20ms'; NAME is one of {', '.join(names)}",
         )
     units = {"": 1.0} if name.endswith("_ratio") else _UNITS.get(name, {"": 1.0, **_IN_MS})
-    if found["unit"] not in units:
+    if match["unit"] not in units:
         known = ", ".join(unit for unit in units if unit) or "none"
         raise SpecError(
-            f"{text!r}: {found['unit']} is not a unit of {name}.", hint=f"units: {known}"
+            f"{text!r}: {match['unit']} is not a unit of {name}.", hint=f"units: {known}"
         )
-    sign: Literal["<", ">"] = "<" if found["sign"] == "<" else ">"
-    return Condition(text.strip(), name, sign, float(found["limit"]) * units[found["unit"]])
+    sign: Literal["<", ">"] = "<" if match["sign"] == "<" else ">"
+    return Condition(text.strip(), name, sign, float(match["limit"]) * units[match["unit"]])
 
 
 def memory_limit_from(text: str) -> float | None:
     """Return the share of RAM that "memory<70%" allows, 0..1; None for any other condition."""
-    found = _MEMORY.fullmatch(text)
-    return None if found is None else float(found["limit"]) / 100
+    match = _MEMORY.fullmatch(text)
+    return None if match is None else float(match["limit"]) / 100
 
 
 def slo_from(text: str) -> Condition:

@@ -227,7 +227,9 @@ def _without_tags(loc: Place) -> tuple[Place, type[BaseModel] | None]:
             place.append(part)
             continue
         candidates = list(_models_in(annotation))
-        tagged = [one for one in candidates if _kinds(one) and part in _kinds(one)]
+        tagged = [
+            candidate for candidate in candidates if _kinds(candidate) and part in _kinds(candidate)
+        ]
         if tagged:
             annotation = tagged[0]
             continue

@@ -58,7 +58,7 @@ def from_hammerdb(text: str, path: str, *, is_scratch: bool = False) -> Translat
     elif "pg_count_ware" in keys.values:
         words = f"load the tables with pgdyno init tpcc --warehouses {warehouses}."
         keys.note("pg_count_ware", words)
-    found = experiment_from(
+    experiment = experiment_from(
         keys,
         warehouses=warehouses,
         dsn=None if is_scratch else dsn,
@@ -66,7 +66,7 @@ def from_hammerdb(text: str, path: str, *, is_scratch: bool = False) -> Translat
         workload=workload,
         design=_sweep(levels, workload) if levels else None,
     )
-    return Translated(keys.tool, found, keys.all_notes())
+    return Translated(keys.tool, experiment, keys.all_notes())
 
 
 class _Script:
@@ -88,10 +88,10 @@ class _Script:
                     self._read(command.strip().rstrip("}").strip())
 
     def _read(self, command: str) -> None:
-        if found := _FOREACH.fullmatch(command):
-            self._loops[found[1]] = tuple(int(number) for number in found[2].split())
-        elif found := _SET.fullmatch(command):
-            self._variables[found[1]] = found[2].strip("\"' ")
+        if match := _FOREACH.fullmatch(command):
+            self._loops[match[1]] = tuple(int(number) for number in match[2].split())
+        elif match := _SET.fullmatch(command):
+            self._variables[match[1]] = match[2].strip("\"' ")
         words = [word.strip("\"'{}") for word in command.split()]
         if words[:1] == ["diset"] and len(words) >= 4:
             self._keep(words[2], " ".join(words[3:]))

@@ -110,17 +110,17 @@ def rate_from(given: object) -> Rate:
 
 
 def _phase(piece: str, *, is_last: bool) -> RatePhase:
-    found = _PHASE.fullmatch(piece)
-    if found is None:
+    match = _PHASE.fullmatch(piece)
+    if match is None:
         raise SpecError(f"rate: {piece.strip()!r} is not a phase of a rate.", hint=FORM)
-    begin, end, time = float(found[1]), float(found[2] or found[1]), found[3]
+    begin, end, time = float(match[1]), float(match[2] or match[1]), match[3]
     if max(begin, end) > RATE_TPS_MAX:
         raise SpecError(
             f"rate: {piece.strip()!r} exceeds {RATE_TPS_MAX:,} per second.",
             hint="one engine cannot offer more",
         )
     if time is None:
-        if found[2] is not None:
+        if match[2] is not None:
             raise SpecError(
                 f"rate: the ramp {piece.strip()!r} needs a time.", hint=f"{piece.strip()}:60s"
             )

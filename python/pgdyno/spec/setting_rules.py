@@ -81,11 +81,11 @@ def in_units(text: str, rule: SettingRule) -> Decimal | None:
     Limits: not rounded, and not checked against the limits of the rule.
     """
     table, size = _units(rule.unit)
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None or (found[2] and found[2] not in table):
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or (match[2] and match[2] not in table):
         return None
-    number = Decimal(found[1])
-    return number * table[found[2]] / size if found[2] else number
+    number = Decimal(match[1])
+    return number * table[match[2]] / size if match[2] else number
 
 
 def unit_amount(rule: SettingRule) -> tuple[float, Literal["bytes", "ms", ""]]:
@@ -142,17 +142,17 @@ def _object_to(name: str, value: str, major: int) -> str | None:
 def _object_to_number(text: str, rule: SettingRule) -> str | None:
     table, size = _units(rule.unit)
     span = f"{rule.low} to {rule.high}" + (f" in units of {rule.unit}" if rule.unit else "")
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         if re.fullmatch(r"0[xX][0-9a-fA-F]+", text):
             return None
         return f"must be a number from {span}"
-    number = Decimal(found[1])
-    if found[2]:
-        if found[2] not in table:
+    number = Decimal(match[1])
+    if match[2]:
+        if match[2] not in table:
             units = f"with one of the units {', '.join(table)}" if table else "without a unit"
             return f"must be a number {units}"
-        number = number * table[found[2]] / size
+        number = number * table[match[2]] / size
     if rule.vartype == "integer":
         number = Decimal(round(number))
     is_inside = Decimal(rule.low) <= number <= Decimal(rule.high)
@@ -161,8 +161,8 @@ def _object_to_number(text: str, rule: SettingRule) -> str | None:
 
 def _units(unit: str) -> tuple[dict[str, int], int]:
     """Return the units that a setting accepts, and the size of its own in the smallest of them."""
-    found = _UNIT.fullmatch(unit)
+    match = _UNIT.fullmatch(unit)
     for table in (_BYTES, _MICROSECONDS):
-        if found is not None and found[2] in table:
-            return table, int(found[1] or 1) * table[found[2]]
+        if match is not None and match[2] in table:
+            return table, int(match[1] or 1) * table[match[2]]
     return {}, 1

@@ -91,9 +91,9 @@ class TomlLines:
 
     def _keys(self) -> tuple[str, ...]:
         keys = []
-        while found := _KEY.match(self._text, self._at):
-            keys.append(next(part for part in found.groups() if part is not None))
-            self._at = found.end()
+        while match := _KEY.match(self._text, self._at):
+            keys.append(next(part for part in match.groups() if part is not None))
+            self._at = match.end()
             if not self._text.startswith(".", self._at):
                 break
             self._at += 1

@@ -59,9 +59,9 @@ def scale_for(size: str, *, ram_bytes: int | None = None) -> int:
     Args: ram_bytes, memory of the server's host (None: of this host, where a scratch server runs).
     Raises: SpecError if `size` is not a size.
     """
-    found = _OF_RAM.fullmatch(size)
-    if found is not None:
-        wanted = float(found[1]) * (ram_bytes or os.sysconf("SC_PAGE_SIZE") * _pages())
+    match = _OF_RAM.fullmatch(size)
+    if match is not None:
+        wanted = float(match[1]) * (ram_bytes or os.sysconf("SC_PAGE_SIZE") * _pages())
     else:
         try:
             wanted = size_bytes(size)

@@ -69,12 +69,12 @@ def price_of(text: str) -> tuple[float, str]:
 
     Raises: ValueError that shows the form.
     """
-    found = _PRICE.fullmatch(text.strip())
-    if found is None or not float(found["amount"]) > 0:
+    match = _PRICE.fullmatch(text.strip())
+    if match is None or not float(match["amount"]) > 0:
         raise ValueError(
             f"{text!r} is not a price: it needs an amount and a unit, such as 312 EUR/month"
         )
-    return float(found["amount"]), found["unit"]
+    return float(match["amount"]), match["unit"]
 
 
 def _price(text: str) -> str:

@@ -32,19 +32,19 @@ def read_conf(path: Path) -> dict[str, str]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             raise SpecError(
                 f"{path}:{number}: {line.strip()!r} is not name = value.",
                 hint="quote values that contain blanks: name = 'value'",
             )
-        name = found["name"].lower()
+        name = match["name"].lower()
         if name in _INCLUDES:
             raise SpecError(
                 f"{path}:{number}: {name} is not supported.", hint="copy that file's settings here"
             )
-        quoted = found["quoted"]
-        settings[name] = found["bare"] if quoted is None else _conf_file_unquoted(quoted)
+        quoted = match["quoted"]
+        settings[name] = match["bare"] if quoted is None else _conf_file_unquoted(quoted)
     return settings
 
 

@@ -153,8 +153,8 @@ class ExperimentFolder:
 
     def run_folders(self) -> list[Path]:
         """Return the folders of the complete runs in order."""
-        found = (self.folder / "runs").glob("[0-9]*")
-        return sorted(path for path in found if path.name.isdecimal() and path.is_dir())
+        paths = (self.folder / "runs").glob("[0-9]*")
+        return sorted(path for path in paths if path.name.isdecimal() and path.is_dir())
 
     def incomplete_folders(self) -> list[Path]:
         """Return the folders of the incomplete runs in order."""

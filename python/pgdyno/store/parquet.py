@@ -132,10 +132,8 @@ def _distinct_texts(placed: str, table: Table) -> dict[str, list[str]]:
     if not names:
         return {}
     listed = ", ".join(f'list(DISTINCT "{name}")' for name in names)
-    found = cursor().execute(f"SELECT {listed} FROM ({placed})").fetchone()
-    known = {
-        name: sorted(set(some or ()) - {None}) for name, some in zip(names, found, strict=True)
-    }
+    row = cursor().execute(f"SELECT {listed} FROM ({placed})").fetchone()
+    known = {name: sorted(set(some or ()) - {None}) for name, some in zip(names, row, strict=True)}
     return {name: texts for name, texts in known.items() if 0 < len(texts) <= _TEXTS_MAX}
 
 

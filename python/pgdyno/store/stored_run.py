@@ -42,8 +42,8 @@ class StoredRun:
 
     def __init__(self, folder: Path, shelf: Shelf | None = None) -> None:
         """Open a run. Args: shelf, where the tables of several runs are read together."""
-        found = _FOLDER_NAME.fullmatch(folder.name)
-        if found is None or not folder.is_dir():
+        match = _FOLDER_NAME.fullmatch(folder.name)
+        if match is None or not folder.is_dir():
             raise StoreError(
                 f"{folder} is not a run: a run is a folder such as runs/0001.",
                 hint="`pgdyno list` shows the results that exist",
@@ -51,8 +51,8 @@ class StoredRun:
         self.folder = folder
         self._shelf = shelf
         self._documents: dict[str, Document] = {}
-        self.number = int(found["number"])
-        self.is_complete = found["partial"] is None
+        self.number = int(match["number"])
+        self.is_complete = match["partial"] is None
         if self.is_complete and self.identity.get("format") != FORMAT_VERSION:
             raise StoreError(
                 f"{folder} has format {self.identity.get('format')!r}, "
@@ -227,10 +227,10 @@ class StoredRun:
         path = self.folder / name
         if not self.is_complete and not path.exists():
             return {}
-        found = files.read_json(path)
-        if not isinstance(found, Mapping):
+        document = files.read_json(path)
+        if not isinstance(document, Mapping):
             raise StoreError(f"{path} is damaged.", hint="`pgdyno list` shows the intact results")
-        return dict(found)
+        return dict(document)
 
     def _events_of(self, kind: str) -> list[Document]:
         return [event for event in self.events if event.get("record") == kind]

@@ -262,7 +262,11 @@ def neighbours(facts: Facts) -> Judgement:
     host = facts.on_host()
     if host.window is None:
         raise Unknown("the host was not observed")
-    busy = [one for one in host.window.neighbours if one.busy_cores >= _NEIGHBOUR_CORES]
+    busy = [
+        neighbour
+        for neighbour in host.window.neighbours
+        if neighbour.busy_cores >= _NEIGHBOUR_CORES
+    ]
     total = sum(one.busy_cores for one in busy)
     load = f"load {host.load_1min_ratio:g} on {host.cores} cores"
     if not busy:

@@ -97,7 +97,9 @@ class Compare(Design[CompareDesign]):
         least = len(variants) * (SEQUENTIAL_PAIRS_MIN + piloted)
         if not rounds(history):
             return least
-        still_open = [one for one in self.standings(history, excluded) if not one.is_settled]
+        still_open = [
+            standing for standing in self.standings(history, excluded) if not standing.is_settled
+        ]
         if not still_open:
             return len(history)
         cost_ns = max(_round_ns(history), 1)
@@ -126,12 +128,12 @@ class Compare(Design[CompareDesign]):
         counted = rounds(history)
         if not counted:
             return ""
-        found = self.standings(history, excluded)
-        sizes = {standing.ratios.size for standing in found if not standing.is_settled}
+        standings = self.standings(history, excluded)
+        sizes = {standing.ratios.size for standing in standings if not standing.is_settled}
         last = counted[-1].run.round
         if sizes and last not in sizes:
             return ""  # in the middle of a round
-        words = [self._standing_words(standing) for standing in found]
+        words = [self._standing_words(standing) for standing in standings]
         return f"round {last}: " + "; ".join(word for word in words if word)
 
     def _standing_words(self, standing: Standing) -> str:

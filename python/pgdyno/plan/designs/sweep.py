@@ -181,9 +181,13 @@ def mean_tps(history: History, line: Line) -> dict[int, float]:
 def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
     """Return what was tried of a line against the latency target."""
     return [
-        Trial(one.run.cell.rate_tps or one.tps, one.achieved_ratio, one.latency_ms[target.name])
-        for one in trials(history)
-        if line.is_of(one.run.cell)
+        Trial(
+            trial.run.cell.rate_tps or trial.tps,
+            trial.achieved_ratio,
+            trial.latency_ms[target.name],
+        )
+        for trial in trials(history)
+        if line.is_of(trial.run.cell)
     ]
 
 
