@@ -170,7 +170,11 @@ def test_a_key_that_cannot_be_used_is_said_with_the_next_step(
     (certificates.folder / "locked.key").chmod(0o600)
     (certificates.folder / "open.key").write_bytes((certificates.folder / "ann.key").read_bytes())
     (certificates.folder / "open.key").chmod(0o644)
-    for key, words in (("locked.key", "encrypted"), ("open.key", "others"), ("no.key", "no priv")):
+    for key, words in (
+        ("locked.key", "encrypted"),
+        ("open.key", "other than"),
+        ("no.key", "but no"),
+    ):
         tls = {"sslcert": certificates.path("ann.crt"), "sslkey": certificates.path(key)}
         assert words in refused(engine(job_of(secure, "ann", "require", tls=tls)))
 
