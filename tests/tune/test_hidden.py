@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +72,13 @@ def test_a_hidden_bad_value_is_found_by_evidence_and_proved(
     assert document["verdict"] == "better", document["sentence"]
     [setting] = [one for one in document["settings"] if one["name"] == hidden.setting]
     assert setting["old"] == hidden.value
+    # The effect of the right setting is the largest of those that were measured alone.
+    alone = {
+        one["name"]: abs(math.log(one["ratio"]["value"]))
+        for one in document["settings"]
+        if one["ratio"] is not None
+    }
+    assert max(alone, key=alone.__getitem__, default=hidden.setting) == hidden.setting
     assert document["seconds"] <= 20 * 60
     proved(
         f"tuning: hidden {hidden.setting} = {hidden.value}",
