@@ -60,7 +60,11 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             let due_ns = from_ns + (pause_ns as f64 * factor) as u64;
             terminal.pause = Pause::Until { due_ns, script: script as u32 };
             shard.timers.set(due_ns, Wake::Terminal(client));
-            shard.recorder.think(self.thinking.until(now_ns()));
+            let now = now_ns();
+            shard.recorder.think(self.thinking.until(now));
+            // From here on the terminal counts as thinking, until it is looked at again: what its
+            // timer is late counts as thinking, too, and is in the timers' lag.
+            shard.recorder.between_transactions(now.saturating_sub(from_ns));
         }
         self.thinking.count += 1;
     }
@@ -82,7 +86,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             self.facts.timer_lag.record(now.saturating_sub(due_ns));
             // Without a connection of its own it begins again when it has one.
             if now < self.timeline.drain_ns && self.can_work(client) {
-                self.start_chosen(client, script, now, Some(due_ns));
+                self.start_chosen(client, script, now, None);
             }
         }
         self.thinking.over = over;
