@@ -121,7 +121,7 @@ fn assert_resumes(options: &PgbenchOptions, is_streamed: bool) {
                 }
                 let is_last = match hold {
                     Some(_) => is_phase(record, PhaseName::Load, PhaseEvent::Begin),
-                    None => left == 0,
+                    None => round > 0 && left == 0,
                 };
                 if is_last {
                     stop.store(true, Ordering::Relaxed);
