@@ -67,7 +67,7 @@ def test_a_server_of_the_users_own_is_only_read_by_default() -> None:
 
 
 def test_a_beginning_that_only_one_built_in_has_is_enough() -> None:
-    scripts = asked(builtin=("se@3", "t")).experiment.workload.scripts
+    scripts = asked(builtin=("se@3", "tpcb")).experiment.workload.scripts
     assert [(s.name, s.weight) for s in scripts] == [("select-only", 3), ("tpcb-like", 1)]
 
 

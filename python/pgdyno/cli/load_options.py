@@ -227,14 +227,13 @@ class LoadVerb(Verb):
     """A verb whose load may be a built-in program: it has the options of the programs, too."""
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
-        """Return the verb's parameters, those of the programs before --help."""
-        *first, last = super().get_params(context)
-        taken = {name for parameter in first for name in parameter.opts}
-        own = [one for one in program_options() if not taken & {*one.opts}]
-        # --help-all, where there is one, stays next to --help.
-        count = 1 if first and "--help-all" in first[-1].opts else 0
-        place = len(first) - count
-        return [*first[:place], *own, *first[place:], last]
+        """Return the verb's parameters, those of the programs after the options of the load."""
+        parameters = super().get_params(context)
+        taken = {name for parameter in parameters for name in parameter.opts}
+        added = [option for option in program_options() if not taken & {*option.opts}]
+        headings = [getattr(parameter, "heading", None) for parameter in parameters]
+        place = len(headings) - headings[::-1].index(LOAD)
+        return [*parameters[:place], *added, *parameters[place:]]
 
 
 _LOADED = (workload, connections, options.dataset, options.scratch)
