@@ -202,7 +202,7 @@ def _values_of(option: OptionFacts) -> str:
 def program_options() -> list[Headed]:
     """Return an option for each option of a built-in program, as the engine names them.
 
-    Without an engine there are none: the verb itself then says what is wrong with it.
+    Without an engine the list is empty. The verb then reports the error itself.
     """
     try:
         builtins = engine_facts().builtins

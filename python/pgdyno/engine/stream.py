@@ -34,7 +34,7 @@ class EngineOutcome:
     log_tail: str
 
     def raise_if_nothing_was_measured(self) -> Summary:
-        """Return the summary, or raise the reason why there is none.
+        """Return the summary, or raise the reason why it is missing.
 
         Raises: EngineError with the engine's own error, or with the last lines of its log.
         """

@@ -160,7 +160,7 @@ def _object_to_number(text: str, rule: SettingRule) -> str | None:
 
 
 def _units(unit: str) -> tuple[dict[str, int], int]:
-    """Return the units that a setting accepts, and the size of its own in the smallest of them."""
+    """Return the units that a setting accepts, and its default unit in the smallest of them."""
     match = _UNIT.fullmatch(unit)
     for table in (_BYTES, _MICROSECONDS):
         if match is not None and match[2] in table:

@@ -107,7 +107,7 @@ PROGRESS_SQL = {
 
 
 class ProgressCollector(SqlCollector):
-    """Samples maintenance, which is a load too; no row if there is none."""
+    """Samples maintenance, which is a load, too; no row while none runs."""
 
     name = "progress"
     meaning = "Vacuums, index builds, COPY and base backups under way"
