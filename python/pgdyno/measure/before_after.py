@@ -42,7 +42,7 @@ class Around:
         folder = facts.settings.get("data_directory")
         target = self._under_test.direct or self._under_test.target
         command = self._under_test.host_command
-        found = checkup.document(
+        findings = checkup.document(
             target,
             clients=clients,
             postmaster_pid=facts.postmaster_pid if facts.is_local else None,
@@ -53,7 +53,7 @@ class Around:
             disks = checkup.disks(target)
             self._disks = tuple(name for name in disks if name.startswith("nvme"))
             self._health, self._health_unknown = _healths(self._disks, command)
-        return found
+        return findings
 
     def document(self, observer: Observer) -> dict[str, Any]:
         """Look again, and return what is kept of both looks: keys of server.json.
@@ -68,7 +68,7 @@ class Around:
         health, _ = _healths(tuple(self._health), self._under_test.host_command)
         return {
             "settings_changed": [
-                one.as_document() for one in changes(self._settings or {}, settings or {})
+                change.as_document() for change in changes(self._settings or {}, settings or {})
             ]
             if known
             else None,
@@ -138,15 +138,15 @@ def _healths(
     disks: tuple[str, ...], command: tuple[str, ...] | None
 ) -> tuple[dict[str, Health], dict[str, str]]:
     """Return the health of these disks, and why some say nothing; command leads to their host."""
-    found: dict[str, Health] = {}
+    healths: dict[str, Health] = {}
     unknown: dict[str, str] = {}
     if command is not None:
         told = read_health_afar(command, disks) if disks else {}
-        found = {name: one for name, one in told.items() if isinstance(one, Health)}
-        return found, {name: one for name, one in told.items() if isinstance(one, str)}
+        healths = {name: health for name, health in told.items() if isinstance(health, Health)}
+        return healths, {name: reason for name, reason in told.items() if isinstance(reason, str)}
     for name in disks:
         try:
-            found[name] = read_health(name)
+            healths[name] = read_health(name)
         except HealthUnknown as error:
             unknown[name] = str(error)
-    return found, unknown
+    return healths, unknown

@@ -143,7 +143,7 @@ def undo_outstanding(
     Args: reach, from the place a journal names to where and as whom to connect; with_applied, put
     back what `apply_for_good` changed, too.
     """
-    found = []
+    undone = []
     for entry in folder.outstanding_changes(with_applied=with_applied):
         previous = dict(entry["previous"])
         place = place_of(entry)
@@ -157,11 +157,11 @@ def undo_outstanding(
         except InterruptedByUser:
             raise
         except PgdynoError as error:
-            found.append(Undone(place, previous, error=error))
+            undone.append(Undone(place, previous, error=error))
         else:
-            found.append(Undone(place, previous, was_changed))
+            undone.append(Undone(place, previous, was_changed))
     _seal_again(folder)
-    return found
+    return undone
 
 
 def apply_for_good(
@@ -191,13 +191,13 @@ def apply_for_good(
 
 def dismiss_outstanding(folder: ExperimentFolder) -> list[Undone]:
     """Note that nobody will put these changes back; return what would have been."""
-    found = []
+    dismissed = []
     for entry in folder.outstanding_changes():
         previous = dict(entry["previous"])
         folder.add_audit(_ended("dismissed", entry["admin"], previous))
-        found.append(Undone(place_of(entry), previous))
+        dismissed.append(Undone(place_of(entry), previous))
     _seal_again(folder)
-    return found
+    return dismissed
 
 
 def place_of(entry: Mapping[str, Any]) -> str:

@@ -33,7 +33,8 @@ class ClockWatch:
         allowed_ns = _STEP_NS + _SLEW_RATIO * (now_ns - self._seen_ns)
         # Of two readings the one nearer to the last: one may have been torn apart by a pause.
         near = min(
-            (_ahead_ns(self._clock) for _ in range(2)), key=lambda one: abs(one - self._ahead_ns)
+            (_ahead_ns(self._clock) for _ in range(2)),
+            key=lambda ahead_ns: abs(ahead_ns - self._ahead_ns),
         )
         if abs(near - self._ahead_ns) > allowed_ns:
             self._steps_ns.append(near - self._ahead_ns)

@@ -42,11 +42,11 @@ def checked_after_run(
     began_ns = monotonic_ns()
     try:
         with control() as connection:
-            found = _violations(connection, conditions)
+            verdicts = _violations(connection, conditions)
     except (psycopg.Error, PgdynoError) as error:
         words = error.message if isinstance(error, PgdynoError) else str(error).splitlines()[0]
         return {"why_not": words.rstrip(".") or _SAID}
-    return {"conditions": found, "duration_ns": monotonic_ns() - began_ns}
+    return {"conditions": verdicts, "duration_ns": monotonic_ns() - began_ns}
 
 
 def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress: Progress) -> None:
@@ -59,9 +59,13 @@ def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress:
         return
     began_ns = monotonic_ns()
     with connect(target, verb=verb, patient=True) as connection:
-        violated = [one for one in _violations(connection, conditions) if one["violations"]]
+        violated = [
+            verdict for verdict in _violations(connection, conditions) if verdict["violations"]
+        ]
     if violated:
-        words = "; ".join(f"condition {one['number']} ({one['rule']})" for one in violated)
+        words = "; ".join(
+            f"condition {verdict['number']} ({verdict['rule']})" for verdict in violated
+        )
         error = ServerError(
             f"The loaded data violate {words}.",
             hint="load them again; --no-check skips this check",

@@ -73,12 +73,12 @@ def lay_files(
     last_ns: dict[str, int] = {}
     laid: dict[str, int] = {}
     for path in paths:
-        for one in read_by_hand(path, ahead_ns=ahead_ns):
-            if not began_ns - _MARGIN_NS <= one.time_ns <= ended_ns + _MARGIN_NS:
+        for sample in read_by_hand(path, ahead_ns=ahead_ns):
+            if not began_ns - _MARGIN_NS <= sample.time_ns <= ended_ns + _MARGIN_NS:
                 continue
-            before_ns = last_ns.get(one.collector, one.time_ns)
-            last_ns[one.collector] = one.time_ns
-            stamp = {"time_ns": one.time_ns, "interval_ns": max(0, one.time_ns - before_ns)}
-            writer.add_samples(one.collector, [stamp | row for row in one.rows])
-            laid[one.collector] = laid.get(one.collector, 0) + len(one.rows)
+            before_ns = last_ns.get(sample.collector, sample.time_ns)
+            last_ns[sample.collector] = sample.time_ns
+            stamp = {"time_ns": sample.time_ns, "interval_ns": max(0, sample.time_ns - before_ns)}
+            writer.add_samples(sample.collector, [stamp | row for row in sample.rows])
+            laid[sample.collector] = laid.get(sample.collector, 0) + len(sample.rows)
     return laid

@@ -181,7 +181,7 @@ def _is_probed(target: EngineTarget, workload: Workload) -> bool:
     A Unix socket has no network. If the load connects for each transaction, the additional
     connection could take the last one that the server allows.
     """
-    is_socket = all(not one.hostaddr and one.host.startswith(("/", "@")) for one in target.hosts)
+    is_socket = all(not host.hostaddr and host.host.startswith(("/", "@")) for host in target.hosts)
     return not is_socket and not workload.connect_each_transaction
 
 

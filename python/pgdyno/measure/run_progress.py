@@ -275,8 +275,10 @@ class Brake:
         if isinstance(record, HistogramRecord):
             if record.measured != "latency" or record.script is not None or not record.count:
                 return {}
-            found = {name: percentile_ms(record, percent) for name, percent in _PERCENTS.items()}
-            return {**found, "mean": record.sum_ns / record.count / 1e6}
+            percentiles = {
+                name: percentile_ms(record, percent) for name, percent in _PERCENTS.items()
+            }
+            return {**percentiles, "mean": record.sum_ns / record.count / 1e6}
         if not isinstance(record, Interval) or record.phase not in ("warm", "measure"):
             return {}
         self._spent_ns += record.interval_ns

@@ -113,10 +113,10 @@ class ScratchServers(Servers):
         for place, variants in members.items():
             self._create(place, variants)
         stack.callback(self._end_pooler)
-        for one in self._clusters.values():
-            self._try_every_variant(one)
-        for one in self._clusters.values():
-            self._load(one)
+        for served in self._clusters.values():
+            self._try_every_variant(served)
+        for served in self._clusters.values():
+            self._load(served)
         self._known = {variant.id for variant in self._variants}
 
     def ready(self, variant: PlannedVariant | None, round_number: int = 0) -> UnderTest:
@@ -125,23 +125,25 @@ class ScratchServers(Servers):
         self._end_pooler()  # Each run begins with a new one, whose pool is empty.
         if variant.id not in self._known:
             self._admit(variant)
-        one = self._cluster_of(variant)
-        if one.cluster.pid is None:
+        served = self._cluster_of(variant)
+        if served.cluster.pid is None:
             self._progress.said(f"{variant.name}: the server starts again")
-            one.cluster.restart()
-        was_restarted = one.cluster.apply(self._settings_of(variant))
-        one.last_round[variant.id] = round_number
-        if not was_restarted and (self._restarts_each_run or one.restarts_in(round_number)):
+            served.cluster.restart()
+        was_restarted = served.cluster.apply(self._settings_of(variant))
+        served.last_round[variant.id] = round_number
+        if not was_restarted and (self._restarts_each_run or served.restarts_in(round_number)):
             # Every run starts from the same state: a cache that only some find warm is no contrast.
-            one.cluster.restart()
+            served.cluster.restart()
         if self._experiment.reload == "round":
-            self._reload(one, variant, round_number)
-        target = self._target_of(variant, one)
+            self._reload(served, variant, round_number)
+        target = self._target_of(variant, served)
         with connect(target, verb=self._conditions.verb) as connection:
             facts = server_facts.collect(connection, target)
-        ready = UnderTest(target, one.cluster.target, one.cluster, facts, self._conditions.verb)
+        ready = UnderTest(
+            target, served.cluster.target, served.cluster, facts, self._conditions.verb
+        )
         asked = variant.spec.pooler
-        return ready if asked is None else self._pooled(ready, asked, one.cluster)
+        return ready if asked is None else self._pooled(ready, asked, served.cluster)
 
     def _pooled(self, ready: UnderTest, asked: Pooler, cluster: ScratchCluster) -> UnderTest:
         """Return the server as it is reached through a pooler, started now."""
@@ -171,17 +173,17 @@ class ScratchServers(Servers):
         place = self._place_of(variant.spec)
         if place not in self._clusters:
             self._create(place, [])
-        one = self._clusters[place]
-        one.variants.append(variant)
-        self._try(one, variant)
+        served = self._clusters[place]
+        served.variants.append(variant)
+        self._try(served, variant)
         base = self._experiment.server.settings
-        if one.cluster.needs_restart(base, self._settings_of(variant)):
-            one.restarting.add(variant.id)
-        if self._data_of(variant) not in one.databases:
-            one.cluster.apply(base)  # The load's settings are those of the spec.
-            self._load(one, only=variant)
+        if served.cluster.needs_restart(base, self._settings_of(variant)):
+            served.restarting.add(variant.id)
+        if self._data_of(variant) not in served.databases:
+            served.cluster.apply(base)  # The load's settings are those of the spec.
+            self._load(served, only=variant)
         if variant.id in self.excluded:
-            one.variants.remove(variant)
+            served.variants.remove(variant)
             raise ServerError(
                 self.excluded[variant.id], hint="the experiment goes on without this variant"
             )
@@ -251,17 +253,17 @@ class ScratchServers(Servers):
     def _settings_of(self, variant: PlannedVariant) -> dict[str, str]:
         return {**self._experiment.server.settings, **variant.spec.settings}
 
-    def _try_every_variant(self, one: _Cluster) -> None:
+    def _try_every_variant(self, served: _Cluster) -> None:
         """Start each variant once on the empty cluster; note what does not start."""
-        for variant in one.variants:
-            was_restarted = self._try(one, variant)
-            self._restarts_each_run |= was_restarted and len(one.variants) > 1
-        one.cluster.apply(self._experiment.server.settings)
+        for variant in served.variants:
+            was_restarted = self._try(served, variant)
+            self._restarts_each_run |= was_restarted and len(served.variants) > 1
+        served.cluster.apply(self._experiment.server.settings)
 
-    def _try(self, one: _Cluster, variant: PlannedVariant) -> bool:
+    def _try(self, served: _Cluster, variant: PlannedVariant) -> bool:
         """Apply the variant's settings; return whether that took a restart."""
         try:
-            return one.cluster.apply(self._settings_of(variant))
+            return served.cluster.apply(self._settings_of(variant))
         except (ServerError, SpecError) as error:
             self.excluded[variant.id] = error.message
             self._progress.said(f"variant {variant.name} cannot start: {error.message}")
@@ -270,22 +272,22 @@ class ScratchServers(Servers):
     def _data_of(self, variant: PlannedVariant) -> tuple[Dataset, str | None]:
         return self._experiment.dataset_of(variant), variant.spec.sql
 
-    def _load(self, one: _Cluster, *, only: PlannedVariant | None = None) -> None:
+    def _load(self, served: _Cluster, *, only: PlannedVariant | None = None) -> None:
         """Load each different dataset once, into a separate database."""
-        for variant in one.variants if only is None else [only]:
+        for variant in served.variants if only is None else [only]:
             if variant.id in self.excluded:
                 continue
             key = self._data_of(variant)
-            if key not in one.databases:
-                number = len(one.databases) + 1
+            if key not in served.databases:
+                number = len(served.databases) + 1
                 name = LOAD_DATABASE if number == 1 else f"{LOAD_DATABASE}_{number}"
-                one.databases[key] = name
+                served.databases[key] = name
                 try:
-                    self._fill(one.cluster, name, *key)
+                    self._fill(served.cluster, name, *key)
                 except ServerError as error:
-                    one.broken[key] = error.message
-            if key in one.broken:
-                why = one.broken[key]
+                    served.broken[key] = error.message
+            if key in served.broken:
+                why = served.broken[key]
                 self.excluded[variant.id] = why
                 self._progress.said(f"variant {variant.name} cannot be created: {why}")
 
@@ -297,22 +299,22 @@ class ScratchServers(Servers):
             with connect(target, verb=self._conditions.verb) as connection:
                 run_script(connection, sql)
 
-    def _reload(self, one: _Cluster, variant: PlannedVariant, round_number: int) -> None:
+    def _reload(self, served: _Cluster, variant: PlannedVariant, round_number: int) -> None:
         """Load the variant's data anew, once a round: another layout, as another machine has it."""
         key = self._data_of(variant)
-        database = one.databases[key]
+        database = served.databases[key]
         before = self._loaded_in.setdefault(database, 0)
         if round_number <= max(before, 1):  # What was loaded first is round 1's.
             self._loaded_in[database] = max(before, round_number)
             return
         self._loaded_in[database] = round_number
-        drop_database(one.cluster, database)
-        self._fill(one.cluster, database, *key)
+        drop_database(served.cluster, database)
+        self._fill(served.cluster, database, *key)
 
     def _cluster_of(self, variant: PlannedVariant) -> _Cluster:
-        return next(one for one in self._clusters.values() if variant in one.variants)
+        return next(served for served in self._clusters.values() if variant in served.variants)
 
-    def _target_of(self, variant: PlannedVariant, one: _Cluster) -> Target:
+    def _target_of(self, variant: PlannedVariant, served: _Cluster) -> Target:
         own = variant.spec
-        target = one.cluster.tcp_target if own.path == "tcp" else one.cluster.target
-        return target.with_database(one.databases[self._data_of(variant)])
+        target = served.cluster.tcp_target if own.path == "tcp" else served.cluster.target
+        return target.with_database(served.databases[self._data_of(variant)])

@@ -262,9 +262,9 @@ def reached(
     host_command = command_to_host(ssh=server.ssh, host_shell=server.host_shell)
     console = console_of(server.pooler)
     if is_pooled:
-        found = pooler_at(target, console, conditions.verb, progress, server.observe)
-        found.refuse(experiment.protocols_of(dsn))
-        console = found.console
+        pooler = pooler_at(target, console, conditions.verb, progress, server.observe)
+        pooler.refuse(experiment.protocols_of(dsn))
+        console = pooler.console
     observe = target if server.observe is None else resolve(conninfo=server.observe).target
     with connect(observe, verb=conditions.verb, patient=True) as connection:
         observe = pinned(observe, connection)

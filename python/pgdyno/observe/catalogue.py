@@ -51,16 +51,16 @@ def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
 
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
-    found = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
-    found |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
-    found |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}
-    found |= {"right to list WAL": database.MAY_LIST_SQL, "size of WAL": database.WAL_SQL}
+    texts = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
+    texts |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
+    texts |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}
+    texts |= {"right to list WAL": database.MAY_LIST_SQL, "size of WAL": database.WAL_SQL}
     if version >= 15:
-        found["own transactions"] = REPORT_SQL
+        texts["own transactions"] = REPORT_SQL
     for collector in SQL_COLLECTORS:
         if version >= min(collector.sql):
-            found[collector.name] = pick(collector.name, collector.sql, version)
+            texts[collector.name] = pick(collector.name, collector.sql, version)
         if issubclass(collector, ExtensionCollector):
-            found[collector.extension] = schema_sql(collector.extension)
-            found[collector.name] = found[collector.name].format(schema="public")
-    return found
+            texts[collector.extension] = schema_sql(collector.extension)
+            texts[collector.name] = texts[collector.name].format(schema="public")
+    return texts

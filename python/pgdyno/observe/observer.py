@@ -112,7 +112,7 @@ class Observer:
         deadline_ns = monotonic_ns() + int(BEGIN_TIMEOUT_S * SECOND_NS)
         # Who counts transactions begins when the other sessions are there: theirs are taken out.
         last = [worker for worker in self._workers if worker.name == "observe-server"]
-        for group in ([one for one in self._workers if one not in last], last):
+        for group in ([worker for worker in self._workers if worker not in last], last):
             for worker in group:
                 worker.start()
             for worker in group:
@@ -180,13 +180,17 @@ class Observer:
 
         regular, waits = session(server.connect), session(server.connect)
         within = None if server.connect_within is None else session(server.connect_within)
-        observing = [one for one in (regular, waits, within) if one is not None]
+        observing = [session for session in (regular, waits, within) if session is not None]
         source = ServerSource(regular, server.database, observing, server.is_local)
         collectors = of_scope("server", source)
-        found = of_scope("database", replace(source, session=within or regular))
-        found += [server.ask_too(within or regular)] if server.ask_too is not None else []
-        workers = [] if within is None else [self._worker("database", found, session=within)]
-        collectors += found if within is None else []
+        collectors_within = of_scope("database", replace(source, session=within or regular))
+        collectors_within += (
+            [server.ask_too(within or regular)] if server.ask_too is not None else []
+        )
+        workers = (
+            [] if within is None else [self._worker("database", collectors_within, session=within)]
+        )
+        collectors += collectors_within if within is None else []
         load = server.load_application_name
         if server.is_local:
             here = LocalProcesses()

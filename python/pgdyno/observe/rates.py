@@ -103,15 +103,15 @@ def since_zero(arrays: Arrays, columns: Sequence[Column], rows_max: int) -> Arra
     if not born:
         return arrays
     counters = {column.name for column in columns if column.nature == "counter"}
-    found = {}
+    extended = {}
     for name, values in arrays.items():
         before = values[born]
         if name == "time_ns":
             before = instants[place[born] - 1]
         elif name in counters:
             before = np.zeros_like(before)
-        found[name] = np.concatenate((values, before))
-    return found
+        extended[name] = np.concatenate((values, before))
+    return extended
 
 
 def _rows_by_key(
@@ -132,14 +132,14 @@ def _rows_by_key(
         codes += np.fromiter(map(code.__getitem__, values), dtype=np.int64, count=codes.size)
     order = np.lexsort((time_ns, codes))
     first = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    found = []
+    groups = []
     for rows in np.split(order, first[1:]):
         rest, label = int(codes[rows[0]]), []
         for names_of_key in reversed(labels):
             rest, place = divmod(rest, len(names_of_key))
             label.append(names_of_key[place])
-        found.append((tuple(reversed(label)), rows))
-    return found
+        groups.append((tuple(reversed(label)), rows))
+    return groups
 
 
 def _of_one_key(key: Mapping[str, str], rows: Arrays, counters: Sequence[Column]) -> Deltas:
@@ -176,11 +176,11 @@ def _of_one_key(key: Mapping[str, str], rows: Arrays, counters: Sequence[Column]
 def _note(
     dropped: list[Dropped],
     time_ns: IntArray,
-    found: npt.NDArray[np.bool_],
+    is_dropped: npt.NDArray[np.bool_],
     already: npt.NDArray[np.bool_],
     reason: Reason,
     column: str,
 ) -> npt.NDArray[np.bool_]:
     """Add the intervals found bad for the first time to `dropped`; return all found."""
-    dropped += [Dropped(int(t), reason, column) for t in time_ns[1:][found & ~already]]
-    return found
+    dropped += [Dropped(int(t), reason, column) for t in time_ns[1:][is_dropped & ~already]]
+    return is_dropped

@@ -105,9 +105,9 @@ def _server_clock(connection: Connection, clock: ClockPair) -> ServerClock | Non
     best: ServerClock | None = None
     for _ in range(5):
         asked_ns = clock.now_ns()
-        found = connection.pgconn.exec_(_CLOCK_SQL)
+        answer = connection.pgconn.exec_(_CLOCK_SQL)
         answered_ns = clock.now_ns()
-        value = found.get_value(0, 0) if found.ntuples else None
+        value = answer.get_value(0, 0) if answer.ntuples else None
         if value is None:
             return None
         uncertainty_ns = (answered_ns - asked_ns) // 2

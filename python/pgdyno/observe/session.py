@@ -211,7 +211,7 @@ class ServerSession:
 
         Raises: psycopg.Error; the session is then either usable, or not `is_open`.
         """
-        return rows_of(self.ask_often(sql, [one.encode() for one in parameters]))
+        return rows_of(self.ask_often(sql, [parameter.encode() for parameter in parameters]))
 
     def ask_often(self, sql: str, values: list[bytes]) -> PGresult:
         """Return the answer to a statement that is sent many times a second, for `rows_of`.

@@ -92,7 +92,9 @@ class Worker(threading.Thread):
 
     def _look_again(self) -> None:
         """Sample what is sampled rarely once more: what happened since is in its totals then."""
-        for item in [one for one in self._scheduled if one.interval_ns >= RARE_NS]:
+        for item in [
+            scheduled for scheduled in self._scheduled if scheduled.interval_ns >= RARE_NS
+        ]:
             if self._session is not None and not self._session.is_open:
                 return
             if item.last_sample_ns:
@@ -206,7 +208,7 @@ class Worker(threading.Thread):
         if self._to_begin:
             return 0
         until_ns = monotonic_ns() + min(HELD_INTERVALS * item.interval_ns, HELD_NS_MAX)
-        return min([until_ns, *(one.due_ns for one in self._scheduled if one is not item)])
+        return min([until_ns, *(other.due_ns for other in self._scheduled if other is not item)])
 
     def _keep(self, item: Scheduled, samples: list[Sample]) -> None:
         name = item.collector.name

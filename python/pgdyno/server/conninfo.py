@@ -209,10 +209,10 @@ def _with_passwords_of_hosts(target: Target, passfile: str) -> Target:
     libpq tells only that of the first host, so it is asked for each; when it connects by itself it
     reads the file.
     """
-    found: dict[tuple[str, str], SecretStr] = {}
+    passwords: dict[tuple[str, str], SecretStr] = {}
     with without_pg_environment():
         for host, address, port in target.hosts():
-            one = replace(
+            single = replace(
                 target,
                 host="" if host == address else host,
                 hostaddr=address,
@@ -220,13 +220,13 @@ def _with_passwords_of_hosts(target: Target, passfile: str) -> Target:
                 password=None,
                 parameters={"passfile": passfile, "channel_binding": _STOP_VALUE},
             )
-            asked = libpq_conninfo.make_conninfo("", **one.libpq_parameters())
+            asked = libpq_conninfo.make_conninfo("", **single.libpq_parameters())
             attempt = pq.PGconn.connect_start(asked.encode())
             if attempt.password:
-                found[host, port] = SecretStr(attempt.password.decode())
+                passwords[host, port] = SecretStr(attempt.password.decode())
             attempt.finish()
     parameters = {**target.parameters, "passfile": passfile}
-    return replace(target, password=None, host_passwords=found, parameters=parameters)
+    return replace(target, password=None, host_passwords=passwords, parameters=parameters)
 
 
 def _settings_of_environment() -> str:

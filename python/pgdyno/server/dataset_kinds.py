@@ -178,8 +178,8 @@ class Pgbench(DatasetKind):
         PostgreSQL 15 and 3 in 18, ANALYZE takes 3, a foreign key 4 in 15 and 3 in 18.
         """
         options = _pgbench(dataset)
-        each = 4 if options.foreign_keys else 3
-        return each * options.partitions + 20 if options.partitions else 0
+        locks_per_partition = 4 if options.foreign_keys else 3
+        return locks_per_partition * options.partitions + 20 if options.partitions else 0
 
     def row_bytes(self, dataset: Dataset) -> float:
         """Return the bytes of an account: nearly all rows are accounts."""

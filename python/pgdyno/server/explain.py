@@ -53,8 +53,8 @@ def plan_of(connection: Connection, text: str) -> str | None:
     """Return "Update pgbench_accounts > Index Scan pgbench_accounts_pkey", or None."""
     if _PLANNED.match(text) is None:
         return None
-    found = _explained(connection, *_with_parameters(text))
-    return _shape(found["Plan"]) if found is not None else None
+    document = _explained(connection, *_with_parameters(text))
+    return _shape(document["Plan"]) if document is not None else None
 
 
 def _explained(connection: Connection, statement: str, count: int) -> Mapping[str, Any] | None:
@@ -77,8 +77,8 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
         return None
     finally:
         _forget(connection)
-    found = row[0] if row else None
-    documents = json.loads(found) if isinstance(found, str) else found
+    explained = row[0] if row else None
+    documents = json.loads(explained) if isinstance(explained, str) else explained
     return documents[0] if documents else None
 
 
@@ -116,11 +116,13 @@ def _query_ids(connection: Connection, onlooker: Connection, text: str) -> list[
     if count and (is_planned or connection.info.server_version >= _COMMANDS_NORMALISED_SINCE):
         ways.append((re.sub(r"\$\d+", "1", statement), 0))
     if not is_planned:
-        found = [_parsed_query_id(connection, onlooker, way) for way, _ in ways]
+        query_ids = [_parsed_query_id(connection, onlooker, way) for way, _ in ways]
     else:
         explained = [_explained(connection, *way) for way in ways]
-        found = [one.get("Query Identifier") for one in explained if one is not None]
-    return [int(one) for one in dict.fromkeys(found) if one]
+        query_ids = [
+            document.get("Query Identifier") for document in explained if document is not None
+        ]
+    return [int(query_id) for query_id in dict.fromkeys(query_ids) if query_id]
 
 
 def _parsed_query_id(connection: Connection, onlooker: Connection, statement: str) -> int | None:

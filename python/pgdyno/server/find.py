@@ -75,12 +75,12 @@ def find(
     """
     if bin_dir is not None:
         return _given(bin_dir, version)
-    found = installed(environ) + embedded()
-    wanted = [binaries for binaries in found if _matches(binaries.version, version)]
+    offered = installed(environ) + embedded()
+    wanted = [binaries for binaries in offered if _matches(binaries.version, version)]
     if wanted:
         return wanted[0]
     what = f"PostgreSQL {version}" if version else f"PostgreSQL {MAJOR_MIN} to {MAJOR_MAX}"
-    seen = "; ".join(str(binaries) for binaries in found) or "none installed"
+    seen = "; ".join(str(binaries) for binaries in offered) or "none installed"
     raise SpecError(
         f"{what} was not found; found: {seen}.",
         hint="name the folder with --pg-bin DIR, or another version with --pg-version N",
@@ -89,12 +89,12 @@ def find(
 
 def installed(environ: Mapping[str, str] | None = None) -> list[Binaries]:
     """Return the installed servers of a supported version, newest first, each folder once."""
-    found = {
+    by_folder = {
         binaries.bin_dir: binaries
         for folder in _installed_folders(os.environ if environ is None else environ)
         if (binaries := _look(folder, "installed")) is not None
     }
-    return _newest_first(found.values())
+    return _newest_first(by_folder.values())
 
 
 def embedded() -> list[Binaries]:
@@ -196,8 +196,8 @@ def _matches(version: str, wanted: str | None) -> bool:
     return wanted is None or version == wanted or version.split(".")[0] == wanted
 
 
-def _newest_first(found: Iterable[Binaries]) -> list[Binaries]:
+def _newest_first(offered: Iterable[Binaries]) -> list[Binaries]:
     def key(binaries: Binaries) -> tuple[int, ...]:
         return tuple(int(part) for part in re.findall(r"\d+", binaries.version))
 
-    return sorted(found, key=key, reverse=True)
+    return sorted(offered, key=key, reverse=True)

@@ -35,9 +35,9 @@ def server_user(binaries: Binaries) -> UserIds:
     owner = (binaries.bin_dir / "postgres").stat().st_uid
     names = (*SERVICE_USERS, "nobody") if binaries.source == "installed" else ("nobody",)
     if owner != 0 and binaries.source == "installed":
-        found = _by_uid(owner)
-        if found is not None:
-            return found
+        user = _by_uid(owner)
+        if user is not None:
+            return user
     for name in names:
         try:
             return UserIds.of(name)

@@ -31,36 +31,36 @@ def sweep_leftovers(parents: Iterable[Path] | None = None) -> list[Leftover]:
     store (None: $PGDYNO_DATA and /var/tmp). A postmaster that outlived its owner is ended if pid
     and start time are the recorded ones. Folders of other users are left alone.
     """
-    found = []
+    leftovers = []
     for path in _cluster_folders(_usual_parents() if parents is None else parents):
         folder = ClusterFolder.claim(path)
         if folder is None:
             if remove_unfinished(path):
-                found.append(Leftover(path, ended_postmaster=False, is_removed=True))
+                leftovers.append(Leftover(path, ended_postmaster=False, is_removed=True))
             continue
         ended = end_orphan(folder.record)
         if folder.record.is_kept:
             folder.remove_socket_folder()
             folder.release()
             if ended:
-                found.append(Leftover(path, ended_postmaster=True, is_removed=False))
+                leftovers.append(Leftover(path, ended_postmaster=True, is_removed=False))
             continue
         with contextlib.suppress(ServerError):  # is_removed reports what cannot be removed.
             folder.remove()
-        found.append(Leftover(path, ended_postmaster=ended, is_removed=not path.exists()))
-    return found
+        leftovers.append(Leftover(path, ended_postmaster=ended, is_removed=not path.exists()))
+    return leftovers
 
 
 def kept_clusters(parents: Iterable[Path] | None = None) -> list[Path]:
     """Return the folders of kept clusters that no living command uses, oldest first."""
-    found = []
+    folders = []
     for path in _cluster_folders(_usual_parents() if parents is None else parents):
         folder = ClusterFolder.claim(path)
         if folder is not None:
             if folder.record.is_kept:
-                found.append(path)
+                folders.append(path)
             folder.release()
-    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+    return sorted(folders, key=lambda path: path.stat().st_mtime_ns)
 
 
 def _usual_parents() -> list[Path]:

@@ -57,20 +57,22 @@ def find_pgbouncer(path: str | None = None) -> PoolerProgram:
     Raises: SpecError if there is none.
     """
     usual = os.pathsep.join((os.environ.get("PATH", os.defpath), *_FOLDERS))
-    found = shutil.which("pgbouncer", path=usual if path is None else path)
-    if found is None:
+    program = shutil.which("pgbouncer", path=usual if path is None else path)
+    if program is None:
         raise SpecError(
             "A variant has a pooler, but there is no pgbouncer on this host.",
             hint="install the package pgbouncer, or remove the variant",
         )
     try:
-        said = run([found, "--version"], timeout_s=10).stdout
+        said = run([program, "--version"], timeout_s=10).stdout
     except ProcessError as error:
-        raise SpecError(f"{found} does not start: {error.message}", hint="reinstall it") from error
+        raise SpecError(
+            f"{program} does not start: {error.message}", hint="reinstall it"
+        ) from error
     version = re.search(r"PgBouncer (\S+)", said, re.IGNORECASE)
     if version is None:
-        raise SpecError(f"{found} does not print its version.", hint="check that it is PgBouncer")
-    return PoolerProgram(Path(found), version[1])
+        raise SpecError(f"{program} does not print its version.", hint="check that it is PgBouncer")
+    return PoolerProgram(Path(program), version[1])
 
 
 class PgBouncer:

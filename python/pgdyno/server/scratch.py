@@ -133,8 +133,8 @@ class ScratchCluster:
             )
         record = folder.record
         chosen = server_settings.checked(record.settings if settings is None else settings)
-        found = find(bin_dir=Path(record.bin_dir), version=record.version.split(".")[0])
-        binaries = replace(found, source=record.source)
+        same_version = find(bin_dir=Path(record.bin_dir), version=record.version.split(".")[0])
+        binaries = replace(same_version, source=record.source)
         user = UserIds.of(record.user) if os.geteuid() == 0 else UserIds.current()
         cluster = cls(folder, binaries, user, keep=True)
         try:

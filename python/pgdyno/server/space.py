@@ -43,18 +43,18 @@ def refuse_too_few_locks(connection: Connection, dataset: Dataset) -> None:
         return
     row = connection.execute(_LOCKS).fetchone()
     assert row is not None, "a SELECT without FROM returns one row"
-    each, sessions = int(row[0]), int(row[1])
-    if needed <= each * sessions:
+    locks_per_session, sessions = int(row[0]), int(row[1])
+    if needed <= locks_per_session * sessions:
         return
     enough = -(-needed // sessions)
     partitions = getattr(dataset, "partitions", 0)
     raise RefusedError(
         f"The keys of {counted(partitions, 'partition')} need about {needed:,} locks in one"
-        f" transaction, but the server has room for {each * sessions:,}:"
-        f" max_locks_per_transaction is {each}.",
+        f" transaction, but the server has room for {locks_per_session * sessions:,}:"
+        f" max_locks_per_transaction is {locks_per_session}.",
         hint=(
             f"set max_locks_per_transaction to at least {enough} and restart the server, or use"
-            f" at most {partitions * each * sessions // needed:,} partitions"
+            f" at most {partitions * locks_per_session * sessions // needed:,} partitions"
         ),
     )
 

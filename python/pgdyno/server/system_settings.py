@@ -79,8 +79,8 @@ class SystemSettings:
                     f" pg_show_all_file_settings(), TO {role}; or name another with --admin",
                     sqlstate=error.sqlstate,
                 ) from None
-        found = {str(name): str(value) for name, value in rows}
-        return {name: found.get(name) for name in wanted}
+        values = {str(name): str(value) for name, value in rows}
+        return {name: values.get(name) for name in wanted}
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
         """Return the values that the running server uses; unknown names are left out."""
@@ -177,7 +177,7 @@ class SystemSettings:
 
         Raises: ServerError naming those it does not see after half a minute.
         """
-        self._wait_until(target, lambda found: server_settings.require(found, wanted))
+        self._wait_until(target, lambda present: server_settings.require(present, wanted))
 
     def require_entries(self, entries: Entries) -> None:
         """Raise ServerError unless postgresql.auto.conf has just these entries."""

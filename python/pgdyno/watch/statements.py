@@ -54,10 +54,10 @@ def read_calls(target: Target, *, texts_of: Sequence[int] = ()) -> Calls:
     """
     try:
         with read_only(target, "watch") as (session, _):
-            found = session.fetch(SCHEMA_SQL)
-            if not found:
+            schemas = session.fetch(SCHEMA_SQL)
+            if not schemas:
                 return Calls()
-            schema = str(found[0][0])
+            schema = str(schemas[0][0])
             rows = session.fetch(CALLS_SQL.format(schema=schema))
             calls = {int(query): (int(calls), float(ms)) for query, calls, ms in rows}
             texts: dict[int, str] = {}
@@ -119,19 +119,19 @@ class KnownTexts:
     def wanted(self) -> list[int]:
         """Return at most ten query ids that are wanted, those asked least often first."""
         with self._lock:
-            open_ones = [one for one, tries in self._tries.items() if tries < _TRIES]
-            return sorted(open_ones, key=lambda one: self._tries[one])[:ASKED_MAX]
+            open_ones = [query_id for query_id, tries in self._tries.items() if tries < _TRIES]
+            return sorted(open_ones, key=lambda query_id: self._tries[query_id])[:ASKED_MAX]
 
     def learn(self, asked: list[int], texts: Mapping[int, str]) -> None:
         """Keep what was found of those asked."""
         with self._lock:
             self._texts |= texts
             _forget_oldest(self._texts)
-            for one in asked:
-                if one in texts:
-                    self._tries.pop(one, None)
-                elif one in self._tries:
-                    self._tries[one] += 1
+            for query_id in asked:
+                if query_id in texts:
+                    self._tries.pop(query_id, None)
+                elif query_id in self._tries:
+                    self._tries[query_id] += 1
 
     def all(self) -> dict[int, str]:
         """Return all that are known."""
@@ -164,8 +164,8 @@ class NewTextsCollector:
         if not wanted or began_ns < self._due_ns:
             return []
         try:
-            found = self._session.fetch(SCHEMA_SQL)
-            sql = TEXTS_SQL.format(schema=found[0][0]) if found else ""
+            schemas = self._session.fetch(SCHEMA_SQL)
+            sql = TEXTS_SQL.format(schema=schemas[0][0]) if schemas else ""
             self._texts.learn(
                 wanted, shown_texts(self._session.fetch(sql, [wanted]) if sql else [])
             )

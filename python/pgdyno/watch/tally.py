@@ -231,7 +231,9 @@ class Tally:
             if (earlier := before.get(device)) is not None and row["interval_ns"]
         ]
         # One disk can lie on another, so they are not added up.
-        read, written, span_ns = max(grown, key=lambda one: one[0] + one[1], default=(0, 0, 0))
+        read, written, span_ns = max(
+            grown, key=lambda bytes_grown: bytes_grown[0] + bytes_grown[1], default=(0, 0, 0)
+        )
         for sums in (self.total, self._recent):
             sums.disk_read_bytes += max(0, read)
             sums.disk_written_bytes += max(0, written)

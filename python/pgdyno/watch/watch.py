@@ -214,7 +214,7 @@ def _keep_what_was_asked(
     folder.write_facts(
         {
             "target_line": examination.target,
-            "settings": {name: one.shown for name, one in server.settings.items()}
+            "settings": {name: setting.shown for name, setting in server.settings.items()}
             if server is not None
             else {},
             "doctor": examination.as_document(),

@@ -111,14 +111,14 @@ def slowed_by_heat(before: Health, after: Health) -> bool:
 def _said(argv: list[str]) -> dict[str, Any]:
     try:
         done = run(argv, timeout_s=_TIMEOUT_S)
-        found = json.loads(done.stdout)
+        document = json.loads(done.stdout)
     except ProcessError as error:
         raise HealthUnknown(f"The disk's health cannot be read: {error.message}") from None
     except ValueError:
         said = (done.stderr or done.stdout).strip().splitlines()
         words = said[-1].rstrip(".") if said else f"exit code {done.returncode}"
         raise HealthUnknown(f"The disk's health cannot be read: {argv[0]}: {words}.") from None
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _whole(value: Any) -> int | None:

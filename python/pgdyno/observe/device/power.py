@@ -60,7 +60,7 @@ class EnergyCollector:
             )
         for domain in self._domains:
             self._add(domain)
-        return [{"domain": one.name, "energy_uj": one.total_uj} for one in self._domains]
+        return [{"domain": domain.name, "energy_uj": domain.total_uj} for domain in self._domains]
 
     def _add(self, domain: _Domain) -> None:
         try:
@@ -79,7 +79,7 @@ class EnergyCollector:
 
     def _found(self) -> list[_Domain]:
         names: dict[str, str] = {}
-        found: list[_Domain] = []
+        domains: list[_Domain] = []
         for path in self._files.matching(_DOMAINS):
             folder = path.rpartition("/")[0]
             if "mmio" in folder:
@@ -89,8 +89,8 @@ class EnergyCollector:
             parent = names.get(number.rpartition(":")[0])
             names[number] = f"{parent}/{name}" if parent else name
             range_uj = text_or_nothing(self._files, f"{folder}/max_energy_range_uj").strip()
-            found.append(_Domain(folder, names[number], int(range_uj or 0)))
-        return found
+            domains.append(_Domain(folder, names[number], int(range_uj or 0)))
+        return domains
 
 
 _CORES = "/sys/devices/system/cpu/cpu*"

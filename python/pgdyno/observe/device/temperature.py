@@ -56,7 +56,7 @@ class TemperatureCollector:
         return rows
 
     def _found(self) -> list[tuple[str, Row]]:
-        found: list[tuple[str, Row]] = []
+        sensors: list[tuple[str, Row]] = []
         for chip in self._files.matching(_CHIPS):
             folder = chip.rpartition("/")[0]
             disks = [
@@ -75,8 +75,8 @@ class TemperatureCollector:
                     "high_celsius": _celsius(self._files, f"{base}_max"),
                     "critical_celsius": _celsius(self._files, f"{base}_crit"),
                 }
-                found.append((path, fixed))
-        return found
+                sensors.append((path, fixed))
+        return sensors
 
 
 def _celsius(files: HostFiles, path: str) -> float | None:

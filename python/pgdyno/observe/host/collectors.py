@@ -26,13 +26,13 @@ def of_server_host(files: HostFiles, pids: Callable[[], Mapping[str, int]]) -> l
 
     Args: pids, of the programs there whose control groups count, by name.
     """
-    return [*(one(files) for one in HOST_COLLECTORS), ThrottlingCollector(pids, files)]
+    return [*(collector(files) for collector in HOST_COLLECTORS), ThrottlingCollector(pids, files)]
 
 
 def of_load_host() -> list[Collector]:
     """Return the collectors of this host, where it makes load for a server elsewhere."""
     of_lab = ThrottlingCollector(lambda: {"lab": os.getpid()})
-    return [*(one() for one in LOAD_COLLECTORS), of_lab]
+    return [*(collector() for collector in LOAD_COLLECTORS), of_lab]
 
 
 class LoadCpuCollector(CpuCollector):

@@ -238,11 +238,11 @@ class ThrottlingCollector:
             mounts = parse_mounts(self._files.text("/proc/mounts"))
         except FileNotFoundError:
             return []
-        found: list[str] = []
+        paths: list[str] = []
         for group, mount in zip(groups, mounts, strict=True):
             if group is None or mount is None:
                 continue
             levels = PurePosixPath(group.lstrip("/"))
             folders = [PurePosixPath(mount) / level for level in (levels, *levels.parents)]
-            found += [f"{folder}/cpu.stat" for folder in dict.fromkeys(folders)]
-        return [path for path in found if self._files.exists(path)]
+            paths += [f"{folder}/cpu.stat" for folder in dict.fromkeys(folders)]
+        return [path for path in paths if self._files.exists(path)]

@@ -139,33 +139,33 @@ class SpaceCollector:
 
 def spaces_here(folders: Mapping[str, Path]) -> dict[str, Space]:
     """Return the space of the file systems below folders of this host, those that exist."""
-    found: dict[str, Space] = {}
+    spaces: dict[str, Space] = {}
     for place, folder in folders.items():
         try:
             seen = os.statvfs(folder)
         except FileNotFoundError:
             continue
         has_inodes = bool(seen.f_files)
-        found[place] = Space(
+        spaces[place] = Space(
             seen.f_blocks * seen.f_frsize,
             seen.f_bavail * seen.f_frsize,
             seen.f_files if has_inodes else None,
             seen.f_favail if has_inodes else None,
         )
-    return found
+    return spaces
 
 
 def spaces_received(files: HostFiles) -> dict[str, Space]:
     """Return the space that another host sent as lines of `df -Pk` and `df -Pi`, by place."""
-    found: dict[str, Space] = {}
+    spaces: dict[str, Space] = {}
     for path in files.matching("/df/*"):
         place = path.removeprefix("/df/")
         size, inodes = _df(files, path), _df(files, f"/inodes/{place}")
         if size is not None:
             # A file system without a limit says that it has none of either.
             counted = inodes if inodes is not None and inodes[0] else (None, None)
-            found[place] = Space(size[0] * 1024, size[1] * 1024, *counted)
-    return found
+            spaces[place] = Space(size[0] * 1024, size[1] * 1024, *counted)
+    return spaces
 
 
 def _df(files: HostFiles, path: str) -> tuple[int, int] | None:

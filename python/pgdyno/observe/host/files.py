@@ -45,8 +45,8 @@ class LocalFiles:
 
     def matching(self, pattern: str) -> list[str]:
         """Return the paths that match, in order."""
-        found = glob.glob(pattern.lstrip("/"), root_dir=self.root)  # noqa: PTH207 - as `text`
-        return sorted(f"/{path}" for path in found)
+        paths = glob.glob(pattern.lstrip("/"), root_dir=self.root)  # noqa: PTH207 - as `text`
+        return sorted(f"/{path}" for path in paths)
 
 
 HERE = LocalFiles()
@@ -66,7 +66,7 @@ class ReceivedFiles:
 
     def exists(self, path: str) -> bool:
         """Return whether it was sent, or something below it."""
-        return path in self.by_path or any(one.startswith(f"{path}/") for one in self.by_path)
+        return path in self.by_path or any(known.startswith(f"{path}/") for known in self.by_path)
 
     def matching(self, pattern: str) -> list[str]:
         """Return the paths that match, folders included, in order."""

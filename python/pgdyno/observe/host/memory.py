@@ -29,16 +29,16 @@ _MEMORY_FIELDS: tuple[tuple[str, str, str], ...] = (
 
 def parse_memory(text: str) -> Row:
     """Return sizes in bytes; None for what this kernel does not tell."""
-    found: dict[str, int] = {}
+    bytes_by_field: dict[str, int] = {}
     for line in text.splitlines():
         name, _, rest = line.partition(":")
         words = rest.split()
         if words:
-            found[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
-    row: Row = {column: found.get(field) for column, field, _ in _MEMORY_FIELDS}
-    page_bytes = found.get("Hugepagesize", 0)
-    row["huge_pages_total_bytes"] = found.get("HugePages_Total", 0) * page_bytes
-    row["huge_pages_free_bytes"] = found.get("HugePages_Free", 0) * page_bytes
+            bytes_by_field[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+    row: Row = {column: bytes_by_field.get(field) for column, field, _ in _MEMORY_FIELDS}
+    page_bytes = bytes_by_field.get("Hugepagesize", 0)
+    row["huge_pages_total_bytes"] = bytes_by_field.get("HugePages_Total", 0) * page_bytes
+    row["huge_pages_free_bytes"] = bytes_by_field.get("HugePages_Free", 0) * page_bytes
     return row
 
 
@@ -88,14 +88,14 @@ _KEYS = {key for _, _, keys, _, _ in _PAGING_FIELDS for key in keys}
 
 def parse_paging(text: str) -> Row:
     """Return the counters; None for what this kernel does not count."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
         if name in _KEYS and value.strip().isdigit():
-            found[name] = int(value)
+            counts[name] = int(value)
     row: Row = {}
     for column, _, keys, factor, _ in _PAGING_FIELDS:
-        known = [found[key] for key in keys if key in found]
+        known = [counts[key] for key in keys if key in counts]
         row[column] = sum(known) * factor if known else None
     return row
 

@@ -87,11 +87,11 @@ _PROTOCOLS = {protocol for _, _, protocol, _, _ in _FIELDS}
 
 def parse_tcp(snmp: str, netstat: str) -> Row:
     """Return the counters of both files; None for what this kernel does not count."""
-    found = _pairs(snmp) | _pairs(netstat)
+    protocols = _pairs(snmp) | _pairs(netstat)
     fields = [("established", "Tcp", "CurrEstab")]
     fields += [(column, protocol, name) for column, _, protocol, name, _ in _FIELDS]
     return {
-        column: int(found[protocol][name]) if name in found.get(protocol, {}) else None
+        column: int(protocols[protocol][name]) if name in protocols.get(protocol, {}) else None
         for column, protocol, name in fields
     }
 
@@ -123,10 +123,10 @@ class TcpCollector:
 def _pairs(text: str) -> dict[str, dict[str, str]]:
     """Return the values by protocol and field: a line of names, then a line of numbers."""
     lines = text.splitlines()
-    found: dict[str, dict[str, str]] = {}
+    protocols: dict[str, dict[str, str]] = {}
     for names, values in zip(lines[::2], lines[1::2], strict=False):
         protocol, _, rest = names.partition(":")
         if protocol in _PROTOCOLS:
             numbers = values.partition(":")[2].split()
-            found[protocol] = dict(zip(rest.split(), numbers, strict=False))
-    return found
+            protocols[protocol] = dict(zip(rest.split(), numbers, strict=False))
+    return protocols

@@ -106,7 +106,7 @@ class LogCollector:
             return self._of_standard_error()
         told = re.split(r",\s*", settings.get("log_destination", "stderr"))
         formats: tuple[Format, ...] = ("csvlog", "jsonlog", "stderr")
-        self._format = next((one for one in formats if one in told), "stderr")
+        self._format = next((name for name in formats if name in told), "stderr")
         log: LogFile = ServedLog(self._session)
         if self._is_local and "data_directory" in settings:
             here = LocalLog(settings["data_directory"])

@@ -77,13 +77,13 @@ def prefix_pattern(log_line_prefix: str) -> re.Pattern[str]:
         if literal:
             parts.append(re.escape(literal))
             continue
-        found = _ESCAPES.get(escape, ".*?")
-        name = re.search(r"\?P<(\w+)>", found)
+        pattern = _ESCAPES.get(escape, ".*?")
+        name = re.search(r"\?P<(\w+)>", pattern)
         if name is not None and name[1] in known:
-            found = ".*?"
+            pattern = ".*?"
         elif name is not None:
             known.add(name[1])
-        parts.append(rf"\s*{found}\s*" if padding else found)
+        parts.append(rf"\s*{pattern}\s*" if padding else pattern)
     return re.compile("".join(parts) + _SEVERITY, re.DOTALL)
 
 

@@ -63,10 +63,10 @@ class ServedLog:
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of the file."""
         try:
-            [(found,)] = self._session.fetch(READ_SQL, [path, offset, length])
+            [(content,)] = self._session.fetch(READ_SQL, [path, offset, length])
         except psycopg.errors.InsufficientPrivilege:
             raise forbidden(self._session.user) from None
-        return bytes(found)
+        return bytes(content)
 
 
 def forbidden(role: str) -> NotMeasurable:

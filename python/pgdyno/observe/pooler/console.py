@@ -95,37 +95,37 @@ def pooler_pids(port: int, root: Path = Path("/")) -> list[int]:
     )
     if not inodes:
         return []
-    found: list[int] = []
+    pids: list[int] = []
     for entry in proc.glob("[0-9]*"):
         if _text(entry / "comm").strip() == "pgbouncer" and inodes & _socket_inodes(entry / "fd"):
-            found.append(int(entry.name))
-    return sorted(found)
+            pids.append(int(entry.name))
+    return sorted(pids)
 
 
 def listening_inodes(port: int, *, tcp: str, unix: str) -> set[str]:
     """Return the socket inodes that listen on a port, of the texts of /proc/net/tcp* and unix."""
-    found: set[str] = set()
+    inodes: set[str] = set()
     for line in tcp.splitlines():
         words = line.split()
         if len(words) > 9 and words[3] == _LISTENING and words[1].endswith(f":{port:04X}"):
-            found.add(words[9])
+            inodes.add(words[9])
     for line in unix.splitlines():
         words = line.split()
         if len(words) > 7 and words[7].endswith(f"/.s.PGSQL.{port}"):
-            found.add(words[6])
-    return found
+            inodes.add(words[6])
+    return inodes
 
 
 def _socket_inodes(folder: Path) -> set[str]:
-    found: set[str] = set()
+    inodes: set[str] = set()
     try:
         for entry in folder.iterdir():
             target = str(entry.readlink())
             if target.startswith("socket:["):
-                found.add(target[len("socket:[") : -1])
+                inodes.add(target[len("socket:[") : -1])
     except OSError:
-        return found  # It ended, or belongs to somebody else.
-    return found
+        return inodes  # It ended, or belongs to somebody else.
+    return inodes
 
 
 def _text(path: Path) -> str:

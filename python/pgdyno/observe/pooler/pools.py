@@ -107,7 +107,7 @@ class PoolerTrafficCollector:
 
 def traffic_row(row: dict[str, Any]) -> Row:
     """Return one row of SHOW STATS, of whatever version, under our names."""
-    found: Row = {"database": str(row["database"])}
+    traffic: Row = {"database": str(row["database"])}
     for name, theirs, _, factor, _ in _COUNTERS:
-        found[name] = int(row[theirs]) * factor if row.get(theirs) is not None else None
-    return found
+        traffic[name] = int(row[theirs]) * factor if row.get(theirs) is not None else None
+    return traffic

@@ -81,7 +81,7 @@ class FootprintCollector:
 def _row(group: str, sizes: list[tuple[int, int, int]]) -> Row:
     row: Row = {"backend_type": group, "processes": len(sizes)}
     for place, name in enumerate(_SIZES):
-        row[name] = sum(one[place] for one in sizes) // len(sizes)
+        row[name] = sum(sample[place] for sample in sizes) // len(sizes)
     return row
 
 
@@ -90,14 +90,14 @@ _SIZES = ("resident_bytes", "proportional_bytes", "private_bytes")
 
 def parse(text: str) -> tuple[int, int, int]:
     """Return resident, proportional and private bytes of a file smaps_rollup."""
-    found: dict[str, int] = {}
+    bytes_by_field: dict[str, int] = {}
     for line in text.splitlines():
         name, _, rest = line.partition(":")
         words = rest.split()
         if len(words) == 2 and words[1] == "kB":
-            found[name] = int(words[0]) * 1024
-    private = found.get("Private_Clean", 0) + found.get("Private_Dirty", 0)
-    return found.get("Rss", 0), found.get("Pss", 0), private
+            bytes_by_field[name] = int(words[0]) * 1024
+    private = bytes_by_field.get("Private_Clean", 0) + bytes_by_field.get("Private_Dirty", 0)
+    return bytes_by_field.get("Rss", 0), bytes_by_field.get("Pss", 0), private
 
 
 def _chosen(groups: Mapping[int, str]) -> list[tuple[int, str]]:

@@ -63,17 +63,17 @@ def read_by_hand(path: Path, *, ahead_ns: int = 0) -> Iterator[Laid]:
             first = lines.readline()
             lines.seek(0)
             if first.startswith("@ready"):
-                found = _samples(lines)
+                samples = _samples(lines)
             elif [word.strip().lower() for word in first.split(",")] == _HEADER:
-                found = _table(path, lines)
+                samples = _table(path, lines)
             else:
                 raise SpecError(
                     f"--host-file {path}: line 1 is neither '@ready', as the host collector begins,"
                     f" nor '{','.join(_HEADER)}'.",
                     hint="pgdyno watch --print-collector > collector.sh; sh collector.sh 1 600",
                 )
-            for one in found:
-                yield Laid(one.collector, one.time_ns - ahead_ns, one.rows)
+            for sample in samples:
+                yield Laid(sample.collector, sample.time_ns - ahead_ns, sample.rows)
     except OSError as error:
         raise _unreadable(path, error) from None
 

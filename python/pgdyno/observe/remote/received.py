@@ -15,12 +15,12 @@ _LINE = re.compile(r"(/(?:[^:]|:(?=\d+(?::\d+)*/))*):(.*)", re.DOTALL)
 
 def files_of(lines: Iterable[str]) -> dict[str, str]:
     """Return the texts of the files in the lines of one sample, by path."""
-    found: dict[str, list[str]] = {}
+    texts_of: dict[str, list[str]] = {}
     for line in lines:
         match = _LINE.fullmatch(line)
         if match is not None:
-            found.setdefault(match[1], []).append(match[2])
-    return {path: "\n".join(texts) + "\n" for path, texts in found.items()}
+            texts_of.setdefault(match[1], []).append(match[2])
+    return {path: "\n".join(texts) + "\n" for path, texts in texts_of.items()}
 
 
 @dataclass(slots=True)

@@ -48,4 +48,6 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
 def of_scope(scope: Scope, source: ServerSource) -> list[Collector]:
     """Return the collectors of one scope: "server", or "database" within the load's."""
     of_log: list[Collector] = [LogCollector.of(source)] if LogCollector.scope == scope else []
-    return [one.of(source) for one in SQL_COLLECTORS if one.scope == scope] + of_log
+    return [
+        collector.of(source) for collector in SQL_COLLECTORS if collector.scope == scope
+    ] + of_log

@@ -153,8 +153,8 @@ class SizesCollector(SqlCollector):
         [(may_list,)] = self._session.fetch(MAY_LIST_SQL)
         if may_list:
             names = [column.name for column in self.columns]
-            found = self._session.fetch(WAL_SQL)
-            rows += [dict(zip(names, row, strict=True)) for row in found if row[3]]
+            wal_rows = self._session.fetch(WAL_SQL)
+            rows += [dict(zip(names, row, strict=True)) for row in wal_rows if row[3]]
         return rows
 
 

@@ -112,12 +112,12 @@ class ExtensionCollector(SqlCollector):
         Raises: NotMeasurable where the extension is not in the database that is asked, or its
         library is not loaded.
         """
-        found = self._session.fetch(schema_sql(self.extension))
-        if not found:
+        schemas = self._session.fetch(schema_sql(self.extension))
+        if not schemas:
             raise NotMeasurable(f"{self.extension} is not in the database that is asked.")
         statement = pick(self.name, self.sql, self._session.version)
         try:
-            rows = self._session.fetch(statement.format(schema=found[0][0]))
+            rows = self._session.fetch(statement.format(schema=schemas[0][0]))
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             words = str(error).splitlines()[0].rstrip(".")
             raise NotMeasurable(f"{self.name} cannot be asked: {words}.") from None
