@@ -141,9 +141,18 @@ skipped() {
   awk '{ names = names " " $1 } END { print "to run them:   apt-get install" names }' <<<"$found"
 }
 
+# unsteady: the tests that failed among others and passed alone (scripts/again-alone).
+unsteady() {
+  local found
+  found=$(cat "$LOGS"/*.log 2>/dev/null | sed -nE 's/^UNSTEADY (.*)$/  \1/p')
+  [ -n "$found" ] || return 0
+  printf 'failed among others, passed alone (mend these tests):\n%s\n' "$found"
+}
+
 # finish [FAILED]: the plain closing line.
 finish() {
   printf '%-34s %7s s\n' "all steps" "$(seconds "$BEGUN")"
   printf '%d passed, %d failed\n' "$PASSED" "${1:-0}"
+  unsteady
   skipped
 }
