@@ -15,13 +15,13 @@ from pgdyno.spec.designs import TuneDesign
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun, Stop
 from pgdyno.tune.design import Tune
-from pgdyno.tune.findings import findings_of
+from pgdyno.tune.findings import TuneFindings, findings_of
 from pgdyno.tune.memory import allowed_bytes
 
 RUN_NS = 8_000_000_000
 
 
-def asked(**design: object) -> Experiment:
+def asked(*, rate: str | None = None, **design: object) -> Experiment:
     fields = {
         "settings": ("max_wal_size=32MB..8GB", "jit=on,off"),
         "now": {"max_wal_size": "32MB"},
@@ -29,7 +29,7 @@ def asked(**design: object) -> Experiment:
         "major": 15,
         **design,
     }
-    return experiment(TuneDesign.model_validate(fields), (), seed=3)
+    return experiment(TuneDesign.model_validate(fields), (), seed=3, rate=rate)
 
 
 def tps_of(run: PlannedRun, number: int) -> float:
@@ -129,6 +129,79 @@ def test_a_candidate_that_breaks_a_condition_never_wins() -> None:
     assert {why for _, why in tuning.failures} == {"it does not keep p99>12ms"}
 
 
+def test_a_latency_target_without_a_rate_is_a_limit_on_every_candidate() -> None:
+    # Yours has a p99 of about 14.3 ms, a larger max_wal_size 10 ms: the target is met by both.
+    met, stop, _ = carried_out(asked(slo="p99=20ms"))
+    assert stop == Stop("proved")
+    design = Tune(asked(slo="p99=20ms"))
+    assert (design.experiment.metric(), design.is_slo_the_goal) == ("tps", False)
+    assert design.why_no_candidate_counts(met) == ""
+    proof = [one for one in met if one.run.round > 100_000]
+    assert design.slo_held(met, "proof", "0") == (len([o for o in proof if _is_base(o)]),) * 2
+
+
+def test_settings_that_miss_the_target_cannot_be_compared_within_it() -> None:
+    question = asked(slo="p99=12ms")
+    history, stop, _ = carried_out(question)
+    assert isinstance(stop, Stop)
+    assert stop.reason == "your settings do not meet p99=12ms with this load (14.1 ms)"
+    assert len(history) <= 4, "no time is lost"
+    found = findings(question, history)
+    assert found.verdict == "nothing better"
+    assert found.sentence() == f"nothing was compared: {stop.reason}"
+
+
+def test_under_a_rate_the_goal_is_to_meet_the_latency_target() -> None:
+    question = asked(slo="p99=12ms", rate="500")
+    design = Tune(question)
+    assert (question.metric(), design.is_slo_the_goal) == ("p99", True)
+    history, stop, _ = carried_out(question)
+    assert stop == Stop("proved")
+    found = findings(question, history)
+    assert found.verdict == "better"
+    assert found.proved is not None
+    assert found.proved.value == pytest.approx(0.7, abs=0.02)
+    stage = design.tuning(history).proof_stage
+    assert stage is not None
+    winner = design.tuning(history).proved()
+    assert winner is not None
+    held, ran = design.slo_held(history, stage, "0")
+    assert held == 0
+    assert ran >= 6
+    assert design.slo_held(history, stage, design.variant_of(winner[0]).id) == (ran, ran)
+
+
+def test_with_another_goal_a_target_under_a_rate_is_a_limit() -> None:
+    question = asked(slo="p99=20ms", rate="500", metric="cpu_per_tx")
+    assert question.metric() == "cpu_per_tx"
+    assert not Tune(question).is_slo_the_goal
+
+
+@pytest.mark.parametrize(
+    ("slo", "words"), [("p95=20ms", "mean, p50, p99, got p95"), ("fast", "not a latency target")]
+)
+def test_a_target_that_cannot_be_tuned_for_is_refused(slo: str, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        asked(slo=slo)
+
+
+def _is_base(one: Measured) -> bool:
+    return one.run.cell.variant is not None and one.run.cell.variant.id == "0"
+
+
+def findings(question: Experiment, history: History) -> TuneFindings:
+    """Return the findings of a tuning of which nothing was left out."""
+    design = Tune(question)
+    return findings_of(
+        design.tuning(history),
+        design.whole_now,
+        15,
+        metric=question.metric(),
+        is_more_better=design.is_more_better,
+        why_ended=design.why_no_candidate_counts(history),
+    )
+
+
 def test_candidates_that_allow_too_much_memory_never_run() -> None:
     question = asked(
         settings=("max_wal_size=32MB..8GB", "work_mem=1MB..1GB"),
@@ -225,6 +298,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
         (("--setting", "jit", "--apply"), "--apply changes a server of your own"),
         (("--setting", "work_mem=1kB..1GB"), "must be from 64"),
         (("--setting", "jit", "--keep", "memory<lots"), "is not a condition"),
+        (("--setting", "jit", "--slo", "p95=20ms"), "--slo p95=20ms: tune takes a target for"),
         (("--setting", "jit", "--set", "jit"), "NAME=VALUE"),
     ],
 )

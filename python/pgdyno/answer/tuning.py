@@ -15,9 +15,10 @@ from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.plan.designs.compare import better_of
+from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.tune.design import Tune
-from pgdyno.tune.findings import Changed, TuneFindings, findings_of
+from pgdyno.tune.findings import Changed, SloHeld, TuneFindings, findings_of
 from pgdyno.tune.search import Tuning
 
 # Counters that explain a gain: collector, counter, and the name of its growth per transaction.
@@ -44,6 +45,7 @@ def tune_answer(seen: Measurements) -> Answer:
         design.major,
         metric=seen.experiment.metric(),
         is_more_better=design.is_more_better,
+        why_ended=design.why_no_candidate_counts(history),
     )
     # The server's own words are in the journal, by the id of the variant.
     tried = tuple(
@@ -52,9 +54,20 @@ def tune_answer(seen: Measurements) -> Answer:
         else one
         for one in found.tried
     )
-    found = replace(found, tried=tried)
+    found = replace(found, tried=tried, slo=_slo_held(design, tuning, history))
     compared, found = _proof(seen, design, tuning, found)
     return Answer(found.sentence(), compare=compared, own=found)
+
+
+def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:
+    stage, proved = tuning.proof_stage, tuning.proved()
+    if stage is None or proved is None or design.asked.slo is None:
+        return None
+    before, after = (
+        design.slo_held(history, stage, design.variant_of(candidate).id)
+        for candidate in (tuning.base, proved[0])
+    )
+    return SloHeld(design.asked.slo, *before, *after)
 
 
 def _proof(

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import ValidationError
 
 from pgdyno.answer.evidence import evidence_of
 from pgdyno.cli import load_options, options, output
-from pgdyno.cli.from_options import Asked, experiment_of
+from pgdyno.cli.from_options import Asked, experiment_of, refuse
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import Measured, measured
@@ -84,6 +85,11 @@ class _Known:
     metavar="COND",
     help="Condition on candidates, such as p99<20ms or memory<70%.",
 )
+@_search(
+    "--slo",
+    metavar="NAME=TIME",
+    help="Latency target, such as p99=20ms. With -R the goal is to meet it; without, a limit.",
+)
 @_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
 @_search(
     "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
@@ -109,9 +115,7 @@ def command(**given: Any) -> int:
     best settings so far. In the end the winner, published rules and the server as it was are
     measured again, and each setting of the winner is put back alone: only that proof is reported.
     """
-    for text in given["limits"]:
-        if memory_limit_from(text) is None:
-            condition_from(text)
+    _refuse_bad_limits(given)
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
     risks = check_risks(given["classes"])
     asked = experiment_of("tune", given, BenchDesign())
@@ -140,6 +144,7 @@ def command(**given: Any) -> int:
         now={one.name: known.now[one.name] for one in space},
         classes=given["classes"],
         keep=given["limits"],
+        slo=given["slo"],
         ram_bytes=known.machine.ram_bytes,
         major=known.machine.major,
         metric=given["goal"],
@@ -154,6 +159,17 @@ def command(**given: Any) -> int:
     if given["apply"]:
         _apply(asked, done)
     return done.exit_code
+
+
+def _refuse_bad_limits(given: dict[str, Any]) -> None:
+    """Raise SpecError for a --keep or --slo that cannot be used, before anything runs."""
+    for text in given["limits"]:
+        if memory_limit_from(text) is None:
+            condition_from(text)
+    try:
+        TuneDesign(settings=("any",), slo=given["slo"])
+    except ValidationError as error:
+        refuse(error)
 
 
 # A scratch server of many variants is never kept, so that the name is free for conditions here.

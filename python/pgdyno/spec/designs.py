@@ -36,6 +36,8 @@ METRIC_WORDS: dict[str, str] = {
     "wal_per_tx": "WAL per transaction",
     "duration": "duration",
 }
+# Latencies that a tuning can improve.
+_SLO_METRICS: dict[str, Metric] = {"mean": "mean", "p50": "p50", "p99": "p99"}
 Rounds = Annotated[int, Field(ge=1, le=1000)]
 
 
@@ -44,6 +46,12 @@ def _slo(text: str) -> str:
         slo_from(text)
     except SpecError as error:
         raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+    return text
+
+
+def _slo_of_tune(text: str) -> str:
+    if (name := slo_from(_slo(text)).name) not in _SLO_METRICS:
+        raise ValueError(f"tune takes a target for {', '.join(_SLO_METRICS)}, got {name}")
     return text
 
 
@@ -74,6 +82,10 @@ class DesignSpec(Spec):
     def deciding(self) -> Metric | None:
         """Return the metric that the user chose to decide."""
         return None
+
+    def metric_under(self, *, has_rate: bool) -> Metric:
+        """Return the deciding metric: the chosen one, else p99 with a rate and tps without."""
+        return self.deciding or ("p99" if has_rate else "tps")
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
         """Return the variants in the order of the visits, from those of the spec."""
@@ -250,8 +262,10 @@ class TuneDesign(DecidingDesign):
     values, if these are neither PostgreSQL's defaults nor among the server's settings. `classes`:
     risks that are allowed in addition to the usual ones. `keep`: conditions on every run of a
     candidate; "memory<70%" limits what its settings allow of the RAM (`ram_bytes`) and is checked
-    before the candidate runs. `major`: the server's version, if the spec does not name it. Further
-    variants are tried first, and the first of them is the baseline at the end.
+    before the candidate runs. `slo`, such as "p99=20ms": under a rate, and without `metric`, the
+    goal is to lower this latency; otherwise the unchanged server and each run of a candidate must
+    meet it. `major`: the server's version, if the spec does not name it. Further variants are
+    tried first, and the first of them is the baseline at the end.
     """
 
     kind: Literal["tune"] = "tune"
@@ -259,6 +273,7 @@ class TuneDesign(DecidingDesign):
     now: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
     keep: tuple[Annotated[str, AfterValidator(_kept)], ...] = ()
+    slo: Annotated[str, AfterValidator(_slo_of_tune)] | None = None
     ram_bytes: Annotated[int, Field(gt=0)] | None = None
     major: int | None = None
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
@@ -268,6 +283,22 @@ class TuneDesign(DecidingDesign):
         if self.memory_limit_ratio is not None and self.ram_bytes is None:
             raise ValueError("a condition on memory needs ram_bytes, the memory of the server")
         return self
+
+    @property
+    def deciding(self) -> Metric | None:
+        """Return the chosen metric; a latency target needs runs by the clock, so tps is chosen."""
+        return self.metric or ("tps" if self.slo else None)
+
+    def metric_under(self, *, has_rate: bool) -> Metric:
+        """Return the deciding metric: under a rate, the latency of the target."""
+        if self.target is not None and has_rate and self.metric is None:
+            return _SLO_METRICS[self.target.name]
+        return super().metric_under(has_rate=has_rate)
+
+    @property
+    def target(self) -> Condition | None:
+        """Return the target of `slo`, its limit in ms."""
+        return None if self.slo is None else slo_from(self.slo)
 
     @property
     def memory_limit_ratio(self) -> float | None:

@@ -205,8 +205,8 @@ class Experiment(Spec):
         return tuple(i for i in range(first, first + count) if scripts[i].weight > 0)
 
     def metric(self) -> Metric:
-        """Return the deciding metric: the chosen one, else p99 with a rate and tps without."""
-        return self.design.deciding or ("tps" if self.workload.rate_tps is None else "p99")
+        """Return the metric that decides in this design, under this load."""
+        return self.design.metric_under(has_rate=self.workload.rate_tps is not None)
 
     def connections_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""

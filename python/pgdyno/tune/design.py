@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, rounds
 from pgdyno.plan.visits import pilot_missing, visit
@@ -29,6 +30,7 @@ _STAGE_WORDS = {
 }
 # If the first runs all lack the metric, it cannot be measured on this server.
 _LOOKS = 2
+_BASE_ID = "0"
 _MINUTE_NS = 60_000_000_000
 
 
@@ -100,6 +102,8 @@ class Tune(Design[TuneDesign]):
             return Stop(f"{metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
         step = tuning.next()
+        if why := self.why_no_candidate_counts(history):
+            return Stop(why)
         if step is None:
             return Stop(tuning.reason)
         number = self.rounds_before(step.stage) + step.round
@@ -140,6 +144,45 @@ class Tune(Design[TuneDesign]):
         left_ns = self.asked.budget_ns - sum(measured.took_ns for measured in history)
         left = max(0, round(left_ns / _MINUTE_NS))
         return f"trial {tuning.trial_count}: {words}, {left} min left with the proof"
+
+    def why_no_candidate_counts(self, history: History) -> str:
+        """Return why the server as it is cannot be compared within the latency target, or ""."""
+        target = self.slo
+        first = [one for one in rounds(history) if _id(one) == _BASE_ID][:_LOOKS]
+        if target is None or self.is_slo_the_goal or len(first) < _LOOKS:
+            return ""
+        if any(self._meets(target, one) for one in first):
+            return ""
+        seen_ms = first[0].latency_ms.get(target.name, math.nan)
+        return f"your settings do not meet {self.asked.slo} with this load ({seen_ms:.3g} ms)"
+
+    def slo_held(self, history: History, stage: Stage, variant_id: str) -> tuple[int, int]:
+        """Return how many runs of a variant in a stage met the latency target, and how many ran."""
+        target, before = self.slo, self.rounds_before(stage)
+        ran = [
+            one
+            for one in rounds(history)
+            if _id(one) == variant_id and before < one.run.round <= before + _STAGE_ROUNDS
+        ]
+        return sum(target is not None and self._meets(target, one) for one in ran), len(ran)
+
+    @property
+    def slo(self) -> Target | None:
+        """Return the latency target, None without one."""
+        asked = self.asked.target
+        return None if asked is None else Target(asked.name, asked.limit_ratio)
+
+    @property
+    def is_slo_the_goal(self) -> bool:
+        """Return whether the latency of the target is lowered, rather than kept below a limit."""
+        is_open = self.experiment.workload.rate_tps is not None
+        return self.asked.slo is not None and is_open and self.asked.metric is None
+
+    @staticmethod
+    def _meets(target: Target, seen: Measured) -> bool:
+        latency_ms = seen.latency_ms.get(target.name, math.inf)
+        rate_tps = seen.run.cell.rate_tps or seen.tps
+        return target.is_met(Trial(rate_tps, seen.achieved_ratio, latency_ms))
 
     def tuning(self, history: History, excluded: frozenset[str] = NONE) -> Tuning:
         """Return the state of the tuning after these runs."""
@@ -201,6 +244,12 @@ class Tune(Design[TuneDesign]):
         why = ""
         if step.candidate.name != BASE:
             why = next((text for text in self.asked.keep if self._breaks(text, seen)), "")
+            if (
+                self.slo is not None
+                and not self.is_slo_the_goal
+                and not self._meets(self.slo, seen)
+            ):
+                why = why or str(self.asked.slo)
         found = None if why else goal
         said = f"it does not keep {why}" if why else ""
         tuning.take(trial.Measured(step, found, seen.took_ns, said))

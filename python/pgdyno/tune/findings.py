@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
-from pgdyno.tune.search import Tuning
+from pgdyno.tune.search import NOTHING_BETTER, Tuning
 from pgdyno.tune.space import Point
 from pgdyno.tune.storage import STORAGE
 from pgdyno.tune.trial import Effect, Trial
@@ -63,12 +63,31 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class SloHeld:
+    """How many runs of the proof met the latency target, and how many runs there were."""
+
+    target: str
+    before_count: int
+    before_runs: int
+    after_count: int
+    after_runs: int
+
+    def sentence(self) -> str:
+        """Return "p99=20ms was met in 8 of 8 runs, with your settings in 0 of 8"."""
+        return (
+            f"{self.target} was met in {self.after_count} of {self.after_runs} runs, with your"
+            f" settings in {self.before_count} of {self.before_runs}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TuneFindings:
     """The answer of a tuning. Ratios are of the metric: new / old.
 
     `promised`: what the search saw of its winner; `proved`: what fresh runs of the settings below
     showed, the only figure that counts; `idle`: settings of the winner that made no difference;
-    `changed`: counters of the server before and after.
+    `changed`: counters of the server before and after; `slo`: runs of the proof that met the
+    latency target, None without a target or without a proof.
     """
 
     metric: str
@@ -84,6 +103,7 @@ class TuneFindings:
     trial_count: int
     tried: tuple[Tried, ...]
     changed: tuple[Changed, ...] = ()
+    slo: SloHeld | None = None
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
@@ -114,11 +134,8 @@ class TuneFindings:
     def sentence(self) -> str:
         """Return the answer in one sentence."""
         tried = f"{self.trial_count} candidate{'s' * (self.trial_count != 1)}"
-        if (
-            self.verdict == "nothing better"
-            and self.tried
-            and len(self.failures) == len(self.tried)
-        ):
+        has_failed = self.tried != () and len(self.failures) == len(self.tried)
+        if self.verdict == "nothing better" and (has_failed or self.reason != NOTHING_BETTER):
             return f"nothing was compared: {self.reason or 'every candidate failed'}"
         if self.verdict == "nothing better":
             return (
@@ -132,12 +149,13 @@ class TuneFindings:
             return f"unproved: {promised}, and {self.reason or 'the proof did not finish'}"
         assert self.proved is not None, "a proof that finished has a figure"
         said = f"{self.metric} {change_text(self.proved)} against your settings"
+        slo = f"; {self.slo.sentence()}" if self.slo is not None else ""
         if self.verdict == "not confirmed":
-            return f"not confirmed: {said}; {promised}"
+            return f"not confirmed: {said}; {promised}{slo}"
         rules = ""
         if self.against_rules is not None:
             rules = f", {change_text(self.against_rules)} against {self.rules}"
-        return f"proved: {said}{rules} ({promised})"
+        return f"proved: {said}{rules} ({promised}){slo}"
 
     def as_document(self) -> dict[str, Any]:
         """Return `pgdyno.tune/1`, without what every result has."""
@@ -176,6 +194,7 @@ class TuneFindings:
                 for one in self.tried
             ],
             "failures": [{"candidate": name, "why": why} for name, why in self.failures],
+            "slo": asdict(self.slo) if self.slo is not None else None,
             "counters": [
                 {
                     "name": one.name,
@@ -188,11 +207,18 @@ class TuneFindings:
 
 
 def findings_of(
-    tuning: Tuning, now: Point, major: int, *, metric: str, is_more_better: bool
+    tuning: Tuning,
+    now: Point,
+    major: int,
+    *,
+    metric: str,
+    is_more_better: bool,
+    why_ended: str = "",
 ) -> TuneFindings:
     """Return what a tuning found, also one that was interrupted.
 
-    Args: now, the present values; major, the server's version.
+    Args: now, the present values; major, the server's version; why_ended, why no candidate could
+    be compared, "" if they could.
     """
     proved = tuning.proved()
     winner = tuning.best
@@ -200,8 +226,8 @@ def findings_of(
     candidate = proved[0] if proved is not None else winner
     changed = {n: v for n, v in candidate.settings.items() if v != now.get(n)}
     alone = tuning.attribution()
-    verdict: Verdict = "nothing better" if tuning.reason else "unproved"
-    if winner is not tuning.base:
+    verdict: Verdict = "nothing better" if why_ended or tuning.reason else "unproved"
+    if winner is not tuning.base and not why_ended:
         verdict = "unproved"
         if is_proved and proved is not None:
             verdict = "better" if proved[1].interval()[0] > 0 else "not confirmed"
@@ -211,7 +237,7 @@ def findings_of(
         metric=metric,
         is_more_better=is_more_better,
         verdict=verdict,
-        reason=tuning.reason,
+        reason=why_ended or tuning.reason,
         settings=_restarts_first(
             _setting(name, value, now, major, alone.get(name), is_more_better)
             for name, value in changed.items()

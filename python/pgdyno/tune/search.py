@@ -19,6 +19,7 @@ from pgdyno.analysis.intervals import sequential_t
 from pgdyno.tune.space import Dimension, Point, Sampler, Tried
 from pgdyno.tune.trial import BASE, Candidate, Effect, Measured, Stage, Step, Trial
 
+NOTHING_BETTER = "nothing better was found"
 OTHERS = "the others"
 PROOF_ROUNDS_MIN = 6
 _PROOF_SHARE = 0.25
@@ -346,7 +347,7 @@ class Tuning:
 
     def _begin_proof(self) -> None:
         if self._best is self.base:
-            self.reason = "nothing better was found"
+            self.reason = NOTHING_BETTER
             return
         if self.rules is not None and any(self.rules == one for one, _ in self.failures):
             self.rules = None
