@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.answer.server_time import server_transactions_each
+from pgdyno.answer.server_time import clocks_of, server_transactions_each
 
 
 def each(*, seen: float, ended: int, reported: int | None, committed: int) -> float:
@@ -34,3 +34,16 @@ def test_autocommitted_statements_are_a_whole_number_of_transactions() -> None:
 
 def test_a_mix_of_scripts_may_have_a_broken_number_of_transactions() -> None:
     assert each(seen=1_500, ended=1_000, reported=3_000, committed=2_000) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("has_io_view", "writing"),
+    [(False, ("IO:DataFileWrite",)), (True, ("IO:DataFileExtend", "IO:DataFileWrite"))],
+)
+def test_the_clock_of_writing_includes_extending_since_pg_stat_io(
+    has_io_view: bool, writing: tuple[str, ...]
+) -> None:
+    """The server adds extending to blk_write_time from version 16 on, as pg_stat_io shows it."""
+    found = {clock.column: clock.events for clock in clocks_of(has_io_view=has_io_view)}
+    assert found["blk_write_time_ns"] == writing
+    assert len(found) == 4

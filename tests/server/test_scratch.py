@@ -16,7 +16,7 @@ from tests.fixtures.command import eventually
 from pgdyno.errors import InterruptedByUser, RefusedError, ServerError, SpecError
 from pgdyno.process import signals
 from pgdyno.process.host import ProcessIdentity
-from pgdyno.server import scratch
+from pgdyno.server import cluster_conf, scratch
 from pgdyno.server.connect import connect
 from pgdyno.server.find import Binaries
 from pgdyno.server.leftovers import sweep_leftovers
@@ -48,8 +48,19 @@ def test_only_what_measuring_needs_differs_from_the_defaults(cluster: ScratchClu
         ).fetchall()
     always = {"cluster_name", "listen_addresses", "max_connections", "port"}
     always |= {"unix_socket_directories", "unix_socket_permissions"}
-    since_15 = {"compute_query_id", "track_io_timing"}  # log_checkpoints is on by default there.
-    assert {name for (name,) in rows} == always | since_15
+    since_15 = {"compute_query_id"}  # log_checkpoints is on by default there.
+    timed = {"track_io_timing", "track_wal_io_timing"}
+    assert {name for (name,) in rows} - timed == always | since_15
+
+
+@pytest.mark.parametrize(("clock_ns", "timing"), [(25, "on"), (900, "off")])
+def test_i_o_is_timed_where_reading_the_clock_is_cheap(
+    clock_ns: int, timing: str, cluster: ScratchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_conf, "reading_ns", lambda: clock_ns)
+    cluster.apply({"work_mem": f"{4096 + clock_ns}kB"})
+    for setting in ("track_io_timing", "track_wal_io_timing"):
+        assert scalar(cluster.target, f"SHOW {setting}") == timing
 
 
 def test_max_connections_is_the_largest_level_and_twenty(cluster: ScratchCluster) -> None:

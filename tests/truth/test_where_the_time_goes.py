@@ -146,23 +146,24 @@ def test_a_slow_flush_is_in_the_commits_as_the_shim_counted_it(
     target = slow_flush.cluster.target
     run_sql(target, "DROP TABLE IF EXISTS written")
     run_sql(target, "CREATE TABLE written (n int)")
-    # A single client is in its commit nearly, not always: more samples tell how nearly.
+    # Few samples: the server's own clock of flushes tells how long they were.
     document = measured(
         *(pgdyno, target, script, "INSERT INTO written VALUES (1);\n"),
         clients=clients,
         forget=slow_flush.forget,
-        seconds=20 if clients == 1 else 6,
+        seconds=4,
     )
     parts = parts_of(document)
     transactions = document["transactions_committed_all_phases"]
     truth_ms = slow_flush.busiest_ns(clients) / 1e6 / transactions
     assert truth_ms * transactions >= 5.0 * transactions / clients
-    assert is_right(document, ("IO:WALSync",), truth_ms)
+    [flush] = [name for name in parts if name.casefold() == "io:walsync"]
+    assert is_right(document, (flush,), truth_ms)
     if clients > 1:
         # Who comes while another flushes waits for it, and both are the commit's time.
         assert parts["LWLock:WALWrite"]["ms"] > 1.0
         statement = statement_ms(document, "INSERT INTO written")
-        waited = parts["LWLock:WALWrite"]["ms"] + parts["IO:WALSync"]["ms"]
+        waited = parts["LWLock:WALWrite"]["ms"] + parts[flush]["ms"]
         assert 0.5 * statement < waited < 1.2 * statement
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -168,12 +169,41 @@ def _share(
     return share, max(1.96 * math.sqrt(spread) / float(both.sum()), missed)
 
 
-# The server's clocks: which columns count the time of which wait events.
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """A clock of the server: the column that adds up the time of some wait events."""
+
+    collector: Literal["database", "wal"]
+    column: str
+    events: tuple[str, ...]
+    needs_io_view: bool = False
+
+
+# Reading is a wait for an I/O worker, or for the kernel's ring, from 18 on. Extending a relation
+# is timed from 16 on, as writing; before, it is in no clock.
+# Source: pgstat_count_io_op_time in pgstat_io.c, WaitReadBuffers in bufmgr.c.
 _CLOCKS = (
-    ("database", "blk_read_time_ns", ("IO:DataFileRead",)),
-    ("wal", "write_time_ns", ("IO:WALWrite", "IO:WalWrite")),
-    ("wal", "sync_time_ns", ("IO:WALSync", "IO:WalSync")),
+    _Clock(
+        *("database", "blk_read_time_ns"),
+        ("IO:AioIoCompletion", "IO:AioIoUringExecution", "IO:DataFileRead"),
+    ),
+    _Clock("database", "blk_write_time_ns", ("IO:DataFileExtend", "IO:DataFileWrite"), True),
+    _Clock("database", "blk_write_time_ns", ("IO:DataFileWrite",)),
+    _Clock("wal", "write_time_ns", ("IO:WALWrite", "IO:WalWrite")),
+    _Clock("wal", "sync_time_ns", ("IO:WALSync", "IO:WalSync")),
 )
+
+
+def clocks_of(*, has_io_view: bool) -> tuple[_Clock, ...]:
+    """Return the clocks of a server: of those that read one column the first it has.
+
+    Args: has_io_view, whether it has pg_stat_io: version 16 and later.
+    """
+    by_column: dict[str, _Clock] = {}
+    for clock in _CLOCKS:
+        if has_io_view or not clock.needs_io_view:
+            by_column.setdefault(clock.column, clock)
+    return tuple(by_column.values())
 
 
 def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEvents, ...]:
@@ -190,17 +220,19 @@ def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEven
     events = np.asarray(waits["wait_event"])
     reported = _reported_ratio(stored, numbers)
     found = []
-    for collector, column, names in _CLOCKS:
-        columns = DatabaseCollector.columns if collector == "database" else WalCollector.columns
-        rows = deltas_of(stored, collector, columns, "ours" if collector == "database" else "")
-        total_ns = grown(rows, column, *numbers.span_ns)
+    for clock in clocks_of(has_io_view=stored.telemetry("io") is not None):
+        is_databases = clock.collector == "database"
+        columns = DatabaseCollector.columns if is_databases else WalCollector.columns
+        rows = deltas_of(stored, clock.collector, columns, "ours" if is_databases else "")
+        total_ns = grown(rows, clock.column, *numbers.span_ns)
         if not total_ns:
             continue
         total_ns /= reported
+        names = clock.events
         in_event = inside & np.isin(events, names)
         ours = in_event & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
         others = in_event & (waits["ours"] != 1)
-        if collector == "database":
+        if is_databases:
             others &= _is_here(waits)
         share, error = _share(waits, ours, others, instants) if others.any() else (1.0, 0.0)
         seen = [name for name in names if name in set(events[ours].tolist())] or [names[-1]]

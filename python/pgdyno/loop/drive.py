@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-from pgdyno.clock import monotonic_ns, read_pair
+from pgdyno.clock import monotonic_ns, read_pair, reading_ns
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job, engine_error
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, ServerError
@@ -279,6 +279,8 @@ def _facts(facts: ServerFacts) -> dict[str, Any]:
         rows.append(("RAM", format_bytes(facts.ram_bytes)))
     if facts.data_storage is not None:
         rows.append(("disk", f"{facts.data_storage.file_system} on {facts.data_storage.device}"))
+    if facts.is_local:
+        rows.append(("clock", f"one reading takes at most {reading_ns()} ns; timed I/O needs two"))
     rows.append(("load host", f"{platform.node()}, {platform.system()} {platform.release()}"))
     rows.append(("pgdyno", version("pgdyno")))
     return {
