@@ -125,13 +125,13 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         for visit in done
         if visit.planned.purpose == "capacity"
     }
-    valid = {number: is_valid(found) for number, found in doubts.items()}
+    valid = {number: is_valid(of_run) for number, of_run in doubts.items()}
     answer = make(Measurements(folder, experiment, done, numbers, valid, run))
     valid_count = sum(valid.values()) + (len(details) if run is not None and run.is_valid else 0)
     run_count = len(doubts) + len(details)
     validity = validity_words(valid=valid_count, total=run_count)
-    began_ns = min(one.began_ns for one in numbers.values())
-    ended_ns = max(one.ended_ns for one in numbers.values())
+    began_ns = min(load.began_ns for load in numbers.values())
+    ended_ns = max(load.ended_ns for load in numbers.values())
     return ExperimentFindings(
         kind=experiment.design.kind,
         number=folder.number,
@@ -153,12 +153,14 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     )
 
 
-def with_validity(found: CompareFindings | None, validity: str) -> CompareFindings | None:
+def with_validity(findings: CompareFindings | None, validity: str) -> CompareFindings | None:
     """Return a comparison in which each verdict says whether its runs may be believed."""
-    if found is None or not validity:
-        return found
-    contrasts = (replace(one, sentence=validity + one.sentence) for one in found.contrasts)
-    return replace(found, contrasts=tuple(contrasts))
+    if findings is None or not validity:
+        return findings
+    contrasts = (
+        replace(contrast, sentence=validity + contrast.sentence) for contrast in findings.contrasts
+    )
+    return replace(findings, contrasts=tuple(contrasts))
 
 
 def answer_so_far(
@@ -196,7 +198,7 @@ def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, lis
 def _doubts_of_round(
     visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
 ) -> tuple[Doubt, ...]:
-    found = doubts_of(
+    doubts = doubts_of(
         visit.stored,
         numbers,
         visit.planned,
@@ -205,19 +207,19 @@ def _doubts_of_round(
         change_seconds=(),
     )
     if is_by_clock(visit.planned):
-        return found
+        return doubts
     # An execution lasts as long as it lasts.
-    return tuple(doubt for doubt in found if doubt.kind not in _OF_A_DURATION)
+    return tuple(doubt for doubt in doubts if doubt.kind not in _OF_A_DURATION)
 
 
 def _doubts_of_trial(
     visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
 ) -> tuple[Doubt, ...]:
     """Return why a trial of the search for the capacity says nothing of the server."""
-    found = _doubts_of_round(visit, numbers, facts)
+    doubts = _doubts_of_round(visit, numbers, facts)
     return tuple(
         replace(doubt, message=f"During the search for the capacity: {doubt.message}")
-        for doubt in found
+        for doubt in doubts
         if doubt.kind in _OF_A_TRIAL
     )
 
@@ -229,7 +231,7 @@ def run_findings(
     stored, planned = visit.stored, visit.planned
     changes = changes_of(numbers)
     marks = marks_of(stored, numbers, changes)
-    found = doubts_of(
+    doubts = doubts_of(
         stored,
         numbers,
         planned,
@@ -241,11 +243,11 @@ def run_findings(
     storage = server.get("data_storage") or {}
     split = split_or_why_not(stored, numbers)
     if split.where is not None:
-        found = (*found, *split_doubts(split.where))
+        doubts = (*doubts, *split_doubts(split.where))
     scripts = script_findings(stored, numbers)
     tpcc = tpcc_of(stored, numbers, scripts, server)
     if tpcc is not None:
-        found = (*found, *tpcc_doubts(tpcc))
+        doubts = (*doubts, *tpcc_doubts(tpcc))
     return RunFindings(
         label=stored.label,
         loop="closed" if planned.cell.rate_tps is None else "open",
@@ -262,8 +264,8 @@ def run_findings(
         where_not=split.why_not,
         scripts=scripts,
         client_cpu_s=(summary.cpu_user_ns + summary.cpu_system_ns) / 1e9,
-        is_valid=is_valid(found),
-        doubts=found,
+        is_valid=is_valid(doubts),
+        doubts=doubts,
         panels=panels_of(stored, numbers, storage.get("device")),
         telemetry=telemetry_findings(stored, numbers),
         marks=marks,
@@ -277,7 +279,7 @@ def run_findings(
 
 def _rounds_doubts(by_run: Iterable[tuple[Doubt, ...]], *, of_variants: bool) -> tuple[Doubt, ...]:
     """Return what makes single runs not valid, each kind once; of variants what most runs share."""
-    found: dict[str, Doubt] = {}
+    first_by_kind: dict[str, Doubt] = {}
     counts: Counter[str] = Counter()
     total = 0
     for doubts in by_run:
@@ -285,10 +287,10 @@ def _rounds_doubts(by_run: Iterable[tuple[Doubt, ...]], *, of_variants: bool) ->
         for doubt in doubts:
             counts[doubt.kind] += 1
             if doubt.verdict == "not_valid" or doubt.kind in _OF_EVERY_RUN:
-                found.setdefault(doubt.kind, doubt)
+                first_by_kind.setdefault(doubt.kind, doubt)
     return tuple(
         doubt
-        for kind, doubt in found.items()
+        for kind, doubt in first_by_kind.items()
         if doubt.verdict == "not_valid" or 0 < total <= 2 * counts[kind]
     )
 
@@ -329,12 +331,12 @@ def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
     last = done[-1]
     work = last.stored.job.get("work", {})
     warm = duration_text(last.planned.warm_ns)
-    found = (
+    origin = (
         "set by the user" if experiment.workload.warmup_ns is not None else "found by a pilot run"
     )
     hello = last.stored.hello
     notes = [
-        f"Warm-up {warm} ({found}) before every run. Before the warm-up, the tables are "
+        f"Warm-up {warm} ({origin}) before every run. Before the warm-up, the tables are "
         "vacuumed and a checkpoint is written.",
         f"Load engine {hello.get('engine_version', '')} ({hello.get('build_profile', '')}, "
         f"{hello.get('poller', '')}), {counted(work.get('threads', 1), 'thread')}, query mode "

@@ -21,7 +21,7 @@ def verdict_sentence(
     variant: str,
     reference: str,
     metric: str,
-    found: Comparison,
+    comparison: Comparison,
     *,
     others: Mapping[str, Comparison],
     because: str,
@@ -34,11 +34,11 @@ def verdict_sentence(
     Args: others, further metrics to name; effort, such as "12 rounds, 24 runs, 31 min".
     """
     word = METRIC_WORDS[metric]
-    numbers = f"{word} {change_text(found.ratio)}"
+    numbers = f"{word} {change_text(comparison.ratio)}"
     numbers += "".join(
-        f", {METRIC_WORDS[name]} {change_text(one.ratio)}" for name, one in others.items()
+        f", {METRIC_WORDS[name]} {change_text(other.ratio)}" for name, other in others.items()
     )
-    margin = f"{100 * found.margin_ratio:.2g} %"
+    margin = f"{100 * comparison.margin_ratio:.2g} %"
     verdicts = {
         "faster": f"{variant} is faster than {reference}",
         "slower": f"{variant} is slower than {reference}",
@@ -47,12 +47,12 @@ def verdict_sentence(
         "no difference": f"{variant} and {reference} differ by no more than {margin}",
         "cannot tell": f"cannot tell yet whether {variant} and {reference} differ",
     }
-    parts = [f"{verdicts[found.verdict]}: {numbers}"]
+    parts = [f"{verdicts[comparison.verdict]}: {numbers}"]
     if not can_hold:
         parts.append(f"{variant} cannot hold the rate")
     if because:
         parts.append(because)
-    if found.verdict == "cannot tell" and left_ns:
+    if comparison.verdict == "cannot tell" and left_ns:
         parts.append(f"about {duration_text(left_ns)} more")
     return "; ".join([*parts, effort]) + "."
 
@@ -92,30 +92,29 @@ def _is_sure(part: Part) -> bool:
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def comparison_sentence(found: CompareFindings) -> str:
+def comparison_sentence(findings: CompareFindings) -> str:
     """Return the answer in sentences: every contrast, what cannot start, sure effects."""
-    words = [one.sentence for one in found.contrasts]
-    if found.effects:
-        words.append(_effects_sentence(found))
+    words = [contrast.sentence for contrast in findings.contrasts]
+    if findings.effects:
+        words.append(_effects_sentence(findings))
     words += [
-        f"Variant {one.name} cannot be measured: {one.cannot_start.rstrip('.')}."
-        for one in found.variants
-        if one.cannot_start
+        f"Variant {variant.name} cannot be measured: {variant.cannot_start.rstrip('.')}."
+        for variant in findings.variants
+        if variant.cannot_start
     ]
-    return " ".join(words) or f"Nothing was compared: {found.stopped_by}."
+    return " ".join(words) or f"Nothing was compared: {findings.stopped_by}."
 
 
-def _effects_sentence(found: CompareFindings) -> str:
-    sure = [effect for effect in found.effects if effect.p_adjusted_ratio < 0.05]
+def _effects_sentence(findings: CompareFindings) -> str:
+    sure = [effect for effect in findings.effects if effect.p_adjusted_ratio < 0.05]
     if not sure:
         return (
-            f"No factor has a certain effect on {found.metric} after "
-            f"{counted(found.rounds, 'round')}."
+            f"No factor has a certain effect on {findings.metric} after "
+            f"{counted(findings.rounds, 'round')}."
         )
     listed = [
         f"{effect.name} {change_text(effect.ratio)}"
-        for effect in sorted(sure, key=lambda one: one.p_adjusted_ratio)
+        for effect in sorted(sure, key=lambda certain: certain.p_adjusted_ratio)
     ]
-    return (
-        f"Certain effects on {found.metric}: {', '.join(listed)}; {counted(found.rounds, 'round')}."
-    )
+    rounds = counted(findings.rounds, "round")
+    return f"Certain effects on {findings.metric}: {', '.join(listed)}; {rounds}."

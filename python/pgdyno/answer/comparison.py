@@ -55,9 +55,11 @@ def comparison_answer(seen: Measurements) -> Answer:
     compared = Compared(seen)
     standings = Compare(seen.experiment).standings(compared.history, compared.excluded_ids)
     contrasts = tuple(
-        compared.contrast(one.variant, one.reference, one.comparison, standing=one)
-        for one in standings
-        if one.comparison is not None
+        compared.contrast(
+            standing.variant, standing.reference, standing.comparison, standing=standing
+        )
+        for standing in standings
+        if standing.comparison is not None
     )
     return _answer(compared.findings(contrasts=contrasts))
 
@@ -70,10 +72,10 @@ def passes_answer(seen: Measurements) -> Answer:
     to_base, steps = [], []
     if len(table) >= 2:
         names = [variant.name for variant in order]
-        found = passes(names, table, better=better_of(compared.metric))
-        for place, one in enumerate(found, 1):
-            to_base.append(compared.contrast(order[place], order[0], one.to_base))
-            steps.append(compared.contrast(order[place], order[place - 1], one.to_previous))
+        pass_results = passes(names, table, better=better_of(compared.metric))
+        for place, result in enumerate(pass_results, 1):
+            to_base.append(compared.contrast(order[place], order[0], result.to_base))
+            steps.append(compared.contrast(order[place], order[place - 1], result.to_previous))
     return _answer(
         compared.findings(
             contrasts=tuple(to_base), steps=tuple(steps), added=seen.experiment.variants
@@ -104,8 +106,8 @@ def _effects_answer(seen: Measurements, design: Factorial | Matrix) -> Answer:
     return _answer(compared.findings(effects=effects))
 
 
-def _answer(found: CompareFindings) -> Answer:
-    return Answer(comparison_sentence(found), compare=found)
+def _answer(findings: CompareFindings) -> Answer:
+    return Answer(comparison_sentence(findings), compare=findings)
 
 
 class Compared:
@@ -203,15 +205,19 @@ class Compared:
         runs = self._runs_of(variant)
         values = [m.metrics for m in self.history if m.run.cell.variant == variant]
         metrics: dict[str, Estimate] = {
-            name: mean_between_runs([one[name] for one in values], UNITS[name])
+            name: mean_between_runs(
+                [metrics_of_run[name] for metrics_of_run in values], UNITS[name]
+            )
             for name in METRICS
-            if values and all(name in one for one in values)
+            if values and all(name in metrics_of_run for metrics_of_run in values)
         }
         holds = None
         if self._experiment.workload.rate_tps is not None and runs:
             counts = [self._numbers[visit.planned.number].counts for visit in runs]
-            offered = sum(one.scheduled for one in counts)
-            holds = sum(one.completed for one in counts) >= _HOLDS_RATE_RATIO * offered
+            offered = sum(run_counts.scheduled for run_counts in counts)
+            holds = (
+                sum(run_counts.completed for run_counts in counts) >= _HOLDS_RATE_RATIO * offered
+            )
         return VariantFindings(
             name=variant.name,
             changes=tuple(variant.spec.changes().items()),
@@ -239,25 +245,25 @@ class Compared:
             known.get(variant.id, {}).get("server", {}).get("settings", {})
             for variant in self._variants
         ]
-        read = [one for one in seen if one]
+        read = [settings for settings in seen if settings]
         return tuple(
-            (name, tuple(str(one.get(name, "")) for one in seen))
-            for name in sorted({name for one in read for name in one})
-            if name not in _PLACES and len({one.get(name) for one in read}) > 1
+            (name, tuple(str(settings.get(name, "")) for settings in seen))
+            for name in sorted({name for settings in read for name in settings})
+            if name not in _PLACES and len({settings.get(name) for settings in read}) > 1
         )
 
     def table(self, order: Sequence[PlannedVariant]) -> list[list[float]]:
         """Return the metric by round and variant, of the rounds that visited all."""
         by_round: dict[int, dict[PlannedVariant | None, float]] = {}
-        for one in self.history:
-            if self.metric in one.metrics:
-                by_round.setdefault(one.run.round, {})[one.run.cell.variant] = one.metrics[
+        for run in self.history:
+            if self.metric in run.metrics:
+                by_round.setdefault(run.run.round, {})[run.run.cell.variant] = run.metrics[
                     self.metric
                 ]
         return [
-            [found[variant] for variant in order]
-            for _, found in sorted(by_round.items())
-            if all(variant in found for variant in order)
+            [values[variant] for variant in order]
+            for _, values in sorted(by_round.items())
+            if all(variant in values for variant in order)
         ]
 
     def contrast(
@@ -328,32 +334,32 @@ class Compared:
     ) -> dict[str, Comparison]:
         """Return every metric's comparison, at the level and by the looks of the deciding one."""
         usable = len(self.usable)
-        found: dict[str, Comparison] = {}
+        by_metric: dict[str, Comparison] = {}
         for name in METRICS:
             pairs = self._values(variant, reference, name)
             if not pairs:
                 continue
-            found[name] = compare(
+            by_metric[name] = compare(
                 log_ratios([a for _, a, _ in pairs], [b for _, _, b in pairs]),
                 looks="sequential" if is_watched else "fixed",
                 better=better_of(name),
                 level=family_level(usable) if is_watched else deciding.level_ratio,
                 margin_ratio=deciding.margin_ratio,
             )
-        return {**found, self.metric: deciding}
+        return {**by_metric, self.metric: deciding}
 
     def _values(
         self, variant: PlannedVariant, reference: PlannedVariant, metric: str
     ) -> list[tuple[int, float, float]]:
         """Return round, reference and variant of every round that measured both."""
         by_round: dict[int, dict[PlannedVariant | None, float]] = {}
-        for one in self.history:
-            if metric in one.metrics:
-                by_round.setdefault(one.run.round, {})[one.run.cell.variant] = one.metrics[metric]
+        for run in self.history:
+            if metric in run.metrics:
+                by_round.setdefault(run.run.round, {})[run.run.cell.variant] = run.metrics[metric]
         return [
-            (number, found[reference], found[variant])
-            for number, found in sorted(by_round.items())
-            if reference in found and variant in found
+            (number, values[reference], values[variant])
+            for number, values in sorted(by_round.items())
+            if reference in values and variant in values
         ]
 
     def _pairs(self, variant: PlannedVariant, reference: PlannedVariant) -> tuple[Pair, ...]:

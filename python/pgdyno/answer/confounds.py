@@ -66,11 +66,11 @@ def between_variants(
 
 def between_rounds(runs: Sequence[Visit], *, name: str) -> tuple[PlanChange, ...]:
     """Return statements whose plan changed while one variant was measured, each once."""
-    found: dict[tuple[str, int], PlanChange] = {}
+    first_by_place: dict[tuple[str, int], PlanChange] = {}
     for before, after in itertools.pairwise(runs):
         for change in _changes(plans_of_run(before), plans_of_run(after), _texts(after), name):
-            found.setdefault((change.script, change.line), change)
-    return tuple(found.values())
+            first_by_place.setdefault((change.script, change.line), change)
+    return tuple(first_by_place.values())
 
 
 def plans_of_run(visit: Visit) -> Plans:
@@ -106,11 +106,13 @@ _GROWN_RATIO = 0.02
 def state_words(name: str, runs: Sequence[Visit]) -> str:
     """Return growth and what was cleared before the runs of one variant, "" if not known."""
     resets: list[dict[str, Any]] = [
-        found
+        reset
         for visit in runs
-        if (found := (visit.stored.document("server.json") or {}).get("reset")) is not None
+        if (reset := (visit.stored.document("server.json") or {}).get("reset")) is not None
     ]
-    sizes = [one["database_bytes_before"] for one in resets if one.get("database_bytes_before")]
+    sizes = [
+        reset["database_bytes_before"] for reset in resets if reset.get("database_bytes_before")
+    ]
     if len(sizes) < 2:
         return ""
     growth_ratio = sizes[-1] / sizes[0] - 1
@@ -119,9 +121,13 @@ def state_words(name: str, runs: Sequence[Visit]) -> str:
         f"{format_bytes(sizes[-1])} before its last ({growth_ratio * 100:+.1f} "
         f"%{': the measurement includes bloat' if growth_ratio > _GROWN_RATIO else ''})"
     )
-    dead = [one["dead_rows_before"] for one in resets if one.get("dead_rows_before") is not None]
+    dead = [
+        reset["dead_rows_before"] for reset in resets if reset.get("dead_rows_before") is not None
+    ]
     history = [
-        one["history_rows_removed"] for one in resets if one.get("history_rows_removed") is not None
+        reset["history_rows_removed"]
+        for reset in resets
+        if reset.get("history_rows_removed") is not None
     ]
     if dead:
         words += f"; at most {max(dead):,} dead rows"

@@ -41,7 +41,7 @@ def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
     numbers, rounds = seen.numbers, seen.rounds
     sweep = Sweep(seen.experiment)
     history = _trials(seen.visits, numbers)
-    found: list[CurveFindings] = []
+    curves: list[CurveFindings] = []
     references: dict[int, tuple[Line, CurveFindings]] = {}
     for line in sweep.lines(frozenset(excluded(seen.folder))):
         of_line = [visit for visit in rounds if line.is_of(visit.planned.cell)]
@@ -50,7 +50,7 @@ def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
             continue
         held = _capacity(sweep.slo, history, line)
         variant = UNCHANGED if line.variant is None else line.variant.spec
-        one = CurveFindings(
+        findings = CurveFindings(
             script=_name(sweep, line),
             curve=curve,
             limit=_limit(of_line, numbers, curve),
@@ -62,10 +62,10 @@ def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
         if line.script in references:
             reference, its = references[line.script]
             ratio = _speed_up(rounds, numbers, line, reference, its.curve.knee.clients)
-            one = replace(one, speed_up=ratio)
-        references.setdefault(line.script, (line, one))
-        found.append(one)
-    return tuple(found)
+            findings = replace(findings, speed_up=ratio)
+        references.setdefault(line.script, (line, findings))
+        curves.append(findings)
+    return tuple(curves)
 
 
 def _name(sweep: Sweep, line: Line) -> str:
@@ -90,8 +90,8 @@ def _trials(done: Sequence[Visit], numbers: Numbers) -> History:
 
 
 def _capacity(target: Target | None, history: History, line: Line) -> Capacity | None:
-    found = trials_of(history, line, target) if target is not None else []
-    return capacity(found, target) if target is not None and found else None
+    trials = trials_of(history, line, target) if target is not None else []
+    return capacity(trials, target) if target is not None and trials else None
 
 
 def _curve(of_line: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
@@ -109,10 +109,10 @@ def _curve(of_line: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
     try:
         return load_curve(
             [visit.planned.cell.clients for visit, _ in kept],
-            [one.tps.value for _, one in kept],
+            [load.tps.value for _, load in kept],
             seed=_SEED,
             latency_ns={
-                name: [one.latency.percentiles[name].value * 1e6 for _, one in kept]
+                name: [load.latency.percentiles[name].value * 1e6 for _, load in kept]
                 for name in _CURVE_LATENCIES
             },
         )
@@ -126,10 +126,10 @@ def _speed_up(
     """Return the variant's speed-up from the rounds that measured both at a level; None of none."""
     runs: dict[tuple[int, int], dict[Line, float]] = {}
     for visit in rounds:
-        for one in (line, reference):
-            if one.is_of(visit.planned.cell):
+        for side in (line, reference):
+            if side.is_of(visit.planned.cell):
                 key = visit.planned.cell.clients, visit.planned.round
-                runs.setdefault(key, {})[one] = numbers[visit.planned.number].tps.value
+                runs.setdefault(key, {})[side] = numbers[visit.planned.number].tps.value
     ratios: dict[int, list[float]] = {}
     for (clients, _), both in sorted(runs.items()):
         if len(both) == 2:

@@ -23,8 +23,8 @@ _WAITS = {
 def evidence_of(run: StoredRun) -> tuple[Seen, ...]:
     """Return everything that the telemetry of a run shows, the strongest first."""
     span_ns = run.measured_span_ns()
-    found = [*_of_wal(run, span_ns), *_of_database(run, span_ns), *_of_waits(run)]
-    return tuple(sorted(found, key=lambda one: -one.strength_ratio))
+    evidence = [*_of_wal(run, span_ns), *_of_database(run, span_ns), *_of_waits(run)]
+    return tuple(sorted(evidence, key=lambda piece: -piece.strength_ratio))
 
 
 def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
@@ -53,7 +53,7 @@ def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
 
 
 def _of_database(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
-    rows = [one for one in counters_of(run, "database") if one.key.get("scope") == "ours"]
+    rows = [growth for growth in counters_of(run, "database") if growth.key.get("scope") == "ours"]
     database = rows[0] if rows else None
     temporary = grown(database, "temp_bytes", *span_ns)
     if temporary:
@@ -86,11 +86,11 @@ def _of_waits(run: StoredRun) -> Iterator[Seen]:
 
 
 def _one(run: StoredRun, collector: str) -> Deltas | None:
-    found = counters_of(run, collector)
-    return found[0] if found else None
+    growths = counters_of(run, collector)
+    return growths[0] if growths else None
 
 
-def _total(found: Deltas | None, counter: str) -> float:
-    if found is None or counter not in found.by_column:
+def _total(growth: Deltas | None, counter: str) -> float:
+    if growth is None or counter not in growth.by_column:
         return 0.0
-    return float(np.nansum(found.by_column[counter]))
+    return float(np.nansum(growth.by_column[counter]))

@@ -31,22 +31,22 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
         _processes,
         _log,
     )
-    found = [made for make in makers if (made := make(stored, numbers)) is not None]
-    return (*found, *state_tables([stored]))
+    tables = [made for make in makers if (made := make(stored, numbers)) is not None]
+    return (*tables, *state_tables([stored]))
 
 
 def state_tables(runs: Sequence[StoredRun]) -> tuple[FactTable, ...]:
     """Return the tables of what was there before and after, of a run or of a watch's segments."""
-    found = (make(runs) for make in (_sizes, _memory, _objects))
-    return tuple(table for table in found if table is not None)
+    tables = (make(runs) for make in (_sizes, _memory, _objects))
+    return tuple(table for table in tables if table is not None)
 
 
 def _tables(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
     """Return the busiest tables, their growth in the measured phase."""
     names = ("seq_scans", "index_scans", "rows_inserted", "rows_updated", "rows_hot_updated",
              "rows_deleted", "heap_blks_read", "heap_blks_hit", "vacuums")  # fmt: skip
-    found = _grown(stored, numbers, "tables", names)
-    rows = [(f"{key['schema']}.{key['table']}", *map(_count, grown)) for key, grown in found]
+    growths = _grown(stored, numbers, "tables", names)
+    rows = [(f"{key['schema']}.{key['table']}", *map(_count, grown)) for key, grown in growths]
     columns = ("table", "seq. scans", "index scans", "inserted", "updated", "HOT", "deleted",
                "blocks read", "blocks hit", "vacuums")  # fmt: skip
     return _table("tables", "Tables", columns, rows)
@@ -54,17 +54,17 @@ def _tables(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
 
 def _indexes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
     names = ("scans", "entries_read", "rows_fetched", "blks_read", "blks_hit")
-    found = _grown(stored, numbers, "indexes", names)
-    rows = [(f"{key['schema']}.{key['index']}", *map(_count, grown)) for key, grown in found]
+    growths = _grown(stored, numbers, "indexes", names)
+    rows = [(f"{key['schema']}.{key['index']}", *map(_count, grown)) for key, grown in growths]
     columns = ("index", "scans", "entries read", "rows fetched", "blocks read", "blocks hit")
     return _table("indexes", "Indexes", columns, rows)
 
 
 def _functions(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
-    found = _grown(stored, numbers, "functions", ("calls", "total_time_ns", "self_time_ns"))
+    growths = _grown(stored, numbers, "functions", ("calls", "total_time_ns", "self_time_ns"))
     rows = [
         (key["function"], _count(calls), f"{total_ns / 1e9:,.3g}", f"{self_ns / 1e9:,.3g}")
-        for key, (calls, total_ns, self_ns) in sorted(found, key=lambda one: -one[1][1])
+        for key, (calls, total_ns, self_ns) in sorted(growths, key=lambda pair: -pair[1][1])
     ]
     columns = ("function", "calls", "s", "s without called functions")
     return _table("functions", "Functions", columns, rows)
@@ -73,15 +73,15 @@ def _functions(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
 def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
     names = ("calls", "exec_time_ns", "rows", "shared_blks_hit", "shared_blks_read",
              "temp_blks_written", "wal_bytes")  # fmt: skip
-    found = _grown(stored, numbers, "statements", names)
+    growths = _grown(stored, numbers, "statements", names)
     texts = StatementNames((stored.document("server.json") or {}).get("statement_texts") or {})
     rows, whole = [], []
-    for key, (calls, exec_ns, *rest) in sorted(found, key=lambda one: -one[1][1]):
+    for key, (calls, exec_ns, *rest) in sorted(growths, key=lambda pair: -pair[1][1]):
         if texts.is_own(key["query_id"]):
             continue
-        each = f"{exec_ns / calls / 1e6:.3g}" if calls else ""
+        mean_ms = f"{exec_ns / calls / 1e6:.3g}" if calls else ""
         name = texts.short(key["query_id"])
-        rows.append((name, _count(calls), f"{exec_ns / 1e9:,.3g}", each, *map(_count, rest)))
+        rows.append((name, _count(calls), f"{exec_ns / 1e9:,.3g}", mean_ms, *map(_count, rest)))
         whole.append(f"{texts.whole(key['query_id'])} (database {key['database']})")
     columns = ("statement", "calls", "s", "ms per call", "rows", "blocks hit",
                "blocks read", "temporary blocks", "WAL bytes")  # fmt: skip
@@ -169,15 +169,15 @@ def _grown(
 
     Slow collectors rarely sample just when a phase begins: every interval that overlaps counts.
     """
-    found = []
-    for one in counters_of(stored, collector):
-        inside = (one.time_ns > numbers.began_ns) & (
-            one.time_ns - one.interval_ns < numbers.ended_ns
+    pairs = []
+    for growth in counters_of(stored, collector):
+        inside = (growth.time_ns > numbers.began_ns) & (
+            growth.time_ns - growth.interval_ns < numbers.ended_ns
         )
-        grown = [float(np.nansum(one.by_column[name][inside])) for name in names]
+        grown = [float(np.nansum(growth.by_column[name][inside])) for name in names]
         if any(grown):
-            found.append((one.key, grown))
-    return sorted(found, key=lambda pair: -sum(pair[1]))
+            pairs.append((growth.key, grown))
+    return sorted(pairs, key=lambda pair: -sum(pair[1]))
 
 
 def _ends(
@@ -187,7 +187,7 @@ def _ends(
 
     `at_end`: only what the last sample has.
     """
-    keys = [one.name for one in COLUMNS[collector] if one.nature == "key"]
+    keys = [column.name for column in COLUMNS[collector] if column.nature == "key"]
     first: dict[tuple[str, ...], float] = {}
     last: dict[tuple[str, ...], tuple[int, float]] = {}
     for run in runs:

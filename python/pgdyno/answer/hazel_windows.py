@@ -26,26 +26,26 @@ def hazel_of_sweep(measured: Sequence[tuple[Visit, LoadNumbers]]) -> Hazel | Non
     windows = []
     for visit, numbers in measured:
         waits = visit.stored.waits()
-        one = _window(
+        window = _window(
             visit.planned.cell.clients,
             waits,
             visit.stored.telemetry(StatementsCollector.name),
             numbers.span_ns,
             is_counted=np.asarray(waits["ours"]) == 1,
         )
-        if one is None:
+        if window is None:
             continue
-        if one.rows_per_minute is None:
-            each = numbers.summary.round_trips / max(numbers.counts.completed, 1)
-            calls = numbers.tps.value * each * 60
-            one = Window(
-                load_count=one.load_count,
+        if window.rows_per_minute is None:
+            trips_per_transaction = numbers.summary.round_trips / max(numbers.counts.completed, 1)
+            calls = numbers.tps.value * trips_per_transaction * 60
+            window = Window(
+                load_count=window.load_count,
                 calls_per_minute=calls,
                 rows_per_minute=None,
-                waiting=one.waiting,
-                active_count=one.active_count,
+                waiting=window.waiting,
+                active_count=window.active_count,
             )
-        windows.append(one)
+        windows.append(window)
     return hazel(windows)
 
 
@@ -69,16 +69,16 @@ def _minutes(segment: StoredRun) -> Iterator[Window]:
     is_counted = backends == "client backend"
     for began_ns in range(int(time_ns[0]), int(time_ns[-1]) - MINUTE_NS + 1, MINUTE_NS):
         span_ns = (began_ns, began_ns + MINUTE_NS)
-        one = _window(0, waits, statements, span_ns, is_counted=is_counted)
-        if one is None or one.rows_per_minute is None:
+        window = _window(0, waits, statements, span_ns, is_counted=is_counted)
+        if window is None or window.rows_per_minute is None:
             continue
-        level = 1 << max(0, int(np.ceil(np.log2(max(one.active_count, 1.0)))))
+        level = 1 << max(0, int(np.ceil(np.log2(max(window.active_count, 1.0)))))
         yield Window(
             load_count=level,
-            calls_per_minute=one.calls_per_minute,
-            rows_per_minute=one.rows_per_minute,
-            waiting=one.waiting,
-            active_count=one.active_count,
+            calls_per_minute=window.calls_per_minute,
+            rows_per_minute=window.rows_per_minute,
+            waiting=window.waiting,
+            active_count=window.active_count,
         )
 
 
@@ -118,11 +118,11 @@ def _statements_per_minute(
         return None, None
     sums = dict.fromkeys(_COUNTED, 0.0)
     covered_ns = 0
-    for one in deltas(statements, StatementsCollector.columns):
-        inside = (one.time_ns > span_ns[0]) & (one.time_ns <= span_ns[1])
-        covered_ns = max(covered_ns, int(one.interval_ns[inside].sum()))
+    for growth in deltas(statements, StatementsCollector.columns):
+        inside = (growth.time_ns > span_ns[0]) & (growth.time_ns <= span_ns[1])
+        covered_ns = max(covered_ns, int(growth.interval_ns[inside].sum()))
         for name in _COUNTED:
-            sums[name] += float(np.nansum(one.by_column[name][inside]))
+            sums[name] += float(np.nansum(growth.by_column[name][inside]))
     if not covered_ns:
         return None, None
     return sums["calls"] * MINUTE_NS / covered_ns, sums["rows"] * MINUTE_NS / covered_ns

@@ -30,13 +30,13 @@ _IDLE_MODES = ("idle_ns", "iowait_ns")
 
 def changes_of(numbers: LoadNumbers) -> tuple[float, ...]:
     """Return the seconds at which throughput changed its level."""
-    each = round(1_000_000_000 / numbers.interval_ns)
-    whole = numbers.counts_100ms.size // each * each
-    seconds = numbers.counts_100ms[:whole].reshape(-1, each).sum(axis=1)
+    counts_per_second = round(1_000_000_000 / numbers.interval_ns)
+    whole = numbers.counts_100ms.size // counts_per_second * counts_per_second
+    seconds = numbers.counts_100ms[:whole].reshape(-1, counts_per_second).sum(axis=1)
     if not seconds.size:
         return ()  # A run of -t 1 is over before a second is.
-    found = change_points(seconds, interval_ns=each * numbers.interval_ns, seed=_SEED)
-    return tuple(point.time_ns / 1e9 for point in found)
+    points = change_points(seconds, interval_ns=counts_per_second * numbers.interval_ns, seed=_SEED)
+    return tuple(point.time_ns / 1e9 for point in points)
 
 
 def doubts_of(
@@ -96,7 +96,7 @@ def _checkpoint_timeout_seconds(server: Mapping[str, Any]) -> float | None:
 
 
 def _updates_branches(numbers: LoadNumbers) -> bool:
-    statements = (each.text for script in numbers.scripts for each in script.statements)
+    statements = (statement.text for script in numbers.scripts for statement in script.statements)
     return any("UPDATE PGBENCH_BRANCHES" in " ".join(text.upper().split()) for text in statements)
 
 
@@ -162,19 +162,19 @@ def _is_steady(numbers: LoadNumbers) -> bool | None:
 
 def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return what was stolen of the host that lost most: the server's, or the load's."""
-    found = []
+    ratios = []
     for table in ("cpu", "load_cpu"):
         by_mode = _cpu(stored, numbers, table)
         if total := sum(by_mode.values()):
-            found.append(by_mode["steal_ns"] / total)
-    return max(found, default=None)
+            ratios.append(by_mode["steal_ns"] / total)
+    return max(ratios, default=None)
 
 
 def _cpu(stored: StoredRun, numbers: LoadNumbers, table: str = "cpu") -> dict[str, float]:
     """Return the time of all cores by mode in the measured phase; empty where not measured."""
     whole = deltas_of(stored, table, CpuCollector.columns, "all")
-    found = {mode: grown(whole, mode, *numbers.span_ns) for mode in _CPU_MODES}
-    known = {mode: value for mode, value in found.items() if value is not None}
+    by_mode = {mode: grown(whole, mode, *numbers.span_ns) for mode in _CPU_MODES}
+    known = {mode: value for mode, value in by_mode.items() if value is not None}
     return known if len(known) == len(_CPU_MODES) else {}
 
 

@@ -26,9 +26,9 @@ def event_marks(run: StoredRun, origin_ns: int) -> Iterator[Mark]:
 
     Seconds count from `origin_ns`.
     """
-    for one in counters_of(run, "checkpointer"):
+    for growth in counters_of(run, "checkpointer"):
         for counter, why in _CHECKPOINTS.items():
-            for time_ns in one.time_ns[one.by_column[counter] > 0].tolist():
+            for time_ns in growth.time_ns[growth.by_column[counter] > 0].tolist():
                 yield Mark((time_ns - origin_ns) / 1e9, "checkpoint", f"checkpoint ({why})")
     progress = run.telemetry("progress")
     if progress is not None:

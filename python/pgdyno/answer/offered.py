@@ -48,8 +48,8 @@ def phases_of(
     intervals = stored.intervals()
     chosen = np.asarray(intervals["phase"]) == "measure"
     middle_ns = intervals["time_ns"][chosen] - intervals["interval_ns"][chosen] // 2
-    rows = [one for one in stored.histograms("latency") if one.phase == "measure"]
-    found = []
+    rows = [record for record in stored.histograms("latency") if record.phase == "measure"]
+    phases = []
     begin_ns = numbers.began_ns
     for phase in rate.within(planned.measure_ns):
         end_ns = begin_ns + (phase.duration_ns or 0)
@@ -59,12 +59,12 @@ def phases_of(
         spent_s = intervals["interval_ns"][inside].sum() / 1e9
         completed = int(intervals["completed"][inside].sum())
         latency = Histogram.merged(
-            as_histogram(one)
-            for one in rows
-            if begin_ns <= one.time_ns - one.interval_ns // 2 < end_ns
+            as_histogram(record)
+            for record in rows
+            if begin_ns <= record.time_ns - record.interval_ns // 2 < end_ns
         )
         has_any = latency.transaction_count > 0
-        found.append(
+        phases.append(
             PhaseFindings(
                 from_tps=phase.from_tps,
                 to_tps=phase.to_tps,
@@ -79,4 +79,4 @@ def phases_of(
             )
         )
         begin_ns = end_ns
-    return tuple(found)
+    return tuple(phases)

@@ -39,14 +39,14 @@ def bench_sentence(run: RunFindings | None) -> str:
     return words + "."
 
 
-def _tpcc_sentence(run: RunFindings, found: TpccFindings) -> str:
+def _tpcc_sentence(run: RunFindings, tpcc: TpccFindings) -> str:
     """Return NOPM, how it was run, and whether limits, mix and data are as specified."""
-    words = f"{_number(found.nopm)} NOPM{_range(found.nopm)} with "
-    words += f"{counted(run.clients, 'terminal')}, {found.way}"
-    missed = [one.words for one in found.types if "missed" in (one.limit, one.mix)]
+    words = f"{_number(tpcc.nopm)} NOPM{_range(tpcc.nopm)} with "
+    words += f"{counted(run.clients, 'terminal')}, {tpcc.way}"
+    missed = [kind.words for kind in tpcc.types if "missed" in (kind.limit, kind.mix)]
     if missed:
         words += f"; {', '.join(missed)} not as specified"
-    if found.check is not None and found.check.violated:
+    if tpcc.check is not None and tpcc.check.violated:
         words += "; the data are inconsistent"
     return words + "."
 
@@ -55,7 +55,7 @@ def sweep_sentence(curves: tuple[CurveFindings, ...]) -> str:
     """Return peak and knee of every curve."""
     if not curves:
         return "No load curve: no level was measured."
-    return " ".join(_of_curve(one) for one in curves)
+    return " ".join(_of_curve(findings) for findings in curves)
 
 
 def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str:
@@ -69,9 +69,9 @@ def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str
     return "; ".join(words)
 
 
-def _of_curve(one: CurveFindings) -> str:
-    peak, knee = one.curve.peak, one.curve.knee
-    words = f"{one.script} peaks at {_number(peak.tps)} tps{_range(peak.tps)} "
+def _of_curve(findings: CurveFindings) -> str:
+    peak, knee = findings.curve.peak, findings.curve.knee
+    words = f"{findings.script} peaks at {_number(peak.tps)} tps{_range(peak.tps)} "
     words += f"with {_clients(peak.clients)}"
     if peak.is_at_edge:
         words += ", the highest load tried"
@@ -79,30 +79,30 @@ def _of_curve(one: CurveFindings) -> str:
         words += (
             f"; {knee.clients} clients are enough for {percent(1 - knee.tolerance_ratio)} of it"
         )
-    if one.capacity is not None:
-        words += f"; {capacity_words(one.capacity)}"
-    if one.speed_up is not None:
-        words += f"; {speed_up_words(one.speed_up)}"
+    if findings.capacity is not None:
+        words += f"; {capacity_words(findings.capacity)}"
+    if findings.speed_up is not None:
+        words += f"; {speed_up_words(findings.speed_up)}"
     return words + "."
 
 
-def capacity_words(found: Capacity) -> str:
+def capacity_words(held_load: Capacity) -> str:
     """Return how much load can be held under the latency target, and the rule."""
-    number = f"{_number(found.tps)} tps"
+    number = f"{_number(held_load.tps)} tps"
     held = {
-        "found": f"holds {number}{_range(found.tps)}",
+        "found": f"holds {number}{_range(held_load.tps)}",
         "above": f"keeps the target at {number} or more (the highest offered load)",
         "below": f"does not keep the target even at {number} (the lowest offered load)",
-    }[found.end]
-    return f"{held} under {found.rule}"
+    }[held_load.end]
+    return f"{held} under {held_load.rule}"
 
 
-def speed_up_words(found: SpeedUp) -> str:
+def speed_up_words(ratio: SpeedUp) -> str:
     """Return mean and maximum of a variant's speed-up up to the knee."""
     return (
-        f"against the first variant {change_text(found.mean)} on average up to the knee of "
-        f"{_clients(found.knee_clients)}, at most {change_text(found.maximum)} at "
-        f"{_clients(found.maximum_clients)}"
+        f"against the first variant {change_text(ratio.mean)} on average up to the knee of "
+        f"{_clients(ratio.knee_clients)}, at most {change_text(ratio.maximum)} at "
+        f"{_clients(ratio.maximum_clients)}"
     )
 
 

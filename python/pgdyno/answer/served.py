@@ -63,10 +63,10 @@ def connections_of(numbers: LoadNumbers, workload: Workload, clients: int) -> Co
     )
 
 
-def _percentiles(found: Distribution) -> dict[str, float]:
-    histogram = of_distribution(found)
+def _percentiles(distribution: Distribution) -> dict[str, float]:
+    histogram = of_distribution(distribution)
     of = {name: histogram.percentile_ns(percent) for name, percent in _PERCENTS.items()}
-    return {name: ns / _NS_PER_MS for name, ns in {**of, "max": found.max_ns}.items()}
+    return {name: ns / _NS_PER_MS for name, ns in {**of, "max": distribution.max_ns}.items()}
 
 
 def cost_of(variant: Variant, tps: Estimate | None) -> Estimate | None:
@@ -79,6 +79,6 @@ def cost_of(variant: Variant, tps: Estimate | None) -> Estimate | None:
     amount, unit = variant.cost
     if tps.censored:
         return None  # More may be held than was offered.
-    each, ends = amount * 1000 / tps.value, (tps.high, tps.low)
+    cost, ends = amount * 1000 / tps.value, (tps.high, tps.low)
     low, high = (amount * 1000 / end if end else None for end in ends)
-    return Estimate(each, low, high, tps.n, f"{unit} per 1,000 tps", tps.scope)
+    return Estimate(cost, low, high, tps.n, f"{unit} per 1,000 tps", tps.scope)

@@ -75,7 +75,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     if reported is not None:
         reported -= round(_whole_growth(rows, "own_transactions"))
     committed = numbers.summary.transactions_committed_all_phases
-    each = server_transactions_each(
+    per_transaction = server_transactions_each(
         seen=seen,
         ended=ended,
         reported=reported,
@@ -83,7 +83,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         own_max=round(_OWN_TRANSACTIONS_S * (numbers.seconds + 2)),
     )
     whole_ns = totals.get("database.active_time_ns") if is_exact else None
-    if whole_ns and committed and seen < _REPORTED_RATIO_MIN * each * ended:
+    if whole_ns and committed and seen < _REPORTED_RATIO_MIN * per_transaction * ended:
         own_ns, error_ns = _own_ns(
             _whole_growth(rows, "own_active_ns"), _whole_growth(rows, "own_active_least_ns")
         )
@@ -91,7 +91,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         return _possible((whole_ns - own_ns) * scale, error_ns * scale, numbers)
     if not active_ns or seen <= 0:
         return ServerTime(None)
-    if each < 1 - _WHOLE_NUMBER_RATIO:
+    if per_transaction < 1 - _WHOLE_NUMBER_RATIO:
         return ServerTime(None, why_not="its sessions did not report all of their transactions")
     own_ns, error_ns = _own_ns(
         grown(rows, "own_active_ns", *numbers.span_ns) or 0.0,
@@ -100,7 +100,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     if own:
         # A transaction or two of ours may be counted here and there in different intervals.
         error_ns += active_ns * _OWN_UNSURE / seen
-    scale = each * ended / seen / 1e6
+    scale = per_transaction * ended / seen / 1e6
     return _possible((active_ns - own_ns) * scale, error_ns * scale, numbers)
 
 
@@ -120,23 +120,23 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
     samples, it is of statements of another time, and the samples stand.
     """
     ended = numbers.counts.completed + numbers.counts.failed
-    found = server_time(stored, numbers, ended)
+    whole = server_time(stored, numbers, ended)
     waits = stored.waits()
     is_active = inside_phase(waits, numbers) & (np.asarray(waits["state"]) == "active")
     is_somebodys = np.isin(np.asarray(waits["backend_type"]), FOR_SOMEBODY)
     others = is_active & is_somebodys & (waits["ours"] != 1) & _is_here(waits)
-    if found.active_ms is None or not others.any():
-        return found
+    if whole.active_ms is None or not others.any():
+        return whole
     instants = distinct(np.asarray(waits["time_ns"], dtype=np.int64)[inside_phase(waits, numbers)])
     ours = is_active & (waits["ours"] == 1)
     share, error = _share(waits, ours, others, instants)
     seen = float(waits["count"][ours | others].sum())
     sampled_ms = seen / instants.size * numbers.seconds * 1e3
-    if abs(found.active_ms / sampled_ms - 1) > _OTHERS_APART_RATIO and seen >= _SESSIONS_SEEN_MIN:
+    if abs(whole.active_ms / sampled_ms - 1) > _OTHERS_APART_RATIO and seen >= _SESSIONS_SEEN_MIN:
         why = "other sessions were at work in its database, and their statements are counted late"
         return ServerTime(None, why_not=why)
-    error_ms = math.hypot(found.active_ms * error, found.error_ms * share)
-    return ServerTime(found.active_ms * share, error_ms)
+    error_ms = math.hypot(whole.active_ms * error, whole.error_ms * share)
+    return ServerTime(whole.active_ms * share, error_ms)
 
 
 def _is_here(waits: Arrays) -> npt.NDArray[np.bool_]:
@@ -219,7 +219,7 @@ def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEven
         return ()
     events = np.asarray(waits["wait_event"])
     reported = _reported_ratio(stored, numbers)
-    found = []
+    counted = []
     for clock in clocks_of(has_io_view=stored.telemetry("io") is not None):
         is_databases = clock.collector == "database"
         columns = DatabaseCollector.columns if is_databases else WalCollector.columns
@@ -236,8 +236,8 @@ def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEven
             others &= _is_here(waits)
         share, error = _share(waits, ours, others, instants) if others.any() else (1.0, 0.0)
         seen = [name for name in names if name in set(events[ours].tolist())] or [names[-1]]
-        found.append(CountedEvents(tuple(seen), total_ns * share, total_ns * error))
-    return tuple(found)
+        counted.append(CountedEvents(tuple(seen), total_ns * share, total_ns * error))
+    return tuple(counted)
 
 
 def _reported_ratio(stored: StoredRun, numbers: LoadNumbers) -> float:
@@ -246,8 +246,8 @@ def _reported_ratio(stored: StoredRun, numbers: LoadNumbers) -> float:
     commits = grown(rows, "xact_commit", *numbers.span_ns) or 0.0
     seen = commits - (grown(rows, "own_transactions", *numbers.span_ns) or 0.0)
     ended = numbers.counts.completed + numbers.counts.failed
-    each = max(1, round(seen / ended)) if ended else 1
-    ratio = seen / (each * ended) if ended else 1.0
+    per_transaction = max(1, round(seen / ended)) if ended else 1
+    ratio = seen / (per_transaction * ended) if ended else 1.0
     return ratio if abs(ratio - 1) <= _LATE_RATIO_MAX else 1.0
 
 
@@ -285,15 +285,18 @@ def server_transactions_each(
     better: unless others worked there, which shows in a number that is not whole.
     """
     if reported and committed:
-        each = reported / committed
-        excess = reported - int(each) * committed
-        if _is_whole(each):
-            return round(each)
-        if int(each) and excess <= own_max:
-            return each
-    each = seen / ended
-    return round(each) if _is_whole(each) else each
+        per_transaction = reported / committed
+        excess = reported - int(per_transaction) * committed
+        if _is_whole(per_transaction):
+            return round(per_transaction)
+        if int(per_transaction) and excess <= own_max:
+            return per_transaction
+    per_transaction = seen / ended
+    return round(per_transaction) if _is_whole(per_transaction) else per_transaction
 
 
-def _is_whole(each: float) -> bool:
-    return round(each) > 0 and abs(each - round(each)) <= _WHOLE_NUMBER_RATIO * each
+def _is_whole(per_transaction: float) -> bool:
+    return (
+        round(per_transaction) > 0
+        and abs(per_transaction - round(per_transaction)) <= _WHOLE_NUMBER_RATIO * per_transaction
+    )

@@ -38,12 +38,12 @@ def telemetry_findings(stored: StoredRun, numbers: LoadNumbers) -> TelemetryFind
     doctor = stored.document("doctor.json") or {}
     energy = energy_joules(stored, numbers)
     completed = numbers.counts.completed
-    missing = [one for one in stored.warnings if one["kind"] == "not_measurable"]
+    missing = [warning for warning in stored.warnings if warning["kind"] == "not_measurable"]
     return TelemetryFindings(
         facts=tuple(_facts(server, energy, completed)),
         tables=fact_tables(stored, numbers),
         examined=tuple(doctor.get("findings", ())),
-        not_measured=tuple(dict.fromkeys(str(one["message"]) for one in missing)),
+        not_measured=tuple(dict.fromkeys(str(warning["message"]) for warning in missing)),
         energy_joules_per_transaction=energy / completed if energy and completed else None,
     )
 
@@ -51,13 +51,13 @@ def telemetry_findings(stored: StoredRun, numbers: LoadNumbers) -> TelemetryFind
 def telemetry_doubts(stored: StoredRun) -> Iterator[Doubt]:
     """Yield what telemetry and the doctor say against a run."""
     server = stored.document("server.json") or {}
-    for one in server.get("settings_changed") or ():
-        of = f" of {one['of']}" if one["of"] else ""
+    for change in server.get("settings_changed") or ():
+        of = f" of {change['of']}" if change["of"] else ""
         yield Doubt(
-            f"setting_changed_{one['name']}",
+            f"setting_changed_{change['name']}",
             "doubt",
-            f"{one['name']}{of} was {_shown(one['before'])} before the run and"
-            f" {_shown(one['after'])} after it.",
+            f"{change['name']}{of} was {_shown(change['before'])} before the run and"
+            f" {_shown(change['after'])} after it.",
             "measure again, and make sure that nobody changes settings during the run",
         )
     for name, disk in (server.get("disks") or {}).items():
@@ -88,8 +88,10 @@ def telemetry_doubts(stored: StoredRun) -> Iterator[Doubt]:
 
 def energy_joules(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return the energy of whole processors in the measured phase; None where it is not known."""
-    packages = [one for one in counters_of(stored, "energy") if "/" not in one.key["domain"]]
-    total = [one.total("energy_uj", *numbers.span_ns) for one in packages]
+    packages = [
+        growth for growth in counters_of(stored, "energy") if "/" not in growth.key["domain"]
+    ]
+    total = [package.total("energy_uj", *numbers.span_ns) for package in packages]
     known = [value for value in total if not np.isnan(value)]
     return sum(known) / 1e6 if known else None
 

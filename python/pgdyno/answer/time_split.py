@@ -273,5 +273,5 @@ def _others_ratio(waits: Arrays, inside: npt.NDArray[np.bool_]) -> float | None:
     return others / total if total else None
 
 
-def _mean_ns(found: Distribution) -> float:
-    return found.sum_ns / found.count if found.count else 0.0
+def _mean_ns(distribution: Distribution) -> float:
+    return distribution.sum_ns / distribution.count if distribution.count else 0.0

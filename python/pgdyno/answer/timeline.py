@@ -43,15 +43,15 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
         lambda run, load: _disk_times(run, load, device),
         _buffers,
     )
-    found = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
-    found = [*tpcc_panels(stored, numbers), *found]
-    known = {panel.key for panel in found}
+    panels = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
+    panels = [*tpcc_panels(stored, numbers), *panels]
+    known = {panel.key for panel in panels}
     charts = [chart for chart in (*FIRST, *FURTHER) if chart.key not in known]
     texts = (stored.document("server.json") or {}).get("statement_texts") or {}
     further = panels_of_charts(
         charts, [stored], numbers.began_ns, StatementNames(texts), seconds=numbers.seconds
     )
-    return (*found, *further)
+    return (*panels, *further)
 
 
 def marks_of(
@@ -108,12 +108,12 @@ def _latency(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
         rows = tuple(measured_seconds(stored, "latency"))
     if not rows:
         return None
-    axis = [_seconds(one.time_ns - one.interval_ns // 2, numbers) for one in rows]
-    histograms = [as_histogram(one) for one in rows]
+    axis = [_seconds(record.time_ns - record.interval_ns // 2, numbers) for record in rows]
+    histograms = [as_histogram(record) for record in rows]
 
     values = percentiles_of_each(histograms, _PERCENTS)
     lines = [_line(f"p{p:g}", values[:, place] / 1e6) for place, p in enumerate(_PERCENTS)]
-    lines.append(_line("max", [one.max_ns / 1e6 for one in histograms]))
+    lines.append(_line("max", [histogram.max_ns / 1e6 for histogram in histograms]))
     return Panel("latency", "Latency", "ms", _axis(axis), tuple(lines), is_logarithmic=True)
 
 
@@ -168,27 +168,27 @@ def _cpu(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
         "waiting for I/O": ("iowait_ns",),
         "stolen": ("steal_ns",),
     }
-    found = _one(stored, "cpu", "all")
-    if found is None:
+    growth = _one(stored, "cpu", "all")
+    if growth is None:
         return None
     lines = tuple(
-        _line(name, sum(found.per_second(column) for column in columns) / 1e9)
+        _line(name, sum(growth.per_second(column) for column in columns) / 1e9)
         for name, columns in modes.items()
     )
-    return _panel("cpu", "CPU of the host", "cores", found, numbers, lines, is_stacked=True)
+    return _panel("cpu", "CPU of the host", "cores", growth, numbers, lines, is_stacked=True)
 
 
 def _programs(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     """CPU by program: the load's backends, the server's other processes, engine, lab."""
-    groups = {one.key["backend_type"]: one for one in counters_of(stored, "backends")}
-    programs = {one.key["program"]: one for one in counters_of(stored, "programs")}
+    groups = {growth.key["backend_type"]: growth for growth in counters_of(stored, "backends")}
+    programs = {growth.key["program"]: growth for growth in counters_of(stored, "programs")}
     if "load" not in groups:
         return None
     axis_ns = groups["load"].time_ns
     lines = [_line("backends of the load", groups["load"].per_second("run_ns") / 1e9)]
-    others = [one for name, one in groups.items() if name not in ("load", "observer")]
+    others = [group for name, group in groups.items() if name not in ("load", "observer")]
     if others:
-        total = sum(_on(axis_ns, one, "run_ns") for one in others)
+        total = sum(_on(axis_ns, group, "run_ns") for group in others)
         lines.append(_line("server's other processes", total))
     if "observer" in groups:
         lines.append(_line("observer's backends", _on(axis_ns, groups["observer"], "run_ns")))
@@ -202,29 +202,29 @@ def _programs(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 
 def _wal(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
-    found = next(iter(counters_of(stored, "wal")), None)
-    if found is None or not np.nansum(found.by_column["bytes"]):
+    growth = next(iter(counters_of(stored, "wal")), None)
+    if growth is None or not np.nansum(growth.by_column["bytes"]):
         return None
-    lines = [_line("WAL generated", found.per_second("bytes") / 1e6)]
-    return _panel("wal", "WAL", "MB/s", found, numbers, lines)
+    lines = [_line("WAL generated", growth.per_second("bytes") / 1e6)]
+    return _panel("wal", "WAL", "MB/s", growth, numbers, lines)
 
 
 def _disk_bytes(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
-    found = _disk(stored, device)
-    if found is None:
+    growth = _disk(stored, device)
+    if growth is None:
         return None
     lines = [
-        _line("read", found.per_second("read_bytes") / 1e6),
-        _line("written", found.per_second("write_bytes") / 1e6),
+        _line("read", growth.per_second("read_bytes") / 1e6),
+        _line("written", growth.per_second("write_bytes") / 1e6),
     ]
-    title = f"Disk {found.key['device']}"
-    return _panel("disk", title, "MB/s", found, numbers, lines)
+    title = f"Disk {growth.key['device']}"
+    return _panel("disk", title, "MB/s", growth, numbers, lines)
 
 
 def _disk_times(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
     """Mean time of a request; a flush is what a commit waits for."""
-    found = _disk(stored, device)
-    if found is None:
+    growth = _disk(stored, device)
+    if growth is None:
         return None
     lines = []
     for name, time, count in (
@@ -232,33 +232,33 @@ def _disk_times(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> 
         ("write", "write_time_ns", "writes"),
         ("flush", "flush_time_ns", "flushes"),
     ):
-        requests = found.by_column[count]
+        requests = growth.by_column[count]
         if np.nansum(requests) > 0:
             with np.errstate(divide="ignore", invalid="ignore"):
-                each = np.where(requests > 0, found.by_column[time] / requests / 1e6, np.nan)
-            lines.append(_line(name, each))
+                mean_ms = np.where(requests > 0, growth.by_column[time] / requests / 1e6, np.nan)
+            lines.append(_line(name, mean_ms))
     if not lines:
         return None
-    title = f"Disk {found.key['device']}: time of a request"
-    return _panel("disk_time", title, "ms", found, numbers, lines)
+    title = f"Disk {growth.key['device']}: time of a request"
+    return _panel("disk_time", title, "ms", growth, numbers, lines)
 
 
 def _buffers(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
-    found = next((d for d in counters_of(stored, "database") if d.key["scope"] == "ours"), None)
-    if found is None:
+    growth = next((d for d in counters_of(stored, "database") if d.key["scope"] == "ours"), None)
+    if growth is None:
         return None
-    hit, read = found.by_column["blks_hit"], found.by_column["blks_read"]
+    hit, read = growth.by_column["blks_hit"], growth.by_column["blks_read"]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(hit + read > 0, 100 * hit / (hit + read), np.nan)
     lines = [_line("found in shared_buffers", share)]
-    return _panel("buffers", "Blocks found in shared_buffers", "%", found, numbers, lines)
+    return _panel("buffers", "Blocks found in shared_buffers", "%", growth, numbers, lines)
 
 
 def _disk(stored: StoredRun, device: str | None) -> Deltas | None:
     """Return the server's disk, else the device that moved the most bytes."""
-    found = counters_of(stored, "disk")
-    moved = [one for one in found if one.key["device"] == device] or sorted(
-        found, key=lambda one: -float(np.nansum(one.by_column["write_bytes"]))
+    disks = counters_of(stored, "disk")
+    moved = [disk for disk in disks if disk.key["device"] == device] or sorted(
+        disks, key=lambda disk: -float(np.nansum(disk.by_column["write_bytes"]))
     )
     if not moved:
         return None
@@ -267,13 +267,15 @@ def _disk(stored: StoredRun, device: str | None) -> Deltas | None:
 
 
 def _one(stored: StoredRun, name: str, key: str) -> Deltas | None:
-    return next((one for one in counters_of(stored, name) if key in one.key.values()), None)
+    return next(
+        (growth for growth in counters_of(stored, name) if key in growth.key.values()), None
+    )
 
 
-def _on(axis_ns: npt.NDArray[np.int64], found: Deltas, counter: str) -> FloatArray:
+def _on(axis_ns: npt.NDArray[np.int64], growth: Deltas, counter: str) -> FloatArray:
     """Return a rate in cores at another group's instants: both are sampled on one grid."""
-    rates = found.per_second(counter) / 1e9
-    known_ns = found.time_ns.astype(np.float64)
+    rates = growth.per_second(counter) / 1e9
+    known_ns = growth.time_ns.astype(np.float64)
     return np.interp(axis_ns.astype(np.float64), known_ns, rates, left=0.0, right=0.0)
 
 
@@ -281,13 +283,13 @@ def _panel(
     key: str,
     title: str,
     unit: str,
-    found: Deltas,
+    growth: Deltas,
     numbers: LoadNumbers,
     lines: Iterable[Series],
     *,
     is_stacked: bool = False,
 ) -> Panel:
-    axis = (found.time_ns - found.interval_ns // 2 - numbers.began_ns) / 1e9
+    axis = (growth.time_ns - growth.interval_ns // 2 - numbers.began_ns) / 1e9
     return Panel(key, title, unit, _axis(axis.tolist()), tuple(lines), is_stacked=is_stacked)
 
 

@@ -57,19 +57,22 @@ def tpcc_panels(stored: StoredRun, numbers: LoadNumbers) -> list[Panel]:
     by_second = {
         name: measured_seconds(stored, "latency", place) for place, name in enumerate(names)
     }
-    orders = [one for one in by_second.get(NEW_ORDER, []) if one.interval_ns > _WHOLE_NS]
+    orders = [record for record in by_second.get(NEW_ORDER, []) if record.interval_ns > _WHOLE_NS]
     panels = []
     if len(orders) > 1:
-        rates = [sum(one.counts) * 60e9 / one.interval_ns for one in orders]
+        rates = [sum(record.counts) * 60e9 / record.interval_ns for record in orders]
         line = series("New-Orders", np.asarray(rates, dtype=np.float64))
         panels.append(Panel("nopm", "New-Orders", "NOPM", _axis(orders, numbers), (line,)))
-    seconds = sorted({one.time_ns for rows in by_second.values() for one in rows})
+    seconds = sorted({record.time_ns for rows in by_second.values() for record in rows})
     if len(seconds) > 1 and orders:
         lines = []
         for name, rows in by_second.items():
-            found = {one.time_ns: as_histogram(one) for one in rows if sum(one.counts)}
+            histogram_at = {
+                record.time_ns: as_histogram(record) for record in rows if sum(record.counts)
+            }
             values = [
-                found[at].percentile_ns(90) / 1e6 if at in found else math.nan for at in seconds
+                histogram_at[at].percentile_ns(90) / 1e6 if at in histogram_at else math.nan
+                for at in seconds
             ]
             lines.append(series(name, np.asarray(values, dtype=np.float64)))
         axis = tuple(round((at - numbers.began_ns) / 1e9 - 0.5, 3) for at in seconds)
@@ -79,7 +82,7 @@ def tpcc_panels(stored: StoredRun, numbers: LoadNumbers) -> list[Panel]:
 
 
 def _axis(rows: Sequence[StoredHistogram], numbers: LoadNumbers) -> tuple[float, ...]:
-    middles = (one.time_ns - one.interval_ns // 2 - numbers.began_ns for one in rows)
+    middles = (record.time_ns - record.interval_ns // 2 - numbers.began_ns for record in rows)
     return tuple(round(middle / 1e9, 3) for middle in middles)
 
 
@@ -96,11 +99,11 @@ def check_of(stored: StoredRun) -> CheckFindings | None:
     return CheckFindings(
         conditions=tuple(
             ConditionFindings(
-                number=int(one["number"]),
-                rule=str(one["rule"]),
-                violations={int(w): int(count) for w, count in one["violations"].items()},
+                number=int(verdict["number"]),
+                rule=str(verdict["rule"]),
+                violations={int(w): int(count) for w, count in verdict["violations"].items()},
             )
-            for one in document.get("conditions", ())
+            for verdict in document.get("conditions", ())
         ),
         duration_s=document.get("duration_ns", 0) / 1e9,
         why_not=str(document.get("why_not", "")),

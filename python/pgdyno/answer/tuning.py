@@ -39,7 +39,7 @@ def tune_answer(seen: Measurements) -> Answer:
     reasons = excluded(seen.folder)
     tuning = design.tuning(history, frozenset(reasons))
     tuning.next()
-    found = findings_of(
+    findings = findings_of(
         tuning,
         design.whole_now,
         design.major,
@@ -49,14 +49,14 @@ def tune_answer(seen: Measurements) -> Answer:
     )
     # The server's own words are in the journal, by the id of the variant.
     tried = tuple(
-        replace(one, failure=reasons.get(one.name.replace(" ", "-"), one.failure))
-        if one.failure
-        else one
-        for one in found.tried
+        replace(trial, failure=reasons.get(trial.name.replace(" ", "-"), trial.failure))
+        if trial.failure
+        else trial
+        for trial in findings.tried
     )
-    found = replace(found, tried=tried, slo=_slo_held(design, tuning, history))
-    compared, found = _proof(seen, design, tuning, found)
-    return Answer(found.sentence(), compare=compared, own=found)
+    findings = replace(findings, tried=tried, slo=_slo_held(design, tuning, history))
+    compared, findings = _proof(seen, design, tuning, findings)
+    return Answer(findings.sentence(), compare=compared, own=findings)
 
 
 def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:
@@ -71,7 +71,7 @@ def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:
 
 
 def _proof(
-    seen: Measurements, design: Tune, tuning: Tuning, found: TuneFindings
+    seen: Measurements, design: Tune, tuning: Tuning, findings: TuneFindings
 ) -> tuple[CompareFindings, TuneFindings]:
     """Return the runs of the last proof as a comparison, and the findings with what changed.
 
@@ -80,27 +80,27 @@ def _proof(
     base = seen.experiment.planned_variants()[0]
     stage, proved = tuning.proof_stage, tuning.proved()
     if stage is None or proved is None:
-        return Compared(replace(seen, visits=()), only=[base]).findings(), found
+        return Compared(replace(seen, visits=()), only=[base]).findings(), findings
     before = design.rounds_before(stage)
     visits = [
-        replace(one, planned=replace(one.planned, round=one.planned.round - before))
-        for one in seen.rounds
-        if before < one.planned.round <= before + _ROUNDS_MAX
+        replace(visit, planned=replace(visit.planned, round=visit.planned.round - before))
+        for visit in seen.rounds
+        if before < visit.planned.round <= before + _ROUNDS_MAX
     ]
     order = _variants_of(visits)
-    winner = next(one for one in order if one.name == proved[0].name)
+    winner = next(variant for variant in order if variant.name == proved[0].name)
     compared = Compared(replace(seen, visits=visits), only=order)
     contrasts = [
         contrast
         for against in order
-        if against != winner and against.name in (base.name, found.rules)
+        if against != winner and against.name in (base.name, findings.rules)
         if (contrast := _contrast(compared, winner, against)) is not None
     ]
     if contrasts:
         # The comparison with the old settings carries the whole answer.
-        contrasts[0] = replace(contrasts[0], sentence=found.sentence())
+        contrasts[0] = replace(contrasts[0], sentence=findings.sentence())
     changed = tuple(_changed(visits, seen.numbers, base, winner))
-    return compared.findings(contrasts=tuple(contrasts)), replace(found, changed=changed)
+    return compared.findings(contrasts=tuple(contrasts)), replace(findings, changed=changed)
 
 
 _ROUNDS_MAX = 1000
@@ -108,8 +108,10 @@ _ROUNDS_MAX = 1000
 
 def _variants_of(visits: Sequence[Visit]) -> list[PlannedVariant]:
     """Return the variants that were measured, the server as it was first."""
-    seen = dict.fromkeys(one.planned.cell.variant for one in visits)
-    return sorted((one for one in seen if one is not None), key=lambda one: one.id != "0")
+    seen = dict.fromkeys(visit.planned.cell.variant for visit in visits)
+    return sorted(
+        (variant for variant in seen if variant is not None), key=lambda variant: variant.id != "0"
+    )
 
 
 def _contrast(
@@ -131,21 +133,21 @@ def _changed(
 ) -> Iterator[Changed]:
     """Yield each counter that both kinds of runs have, where one of them is not zero."""
     of = {
-        variant: [one for one in visits if one.planned.cell.variant == variant]
+        variant: [visit for visit in visits if visit.planned.cell.variant == variant]
         for variant in (base, winner)
     }
     for collector, counter, name, unit in _PER_TRANSACTION:
         before, after = (
             [
                 value
-                for one in of[variant]
-                if (value := _per_transaction(one, numbers, collector, counter)) is not None
+                for visit in of[variant]
+                if (value := _per_transaction(visit, numbers, collector, counter)) is not None
             ]
             for variant in (base, winner)
         )
         if before and after and any((*before, *after)):
             yield Changed(name, mean_between_runs(before, unit), mean_between_runs(after, unit))
-    before, after = ([_checkpoints(one) for one in of[variant]] for variant in (base, winner))
+    before, after = ([_checkpoints(visit) for visit in of[variant]] for variant in (base, winner))
     if any((*before, *after)):
         words = "requested checkpoints per run"
         yield Changed(words, mean_between_runs(before, ""), mean_between_runs(after, ""))
@@ -154,16 +156,18 @@ def _changed(
 def _per_transaction(
     visit: Visit, numbers: Mapping[int, LoadNumbers], collector: str, counter: str
 ) -> float | None:
-    found = counters_of(visit.stored, collector)
+    growths = counters_of(visit.stored, collector)
     if collector == "database":
-        found = [one for one in found if one.key.get("scope") == "ours"]
+        growths = [growth for growth in growths if growth.key.get("scope") == "ours"]
     number = numbers[visit.planned.number]
-    growth = grown(found[0] if found else None, counter, *number.span_ns)
+    growth = grown(growths[0] if growths else None, counter, *number.span_ns)
     completed = number.counts.completed
     return growth / completed if growth is not None and completed else None
 
 
 def _checkpoints(visit: Visit) -> float:
     collector, counter = _CHECKPOINTS
-    found = counters_of(visit.stored, collector)
-    return float(sum(one.by_column[counter].sum() for one in found if counter in one.by_column))
+    growths = counters_of(visit.stored, collector)
+    return float(
+        sum(growth.by_column[counter].sum() for growth in growths if counter in growth.by_column)
+    )

@@ -25,9 +25,9 @@ class CellTable:
     note: str
 
 
-def cell_table(found: CompareFindings) -> CellTable | None:
+def cell_table(compared: CompareFindings) -> CellTable | None:
     """Return the table, None where variants differ neither in their clients nor in their path."""
-    measured = [variant for variant in found.variants if variant.runs]
+    measured = [variant for variant in compared.variants if variant.runs]
     changed = {name for variant in measured for name, _ in variant.changes}
     if not changed & (_SERVING | _REACHING):
         return None
@@ -36,19 +36,31 @@ def cell_table(found: CompareFindings) -> CellTable | None:
         ("tps", _metric("tps"), number),
         ("p50 ms", _metric("p50"), number),
         ("p99 ms", _metric("p99"), number),
-        ("max ms", lambda one: one.served.maximum if one.served else None, number),
+        ("max ms", lambda variant: variant.served.maximum if variant.served else None, number),
     ]
     note = ""
     if changed & _REACHING:
         # Through a socket it is some us, over a network some ms: each in its own unit.
         columns.append(
-            ("round trip", lambda one: one.served.round_trip if one.served else None, duration)
+            (
+                "round trip",
+                lambda variant: variant.served.round_trip if variant.served else None,
+                duration,
+            )
         )
     if changed & _SERVING:
         columns += [
-            ("least", lambda one: one.served.completed_min if one.served else None, number),
-            ("most", lambda one: one.served.completed_max if one.served else None, number),
-            ("Gini", lambda one: one.served.gini if one.served else None, number),
+            (
+                "least",
+                lambda variant: variant.served.completed_min if variant.served else None,
+                number,
+            ),
+            (
+                "most",
+                lambda variant: variant.served.completed_max if variant.served else None,
+                number,
+            ),
+            ("Gini", lambda variant: variant.served.gini if variant.served else None, number),
         ]
         note = (
             "least and most: transactions of the clients with fewest and most in a run; Gini: 0 "

@@ -16,24 +16,24 @@ from pgdyno.report.forest import metric_name
 from pgdyno.report.parts import legend_of_parts, parts_of_all, shown_decimals, words_of
 
 
-def round_charts(found: CompareFindings) -> tuple[Chart, ...]:
+def round_charts(compared: CompareFindings) -> tuple[Chart, ...]:
     """Return the deciding metric of every run by round, and the change of every pair by round.
 
     A drift that all variants share is in the first and not in the second.
     """
-    lines = _values(found)
+    lines = _values(compared)
     if not lines or max(len(line.x) for line in lines) < 2:
         return ()
-    name = metric_name(found.metric)
+    name = metric_name(compared.metric)
     values = Chart(
         key="rounds",
         title=f"{name} of every run",
-        unit=found.unit,
+        unit=compared.unit,
         x_label="round",
         lines=lines,
         height_px=230,
     )
-    changes = _changes(found)
+    changes = _changes(compared)
     if not changes:
         return (values,)
     ratios = Chart(
@@ -43,13 +43,14 @@ def round_charts(found: CompareFindings) -> tuple[Chart, ...]:
         x_label="round",
         lines=changes,
         height_px=200,
-        note=f"A variant's run divided by the reference's run of the same round. {_order(found)}",
+        note="A variant's run divided by the reference's run of the same round. "
+        + _order(compared),
     )
     return values, ratios
 
 
-def _order(found: CompareFindings) -> str:
-    if found.steps:
+def _order(compared: CompareFindings) -> str:
+    if compared.steps:
         return "Within a round the order is random, so a drift affects all variants alike."
     return (
         "Pairs are adjacent in time and run in the order AB BA BA AB, so a drift affects both "
@@ -57,26 +58,26 @@ def _order(found: CompareFindings) -> str:
     )
 
 
-def _values(found: CompareFindings) -> tuple[Line, ...]:
+def _values(compared: CompareFindings) -> tuple[Line, ...]:
     return tuple(
         Line(variant.name, palette.at(place), *_columns(variant.by_round), shape="points")
-        for place, variant in enumerate(found.variants)
+        for place, variant in enumerate(compared.variants)
         if variant.by_round
     )
 
 
-def _changes(found: CompareFindings) -> tuple[Line, ...]:
-    places = {variant.name: place for place, variant in enumerate(found.variants)}
+def _changes(compared: CompareFindings) -> tuple[Line, ...]:
+    places = {variant.name: place for place, variant in enumerate(compared.variants)}
     return tuple(
         Line(
-            f"{one.variant} against {one.reference}",
-            palette.at(places.get(one.variant, 0)),
-            tuple(float(pair.round) for pair in one.pairs),
-            tuple((pair.ratio - 1) * 100 for pair in one.pairs),
+            f"{contrast.variant} against {contrast.reference}",
+            palette.at(places.get(contrast.variant, 0)),
+            tuple(float(pair.round) for pair in contrast.pairs),
+            tuple((pair.ratio - 1) * 100 for pair in contrast.pairs),
             shape="points",
         )
-        for one in found.contrasts
-        if one.pairs
+        for contrast in compared.contrasts
+        if contrast.pairs
     )
 
 
@@ -108,9 +109,11 @@ class PartChange:
     bar: Markup
 
 
-def bars_of(found: CompareFindings) -> tuple[VariantBar, ...]:
+def bars_of(compared: CompareFindings) -> tuple[VariantBar, ...]:
     """Return one bar a variant that was measured: its length is its mean latency."""
-    measured = [(one.name, one.where) for one in found.variants if one.where is not None]
+    measured = [
+        (variant.name, variant.where) for variant in compared.variants if variant.where is not None
+    ]
     longest = max((where.latency_ms.value for _, where in measured), default=0.0)
     parts = parts_of_all(where for _, where in measured)
     return tuple(
@@ -123,25 +126,25 @@ def bars_of(found: CompareFindings) -> tuple[VariantBar, ...]:
     )
 
 
-def legend_of(found: CompareFindings) -> tuple[tuple[str, Markup], ...]:
+def legend_of(compared: CompareFindings) -> tuple[tuple[str, Markup], ...]:
     """Return the looks that the bars have, each with its swatch, in their order."""
-    bars = parts_of_all(one.where for one in found.variants if one.where is not None)
+    bars = parts_of_all(variant.where for variant in compared.variants if variant.where is not None)
     return tuple((name, gauge.part_swatch(part)) for name, part in legend_of_parts(bars))
 
 
 def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
     """Return the parts of a contrast's difference, the largest change first, the rest last."""
-    found = contrast.difference
-    if found is None:
+    difference = contrast.difference
+    if difference is None:
         return ()
-    unexplained = found.latency_ms.value - sum(part.ms.value for part in found.parts)
-    reaches = [_farthest(part.ms) for part in found.parts]
+    unexplained = difference.latency_ms.value - sum(part.ms.value for part in difference.parts)
+    reaches = [_farthest(part.ms) for part in difference.parts]
     largest = max([*reaches, abs(unexplained)]) or 1.0
-    total = abs(found.latency_ms.value)
-    shown = [part for part in found.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
+    total = abs(difference.latency_ms.value)
+    shown = [part for part in difference.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
     decimals = min(max(plain_decimals(total or largest, 4), 2), 3)
     rows = [_row(part, largest, decimals) for part in shown]
-    rest = found.latency_ms.value - sum(part.ms.value for part in shown)
+    rest = difference.latency_ms.value - sum(part.ms.value for part in shown)
     css = palette.shade("residual", 0).css
     nothing = Estimate(rest, None, None, 1, "ms", "none")
     bar = forest.difference_bar(nothing, largest, css)
@@ -179,8 +182,8 @@ def _whole(where: WhereTheTimeGoes, longest: float) -> float:
 
 def total_text(contrast: ContrastFindings) -> str:
     """Return the whole difference: "+1.00 ms (0.80 to 1.20)"."""
-    found = contrast.difference
-    if found is None:
+    difference = contrast.difference
+    if difference is None:
         return ""
-    text = numbers.estimate_text(found.latency_ms, with_unit=True)
-    return f"+{text}" if found.latency_ms.value > 0 else text
+    text = numbers.estimate_text(difference.latency_ms, with_unit=True)
+    return f"+{text}" if difference.latency_ms.value > 0 else text

@@ -19,20 +19,22 @@ Document = dict[str, Any]
 
 def compare_body(findings: ExperimentFindings) -> Document:
     """Return what `pgdyno.compare/1` adds: variants, contrasts, effects, steps."""
-    found = findings.compare
-    assert found is not None, "only an experiment with variants has this document"
-    contrasts = {contrast.variant: contrast for contrast in found.contrasts}
+    compared = findings.compare
+    assert compared is not None, "only an experiment with variants has this document"
+    contrasts = {contrast.variant: contrast for contrast in compared.contrasts}
     return {
-        "metric": found.metric,
-        "unit": found.unit,
-        "reference": found.reference,
-        "rounds": found.rounds,
-        "stopped_by": found.stopped_by,
-        "variants": [_variant(one, contrasts.get(one.name)) for one in found.variants],
-        "effects": [_effect(effect) for effect in found.effects],
-        "steps": [_contrast(step) for step in found.steps],
-        "confounds": list(found.confounds),
-        "state": list(found.state),
+        "metric": compared.metric,
+        "unit": compared.unit,
+        "reference": compared.reference,
+        "rounds": compared.rounds,
+        "stopped_by": compared.stopped_by,
+        "variants": [
+            _variant(variant, contrasts.get(variant.name)) for variant in compared.variants
+        ],
+        "effects": [_effect(effect) for effect in compared.effects],
+        "steps": [_contrast(step) for step in compared.steps],
+        "confounds": list(compared.confounds),
+        "state": list(compared.state),
     }
 
 
@@ -53,22 +55,22 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
     return document | (_contrast(contrast) if contrast is not None else {})
 
 
-def _served(found: Served) -> Document:
+def _served(served: Served) -> Document:
     def shown(estimate: Estimate | None) -> Document | None:
         return None if estimate is None else estimate.to_json()
 
     return {
-        "clients": found.clients,
-        "latency_max_ms": found.maximum.to_json(),
-        "round_trip_ms": shown(found.round_trip),
-        "completed_by_client_min": shown(found.completed_min),
-        "completed_by_client_max": shown(found.completed_max),
-        "gini": shown(found.gini),
+        "clients": served.clients,
+        "latency_max_ms": served.maximum.to_json(),
+        "round_trip_ms": shown(served.round_trip),
+        "completed_by_client_min": shown(served.completed_min),
+        "completed_by_client_max": shown(served.completed_max),
+        "gini": shown(served.gini),
     }
 
 
 def _contrast(contrast: ContrastFindings) -> Document:
-    ratios = {name: one.ratio.to_json() for name, one in contrast.comparisons.items()}
+    ratios = {name: comparison.ratio.to_json() for name, comparison in contrast.comparisons.items()}
     return {
         "name": contrast.variant,
         "against": contrast.reference,
@@ -100,16 +102,16 @@ def _contrast(contrast: ContrastFindings) -> Document:
     }
 
 
-def _difference(found: Difference | None) -> Document | None:
-    if found is None:
+def _difference(difference: Difference | None) -> Document | None:
+    if difference is None:
         return None
     return {
-        "latency_ms": found.latency_ms.value,
+        "latency_ms": difference.latency_ms.value,
         "parts": [
             {"name": part.name, "ms": part.ms.value, "low": part.ms.low, "high": part.ms.high}
-            for part in found.parts
+            for part in difference.parts
         ],
-        "residual_ms": found.residual_ms,
+        "residual_ms": difference.residual_ms,
     }
 
 

@@ -45,20 +45,20 @@ def page_with(
 
     Args: first_sections, anchor and word of the template's own sections.
     """
-    found = findings.compare
-    assert found is not None, "only an experiment with variants has this page"
+    compared = findings.compare
+    assert compared is not None, "only an experiment with variants has this page"
     assets = page_assets()
-    charts = round_charts(found)
+    charts = round_charts(compared)
     is_valid = findings.runs_valid > 0
-    count = max(len(found.contrasts) + len(found.steps), 1)
-    changes = forest.forest_of(found, metrics_max=max(_ROWS_ON_FIRST_SCREEN // count, 2))
-    sections = _sections(findings, found, has_rounds=bool(charts))
+    count = max(len(compared.contrasts) + len(compared.steps), 1)
+    changes = forest.forest_of(compared, metrics_max=max(_ROWS_ON_FIRST_SCREEN // count, 2))
+    sections = _sections(findings, compared, has_rounds=bool(charts))
     return (
         page_environment()
         .get_template(template)
         .render(
             f=findings,
-            c=found,
+            c=compared,
             echarts_version=ECHARTS_VERSION if charts else "",
             echarts=Markup(assets.echarts),
             script=Markup(assets.script),
@@ -68,7 +68,7 @@ def page_with(
             early_script=Markup(assets.early_script),
             hatches=palette.definitions(),
             sections=(*first_sections, *sections),
-            sentences=_sentences(findings, found),
+            sentences=_sentences(findings, compared),
             groups=[
                 {
                     "name": f"{group.name} ({group.note})" if group.note else group.name,
@@ -79,26 +79,28 @@ def page_with(
                 }
                 for group in changes.groups
             ],
-            differing=_differing(found, line_count=len(changes.groups) + len(changes.rows)),
+            differing=_differing(compared, line_count=len(changes.groups) + len(changes.rows)),
             axis=forest.axis(changes.scale),
             axis_note=changes.scale.note,
             doubts=tiles.doubts_of(findings),
             fact_line=words.fact_line(findings),
             charts=charts,
-            bars=bars_of(found),
-            legend=legend_of(found),
-            cells=cell_table(found),
+            bars=bars_of(compared),
+            legend=legend_of(compared),
+            cells=cell_table(compared),
             notes_on_means=[
-                f"{one.variant} against {one.reference}: {note}."
-                for one in found.contrasts
-                if (note := forest.note_on_means(one, found))
+                f"{contrast.variant} against {contrast.reference}: {note}."
+                for contrast in compared.contrasts
+                if (note := forest.note_on_means(contrast, compared))
             ],
-            changes=[(one, changes_of(one)) for one in found.contrasts],
-            plans=[change for one in (*found.contrasts,) for change in one.plan_changes],
+            changes=[(contrast, changes_of(contrast)) for contrast in compared.contrasts],
+            plans=[
+                change for contrast in (*compared.contrasts,) for change in contrast.plan_changes
+            ],
             change=change_text,
             total=total_text,
             metric_name=forest.metric_name,
-            metrics=tuple(dict.fromkeys((found.metric, "tps", "p99"))),
+            metrics=tuple(dict.fromkeys((compared.metric, "tps", "p99"))),
             unit=lambda name: "" if UNITS[name] == name else UNITS[name],
             **more,
         )
@@ -106,16 +108,16 @@ def page_with(
 
 
 def _differing(
-    found: CompareFindings, *, line_count: int
+    compared: CompareFindings, *, line_count: int
 ) -> list[tuple[ContrastFindings, tuple[PartChange, ...]]]:
     """Return the largest changes of the contrasts: together as many lines as the forest plot has.
 
     A hole on either side looks as if something were missing.
     """
-    known = [(one, rows) for one in found.contrasts if (rows := changes_of(one))]
+    known = [(contrast, rows) for contrast in compared.contrasts if (rows := changes_of(contrast))]
     shown = known[: max(line_count // (_ROWS_BESIDE_MIN + 1), 1)]
-    each = max((line_count - len(shown) + 1) // max(len(shown), 1), _ROWS_BESIDE_MIN)
-    return [(one, rows[:each]) for one, rows in shown]
+    rows_per_contrast = max((line_count - len(shown) + 1) // max(len(shown), 1), _ROWS_BESIDE_MIN)
+    return [(contrast, rows[:rows_per_contrast]) for contrast, rows in shown]
 
 
 def _painted(
@@ -135,17 +137,22 @@ def _painted(
     }
 
 
-def _sentences(findings: ExperimentFindings, found: CompareFindings) -> list[tuple[Tone, str, str]]:
+def _sentences(
+    findings: ExperimentFindings, compared: CompareFindings
+) -> list[tuple[Tone, str, str]]:
     """Return each verdict with its tone and in two pieces: what holds, and the numbers."""
-    if not found.contrasts and not found.effects:
+    if not compared.contrasts and not compared.effects:
         # The reason for each variant follows below.
-        return [("plain", "Nothing was compared:", f"{found.stopped_by}.")]
-    if not found.contrasts:
+        return [("plain", "Nothing was compared:", f"{compared.stopped_by}.")]
+    if not compared.contrasts:
         return [("plain", *_split(findings.sentence))]
     is_valid = findings.runs_valid > 0
     return [
-        (_TONES.get(one.deciding.verdict, "plain") if is_valid else "bad", *_split(one.sentence))
-        for one in found.contrasts
+        (
+            _TONES.get(contrast.deciding.verdict, "plain") if is_valid else "bad",
+            *_split(contrast.sentence),
+        )
+        for contrast in compared.contrasts
     ]
 
 
@@ -155,13 +162,13 @@ def _split(sentence: str) -> tuple[str, str]:
 
 
 def _sections(
-    findings: ExperimentFindings, found: CompareFindings, *, has_rounds: bool
+    findings: ExperimentFindings, compared: CompareFindings, *, has_rounds: bool
 ) -> tuple[tuple[str, str], ...]:
     known: Sequence[tuple[str, str, bool]] = (
         ("rounds", "Every round", has_rounds),
-        ("where", "Where the time goes", any(one.where for one in found.variants)),
+        ("where", "Where the time goes", any(variant.where for variant in compared.variants)),
         ("variants", "Variants", True),
-        ("differs", "What differs", bool(found.settings or found.contrasts)),
+        ("differs", "What differs", bool(compared.settings or compared.contrasts)),
         ("doubts", "Doubts", True),
         ("facts", "Facts", True),
         ("notes", "Method", bool(findings.notes)),

@@ -28,52 +28,52 @@ RATIOS_SHOWN = ("tps", "nopm", "p50", "p99", "cpu_per_tx", "wal_per_tx")
 
 def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
     """Return the text of an experiment with variants, in lines of at most `width` signs."""
-    found = findings.compare
-    assert found is not None, "only an experiment with variants has this text"
+    compared = findings.compare
+    assert compared is not None, "only an experiment with variants has this text"
     page = TextPage(width)
     lines: list[str] = [*page.row("target", findings.facts.target)]
-    lines += _verdicts(page, findings, found)
-    lines += _variants(page, found)
-    lines += _cells(page, found)
-    for contrast in found.contrasts:
-        lines += _contrast(page, contrast, found)
-    if found.steps:
-        lines += _steps(page, found)
-    lines += _effects(page, found)
-    for name, values in found.settings[:_SETTINGS_SHOWN]:
-        each = " / ".join(value or "not read" for value in values)
-        lines += page.row("setting", f"{name} differs: {each}")
-    if (more := len(found.settings) - _SETTINGS_SHOWN) > 0:
+    lines += _verdicts(page, findings, compared)
+    lines += _variants(page, compared)
+    lines += _cells(page, compared)
+    for contrast in compared.contrasts:
+        lines += _contrast(page, contrast, compared)
+    if compared.steps:
+        lines += _steps(page, compared)
+    lines += _effects(page, compared)
+    for name, values in compared.settings[:_SETTINGS_SHOWN]:
+        values_text = " / ".join(value or "not read" for value in values)
+        lines += page.row("setting", f"{name} differs: {values_text}")
+    if (more := len(compared.settings) - _SETTINGS_SHOWN) > 0:
         lines += page.row("setting", f"{more} more differ: see the page or --json")
-    for confound in found.confounds:
+    for confound in compared.confounds:
         lines += page.row("confound", confound)
-    for state in found.state:
+    for state in compared.state:
         lines += page.row("state", state)
-    lines += page.row("stopped", found.stopped_by)
+    lines += page.row("stopped", compared.stopped_by)
     return joined([*lines, *tail_lines(page, findings)])
 
 
 def _verdicts(
-    page: TextPage, findings: ExperimentFindings, found: CompareFindings
+    page: TextPage, findings: ExperimentFindings, compared: CompareFindings
 ) -> Iterator[str]:
-    if not found.contrasts:
+    if not compared.contrasts:
         yield from page.row("verdict", findings.sentence)
         return
-    for contrast in found.contrasts:
+    for contrast in compared.contrasts:
         yield from page.row("verdict", contrast.sentence)
-    for variant in found.variants:
+    for variant in compared.variants:
         if variant.cannot_start:
             yield from page.row("left out", f"{variant.name}: {variant.cannot_start}")
 
 
-def _variants(page: TextPage, found: CompareFindings) -> Iterator[str]:
-    measured = [variant for variant in found.variants if variant.runs]
+def _variants(page: TextPage, compared: CompareFindings) -> Iterator[str]:
+    measured = [variant for variant in compared.variants if variant.runs]
     if not measured:
         return
     width = max(len(variant.name) for variant in measured)
     yield "variants"
     for variant in measured:
-        names = dict.fromkeys((found.metric, "tps", "p99"))
+        names = dict.fromkeys((compared.metric, "tps", "p99"))
         said = [_metric(variant, name) for name in names if name in variant.metrics]
         if variant.cost is not None:
             said.append(numbers.estimate_text(variant.cost, with_unit=True))
@@ -84,8 +84,8 @@ def _variants(page: TextPage, found: CompareFindings) -> Iterator[str]:
             yield from page.row("", f"{changes}{_warnings(variant)}", indent=width + 4)
 
 
-def _cells(page: TextPage, found: CompareFindings) -> Iterator[str]:
-    table = cell_table(found)
+def _cells(page: TextPage, compared: CompareFindings) -> Iterator[str]:
+    table = cell_table(compared)
     if table is not None:
         yield "side by side"
         yield from table_lines(table, page.column_count)
@@ -106,8 +106,12 @@ def _warnings(variant: VariantFindings) -> str:
     return ""
 
 
-def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings) -> Iterator[str]:
-    shown = [n for n in dict.fromkeys((found.metric, *RATIOS_SHOWN)) if n in contrast.comparisons]
+def _contrast(
+    page: TextPage, contrast: ContrastFindings, compared: CompareFindings
+) -> Iterator[str]:
+    shown = [
+        n for n in dict.fromkeys((compared.metric, *RATIOS_SHOWN)) if n in contrast.comparisons
+    ]
     ratios = {name: contrast.comparisons[name].ratio for name in shown}
     scale = scale_of(ratios.values(), margin_ratio=contrast.deciding.margin_ratio)
     has_interval = any(ratio.low is not None for ratio in ratios.values())
@@ -122,14 +126,14 @@ def _contrast(page: TextPage, contrast: ContrastFindings, found: CompareFindings
     beside = width + text_width + 2 * len("  ") + len("  [] decides")
     cells = _forest_cells(page.column_count - beside)
     for name, ratio in ratios.items():
-        mark = " decides" if name == found.metric else ""
+        mark = " decides" if name == compared.metric else ""
         yield (
             f"  {metric_name(name):{width}}  {texts[name]:{text_width}}  "
             f"[{_forest(ratio, scale, cells)}]{mark}"
         )
     yield f"  {'':{width}}  {'':{text_width}}  {_axis(scale, cells)}"
     yield from _pairs(page, contrast)
-    if note := note_on_means(contrast, found):
+    if note := note_on_means(contrast, compared):
         yield from page.row("  means", note)
     yield from _difference(page, contrast)
     for change in contrast.plan_changes:
@@ -177,12 +181,12 @@ def _pairs(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
 
 
 def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
-    found = contrast.difference
-    if found is None:
+    difference = contrast.difference
+    if difference is None:
         return
-    total = found.latency_ms
+    total = difference.latency_ms
     yield f"  where the difference of {signed(total.value, 3)} ms per transaction is"
-    parts = [part for part in found.parts if abs(part.ms.value) >= 0.0005][:_PARTS_SHOWN]
+    parts = [part for part in difference.parts if abs(part.ms.value) >= 0.0005][:_PARTS_SHOWN]
     rest = total.value - sum(part.ms.value for part in parts)
     for part in parts:
         words = words_of(part.name)
@@ -195,20 +199,20 @@ def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     yield f"    {signed(rest, 3):>9}  {'':22}  rest"
 
 
-def _steps(page: TextPage, found: CompareFindings) -> Iterator[str]:
+def _steps(page: TextPage, compared: CompareFindings) -> Iterator[str]:
     yield "each pass compared with the pass before"
-    width = max(len(step.variant) for step in found.steps)
-    for step in found.steps:
-        said = f"{found.metric} {change_text(step.deciding.ratio)}: {step.deciding.verdict}"
+    width = max(len(step.variant) for step in compared.steps)
+    for step in compared.steps:
+        said = f"{compared.metric} {change_text(step.deciding.ratio)}: {step.deciding.verdict}"
         yield from page.row(f"  {step.variant}", said, indent=width + 4)
 
 
-def _effects(page: TextPage, found: CompareFindings) -> Iterator[str]:
-    if not found.effects:
+def _effects(page: TextPage, compared: CompareFindings) -> Iterator[str]:
+    if not compared.effects:
         return
-    yield f"effects on {found.metric}"
-    width = max(len(effect.name) for effect in found.effects)
-    for effect in found.effects:
+    yield f"effects on {compared.metric}"
+    width = max(len(effect.name) for effect in compared.effects)
+    for effect in compared.effects:
         yield from page.row(f"  {effect.name}", _effect_text(effect), indent=width + 4)
 
 

@@ -85,56 +85,59 @@ def _run(run: RunFindings) -> Document:
     }
 
 
-def tpcc_document(found: TpccFindings) -> Document:
+def tpcc_document(findings: TpccFindings) -> Document:
     """Return what a TPC-C-like run has: NOPM, its types, what was drawn, the check of the data."""
-    check = found.check
+    check = findings.check
     return {
-        "nopm": found.nopm.to_json(),
-        "tpm": found.tpm.to_json(),
-        "warehouses": found.warehouses,
-        "think_ratio": found.think_ratio,
-        "options": dict(found.options),
-        "nopm_of_maximum": None if found.of_maximum is None else found.of_maximum.to_json(),
-        "types": [_type(one) for one in found.types],
+        "nopm": findings.nopm.to_json(),
+        "tpm": findings.tpm.to_json(),
+        "warehouses": findings.warehouses,
+        "think_ratio": findings.think_ratio,
+        "options": dict(findings.options),
+        "nopm_of_maximum": None if findings.of_maximum is None else findings.of_maximum.to_json(),
+        "types": [_type(kind) for kind in findings.types],
         "drawn": [
             {
-                "name": one.name,
-                "specified": one.expected_ratio,
-                "measured": one.share.to_json(),
-                "count": one.count,
-                "of": one.of_count,
-                "differs": one.is_off,
+                "name": share.name,
+                "specified": share.expected_ratio,
+                "measured": share.share.to_json(),
+                "count": share.count,
+                "of": share.of_count,
+                "differs": share.is_off,
             }
-            for one in found.shares
+            for share in findings.shares
         ],
-        "delivered_orders": found.delivered_order_count,
-        "skipped_districts": found.skipped_district_count,
+        "delivered_orders": findings.delivered_order_count,
+        "skipped_districts": findings.skipped_district_count,
         "check": None
         if check is None
         else {
             "violations": {
-                str(one.number): sum(one.violations.values()) for one in check.conditions
+                str(condition.number): sum(condition.violations.values())
+                for condition in check.conditions
             },
-            "warehouses": {str(one.number): sorted(one.violations) for one in check.violated},
+            "warehouses": {
+                str(condition.number): sorted(condition.violations) for condition in check.violated
+            },
             "seconds": check.duration_s,
             "not_checked_because": check.why_not or None,
         },
     }
 
 
-def _type(one: TypeFindings) -> Document:
+def _type(kind: TypeFindings) -> Document:
     return {
-        "name": one.name,
-        "count": one.count,
-        "rolled_back": one.rolled_back_count,
-        "failures": dict(one.failures),
-        "retries": one.retry_count,
-        "share": None if one.share is None else one.share.value,
-        "share_minimum": one.minimum_ratio,
-        "mix": one.mix,
-        "latency_ms": _latency(one.latency),
-        "p90_limit_ms": one.limit_s * 1e3,
-        "p90": one.limit,
+        "name": kind.name,
+        "count": kind.count,
+        "rolled_back": kind.rolled_back_count,
+        "failures": dict(kind.failures),
+        "retries": kind.retry_count,
+        "share": None if kind.share is None else kind.share.value,
+        "share_minimum": kind.minimum_ratio,
+        "mix": kind.mix,
+        "latency_ms": _latency(kind.latency),
+        "p90_limit_ms": kind.limit_s * 1e3,
+        "p90": kind.limit,
     }
 
 
@@ -169,7 +172,7 @@ def telemetry_document(telemetry: TelemetryFindings) -> Document:
             for table in telemetry.tables
         },
         "not_measured": list(telemetry.not_measured),
-        "doctor": [dict(one) for one in telemetry.examined],
+        "doctor": [dict(finding) for finding in telemetry.examined],
     }
 
 
@@ -200,15 +203,15 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
         "scheduled": None if where.scheduled is None else asdict(where.scheduled),
         "statements": [
             {
-                "script": one.script or None,
-                "line": one.line or None,
-                "text": one.text,
-                "ms": one.ms.value,
-                "low": one.ms.low,
-                "high": one.ms.high,
-                "events": dict(one.events),
+                "script": statement.script or None,
+                "line": statement.line or None,
+                "text": statement.text,
+                "ms": statement.ms.value,
+                "low": statement.ms.low,
+                "high": statement.ms.high,
+                "events": dict(statement.events),
             }
-            for one in where.statements
+            for statement in where.statements
         ],
     }
 
@@ -236,10 +239,10 @@ def _script(script: ScriptFindings) -> Document:
     }
 
 
-def _curve(found: CurveFindings) -> Document:
-    curve = found.curve
+def _curve(findings: CurveFindings) -> Document:
+    curve = findings.curve
     return {
-        "script": found.script,
+        "script": findings.script,
         "levels": [
             {
                 "clients": level.clients,
@@ -262,8 +265,8 @@ def _curve(found: CurveFindings) -> Document:
             "tps": curve.knee.tps.to_json(),
             "tolerance_ratio": curve.knee.tolerance_ratio,
             "candidates": [
-                {"clients": one.clients, "probability_ratio": one.probability_ratio}
-                for one in curve.knee.candidates
+                {"clients": candidate.clients, "probability_ratio": candidate.probability_ratio}
+                for candidate in curve.knee.candidates
             ],
         },
         "beyond": None
@@ -272,42 +275,42 @@ def _curve(found: CurveFindings) -> Document:
             "clients": curve.degradation.clients,
             "change": curve.degradation.change.to_json(),
         },
-        "limit": found.limit,
-        "variant": found.variant or None,
-        "pg_hazel": hazel_document(found.hazel),
-        "capacity": None if found.capacity is None else _capacity(found.capacity),
-        "cost": None if found.cost is None else found.cost.to_json(),
-        "speed_up": None if found.speed_up is None else _speed_up(found.speed_up),
+        "limit": findings.limit,
+        "variant": findings.variant or None,
+        "pg_hazel": hazel_document(findings.hazel),
+        "capacity": None if findings.capacity is None else _capacity(findings.capacity),
+        "cost": None if findings.cost is None else findings.cost.to_json(),
+        "speed_up": None if findings.speed_up is None else _speed_up(findings.speed_up),
     }
 
 
-def _capacity(found: Capacity) -> Document:
+def _capacity(capacity: Capacity) -> Document:
     return {
-        "tps": found.tps.to_json(),
-        "end": found.end,
-        "rule": found.rule,
-        "failed_by": found.failed_by or None,
-        "confirmed_tps": found.confirmed_tps,
+        "tps": capacity.tps.to_json(),
+        "end": capacity.end,
+        "rule": capacity.rule,
+        "failed_by": capacity.failed_by or None,
+        "confirmed_tps": capacity.confirmed_tps,
         "trials": [
             {
-                "offered_tps": one.offered_tps,
-                "achieved_ratio": one.achieved_ratio,
-                "latency_ms": one.latency_ms,
+                "offered_tps": trial.offered_tps,
+                "achieved_ratio": trial.achieved_ratio,
+                "latency_ms": trial.latency_ms,
             }
-            for one in found.trials
+            for trial in capacity.trials
         ],
     }
 
 
-def _speed_up(found: SpeedUp) -> Document:
+def _speed_up(speed_up: SpeedUp) -> Document:
     return {
         "levels": [
-            {"clients": level.clients, "ratio": level.ratio.to_json()} for level in found.levels
+            {"clients": level.clients, "ratio": level.ratio.to_json()} for level in speed_up.levels
         ],
-        "mean": found.mean.to_json(),
-        "maximum": found.maximum.to_json(),
-        "maximum_clients": found.maximum_clients,
-        "knee_clients": found.knee_clients,
+        "mean": speed_up.mean.to_json(),
+        "maximum": speed_up.maximum.to_json(),
+        "maximum_clients": speed_up.maximum_clients,
+        "knee_clients": speed_up.knee_clients,
     }
 
 

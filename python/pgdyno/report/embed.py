@@ -37,7 +37,7 @@ def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
         "name": name,
         "caption": caption,
         "axes": list(axes),
-        "flags": [[[round(one.x, 3), one.kind, one.text] for one in some] for some in flags],
+        "flags": [[[round(flag.x, 3), flag.kind, flag.text] for flag in some] for some in flags],
         "charts": shown,
     }
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

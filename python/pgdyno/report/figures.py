@@ -72,7 +72,7 @@ def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
 
 def curve_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     """Return latency against load: one chart a script, percentiles with their intervals."""
-    charts = [percentiles(one, several=len(findings.curves) > 1) for one in findings.curves]
+    charts = [percentiles(curve, several=len(findings.curves) > 1) for curve in findings.curves]
     return tuple(chart for chart in charts if chart is not None)
 
 
@@ -83,11 +83,11 @@ def time_charts(run: Timed) -> tuple[Chart, ...]:
 
 def sections_of(charts: Iterable[Chart]) -> tuple[tuple[str, tuple[Chart, ...]], ...]:
     """Return the charts that are folded away, by the heading they are under, in order."""
-    found: dict[str, list[Chart]] = {}
+    by_section: dict[str, list[Chart]] = {}
     for chart in charts:
         if chart.section:
-            found.setdefault(chart.section, []).append(chart)
-    return tuple((section, tuple(some)) for section, some in found.items())
+            by_section.setdefault(chart.section, []).append(chart)
+    return tuple((section, tuple(some)) for section, some in by_section.items())
 
 
 def drawable(run: Timed) -> tuple[Panel, ...]:
@@ -105,17 +105,17 @@ def load_curve(curves: tuple[CurveFindings, ...], *, height_px: int = _HERO_HEIG
 
     Scripts whose peaks are more than 8 times apart share a logarithmic axis.
     """
-    peaks = [one.curve.peak.tps.value for one in curves]
+    peaks = [findings.curve.peak.tps.value for findings in curves]
     is_log = min(peaks) > 0 and max(peaks) > 8 * min(peaks)
     lines: list[Line] = []
     knees: dict[int, list[str]] = {}
-    for position, one in enumerate(curves):
+    for position, findings in enumerate(curves):
         role = palette.at(position)
-        model = fitted(one.curve, role)
-        lines.append(_measured(one.script, role, one.curve, lambda level: level.tps))
+        model = fitted(findings.curve, role)
+        lines.append(_measured(findings.script, role, findings.curve, lambda level: level.tps))
         if model is not None:
             lines.append(model)
-        knees.setdefault(one.curve.knee.clients, []).append(one.script)
+        knees.setdefault(findings.curve.knee.clients, []).append(findings.script)
     return Chart(
         key="load-curve",
         # With more than three names the legend takes a second line.
@@ -124,7 +124,7 @@ def load_curve(curves: tuple[CurveFindings, ...], *, height_px: int = _HERO_HEIG
         unit="tps",
         x_label="clients",
         lines=tuple(lines),
-        x_scale=_load_scale(one.curve for one in curves),
+        x_scale=_load_scale(findings.curve for findings in curves),
         y_scale="log" if is_log else "linear",
         flags=tuple(
             Flag(
@@ -146,35 +146,35 @@ def fitted(curve: LoadCurve, role: Role) -> Line | None:
     return Line(MODEL_NAME, role, xs, tuple(float(y) for y in tps), shape="model")
 
 
-def percentiles(one: CurveFindings, *, several: bool) -> Chart | None:
+def percentiles(findings: CurveFindings, *, several: bool) -> Chart | None:
     """Return latency percentiles of one script against clients."""
-    names = [n for n in _CURVE_PERCENTILES if all(n in lv.latency for lv in one.curve.levels)]
+    names = [n for n in _CURVE_PERCENTILES if all(n in lv.latency for lv in findings.curve.levels)]
     if not names:
         return None
     lines = tuple(
         _measured(
             name,
             palette.role_of(name, position),
-            one.curve,
+            findings.curve,
             _percentile_of(name),
         )
         for position, name in enumerate(names)
     )
     values = [v for line in lines for v in line.y if v is not None and v > 0]
     return Chart(
-        key=f"percentiles-{one.script}",
+        key=f"percentiles-{findings.script}",
         height_px=250,
-        title=f"Latency against load: {one.script}" if several else "Latency against load",
+        title=f"Latency against load: {findings.script}" if several else "Latency against load",
         unit="ms",
         x_label="clients",
         lines=lines,
-        x_scale=_load_scale([one.curve]),
+        x_scale=_load_scale([findings.curve]),
         y_scale="log" if values and max(values) > 10 * min(values) else "linear",
         flags=(
             Flag(
-                one.curve.knee.clients,
+                findings.curve.knee.clients,
                 "knee",
-                f"knee: {quantities.clients_text(one.curve.knee.clients)}",
+                f"knee: {quantities.clients_text(findings.curve.knee.clients)}",
             ),
         ),
         note="Each percentile is the mean over the runs of a level, with its 95 % interval.",

@@ -64,28 +64,35 @@ def line_summary(line: Line, chart: Chart) -> str:
 def latency_rows(run: RunFindings) -> tuple[tuple[str, Estimate], ...]:
     """Return the mean and the percentiles of a run in ms, in rising order."""
     rows = [("mean", in_ms(run.latency.mean))]
-    rows += [(percentile_name(key), in_ms(one)) for key, one in run.latency.percentiles.items()]
+    rows += [
+        (percentile_name(key), in_ms(estimate)) for key, estimate in run.latency.percentiles.items()
+    ]
     return tuple(rows)
 
 
 def latency_whisker(run: RunFindings) -> Callable[[Estimate], Markup]:
     """Return a function that draws one percentile on the scale all percentiles of `run` share."""
     estimates = [estimate for _, estimate in latency_rows(run)]
-    bounds = [v for one in estimates for v in (one.value, one.low, one.high) if v and v > 0]
+    bounds = [
+        v
+        for estimate in estimates
+        for v in (estimate.value, estimate.low, estimate.high)
+        if v and v > 0
+    ]
     low, high = (min(bounds), max(bounds)) if bounds else (0.1, 1.0)
     high = high if high > low else low * 2
     return lambda estimate: gauge.whisker(estimate, low=low, high=high, is_log=True)
 
 
-def level_whisker(level: CurveLevel, one: CurveFindings) -> Markup:
+def level_whisker(level: CurveLevel, findings: CurveFindings) -> Markup:
     """Return a level's throughput on the scale from 0 to the highest interval of its curve."""
-    highest = max(max(lv.tps.value, lv.tps.high or 0.0) for lv in one.curve.levels)
+    highest = max(max(lv.tps.value, lv.tps.high or 0.0) for lv in findings.curve.levels)
     return gauge.whisker(level.tps, low=0.0, high=highest or 1.0)
 
 
-def percentile_names(one: CurveFindings) -> tuple[str, ...]:
+def percentile_names(findings: CurveFindings) -> tuple[str, ...]:
     """Return the latencies that a curve's levels have, in the order they were given."""
-    names = dict.fromkeys(name for level in one.curve.levels for name in level.latency)
+    names = dict.fromkeys(name for level in findings.curve.levels for name in level.latency)
     return tuple(names)
 
 

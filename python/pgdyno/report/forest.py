@@ -84,18 +84,23 @@ def metric_name(name: str) -> str:
     return METRIC_NAMES.get(name, name)
 
 
-def forest_of(found: CompareFindings, *, metrics_max: int) -> Forest:
+def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
     """Return every contrast, each step of passes, and every effect.
 
     Args: metrics_max, rows of one contrast at most: the deciding metric, then others.
     """
     groups = [
-        ForestGroup(f"{one.variant} against {one.reference}", _rows(one, found.metric, metrics_max))
-        for one in found.contrasts
+        ForestGroup(
+            f"{contrast.variant} against {contrast.reference}",
+            _rows(contrast, compared.metric, metrics_max),
+        )
+        for contrast in compared.contrasts
     ]
     steps = tuple(
-        ForestRow(f"{one.variant} after {one.reference}", one.deciding.ratio, one.deciding.verdict)
-        for one in found.steps
+        ForestRow(
+            f"{step.variant} after {step.reference}", step.deciding.ratio, step.deciding.verdict
+        )
+        for step in compared.steps
     )
     effects = tuple(
         ForestRow(
@@ -103,21 +108,23 @@ def forest_of(found: CompareFindings, *, metrics_max: int) -> Forest:
             effect.ratio,
             "certain" if effect.p_adjusted_ratio < 0.05 else "not certain",
         )
-        for effect in found.effects
+        for effect in compared.effects
     )
     groups += [ForestGroup("Each pass compared with the pass before", steps)] if steps else []
-    groups += [ForestGroup(f"Effects on {metric_name(found.metric)}", effects)] if effects else []
+    groups += (
+        [ForestGroup(f"Effects on {metric_name(compared.metric)}", effects)] if effects else []
+    )
     # The scale is set by what decides, so that it is not pressed together.
     deciding = [row.ratio for group in groups for row in group.rows if row.decides]
-    every = (*found.contrasts, *found.steps)
+    every = (*compared.contrasts, *compared.steps)
     margin_ratio = every[0].deciding.margin_ratio if every else 0.0
     return Forest(tuple(groups), scale_of(deciding, margin_ratio=margin_ratio))
 
 
-def note_on_means(contrast: ContrastFindings, found: CompareFindings) -> str:
+def note_on_means(contrast: ContrastFindings, compared: CompareFindings) -> str:
     """Return why the change is not the ratio of the means, "" where the two hardly differ."""
-    name = found.metric
-    means = {v.name: v.metrics[name].value for v in found.variants if name in v.metrics}
+    name = compared.metric
+    means = {v.name: v.metrics[name].value for v in compared.variants if name in v.metrics}
     variant, reference = means.get(contrast.variant), means.get(contrast.reference)
     if not variant or not reference:
         return ""

@@ -16,38 +16,38 @@ CORRECTED = (
 )
 
 
-def hazel_document(found: Hazel | None) -> dict[str, Any] | None:
+def hazel_document(answer: Hazel | None) -> dict[str, Any] | None:
     """Return both methods' answers, each labelled; None where there are too few windows."""
-    if found is None:
+    if answer is None:
         return None
     return {
         "as_published": {
             "label": AS_PUBLISHED,
-            "has_rows": found.has_rows,
+            "has_rows": answer.has_rows,
             "windows": [
                 {"clients": load or None, "operational_speed_per_minute": speed}
-                for load, speed in zip(found.loads_count, found.speeds_per_minute, strict=True)
+                for load, speed in zip(answer.loads_count, answer.speeds_per_minute, strict=True)
             ],
             "waits": [
                 {
-                    "type": one.wait_type,
-                    "correlation_with_speed": one.published_ratio,
-                    "weighted_wait_correlation": one.weighted_ratio,
-                    "band": one.band,
+                    "type": wait.wait_type,
+                    "correlation_with_speed": wait.published_ratio,
+                    "weighted_wait_correlation": wait.weighted_ratio,
+                    "band": wait.band,
                 }
-                for one in found.waits
+                for wait in answer.waits
             ],
         },
         "corrected": {
             "label": CORRECTED,
             "waits": [
                 {
-                    "type": one.wait_type,
-                    "correlation_with_speed": one.corrected_ratio,
-                    "low": one.low_ratio,
-                    "high": one.high_ratio,
+                    "type": wait.wait_type,
+                    "correlation_with_speed": wait.corrected_ratio,
+                    "low": wait.low_ratio,
+                    "high": wait.high_ratio,
                 }
-                for one in found.waits
+                for wait in answer.waits
             ],
         },
     }

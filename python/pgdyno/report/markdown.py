@@ -54,7 +54,7 @@ def markdown_with(
     """
     pictures = {f"{stem}-{key}.png": picture for key, picture in _pictures(findings)}
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
-    first, *more = [one.sentence for one in contrasts] or [findings.sentence]
+    first, *more = [contrast.sentence for contrast in contrasts] or [findings.sentence]
     text = [
         f"# {_cell(first)}",
         "",
@@ -82,33 +82,41 @@ def markdown_with(
 
 
 def _stopped(findings: ExperimentFindings) -> Iterator[str]:
-    found = findings.compare
-    if found is not None:
-        yield from ("## Stopped", "", f"{_cell(found.stopped_by)}.", "")
+    compared = findings.compare
+    if compared is not None:
+        yield from ("## Stopped", "", f"{_cell(compared.stopped_by)}.", "")
 
 
 def _tables(findings: ExperimentFindings) -> Iterator[str]:
-    found, run = findings.compare, findings.run
-    if found is not None:
-        yield from _section("Variants", variant_table(found))
-        for one in found.contrasts:
-            if one.difference is not None:
-                title = f"Where {one.variant} differs from {one.reference}, ms per transaction"
-                yield from _section(title, change_table(one))
-        for one in found.contrasts:
+    compared, run = findings.compare, findings.run
+    if compared is not None:
+        yield from _section("Variants", variant_table(compared))
+        for contrast in compared.contrasts:
+            if contrast.difference is not None:
+                differs = f"{contrast.variant} differs from {contrast.reference}"
+                title = f"Where {differs}, ms per transaction"
+                yield from _section(title, change_table(contrast))
+        for contrast in compared.contrasts:
             plans: list[tuple[str, ...]] = [
                 (f"{change.script}:{change.line}", change.was, change.became)
-                for change in one.plan_changes
+                for change in contrast.plan_changes
             ]
             if plans:
-                title = f"Plans of {one.variant} that differ"
-                yield from _section(title, (("statement", one.reference, one.variant), plans))
-        if found.settings:
-            names = ("setting", *(one.name for one in found.variants))
-            rows = [(name, *values) for name, values in found.settings]
+                title = f"Plans of {contrast.variant} that differ"
+                yield from _section(
+                    title, (("statement", contrast.reference, contrast.variant), plans)
+                )
+        if compared.settings:
+            names = ("setting", *(variant.name for variant in compared.variants))
+            rows = [(name, *values) for name, values in compared.settings]
             yield from _section("Settings that differ, as read back", (names, rows))
-        if found.confounds:
-            yield from ("## Confounds", "", *(f"- {one}" for one in found.confounds), "")
+        if compared.confounds:
+            yield from (
+                "## Confounds",
+                "",
+                *(f"- {confound}" for confound in compared.confounds),
+                "",
+            )
     for curve in findings.curves:
         yield from _section(f"Load levels of {curve.script}", level_table(curve))
     if run is not None:
@@ -118,8 +126,8 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
         yield from _section("Latency", latency_table(run))
         if run.tpcc is not None:
             types = [
-                (*row, failed_words(one))
-                for row, one in zip(type_rows(run.tpcc), run.tpcc.types, strict=True)
+                (*row, failed_words(kind))
+                for row, kind in zip(type_rows(run.tpcc), run.tpcc.types, strict=True)
             ]
             yield from _section("Transaction types", ((*TYPE_COLUMNS, "failed"), types))
             yield from _section("What was drawn", (SHARE_COLUMNS, list(share_rows(run.tpcc))))
@@ -132,9 +140,9 @@ def _doubts(findings: ExperimentFindings) -> Iterator[str]:
     doubts = tiles.doubts_of(findings)
     if not doubts:
         yield "No rule found a reason to doubt this result."
-    for one in doubts:
-        kind = "Not valid" if one.verdict == "not_valid" else "Doubt"
-        yield f"- **{kind}**: {one.message} Next: {one.hint}."
+    for doubt in doubts:
+        kind = "Not valid" if doubt.verdict == "not_valid" else "Doubt"
+        yield f"- **{kind}**: {doubt.message} Next: {doubt.hint}."
 
 
 def _section(title: str, table: Table) -> Iterator[str]:
@@ -157,21 +165,28 @@ def _cell(text: str) -> str:
 
 def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
     """Yield name and PNG of what the first screen of the page shows."""
-    found, run = findings.compare, findings.run
+    compared, run = findings.compare, findings.run
     with ink.style():
-        if found is not None and (changes := forest_of(found, metrics_max=PAPER_METRICS)).groups:
+        if (
+            compared is not None
+            and (changes := forest_of(compared, metrics_max=PAPER_METRICS)).groups
+        ):
             names = [row.name for row in changes.rows]
             figure = ink.new_figure(_WIDTH_INCHES, _forest_inches(len(names)))
             plot.forest_plot(figure.add_axes(_forest_box(names)), changes)
             yield "forest", _png(figure)
-        charts = round_charts(found) if found is not None else figures.main_charts(findings)
+        charts = round_charts(compared) if compared is not None else figures.main_charts(findings)
         for chart in (*charts, *figures.curve_charts(findings)):
             below = 0.39 + plot.legend_inches(chart)
             tall = 2.21 + below
             figure = ink.new_figure(_WIDTH_INCHES, tall)
             plot.chart(figure.add_axes((0.07, below / tall, 0.91, 1.87 / tall)), chart)
             yield _file_name(chart.key), _png(figure)
-        bars = [(one.name, one.where) for one in found.variants if one.where] if found else []
+        bars = (
+            [(variant.name, variant.where) for variant in compared.variants if variant.where]
+            if compared
+            else []
+        )
         if run is not None and run.where is not None:
             bars = [("", run.where)]
         if bars:

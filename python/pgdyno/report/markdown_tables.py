@@ -17,26 +17,30 @@ from pgdyno.report.tiles import latency_at
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
-def variant_table(found: CompareFindings) -> Table:
+def variant_table(compared: CompareFindings) -> Table:
     """Return each variant with what it changes and what was measured of it."""
-    metrics = tuple(dict.fromkeys((found.metric, "tps", "p99")))
-    is_priced = any(one.cost is not None for one in found.variants)
+    metrics = tuple(dict.fromkeys((compared.metric, "tps", "p99")))
+    is_priced = any(variant.cost is not None for variant in compared.variants)
     rows: list[tuple[str, ...]] = []
-    for one in found.variants:
-        changes = ", ".join(f"{name} = {value}" for name, value in one.changes) or "nothing"
-        if one.cannot_start:
+    for variant in compared.variants:
+        changes = ", ".join(f"{name} = {value}" for name, value in variant.changes) or "nothing"
+        if variant.cannot_start:
             empty = [""] * (1 + len(metrics) + is_priced)
-            rows.append((one.name, f"cannot start: {one.cannot_start}", *empty))
+            rows.append((variant.name, f"cannot start: {variant.cannot_start}", *empty))
             continue
-        if one.weakened:
-            changes += f" (weakened: {', '.join(one.weakened)})"
+        if variant.weakened:
+            changes += f" (weakened: {', '.join(variant.weakened)})"
         values = [
-            numbers.estimate_text(one.metrics[name], with_unit=True) if name in one.metrics else ""
+            numbers.estimate_text(variant.metrics[name], with_unit=True)
+            if name in variant.metrics
+            else ""
             for name in metrics
         ]
         if is_priced:
-            values.append(numbers.estimate_text(one.cost, with_unit=True) if one.cost else "")
-        rows.append((one.name, changes, str(one.runs), *values))
+            values.append(
+                numbers.estimate_text(variant.cost, with_unit=True) if variant.cost else ""
+            )
+        rows.append((variant.name, changes, str(variant.runs), *values))
     named = [metric_name(name) for name in metrics] + ["cost"] * is_priced
     return ("variant", "changes", "runs", *named), rows
 
@@ -44,7 +48,7 @@ def variant_table(found: CompareFindings) -> Table:
 def change_table(contrast: ContrastFindings, *, at_most: int = 12) -> Table:
     """Return where the difference of one contrast lies."""
     rows: list[tuple[str, ...]] = [
-        (one.words, one.event, one.change, one.ends) for one in changes_of(contrast)[:at_most]
+        (row.words, row.event, row.change, row.ends) for row in changes_of(contrast)[:at_most]
     ]
     return ("part", "wait event", "ms", "95 % interval"), rows
 
@@ -70,22 +74,25 @@ def latency_table(run: RunFindings) -> Table:
     named += [(percentile_name(k), in_ms(e)) for k, e in run.latency.percentiles.items()]
     most = run.latency.max_ms
     rows: list[tuple[str, ...]] = [
-        (name, numbers.value_text(one, most=most), numbers.interval_text(one))
-        for name, one in named
+        (name, numbers.value_text(estimate, most=most), numbers.interval_text(estimate))
+        for name, estimate in named
     ]
     rows.append(("max", quantities.plain(most), ""))
     return ("latency", "ms", "95 % interval"), rows
 
 
-def level_table(one: CurveFindings) -> Table:
+def level_table(findings: CurveFindings) -> Table:
     """Return the levels of a load curve."""
     rows: list[tuple[str, ...]] = []
-    for level in one.curve.levels:
-        found = [latency_at(one, name, clients=level.clients) for name in ("p50", "p99")]
-        said = [numbers.estimate_text(e) if e is not None else "" for e in found]
+    for level in findings.curve.levels:
+        latencies = [latency_at(findings, name, clients=level.clients) for name in ("p50", "p99")]
+        said = [numbers.estimate_text(e) if e is not None else "" for e in latencies]
         marks = [
             word
-            for word, at in (("peak", one.curve.peak.clients), ("knee", one.curve.knee.clients))
+            for word, at in (
+                ("peak", findings.curve.peak.clients),
+                ("knee", findings.curve.knee.clients),
+            )
             if at == level.clients
         ]
         load = f"{level.clients} ({', '.join(marks)})" if marks else str(level.clients)

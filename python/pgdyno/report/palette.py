@@ -145,12 +145,12 @@ def shades(names: tuple[str, ...]) -> tuple[Role, ...]:
     usual = {name: place for place, name in enumerate(_USUAL)}
     order = sorted(range(len(names)), key=lambda i: usual.get(names[i].casefold(), len(usual)))
     seen: dict[WaitClass, int] = {}
-    found: dict[int, Role] = {}
+    roles: dict[int, Role] = {}
     for i in order:
         wait = wait_class(names[i])
-        found[i] = shade(wait, seen.get(wait, 0))
+        roles[i] = shade(wait, seen.get(wait, 0))
         seen[wait] = seen.get(wait, 0) + 1
-    return tuple(found[i] for i in range(len(names)))
+    return tuple(roles[i] for i in range(len(names)))
 
 
 def roles(names: tuple[str, ...]) -> tuple[Role, ...]:

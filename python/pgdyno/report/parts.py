@@ -89,15 +89,15 @@ def words_of(name: str) -> str:
 def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
     """Return all parts, the largest first, with what is not explained last."""
     total = where.latency_ms.value
-    parts = sorted(where.parts, key=lambda part: -part.ms.value)
-    looks = palette.shades(tuple(part.name for part in parts))
-    found = []
-    for part, role in zip(parts, looks, strict=True):
+    sorted_parts = sorted(where.parts, key=lambda part: -part.ms.value)
+    looks = palette.shades(tuple(part.name for part in sorted_parts))
+    shown = []
+    for part, role in zip(sorted_parts, looks, strict=True):
         share = part.ms.value / total if total > 0 else 0.0
         wait = palette.wait_class(part.name)
-        found.append(TimePart(part.name, words_of(part.name), wait, role, part.ms, share))
+        shown.append(TimePart(part.name, words_of(part.name), wait, role, part.ms, share))
     residual = where.residual or without_interval(where.residual_ms, "ms")
-    found.append(
+    shown.append(
         TimePart(
             NOT_EXPLAINED,
             NOT_EXPLAINED,
@@ -107,7 +107,7 @@ def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
             where.residual_ratio,
         )
     )
-    return tuple(found)
+    return tuple(shown)
 
 
 def parts_of_all(wheres: Iterable[WhereTheTimeGoes]) -> tuple[tuple[TimePart, ...], ...]:

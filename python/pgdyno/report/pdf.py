@@ -58,20 +58,20 @@ def _head(sheet: Sheet, findings: ExperimentFindings) -> None:
 
 def _first(sheet: Sheet, findings: ExperimentFindings) -> None:
     _verdict(sheet, findings)
-    found = findings.compare
-    if found is None:
+    compared = findings.compare
+    if compared is None:
         _tiles(sheet, findings)
         charts = figures.main_charts(findings)
         height = 2.6 if len(charts) == 1 else 1.35
     else:
-        changes = forest_of(found, metrics_max=PAPER_METRICS)
+        changes = forest_of(compared, metrics_max=PAPER_METRICS)
         names = [row.name for row in changes.rows]
         if names:
             left = ink.names_inches(names, least=1.7, weight="bold")
             tall = 0.24 * len(names) + 0.1
             plot.forest_plot(sheet.axes(tall, left_inches=left, right_inches=1.9), changes)
             sheet.space(0.1)
-        charts = round_charts(found)
+        charts = round_charts(compared)
         height = 1.35
     for chart in charts:
         plot.chart(sheet.axes(height), chart)
@@ -99,20 +99,20 @@ def _more_charts(sheet: Sheet, findings: ExperimentFindings) -> None:
 
 
 def _second(sheet: Sheet, findings: ExperimentFindings) -> None:
-    found, run = findings.compare, findings.run
-    if found is not None:
-        head, rows = variant_table(found)
+    compared, run = findings.compare, findings.run
+    if compared is not None:
+        head, rows = variant_table(compared)
         sheet.heading("Variants")
         shares = (0.18, 0.36, *[0.46 / (len(head) - 2)] * (len(head) - 2))
         sheet.table(head, rows, shares)
-        for contrast in found.contrasts[:2]:
+        for contrast in compared.contrasts[:2]:
             if contrast.difference is not None:
                 sheet.heading(f"Where {contrast.variant} differs from {contrast.reference}")
                 sheet.table(*change_table(contrast, at_most=8), (0.42, 0.28, 0.1, 0.2))
     if findings.curves:
-        for one in findings.curves[:3]:
-            sheet.heading(f"Levels of {one.script}")
-            sheet.table(*level_table(one), (0.14, 0.3, 0.28, 0.28))
+        for curve in findings.curves[:3]:
+            sheet.heading(f"Levels of {curve.script}")
+            sheet.table(*level_table(curve), (0.14, 0.3, 0.28, 0.28))
     if run is not None:
         if run.where is not None:
             sheet.heading(f"Where the time of {words.run_words(findings)} goes")
@@ -130,8 +130,10 @@ def _second(sheet: Sheet, findings: ExperimentFindings) -> None:
 
 
 def _verdict(sheet: Sheet, findings: ExperimentFindings) -> None:
-    found = findings.compare
-    sentences = [one.sentence for one in found.contrasts] if found is not None else []
+    compared = findings.compare
+    sentences = (
+        [contrast.sentence for contrast in compared.contrasts] if compared is not None else []
+    )
     size = 12.5 if len(sentences) < 2 and len(findings.sentence) < 140 else 10.5
     for said in sentences or [findings.sentence]:
         sheet.text(said, size=size, weight="bold")
@@ -153,16 +155,20 @@ def _tiles(sheet: Sheet, findings: ExperimentFindings) -> None:
 
 
 def _time_bars(sheet: Sheet, findings: ExperimentFindings) -> None:
-    found, run = findings.compare, findings.run
-    if found is not None:
-        bars = [(one.name, one.where) for one in found.variants if one.where is not None]
+    compared, run = findings.compare, findings.run
+    if compared is not None:
+        bars = [
+            (variant.name, variant.where)
+            for variant in compared.variants
+            if variant.where is not None
+        ]
     else:
         bars = [("", run.where)] if run is not None and run.where is not None else []
     if bars:
         left = ink.names_inches((name for name, _ in bars), least=0.05)
         plot.time_bars(sheet.axes(0.3 * len(bars), left_inches=left), bars)
         sheet.space(0.2)
-    if found is None and run is not None and run.where is not None:
+    if compared is None and run is not None and run.where is not None:
         sheet.table(*parts_table(run.where, at_most=6), (0.42, 0.28, 0.1, 0.2))
         sheet.space(0.08)
 
@@ -173,14 +179,15 @@ def _facts_line(sheet: Sheet, findings: ExperimentFindings) -> None:
     rows = [("measured", words.fact_line(findings))]
     if findings.compare is not None:
         rows.append(("stopped", findings.compare.stopped_by))
-        rows += [("confound", one) for one in findings.compare.confounds[:3]]
+        rows += [("confound", confound) for confound in findings.compare.confounds[:3]]
         rows += [
             (
                 "durability",
-                f"{one.name}: a crash may lose acknowledged commits ({', '.join(one.weakened)})",
+                f"{variant.name}: a crash may lose acknowledged commits "
+                f"({', '.join(variant.weakened)})",
             )
-            for one in findings.compare.variants
-            if one.weakened
+            for variant in findings.compare.variants
+            if variant.weakened
         ]
     rows += [("durability", findings.facts.durability), ("doubts", worst)]
     sheet.table(("", ""), rows, (0.12, 0.88))
@@ -192,7 +199,10 @@ def _doubts(sheet: Sheet, findings: ExperimentFindings) -> None:
     if not doubts:
         sheet.text("No rule found a reason to doubt this result.", ink="ink-2")
     rows = [
-        ("not valid" if one.verdict == "not_valid" else "doubt", f"{one.message} Next: {one.hint}.")
-        for one in doubts
+        (
+            "not valid" if doubt.verdict == "not_valid" else "doubt",
+            f"{doubt.message} Next: {doubt.hint}.",
+        )
+        for doubt in doubts
     ]
     sheet.table(("", ""), rows, (0.12, 0.88))

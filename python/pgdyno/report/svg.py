@@ -95,7 +95,7 @@ def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
         yield from _stack(chart, x, y)
         return
     points_max = _points_max(chart, x)
-    for line in sorted(chart.lines, key=lambda one: one.shape == "points"):
+    for line in sorted(chart.lines, key=lambda drawn: drawn.shape == "points"):
         xs = thin_axis(line.x, points_max)
         middle = thin(line.y, points_max)
         yield f'<g class="line {line.role.css} {line.shape}">'

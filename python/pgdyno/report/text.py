@@ -61,9 +61,9 @@ def _bench(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
 def _sweep(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     """Yield a sweep: each script's peak and knee, then the run at the knee."""
     yield from _head(page, findings)
-    indent = max([LABEL_WIDTH, *(len(one.script) + 2 for one in findings.curves)])
-    for one in findings.curves:
-        yield from _curve(page, one, indent)
+    indent = max([LABEL_WIDTH, *(len(curve.script) + 2 for curve in findings.curves)])
+    for curve in findings.curves:
+        yield from _curve(page, curve, indent)
     run = findings.run
     if run is not None:
         yield from page.row("at the knee", f"{run.label}, {quantities.seconds(run.duration_s)}")
@@ -121,7 +121,7 @@ def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
     ]
     for phase in phases:
         ends = (phase.from_tps, phase.to_tps)
-        asked = "-".join(quantities.plain(one) for one in dict.fromkeys(ends))
+        asked = "-".join(quantities.plain(end) for end in dict.fromkeys(ends))
         times = (phase.p50_ms, phase.p99_ms)
         rows.append(
             (
@@ -129,13 +129,13 @@ def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
                 asked,
                 quantities.plain(phase.offered_tps),
                 quantities.plain(phase.tps),
-                *("-" if one is None else quantities.plain(one) for one in times),
+                *("-" if time is None else quantities.plain(time) for time in times),
                 quantities.count(phase.backlog_at_end_count),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        cells = "   ".join(f"{one:>{width}}" for one, width in zip(row, widths, strict=True))
+        cells = "   ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
         yield f"  {cells}"
 
 
@@ -144,10 +144,13 @@ def _latency(run: RunFindings) -> Iterator[str]:
     named = [("mean", in_ms(run.latency.mean))]
     named += [(percentile_name(k), in_ms(e)) for k, e in run.latency.percentiles.items()]
     most = run.latency.max_ms
-    columns = [(name, numbers.value_text(one, most=most), *_ends(one)) for name, one in named]
+    columns = [
+        (name, numbers.value_text(estimate, most=most), *_ends(estimate))
+        for name, estimate in named
+    ]
     columns.append(("max", quantities.plain(run.latency.max_ms), "", ""))
     widths = [max(map(len, column)) for column in columns]
-    has_interval = any(one.has_interval for _, one in named)
+    has_interval = any(estimate.has_interval for _, estimate in named)
     labels = ("latency ms", "", "95 % from", "to") if has_interval else ("latency ms", "")
     for row, label in enumerate(labels):
         cells = "   ".join(f"{c[row]:>{w}}" for c, w in zip(columns, widths, strict=True))
@@ -226,40 +229,40 @@ def _scripts(page: TextPage, run: RunFindings) -> Iterator[str]:
         yield from page.row(f"  {script.name}", said, indent=width + 4)
 
 
-def _curve(page: TextPage, one: CurveFindings, indent: int) -> Iterator[str]:
+def _curve(page: TextPage, findings: CurveFindings, indent: int) -> Iterator[str]:
     """Yield a script's block as in "tpcb-like    peak     3,410 tps (3,350 to 3,470) at ..."."""
-    curve = one.curve
+    curve = findings.curve
     peak, knee = curve.peak, curve.knee
     edge = ": the highest load tried; the true peak may be higher" if peak.is_at_edge else ""
     rows = [
-        ("peak", f"{_tps_at(one, peak.tps, peak.clients)}{edge}"),
+        ("peak", f"{_tps_at(findings, peak.tps, peak.clients)}{edge}"),
         (
             "knee",
-            f"{_tps_at(one, knee.tps, knee.clients, range_text=knee_range_text(one))}: smallest "
-            f"load within {quantities.percent(knee.tolerance_ratio)} of the peak (N_BASE)",
+            f"{_tps_at(findings, knee.tps, knee.clients, range_text=knee_range_text(findings))}: "
+            f"smallest load within {quantities.percent(knee.tolerance_ratio)} of the peak (N_BASE)",
         ),
     ]
     if curve.degradation is not None:
-        rows.append(("beyond", degradation_text(one)))
-    if one.limit:
-        rows.append(("limit", one.limit))
-    if one.capacity is not None:
-        rows.append(("capacity", capacity_words(one.capacity)))
-    if one.cost is not None:
-        rows.append(("cost", numbers.estimate_text(one.cost, with_unit=True)))
-    if one.speed_up is not None:
-        rows.append(("speed-up", speed_up_words(one.speed_up)))
-        rows.append(("", level_ratios_text(one.speed_up)))
+        rows.append(("beyond", degradation_text(findings)))
+    if findings.limit:
+        rows.append(("limit", findings.limit))
+    if findings.capacity is not None:
+        rows.append(("capacity", capacity_words(findings.capacity)))
+    if findings.cost is not None:
+        rows.append(("cost", numbers.estimate_text(findings.cost, with_unit=True)))
+    if findings.speed_up is not None:
+        rows.append(("speed-up", speed_up_words(findings.speed_up)))
+        rows.append(("", level_ratios_text(findings.speed_up)))
     for position, (label, said) in enumerate(rows):
-        start = f"{one.script if position == 0 else '':{indent}}{label:9}"
+        start = f"{findings.script if position == 0 else '':{indent}}{label:9}"
         yield from page.row(start, said, indent=len(start))
 
 
-def _tps_at(one: CurveFindings, tps: Estimate, clients: int, *, range_text: str = "") -> str:
+def _tps_at(findings: CurveFindings, tps: Estimate, clients: int, *, range_text: str = "") -> str:
     said = f"{numbers.estimate_text(tps, with_unit=True)} at {quantities.clients_text(clients)}"
     if range_text:
         said += f" ({range_text})"
-    latency = latency_at(one, "p99", clients=clients)
+    latency = latency_at(findings, "p99", clients=clients)
     return f"{said}, p99 {numbers.estimate_text(latency, with_unit=True)}" if latency else said
 
 

@@ -33,7 +33,7 @@ def tiles_of(findings: ExperimentFindings) -> tuple[Tile, ...]:
     if len(findings.curves) == 1:
         shown = _of_curve(findings.curves[0])
     elif findings.curves:
-        shown = [_of_script(one) for one in findings.curves[:4]]
+        shown = [_of_script(curve) for curve in findings.curves[:4]]
     else:
         shown = _of_run(findings.run) if findings.run else []
     return (*shown, _validity(findings))
@@ -52,9 +52,9 @@ def is_valid(findings: ExperimentFindings) -> bool:
     return run_is_valid and findings.runs_valid == findings.runs_total
 
 
-def latency_at(one: CurveFindings, percentile: str, *, clients: int) -> Estimate | None:
+def latency_at(findings: CurveFindings, percentile: str, *, clients: int) -> Estimate | None:
     """Return a latency percentile at one level in ms, None when it was not measured."""
-    for level in one.curve.levels:
+    for level in findings.curve.levels:
         if level.clients == clients and percentile in level.latency:
             return in_ms(level.latency[percentile])
     return None
@@ -81,13 +81,13 @@ def _of_run(run: RunFindings) -> list[Tile]:
     return shown
 
 
-def _of_tpcc(run: RunFindings, found: TpccFindings) -> list[Tile]:
+def _of_tpcc(run: RunFindings, tpcc: TpccFindings) -> list[Tile]:
     """Return NOPM, the 90th percentile of New-Order, all transactions, and the check."""
-    shown = [_number("New-Orders", found.nopm, quantities.counted(run.clients, "terminal"))]
-    for one in found.types[:1]:
-        shown.append(_number(f"p90 of {one.words}", one.latency.percentiles["p90"]))
-    shown.append(_number("all types", found.tpm, found.way))
-    check = found.check
+    shown = [_number("New-Orders", tpcc.nopm, quantities.counted(run.clients, "terminal"))]
+    for kind in tpcc.types[:1]:
+        shown.append(_number(f"p90 of {kind.words}", kind.latency.percentiles["p90"]))
+    shown.append(_number("all types", tpcc.tpm, tpcc.way))
+    check = tpcc.check
     if check is not None and not check.why_not:
         held, total = len(check.conditions) - len(check.violated), len(check.conditions)
         tone: Literal["good", "bad"] = "bad" if check.violated else "good"
@@ -96,35 +96,37 @@ def _of_tpcc(run: RunFindings, found: TpccFindings) -> list[Tile]:
     return shown
 
 
-def _of_curve(one: CurveFindings) -> list[Tile]:
-    peak, knee = one.curve.peak, one.curve.knee
+def _of_curve(findings: CurveFindings) -> list[Tile]:
+    peak, knee = findings.curve.peak, findings.curve.knee
     where = f"at {quantities.clients_text(peak.clients)}"
     if peak.is_at_edge:
         where = f"at the highest load, {peak.clients}"
     shown = [
         _number("peak", peak.tps, where),
-        Tile("knee", quantities.count(knee.clients), "clients", "N_BASE", knee_range_text(one)),
+        Tile(
+            "knee", quantities.count(knee.clients), "clients", "N_BASE", knee_range_text(findings)
+        ),
         _number(
             "at the knee",
             knee.tps,
             quantities.percent(knee.tps.value / peak.tps.value) + " of peak",
         ),
     ]
-    latency = latency_at(one, "p99", clients=one.curve.knee.clients)
+    latency = latency_at(findings, "p99", clients=findings.curve.knee.clients)
     if latency is not None:
         shown.append(_number("p99 at the knee", latency))
     return shown
 
 
-def _of_script(one: CurveFindings) -> Tile:
-    peak = one.curve.peak
-    latency = latency_at(one, "p99", clients=one.curve.knee.clients)
+def _of_script(findings: CurveFindings) -> Tile:
+    peak = findings.curve.peak
+    latency = latency_at(findings, "p99", clients=findings.curve.knee.clients)
     tail = f", p99 {numbers.value_text(latency)} ms" if latency else ""
     return Tile(
-        one.script,
+        findings.script,
         numbers.value_text(peak.tps),
         "tps",
-        f"knee {one.curve.knee.clients}{tail}",
+        f"knee {findings.curve.knee.clients}{tail}",
         f"{numbers.interval_text(peak.tps)}, peak at {peak.clients}",
         peak.tps,
     )

@@ -28,20 +28,20 @@ def others_words(where: WhereTheTimeGoes) -> str:
 
 def scheduled_words(where: WhereTheTimeGoes) -> str:
     """Return what the kernel counted of the backends; "" where it could not be asked."""
-    found = where.scheduled
-    if found is None:
+    scheduled = where.scheduled
+    if scheduled is None:
         return ""
-    decimals = _decimals(where, found.cpu_ms + found.waiting_ms)
+    decimals = _decimals(where, scheduled.cpu_ms + scheduled.waiting_ms)
     least_ms = _LEAST_RATIO * where.latency_ms.value
-    words = f"the kernel counted {fixed(found.cpu_ms, decimals)} ms of CPU"
-    if found.after_answer_ms > least_ms:
-        words += f", {fixed(found.after_answer_ms, decimals)} ms of it after the answer"
-    words += f" and {fixed(found.waiting_ms, decimals)} ms waiting for a core"
+    words = f"the kernel counted {fixed(scheduled.cpu_ms, decimals)} ms of CPU"
+    if scheduled.after_answer_ms > least_ms:
+        words += f", {fixed(scheduled.after_answer_ms, decimals)} ms of it after the answer"
+    words += f" and {fixed(scheduled.waiting_ms, decimals)} ms waiting for a core"
     inside = [
         f"{fixed(ms, decimals)} ms {what}"
         for ms, what in (
-            (found.cpu_inside_events_ms, "of CPU"),
-            (found.inside_events_ms, "of waiting for a core"),
+            (scheduled.cpu_inside_events_ms, "of CPU"),
+            (scheduled.inside_events_ms, "of waiting for a core"),
         )
         if ms > least_ms
     ]
@@ -55,9 +55,9 @@ def _decimals(where: WhereTheTimeGoes, whole_ms: float) -> int:
     return max(shown_decimals(where), min(plain_decimals(whole_ms), 2))
 
 
-def event_words(one: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
+def event_words(statement: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
     """Return a statement's largest wait events with their shares."""
-    shown = [(name, share) for name, share in one.events if share >= _LEAST_RATIO]
+    shown = [(name, share) for name, share in statement.events if share >= _LEAST_RATIO]
     return ", ".join(f"{name} {quantities.percent(share)}" for name, share in shown[:at_most])
 
 
@@ -67,20 +67,22 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
         if words:
             yield from textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    ")
     whole = where.server_ms or 0.0
-    shown = [one for one in where.statements if one.ms.value >= _LEAST_RATIO * whole]
+    shown = [
+        statement for statement in where.statements if statement.ms.value >= _LEAST_RATIO * whole
+    ]
     if not shown:
         return
     decimals = _decimals(where, whole)
-    has_several = len({one.script for one in shown if one.script}) > 1
+    has_several = len({statement.script for statement in shown if statement.script}) > 1
     yield f"by statement, {fixed(whole, decimals)} ms in the server"
-    for one in shown[:_STATEMENTS_SHOWN]:
-        start = f"    {fixed(one.ms.value, decimals)}  "
-        text = " ".join(one.text.split())
-        if has_several and one.script:
-            text = f"{one.script}: {text}"
+    for statement in shown[:_STATEMENTS_SHOWN]:
+        start = f"    {fixed(statement.ms.value, decimals)}  "
+        text = " ".join(statement.text.split())
+        if has_several and statement.script:
+            text = f"{statement.script}: {text}"
         # A second event has to leave room for what the statement is.
         for at_most in (_EVENTS_SHOWN, 1):
-            events = event_words(one, at_most)
+            events = event_words(statement, at_most)
             room = width - len(start) - len(events) - 2
             if room >= min(_ROOM_MIN, len(text)):
                 break

@@ -18,82 +18,82 @@ CHECK_COLUMNS = ("condition", "rule", "violations", "warehouses")
 _VERDICTS: dict[Verdict, str] = {"ok": "ok", "missed": "MISSED", "open": "cannot tell"}
 
 
-def tpcc_lines(page: TextPage, found: TpccFindings) -> Iterator[str]:
+def tpcc_lines(page: TextPage, findings: TpccFindings) -> Iterator[str]:
     """Yield NOPM first, then a small table of types, what was drawn, and the check of the data."""
-    yield from page.row("NOPM", nopm_words(found))
-    yield from page.row("tpm", numbers.estimate_text(found.tpm))
-    yield from _table((TYPE_COLUMNS, *type_rows(found)))
-    if words := delivery_words(found):
+    yield from page.row("NOPM", nopm_words(findings))
+    yield from page.row("tpm", numbers.estimate_text(findings.tpm))
+    yield from _table((TYPE_COLUMNS, *type_rows(findings)))
+    if words := delivery_words(findings):
         yield from page.row("delivery", words)
     drawn = ", ".join(
-        f"{row[0]} {row[2]} ({row[1]})" + " DIFFERS" * one.is_off
-        for one, row in zip(found.shares, share_rows(found), strict=True)
+        f"{row[0]} {row[2]} ({row[1]})" + " DIFFERS" * share.is_off
+        for share, row in zip(findings.shares, share_rows(findings), strict=True)
     )
     if drawn:
         yield from page.row("drawn", f"{drawn}; in brackets: specified")
-    if found.check is not None:
-        yield from page.row("consistency", check_words(found.check))
+    if findings.check is not None:
+        yield from page.row("consistency", check_words(findings.check))
 
 
-def nopm_words(found: TpccFindings) -> str:
+def nopm_words(findings: TpccFindings) -> str:
     """Return NOPM with its interval, its share of the maximum, and how it was run."""
-    words = numbers.estimate_text(found.nopm)
-    if found.of_maximum is not None and found.warehouses:
-        share = _percent(found.of_maximum.value)
-        these = quantities.counted(found.warehouses, "warehouse")
+    words = numbers.estimate_text(findings.nopm)
+    if findings.of_maximum is not None and findings.warehouses:
+        share = _percent(findings.of_maximum.value)
+        these = quantities.counted(findings.warehouses, "warehouse")
         words += f", {share} of the most that {these} can give with keying and think times"
-    return f"{words}; {found.way}"
+    return f"{words}; {findings.way}"
 
 
-def type_rows(found: TpccFindings) -> Iterator[Row]:
+def type_rows(findings: TpccFindings) -> Iterator[Row]:
     """Yield a row a type, columns as in `TYPE_COLUMNS`; a type in the background has no share."""
-    for one in found.types:
+    for kind in findings.types:
         share = "background"
-        if one.share is not None:
-            share = _percent(one.share.value)
-            if one.minimum_ratio is not None and one.mix != "ok":
-                least = quantities.percent(one.minimum_ratio)
-                share += f" ({_VERDICTS[one.mix]}: at least {least})"
-        times = [numbers.value_text(one.latency.percentiles[name]) for name in ("p50", "p90")]
-        p99 = numbers.value_text(one.latency.percentiles["p99"])
-        yield (one.words, quantities.count(one.count), share, *times, limit_words(one), p99)
+        if kind.share is not None:
+            share = _percent(kind.share.value)
+            if kind.minimum_ratio is not None and kind.mix != "ok":
+                least = quantities.percent(kind.minimum_ratio)
+                share += f" ({_VERDICTS[kind.mix]}: at least {least})"
+        times = [numbers.value_text(kind.latency.percentiles[name]) for name in ("p50", "p90")]
+        p99 = numbers.value_text(kind.latency.percentiles["p99"])
+        yield (kind.words, quantities.count(kind.count), share, *times, limit_words(kind), p99)
 
 
-def limit_words(one: TypeFindings) -> str:
+def limit_words(kind: TypeFindings) -> str:
     """Return "5 s ok" or "5 s MISSED": the limit of the 90th percentile, and whether it holds."""
-    return f"{one.limit_s:g} s {_VERDICTS[one.limit]}"
+    return f"{kind.limit_s:g} s {_VERDICTS[kind.limit]}"
 
 
-def failed_words(one: TypeFindings) -> str:
+def failed_words(kind: TypeFindings) -> str:
     """Return failures, retries and rollbacks of one type."""
-    words = failures_text(dict(one.failures))
-    if one.retry_count:
-        words += f", {quantities.count(one.retry_count)} retried"
-    if one.rolled_back_count:
-        words += f", {quantities.count(one.rolled_back_count)} rolled back on purpose"
+    words = failures_text(dict(kind.failures))
+    if kind.retry_count:
+        words += f", {quantities.count(kind.retry_count)} retried"
+    if kind.rolled_back_count:
+        words += f", {quantities.count(kind.rolled_back_count)} rolled back on purpose"
     return words
 
 
-def share_rows(found: TpccFindings) -> Iterator[Row]:
+def share_rows(findings: TpccFindings) -> Iterator[Row]:
     """Yield a row a share, columns as in `SHARE_COLUMNS`."""
-    for one in found.shares:
-        percents = one.share.scaled(100, "%")
+    for share in findings.shares:
+        percents = share.share.scaled(100, "%")
         yield (
-            one.words,
-            quantities.percent(one.expected_ratio),
+            share.words,
+            quantities.percent(share.expected_ratio),
             f"{numbers.value_text(percents)} %",
             numbers.interval_text(percents),
-            f"{quantities.count(one.count)} of {quantities.count(one.of_count)}",
+            f"{quantities.count(share.count)} of {quantities.count(share.of_count)}",
         )
 
 
-def delivery_words(found: TpccFindings) -> str:
+def delivery_words(findings: TpccFindings) -> str:
     """Return how many orders were delivered, and how many districts had none to deliver."""
-    if not found.delivered_order_count and not found.skipped_district_count:
+    if not findings.delivered_order_count and not findings.skipped_district_count:
         return ""
-    words = quantities.counted(found.delivered_order_count, "order") + " delivered"
-    if found.skipped_district_count:
-        words += f"; {quantities.count(found.skipped_district_count)} times no order was open"
+    words = quantities.counted(findings.delivered_order_count, "order") + " delivered"
+    if findings.skipped_district_count:
+        words += f"; {quantities.count(findings.skipped_district_count)} times no order was open"
     return words
 
 
@@ -105,17 +105,22 @@ def check_words(check: CheckFindings) -> str:
     spent = quantities.seconds(check.duration_s)
     if not violated:
         return f"{total} of {total} conditions hold after the run ({spent})"
-    which = ", ".join(str(one.number) for one in violated)
+    which = ", ".join(str(condition.number) for condition in violated)
     return f"VIOLATED after the run: condition {which}; the others of {total} hold ({spent})"
 
 
 def check_rows(check: CheckFindings) -> Iterator[Row]:
     """Yield a row a condition, columns as in `CHECK_COLUMNS`."""
-    for one in check.conditions:
-        places = sorted(one.violations)
+    for condition in check.conditions:
+        places = sorted(condition.violations)
         shown = ", ".join(map(str, places[:5])) + ", ..." * (len(places) > 5)
-        count = sum(one.violations.values())
-        yield str(one.number), one.rule, quantities.count(count) if count else "holds", shown
+        count = sum(condition.violations.values())
+        yield (
+            str(condition.number),
+            condition.rule,
+            quantities.count(count) if count else "holds",
+            shown,
+        )
 
 
 def _percent(ratio: float) -> str:

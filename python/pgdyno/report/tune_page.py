@@ -26,21 +26,21 @@ _TONES = {"better": "good", "not confirmed": "bad"}
 
 def tune_page(findings: ExperimentFindings) -> str:
     """Return the report of a tuning as one self-contained HTML document."""
-    found = found_of(findings)
-    rows = _effects(found)
+    tuned = found_of(findings)
+    rows = _effects(tuned)
     scale = forest.scale_of((row.ratio for row in rows if row.decides), margin_ratio=0.02)
     sections = (
-        ("apply", "Apply", found.settings),
-        ("changed", "What changed", found.changed),
-        ("tried", "Tried", found.tried),
+        ("apply", "Apply", tuned.settings),
+        ("changed", "What changed", tuned.changed),
+        ("tried", "Tried", tuned.tried),
     )
     own = tuple((anchor, word) for anchor, word, of_it in sections if of_it)
     return page_with(
         findings,
         "tune.html.j2",
         own,
-        t=found,
-        tone=_TONES.get(found.verdict, "plain"),
+        t=tuned,
+        tone=_TONES.get(tuned.verdict, "plain"),
         effects=[
             {
                 "name": row.name,
@@ -51,59 +51,66 @@ def tune_page(findings: ExperimentFindings) -> str:
             for row in rows
         ],
         effect_axis=forest.axis(scale),
-        curse=curse_text(found),
-        tables=[(title, key, table) for title, key, table in _tables(found) if table[1]],
-        conf=conf_fragment(found),
-        apply=alter_system(found),
+        curse=curse_text(tuned),
+        tables=[(title, key, table) for title, key, table in _tables(tuned) if table[1]],
+        conf=conf_fragment(tuned),
+        apply=alter_system(tuned),
     )
 
 
 def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
     """Return the report of a tuning as Markdown, and its pictures by file name."""
-    found = found_of(findings)
+    tuned = found_of(findings)
     lines: list[str] = []
-    if found.needs_restart:
-        lines.append(f"**Needs a restart: {', '.join(found.needs_restart)}.**\n")
+    if tuned.needs_restart:
+        lines.append(f"**Needs a restart: {', '.join(tuned.needs_restart)}.**\n")
     lines += [
-        f"**RISK: {one.name} = {one.new}: {one.price} The loss was not measured.**\n"
-        for one in found.weakens_durability
+        f"**RISK: {setting.name} = {setting.new}: {setting.price} The loss was not measured.**\n"
+        for setting in tuned.weakens_durability
     ]
-    if curse := curse_text(found):
+    if curse := curse_text(tuned):
         lines.append(f"{curse[0].upper()}{curse[1:]}.\n")
-    if found.settings:
-        lines += ["## Apply", "", "```sql", alter_system(found), "```", ""]
-        lines += ["As lines of `postgresql.conf`:", "", "```ini", conf_fragment(found), "```", ""]
-    tables = [(title, table) for title, _, table in _tables(found) if table[1]]
+    if tuned.settings:
+        lines += ["## Apply", "", "```sql", alter_system(tuned), "```", ""]
+        lines += ["As lines of `postgresql.conf`:", "", "```ini", conf_fragment(tuned), "```", ""]
+    tables = [(title, table) for title, _, table in _tables(tuned) if table[1]]
     return markdown_with(findings, stem=stem, tables=tables, lines=lines)
 
 
-def _effects(found: TuneFindings) -> list[ForestRow]:
+def _effects(tuned: TuneFindings) -> list[ForestRow]:
     """Return the rows of the plot: the proof, the promise, each setting alone."""
     rows = []
-    if found.proved is not None:
-        rows.append(ForestRow("proved, against your settings", found.proved, ""))
-    if found.against_rules is not None:
-        rows.append(ForestRow(f"proved, against {found.rules}", found.against_rules, ""))
-    if found.promised is not None:
-        rows.append(ForestRow("promised by the search", found.promised, "", decides=False))
+    if tuned.proved is not None:
+        rows.append(ForestRow("proved, against your settings", tuned.proved, ""))
+    if tuned.against_rules is not None:
+        rows.append(ForestRow(f"proved, against {tuned.rules}", tuned.against_rules, ""))
+    if tuned.promised is not None:
+        rows.append(ForestRow("promised by the search", tuned.promised, "", decides=False))
     rows += [
-        ForestRow(f"{one.name} alone", one.ratio, "")
-        for one in found.settings
-        if one.ratio is not None
+        ForestRow(f"{setting.name} alone", setting.ratio, "")
+        for setting in tuned.settings
+        if setting.ratio is not None
     ]
     return rows
 
 
-def _tables(found: TuneFindings) -> Iterator[tuple[str, str, Table]]:
+def _tables(tuned: TuneFindings) -> Iterator[tuple[str, str, Table]]:
     """Yield title, anchor, and table of what only a tuning has."""
     yield (
         "Settings",
         "settings",
         (
-            ("setting", "was", "becomes", f"{metric_name(found.metric)} alone", "class", "needs"),
+            ("setting", "was", "becomes", f"{metric_name(tuned.metric)} alone", "class", "needs"),
             [
-                (one.name, one.old, one.new, _effect(found, one), one.risk, NEEDS_WORDS[one.needs])
-                for one in found.settings
+                (
+                    setting.name,
+                    setting.old,
+                    setting.new,
+                    _effect(tuned, setting),
+                    setting.risk,
+                    NEEDS_WORDS[setting.needs],
+                )
+                for setting in tuned.settings
             ],
         ),
     )
@@ -114,11 +121,11 @@ def _tables(found: TuneFindings) -> Iterator[tuple[str, str, Table]]:
             ("counter", "your settings", "proved settings"),
             [
                 (
-                    one.name,
-                    numbers.estimate_text(one.before, with_unit=True),
-                    numbers.estimate_text(one.after, with_unit=True),
+                    change.name,
+                    numbers.estimate_text(change.before, with_unit=True),
+                    numbers.estimate_text(change.after, with_unit=True),
                 )
-                for one in found.changed
+                for change in tuned.changed
             ],
         ),
     )
@@ -126,20 +133,20 @@ def _tables(found: TuneFindings) -> Iterator[tuple[str, str, Table]]:
         "Candidates of the search",
         "tried",
         (
-            ("candidate", "settings", "against", "pairs", f"{metric_name(found.metric)}"),
+            ("candidate", "settings", "against", "pairs", f"{metric_name(tuned.metric)}"),
             [
                 (
-                    one.name,
-                    ", ".join(f"{name} = {value}" for name, value in one.settings.items()),
-                    one.against,
-                    str(one.pair_count),
-                    one.failure or (change_text(one.ratio) if one.ratio is not None else ""),
+                    trial.name,
+                    ", ".join(f"{name} = {value}" for name, value in trial.settings.items()),
+                    trial.against,
+                    str(trial.pair_count),
+                    trial.failure or (change_text(trial.ratio) if trial.ratio is not None else ""),
                 )
-                for one in found.tried
+                for trial in tuned.tried
             ],
         ),
     )
 
 
-def _effect(found: TuneFindings, one: Any) -> str:
-    return effect_text(found, one).removeprefix(f"{found.metric} ")
+def _effect(tuned: TuneFindings, setting: Any) -> str:
+    return effect_text(tuned, setting).removeprefix(f"{tuned.metric} ")

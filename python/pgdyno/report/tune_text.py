@@ -32,25 +32,25 @@ def found_of(findings: ExperimentFindings) -> TuneFindings:
 def tune_text(findings: ExperimentFindings, width: int) -> str:
     """Return the whole text in lines of at most `width` columns."""
     page = TextPage(width)
-    found = found_of(findings)
+    tuned = found_of(findings)
     lines = [line for label, said in _rows(findings) for line in page.row(label, said)]
-    if found.settings:
-        lines.append("apply" if found.verdict == "better" else "candidate, not proved")
+    if tuned.settings:
+        lines.append("apply" if tuned.verdict == "better" else "candidate, not proved")
         # Not wrapped, so that the lines can be copied.
-        lines += [f"  {line}" for line in alter_system(found).splitlines()]
+        lines += [f"  {line}" for line in alter_system(tuned).splitlines()]
     lines += page.row("saved", f"#{findings.number}   pgdyno report {findings.number}")
     return joined(lines)
 
 
 def tune_body(findings: ExperimentFindings) -> dict[str, Any]:
     """Return what `pgdyno.tune/1` adds to what every document has."""
-    found = found_of(findings)
+    tuned = found_of(findings)
     return {
-        **found.as_document(),
-        "needs_restart": list(found.needs_restart),
+        **tuned.as_document(),
+        "needs_restart": list(tuned.needs_restart),
         "because": because_of(findings) or None,
-        "conf": conf_fragment(found),
-        "apply": alter_system(found),
+        "conf": conf_fragment(tuned),
+        "apply": alter_system(tuned),
     }
 
 
@@ -60,55 +60,55 @@ def because_of(findings: ExperimentFindings) -> str:
     return contrasts[0].because if contrasts else ""
 
 
-def changed_text(one: Changed) -> str:
+def changed_text(change: Changed) -> str:
     """Return "WAL per transaction: 2,210 bytes (2,100 to 2,330) -> 640 bytes (610 to 670)"."""
     before, after = (
-        numbers.estimate_text(value, with_unit=True) for value in (one.before, one.after)
+        numbers.estimate_text(value, with_unit=True) for value in (change.before, change.after)
     )
-    return f"{one.name}: {before} -> {after}"
+    return f"{change.name}: {before} -> {after}"
 
 
-def curse_text(found: TuneFindings) -> str:
+def curse_text(tuned: TuneFindings) -> str:
     """Return what the search had promised and the proof found; "" before there is a proof."""
-    points = found.optimism_points
-    if points is None or found.promised is None or found.proved is None:
+    points = tuned.optimism_points
+    if points is None or tuned.promised is None or tuned.proved is None:
         return ""
     said = "too high" if points > 0 else "too low"
     return (
-        f"the search promised {change_text(found.promised)}, fresh runs proved"
-        f" {change_text(found.proved)}: the promise was {abs(points):,.1f} points {said}"
+        f"the search promised {change_text(tuned.promised)}, fresh runs proved"
+        f" {change_text(tuned.proved)}: the promise was {abs(points):,.1f} points {said}"
     )
 
 
 def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
     """Yield the label and the words of every row."""
-    found = found_of(findings)
+    tuned = found_of(findings)
     yield "answer", findings.sentence
     yield "target", findings.facts.target
-    if found.needs_restart:
-        yield "restart", f"needed for {', '.join(found.needs_restart)}"
-    for one in found.weakens_durability:
-        yield "RISK", f"{one.name} = {one.new}: {one.price} The loss was not measured."
-    for one in found.settings:
-        yield "setting", _setting(found, one)
-        if one.price and one not in found.weakens_durability:
-            yield "", one.price
-    if found.idle:
-        yield "no effect", f"{', '.join(found.idle)}: unchanged, because no effect is certain"
-    if curse := curse_text(found):
+    if tuned.needs_restart:
+        yield "restart", f"needed for {', '.join(tuned.needs_restart)}"
+    for setting in tuned.weakens_durability:
+        yield "RISK", f"{setting.name} = {setting.new}: {setting.price} The loss was not measured."
+    for setting in tuned.settings:
+        yield "setting", _setting(tuned, setting)
+        if setting.price and setting not in tuned.weakens_durability:
+            yield "", setting.price
+    if tuned.idle:
+        yield "no effect", f"{', '.join(tuned.idle)}: unchanged, because no effect is certain"
+    if curse := curse_text(tuned):
         yield "promise", curse
     if because := because_of(findings):
         yield "why", because
-    for changed in found.changed:
+    for changed in tuned.changed:
         yield "changed", changed_text(changed)
-    tried = counted(found.trial_count, "candidate")
-    yield "tried", f"{tried}; {found.reason or 'interrupted'}"
-    for name, why in found.failures[:_FAILURES_MAX]:
+    tried = counted(tuned.trial_count, "candidate")
+    yield "tried", f"{tried}; {tuned.reason or 'interrupted'}"
+    for name, why in tuned.failures[:_FAILURES_MAX]:
         yield "failed", f"{name}: {why}"
     for doubt in findings.doubts:
         yield "doubt", doubt.message
 
 
-def _setting(found: TuneFindings, one: SettingEffect) -> str:
-    effect, needs = effect_text(found, one), NEEDS_WORDS[one.needs]
-    return f"{one.name}  {one.old} -> {one.new}  {effect}  {needs}"
+def _setting(tuned: TuneFindings, setting: SettingEffect) -> str:
+    effect, needs = effect_text(tuned, setting), NEEDS_WORDS[setting.needs]
+    return f"{setting.name}  {setting.old} -> {setting.new}  {effect}  {needs}"

@@ -54,7 +54,9 @@ def watch_page(findings: WatchFindings) -> str:
             tiles=_tiles(document),
             seen=_seen_words(document),
             cost=_cost_words(document),
-            worse=[one for one in findings.examined if one["verdict"] in ("bad", "warn")],
+            worse=[
+                finding for finding in findings.examined if finding["verdict"] in ("bad", "warn")
+            ],
         )
     )
 

@@ -109,9 +109,9 @@ def script_words(script: ScriptFindings) -> str:
     return ", ".join(pieces)
 
 
-def curve_words(one: CurveFindings) -> str:
+def curve_words(findings: CurveFindings) -> str:
     """Return peak, knee, what lies beyond and the fitted law in words."""
-    curve = one.curve
+    curve = findings.curve
     said = []
     if curve.peak.is_at_edge:
         said.append("The peak is at the highest load tried; the true peak may be higher.")
@@ -122,7 +122,7 @@ def curve_words(one: CurveFindings) -> str:
     if len(curve.knee.candidates) > 1:
         said.append(f"Probabilities of the knee: {chances}.")
     if curve.degradation is not None:
-        said.append(f"Against the peak: {degradation_text(one)}.")
+        said.append(f"Against the peak: {degradation_text(findings)}.")
     if curve.usl is not None:
         law = curve.usl
         said.append(
@@ -130,21 +130,21 @@ def curve_words(one: CurveFindings) -> str:
             f"{numbers.estimate_text(law.alpha)}, coherency {numbers.estimate_text(law.beta)}"
             + (f"; {law.reason}." if law.reason else ".")
         )
-    if one.limit:
-        said.append(f"Limit at the knee: {one.limit}.")
-    if one.capacity is not None:
-        said.append(f"With the latency target, it {capacity_words(one.capacity)}.")
-    if one.cost is not None:
-        said.append(f"This costs {numbers.estimate_text(one.cost, with_unit=True)}.")
-    if one.speed_up is not None:
-        said.append(f"Throughput {speed_up_words(one.speed_up)}.")
-        said.append(f"By level: {level_ratios_text(one.speed_up)}.")
+    if findings.limit:
+        said.append(f"Limit at the knee: {findings.limit}.")
+    if findings.capacity is not None:
+        said.append(f"With the latency target, it {capacity_words(findings.capacity)}.")
+    if findings.cost is not None:
+        said.append(f"This costs {numbers.estimate_text(findings.cost, with_unit=True)}.")
+    if findings.speed_up is not None:
+        said.append(f"Throughput {speed_up_words(findings.speed_up)}.")
+        said.append(f"By level: {level_ratios_text(findings.speed_up)}.")
     return " ".join(said)
 
 
-def degradation_text(one: CurveFindings) -> str:
+def degradation_text(findings: CurveFindings) -> str:
     """Return "-36 % (-38 to -34) at 256 clients", "" when the peak is at the largest load."""
-    fallen = one.curve.degradation
+    fallen = findings.curve.degradation
     if fallen is None:
         return ""
     change = fallen.change.scaled(100, "%")
@@ -152,17 +152,17 @@ def degradation_text(one: CurveFindings) -> str:
     return f"{numbers.estimate_text(change, with_unit=True)} at {clients}"
 
 
-def level_ratios_text(found: SpeedUp) -> str:
+def level_ratios_text(speed_up: SpeedUp) -> str:
     """Return "1 client +3.1 % (+2.0 to +4.2); 8 clients ..."."""
     return "; ".join(
         f"{quantities.clients_text(level.clients)} {change_text(level.ratio)}"
-        for level in found.levels
+        for level in speed_up.levels
     )
 
 
-def knee_range_text(one: CurveFindings) -> str:
+def knee_range_text(findings: CurveFindings) -> str:
     """Return which other levels the knee could be at."""
-    loads = [candidate.clients for candidate in one.curve.knee.candidates]
+    loads = [candidate.clients for candidate in findings.curve.knee.candidates]
     if not loads:
         return numbers.NO_INTERVAL
     if len(loads) == 1:
@@ -170,39 +170,39 @@ def knee_range_text(one: CurveFindings) -> str:
     return f"{min(loads)} to {max(loads)}"
 
 
-def connection_rows(found: ConnectionFindings) -> Iterator[tuple[str, str]]:
+def connection_rows(connections: ConnectionFindings) -> Iterator[tuple[str, str]]:
     """Yield label and text of every row; none for connections made once, kept and not shared."""
-    if found.is_per_transaction:
+    if connections.is_per_transaction:
         yield (
             "connecting",
-            f"{_of(found.connect_ms)}; {quantities.count(found.opened_count)} connections, one per "
-            "transaction",
+            f"{_of(connections.connect_ms)}; {quantities.count(connections.opened_count)} "
+            "connections, one per transaction",
         )
-    if found.shared_count is not None and found.wait_ms is not None:
+    if connections.shared_count is not None and connections.wait_ms is not None:
         yield (
             "shared",
-            f"{quantities.counted(found.shared_count, 'connection')}, mean wait "
-            f"{quantities.milliseconds(found.wait_ms['mean'])}, {_of(found.wait_ms)}",
+            f"{quantities.counted(connections.shared_count, 'connection')}, mean wait "
+            f"{quantities.milliseconds(connections.wait_ms['mean'])}, {_of(connections.wait_ms)}",
         )
-    if found.idle_opened_count is not None:
+    if connections.idle_opened_count is not None:
         yield (
             "idle",
-            f"{found.idle_alive_count or 0:,} of "
-            + quantities.counted(found.idle_opened_count, "idle connection")
+            f"{connections.idle_alive_count or 0:,} of "
+            + quantities.counted(connections.idle_opened_count, "idle connection")
             + " answered at the end",
         )
-    if found.lost_count:
-        doubt = found.commits_in_doubt_count
+    if connections.lost_count:
+        doubt = connections.commits_in_doubt_count
         words = (
-            f"{quantities.counted(found.lost_count, 'connection')}, "
-            f"{quantities.count(found.reconnected_count)} opened again"
+            f"{quantities.counted(connections.lost_count, 'connection')}, "
+            f"{quantities.count(connections.reconnected_count)} opened again"
         )
         if doubt:
             words += f"; {quantities.counted(doubt, 'commit')} in doubt: sent, but not answered"
-        if found.longest_gap_ms is not None and found.longest_gap_began_s is not None:
+        if connections.longest_gap_ms is not None and connections.longest_gap_began_s is not None:
             words += (
-                f"; nothing completed for {quantities.plain(found.longest_gap_ms / 1e3)} s, "
-                f"{quantities.plain(found.longest_gap_began_s)} s after the start"
+                f"; nothing completed for {quantities.plain(connections.longest_gap_ms / 1e3)} s, "
+                f"{quantities.plain(connections.longest_gap_began_s)} s after the start"
             )
         yield "lost", words
 

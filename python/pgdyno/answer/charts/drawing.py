@@ -72,11 +72,11 @@ def panels_of_charts(
     """
     # Of one run what was computed is kept for the next chart; of many that would be too much.
     known: _Known | None = {} if len(runs) == 1 else None
-    found = (
+    panels = (
         panel_of(chart, runs, origin_ns, statements, seconds=seconds, known=known)
         for chart in charts
     )
-    return tuple(panel for panel in found if panel is not None)
+    return tuple(panel for panel in panels if panel is not None)
 
 
 def panel_of(
@@ -103,7 +103,9 @@ def panel_of(
     axis_s = np.round((axis_ns - origin_ns) / 1e9, 3)
     if seconds is not None:
         inside = np.flatnonzero((axis_s >= 0) & (axis_s <= seconds))
-        if inside.size < 2 or not any(np.nansum(np.abs(one[inside])) for one in lines.values()):
+        if inside.size < 2 or not any(
+            np.nansum(np.abs(values[inside])) for values in lines.values()
+        ):
             return None
         # The points next to it, too, so that lines reach its ends.
         kept = slice(max(0, int(inside[0]) - 1), int(inside[-1]) + 2)
@@ -169,29 +171,33 @@ def _rates(
         of_collector = growth_of(arrays, chart.collector)
     if known is not None:
         known[chart.collector] = of_collector
-    found = [
-        one for one in of_collector if chart.keys is None or set(chart.keys) & set(one.key.values())
+    of_keys = [
+        growth
+        for growth in of_collector
+        if chart.keys is None or set(chart.keys) & set(growth.key.values())
     ]
-    if not found:
+    if not of_keys:
         return {}, np.zeros(0, dtype=np.int64), 0
     # Keys are mostly sampled at the same instants: a stable sort only merges what is in order.
-    axis_ns = distinct(np.sort(np.concatenate([one.time_ns for one in found]), kind="stable"))
-    longest_ns = int(max(np.median(one.interval_ns) for one in found))
+    axis_ns = distinct(
+        np.sort(np.concatenate([growth.time_ns for growth in of_keys]), kind="stable")
+    )
+    longest_ns = int(max(np.median(growth.interval_ns) for growth in of_keys))
     lines: dict[str, FloatArray] = {}
     divisors: dict[str, FloatArray] = {}
-    for one in found:
-        place = np.searchsorted(axis_ns, one.time_ns)
+    for growth in of_keys:
+        place = np.searchsorted(axis_ns, growth.time_ns)
         for line in chart.lines:
-            if not set(line.columns) <= one.by_column.keys():
+            if not set(line.columns) <= growth.by_column.keys():
                 continue  # Older results lack newer counters.
-            less = [column for column in line.minus if column in one.by_column]
-            label = _label(chart, line, one.key)
-            grown = sum(one.per_second(column) for column in line.columns) * chart.factor
+            less = [column for column in line.minus if column in growth.by_column]
+            label = _label(chart, line, growth.key)
+            grown = sum(growth.per_second(column) for column in line.columns) * chart.factor
             for column in less:
-                grown = np.maximum(grown - one.per_second(column) * chart.factor, 0.0)
+                grown = np.maximum(grown - growth.per_second(column) * chart.factor, 0.0)
             _add_at(lines, label, place, grown, axis_ns.size)
             if line.over:
-                _add_at(divisors, label, place, one.per_second(line.over), axis_ns.size)
+                _add_at(divisors, label, place, growth.per_second(line.over), axis_ns.size)
     for label, times in divisors.items():
         lines[label] = np.divide(
             lines[label], times, out=np.full(times.size, np.nan), where=times > 0
