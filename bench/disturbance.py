@@ -54,16 +54,16 @@ def taken(slices: Sequence[Slice], load: Collection[int], telemetry: Collection[
     bins = _Bins(slices)
     statements = 0
     begun: dict[int, list[Slice]] = defaultdict(list)
-    for one in slices:
-        if one.thread in telemetry:
-            bins.add("own", one)
-        elif one.thread == 0:
-            bins.add("idle", one)
-        elif one.thread in load:
-            begun[one.thread].append(one)
-            if one.slept:
+    for piece in slices:
+        if piece.thread in telemetry:
+            bins.add("own", piece)
+        elif piece.thread == 0:
+            bins.add("idle", piece)
+        elif piece.thread in load:
+            begun[piece.thread].append(piece)
+            if piece.slept:
                 # What a statement does is spread evenly over the time it took.
-                parts = begun.pop(one.thread)
+                parts = begun.pop(piece.thread)
                 cost_ns = sum(part.end_ns - part.begin_ns for part in parts)
                 for part in parts:
                     bins.add("load", part)
@@ -83,8 +83,8 @@ class _Bins:
     """Sums by core and bin, of the time in which all cores were recorded."""
 
     def __init__(self, slices: Sequence[Slice]) -> None:
-        cores = sorted({one.core for one in slices})
-        spans = [[one for one in slices if one.core == core] for core in cores]
+        cores = sorted({piece.core for piece in slices})
+        spans = [[piece for piece in slices if piece.core == core] for core in cores]
         self._began_ns = max((span[0].begin_ns for span in spans), default=0)
         self._count = (
             min((span[-1].end_ns for span in spans), default=0) - self._began_ns
@@ -96,10 +96,10 @@ class _Bins:
         shape = (len(cores), self._count)
         self.grids = {kind: np.zeros(shape) for kind in ("load", "done", "own", "idle")}
 
-    def add(self, kind: str, one: Slice, per_ns: float = 1.0) -> None:
+    def add(self, kind: str, piece: Slice, per_ns: float = 1.0) -> None:
         """Add a slice to the bins it lies in, so much for each nanosecond."""
-        row = self.grids[kind][self._rows[one.core]]
-        begin_ns, end_ns = one.begin_ns - self._began_ns, one.end_ns - self._began_ns
+        row = self.grids[kind][self._rows[piece.core]]
+        begin_ns, end_ns = piece.begin_ns - self._began_ns, piece.end_ns - self._began_ns
         for number in range(max(0, begin_ns // BIN_NS), min(self._count, end_ns // BIN_NS + 1)):
             first_ns, last_ns = number * BIN_NS, (number + 1) * BIN_NS
             inside_ns = min(end_ns, last_ns) - max(begin_ns, first_ns)

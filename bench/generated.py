@@ -163,15 +163,15 @@ def counts_of(completed: int) -> dict[str, int]:
 
 
 def distribution(took_ns: Any, *, measured: str = "latency", **which: int) -> dict[str, Any]:
-    found = Histogram.from_values_ns(took_ns)
+    histogram = Histogram.from_values_ns(took_ns)
     return {
         "measured": measured,
         **which,
-        "count": found.transaction_count,
-        "sum_ns": found.sum_ns,
-        "min_ns": found.min_ns,
-        "max_ns": found.max_ns,
-        "buckets": found.buckets(),
+        "count": histogram.transaction_count,
+        "sum_ns": histogram.sum_ns,
+        "min_ns": histogram.min_ns,
+        "max_ns": histogram.max_ns,
+        "buckets": histogram.buckets(),
     }
 
 

@@ -256,7 +256,7 @@ def _write_waits(writer: RunWriter, seconds: int, rng: np.random.Generator) -> N
     shares = rng.dirichlet(np.arange(len(_EVENTS), 0, -1), size=10 * seconds)
     for tenth, share in enumerate(shares):
         moment_ns = BEGAN_NS + tenth * SECOND_NS // 10 + int(rng.integers(0, SECOND_NS // 20))
-        found = rng.multinomial(CLIENTS, share).tolist()
+        counts = rng.multinomial(CLIENTS, share).tolist()
         writer.add_waits(
             {
                 "time_ns": moment_ns,
@@ -268,6 +268,6 @@ def _write_waits(writer: RunWriter, seconds: int, rng: np.random.Generator) -> N
                 "ours": 1,
                 "count": count,
             }
-            for place, (event, count) in enumerate(zip(_EVENTS, found, strict=True))
+            for place, (event, count) in enumerate(zip(_EVENTS, counts, strict=True))
             if count
         )

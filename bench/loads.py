@@ -262,7 +262,7 @@ def _where(target: Target) -> list[str]:
 
 
 def _number(text: str, pattern: str) -> float:
-    found = re.search(pattern, text)
-    if found is None:
+    match = re.search(pattern, text)
+    if match is None:
         raise RuntimeError(f"pgbench did not say {pattern!r}: {text[-500:]}")
-    return float(found[1])
+    return float(match[1])

@@ -37,8 +37,8 @@ def _memory() -> str:
 
 
 def _first(path: Path, pattern: str) -> str:
-    found = re.search(pattern, path.read_text()) if path.exists() else None
-    return found[1] if found else ""
+    match = re.search(pattern, path.read_text()) if path.exists() else None
+    return match[1] if match else ""
 
 
 def _commit() -> str:

@@ -134,5 +134,5 @@ def _resident_bytes_max(pid: int) -> int:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0
-    found = [line.split()[1] for line in text.splitlines() if line.startswith("VmHWM:")]
-    return int(found[0]) * 1024 if found else 0
+    sizes = [line.split()[1] for line in text.splitlines() if line.startswith("VmHWM:")]
+    return int(sizes[0]) * 1024 if sizes else 0

@@ -75,10 +75,10 @@ def slices_of(lines: Iterable[str]) -> Iterator[Slice]:
     """Read what `perf script` prints of switches; the first of each core only tells a beginning."""
     began_ns: dict[int, int] = {}
     for line in lines:
-        found = _SWITCH.search(line)
-        if found is None:
+        match = _SWITCH.search(line)
+        if match is None:
             continue
-        core, seconds, nanoseconds, thread, state = found.groups()
+        core, seconds, nanoseconds, thread, state = match.groups()
         now_ns = int(seconds + nanoseconds)
         if int(core) in began_ns:
             # R: it would have gone on.

@@ -77,14 +77,14 @@ class SteadyLoad:
             self.raise_if_over()
             signals.sleep(0.05)
         inside = [
-            one
-            for one in list(self._intervals)
-            if one.time_ns - one.interval_ns >= begin_ns and one.time_ns <= end_ns
+            interval
+            for interval in list(self._intervals)
+            if interval.time_ns - interval.interval_ns >= begin_ns and interval.time_ns <= end_ns
         ]
         if len(inside) < 2:
             raise RuntimeError(f"two intervals of the engine's do not lie within {seconds:g} s")
-        done = sum(one.counts.completed for one in inside)
-        took_ns = sum(one.interval_ns for one in inside)
+        done = sum(interval.counts.completed for interval in inside)
+        took_ns = sum(interval.interval_ns for interval in inside)
         # A total, as of each interval's end: of the first it is not known.
         cpu_ns = inside[-1].cpu_ns - inside[0].cpu_ns
         return Measured("engine", done, done * SECOND_NS / took_ns, cpu_ns, took_ns, 0)

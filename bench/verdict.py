@@ -52,16 +52,16 @@ def _around_s(visit: Visit) -> float:
 
 def _steps(done: list[Visit]) -> dict[str, float]:
     """Return the median of every step that a run keeps the time of, in seconds."""
-    found: dict[str, list[float]] = {}
+    seconds_by_step: dict[str, list[float]] = {}
     for visit in done:
         document: dict[str, Any] = visit.stored.document("server.json") or {}
         for step in (document.get("reset") or {}).get("steps", ()):
-            found.setdefault(step["name"], []).append(step["duration_ns"] / 1e9)
+            seconds_by_step.setdefault(step["name"], []).append(step["duration_ns"] / 1e9)
         for phase in visit.stored.summary["phases"]:
             if phase["phase"] in ("connect", "prepare", "drain"):
                 lasted_ns = phase["ended_ns"] - phase["began_ns"]
-                found.setdefault(phase["phase"], []).append(lasted_ns / 1e9)
-    return {name: statistics.median(seconds) for name, seconds in found.items()}
+                seconds_by_step.setdefault(phase["phase"], []).append(lasted_ns / 1e9)
+    return {name: statistics.median(seconds) for name, seconds in seconds_by_step.items()}
 
 
 def _reached(name: str, seconds: float, reach_s: float) -> None:

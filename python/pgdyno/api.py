@@ -59,13 +59,13 @@ def run(
     Raises: SpecError with every mistake of the file; the error that the experiment broke off with,
     after what was measured was kept (`.hint` says where).
     """
-    found = read_spec(Path(spec)).experiment
-    server = resolve(conninfo=found.server.dsn) if found.server.scratch is None else None
+    experiment = read_spec(Path(spec)).experiment
+    server = resolve(conninfo=experiment.server.dsn) if experiment.server.scratch is None else None
     with _signals():
         outcome = carry_out(
-            found,
-            design_of(found),
-            verb=found.design.kind,
+            experiment,
+            design_of(experiment),
+            verb=experiment.design.kind,
             resolved=server,
             permissions=permissions or Permissions(),
             store=Store.default(store),
@@ -96,7 +96,7 @@ def open(handle: str | int | Path = "last", *, store: str | Path | None = None) 
 def results(*, store: str | Path | None = None) -> list[Result]:
     """Return every experiment of a store, the oldest first."""
     listed = Store.default(store).list()
-    return [Result(ExperimentFolder(one.folder)) for one in listed if one.verb != "watch"]
+    return [Result(ExperimentFolder(stored.folder)) for stored in listed if stored.verb != "watch"]
 
 
 class Result:
@@ -154,10 +154,10 @@ class Result:
     def variant(self, name: str) -> VariantFindings:
         """Return what was measured of one variant. Raises: SpecError that lists the names."""
         variants = self.findings.compare.variants if self.findings.compare is not None else ()
-        for one in variants:
-            if one.name == name:
-                return one
-        names = ", ".join(one.name for one in variants) or "none"
+        for variant in variants:
+            if variant.name == name:
+                return variant
+        names = ", ".join(variant.name for variant in variants) or "none"
         raise SpecError(f"#{self.number} has no variant {name!r}.", hint=f"there are: {names}")
 
     def compare(self, variant: str, reference: str) -> Contrast:
@@ -166,14 +166,16 @@ class Result:
         Asked the other way round than measured, ratios and verdicts are turned round.
         Raises: SpecError that lists what was compared.
         """
-        found = self.findings.compare
-        contrasts = (*found.contrasts, *found.steps) if found is not None else ()
-        for one in contrasts:
-            if (one.variant, one.reference) == (variant, reference):
-                return Contrast(one)
-            if (one.reference, one.variant) == (variant, reference):
-                return Contrast(one, is_turned=True)
-        listed = "; ".join(f"{one.variant} against {one.reference}" for one in contrasts)
+        findings = self.findings.compare
+        contrasts = (*findings.contrasts, *findings.steps) if findings is not None else ()
+        for contrast in contrasts:
+            if (contrast.variant, contrast.reference) == (variant, reference):
+                return Contrast(contrast)
+            if (contrast.reference, contrast.variant) == (variant, reference):
+                return Contrast(contrast, is_turned=True)
+        listed = "; ".join(
+            f"{contrast.variant} against {contrast.reference}" for contrast in contrasts
+        )
         raise SpecError(
             f"#{self.number} did not compare {variant!r} against {reference!r}.",
             hint=f"it has: {listed or 'no contrasts'}",
@@ -283,24 +285,24 @@ class Contrast:
 
     def metric(self, name: str) -> Comparison:
         """Return one metric's comparison. Raises: SpecError that lists what was measured."""
-        found = self.findings.comparisons.get(name)
-        if found is None:
+        comparison = self.findings.comparisons.get(name)
+        if comparison is None:
             raise SpecError(
                 f"{name} was not measured for both {self.findings.variant} and "
                 f"{self.findings.reference}.",
                 hint=f"there are: {', '.join(self.findings.comparisons)}",
             )
-        return self._turned(found)
+        return self._turned(comparison)
 
-    def _turned(self, found: Comparison) -> Comparison:
+    def _turned(self, comparison: Comparison) -> Comparison:
         if not self.is_turned:
-            return found
-        ratio = found.ratio
+            return comparison
+        ratio = comparison.ratio
         ends = (ratio.high, ratio.low)
         low, high = (1 / end if end else None for end in ends)
         turned = Estimate(1 / ratio.value, low, high, ratio.n, ratio.unit, ratio.scope)
-        verdict = _OPPOSITE.get(found.verdict, found.verdict)
-        return replace(found, ratio=turned, verdict=verdict)
+        verdict = _OPPOSITE.get(comparison.verdict, comparison.verdict)
+        return replace(comparison, ratio=turned, verdict=verdict)
 
 
 class _Said(Progress):

@@ -118,19 +118,19 @@ def _posterior(loads: FloatArray, met: FloatArray) -> tuple[FloatArray, FloatArr
 
 def _reasons(trials: Sequence[Trial], target: Target) -> str:
     failed = [trial for trial in trials if not target.is_met(trial)]
-    slow = any(one.latency_ms > target.limit_ms for one in failed)
-    short = any(one.achieved_ratio < HELD_RATIO for one in failed)
+    slow = any(trial.latency_ms > target.limit_ms for trial in failed)
+    short = any(trial.achieved_ratio < HELD_RATIO for trial in failed)
     words = [target.name] * slow + ["offered load that was not achieved"] * short
     return " and ".join(words)
 
 
 def _confirmed(trials: Sequence[Trial], met: Sequence[bool]) -> float | None:
-    failed_at = [one.offered_tps for one, is_met in zip(trials, met, strict=True) if not is_met]
+    failed_at = [trial.offered_tps for trial, is_met in zip(trials, met, strict=True) if not is_met]
     least = min(failed_at, default=math.inf)
     held = sorted(
-        one.offered_tps
-        for one, is_met in zip(trials, met, strict=True)
-        if is_met and one.offered_tps < least
+        trial.offered_tps
+        for trial, is_met in zip(trials, met, strict=True)
+        if is_met and trial.offered_tps < least
     )
     # What was held at a higher load is held at a lower one too: the second highest was met twice.
     return held[-2] if len(held) > 1 else None

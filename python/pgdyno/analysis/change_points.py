@@ -54,7 +54,7 @@ def change_points(counts: npt.ArrayLike, *, interval_ns: int, seed: int) -> tupl
     if series.size < 2 * _SEGMENT_MIN:
         return ()
     rng = np.random.default_rng(seed)
-    found: dict[int, float] = {}
+    p_values: dict[int, float] = {}
     pending = [(0, int(series.size))]
     while pending:
         start, end = pending.pop()
@@ -62,16 +62,16 @@ def change_points(counts: npt.ArrayLike, *, interval_ns: int, seed: int) -> tupl
         if split is None:
             continue
         place, p_value = start + split[0], split[1]
-        found[place] = p_value
+        p_values[place] = p_value
         pending += [(place, end), (start, place)]
-    bounds = [0, *sorted(found), int(series.size)]
+    bounds = [0, *sorted(p_values), int(series.size)]
     return tuple(
         ChangePoint(
             place,
             place * interval_ns,
             throughput(series[bounds[i] : place], interval_ns),
             throughput(series[place : bounds[i + 2]], interval_ns),
-            found[place],
+            p_values[place],
         )
         for i, place in enumerate(bounds[1:-1])
     )

@@ -96,13 +96,13 @@ def passes(
     if len(names) < 2:
         raise AnalysisError(f"passes need a base and at least one change, got {len(names)}")
     level = 1 - 0.05 / (2 * len(names) - 3)  # the first pass has its base before it: one contrast
-    found = []
+    effects = []
     for i in range(1, len(names)):
         to_base = compare(logs[:, i] - logs[:, 0], looks="fixed", better=better, level=level)
         moved = logs[:, i] - logs[:, i - 1]
         to_previous = compare(moved, looks="fixed", better=better, level=level)
-        found.append(PassEffect(names[i], to_base, to_previous))
-    return tuple(found)
+        effects.append(PassEffect(names[i], to_base, to_previous))
+    return tuple(effects)
 
 
 _Terms = tuple[tuple[str, str], ...]
@@ -130,10 +130,13 @@ def _main_weights(
             if here is None or reference is None:
                 raise AnalysisError(f"no cell has {factor} = {name} or {levels[0]}")
             weights[((factor, name),)] = here - reference
-    for one, other in combinations(weights, 2):
-        if one[0][0] != other[0][0] and abs(_likeness(weights[one], weights[other])) > 1e-9:
+    for contrast, other in combinations(weights, 2):
+        if (
+            contrast[0][0] != other[0][0]
+            and abs(_likeness(weights[contrast], weights[other])) > 1e-9
+        ):
             raise AnalysisError(
-                f"the chosen cells do not separate {_name(one)} from {_name(other)}",
+                f"the chosen cells do not separate {_name(contrast)} from {_name(other)}",
                 hint="use all combinations, or a balanced fraction of them",
             )
     return weights
@@ -143,17 +146,17 @@ def _interaction_weights(
     factors: Mapping[str, Sequence[str]], cells: Sequence[Mapping[str, str]]
 ) -> dict[_Terms, FloatArray]:
     weights: dict[_Terms, FloatArray] = {}
-    for (one, levels), (other, others) in combinations(factors.items(), 2):
+    for (factor, levels), (other, others) in combinations(factors.items(), 2):
         for a in levels[1:]:
             for b in others[1:]:
                 corners = [
-                    _share(cells, {one: x, other: y})
+                    _share(cells, {factor: x, other: y})
                     for x, y in ((a, b), (levels[0], others[0]), (a, others[0]), (levels[0], b))
                 ]
                 if any(corner is None for corner in corners):
                     continue  # a fraction without all four corners cannot see it
                 both, neither, first, second = (c for c in corners if c is not None)
-                weights[((one, a), (other, b))] = both + neither - first - second
+                weights[((factor, a), (other, b))] = both + neither - first - second
     return weights
 
 
@@ -175,8 +178,8 @@ def _aliases(terms: _Terms, weights: Mapping[_Terms, FloatArray]) -> list[_Terms
     ]
 
 
-def _likeness(one: FloatArray, other: FloatArray) -> float:
-    return float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+def _likeness(first: FloatArray, other: FloatArray) -> float:
+    return float(first @ other / (np.linalg.norm(first) * np.linalg.norm(other)))
 
 
 def _p_value(values: FloatArray) -> float:

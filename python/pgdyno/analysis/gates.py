@@ -22,11 +22,11 @@ class Judged:
 
 def judge(gate: Condition, findings: ExperimentFindings) -> list[Judged]:
     """Return the gate's word on everything it applies to; on nothing it is not kept."""
-    found = [
+    judged = [
         Judged(gate, of, estimate, is_kept(gate, estimate))
         for of, estimate in _estimates(gate.name, findings)
     ]
-    return found or [Judged(gate, "", None, is_kept=False)]
+    return judged or [Judged(gate, "", None, is_kept=False)]
 
 
 def is_kept(gate: Condition, estimate: Estimate) -> bool:

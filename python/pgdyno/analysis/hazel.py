@@ -97,7 +97,7 @@ def hazel(windows: Sequence[Window]) -> Hazel | None:
         _correlation(kind, counts, total, np.asarray(speeds), windows)
         for kind, counts in present.items()
     ]
-    waits.sort(key=lambda one: -one.weighted_ratio)
+    waits.sort(key=lambda wait: -wait.weighted_ratio)
     return Hazel(
         speeds_per_minute=tuple(speeds),
         loads_count=tuple(window.load_count for window in windows),
@@ -143,12 +143,12 @@ def _at_fixed_load(
         # Relative to their level, so that a large level does not outweigh the others.
         speed[alike] = speed[alike] / max(speed[alike].mean(), 1e-12) - 1
         share[alike] = share[alike] - share[alike].mean()
-    found = _r(speed, share)
-    if found is None:
+    correlation = _r(speed, share)
+    if correlation is None:
         return None, None, None
-    z = math.atanh(min(max(found, -0.999999), 0.999999))
+    z = math.atanh(min(max(correlation, -0.999999), 0.999999))
     half = 1.959963984540054 / math.sqrt(freedom - 1)
-    return found, math.tanh(z - half), math.tanh(z + half)
+    return correlation, math.tanh(z - half), math.tanh(z + half)
 
 
 def _rolling(values: Sequence[float]) -> list[float]:

@@ -48,11 +48,11 @@ def late_share(
     late_drawn = weights @ np.bincount(group, late, minlength=plan.group_count) + ages.size
     drawn = weights @ np.bincount(group, total, minlength=plan.group_count) + ages.size
     shares = late_drawn[drawn > 0] / drawn[drawn > 0]
-    found = within_run_estimate(value, shares, plan.block_count, "ratio", is_positive=False)
-    if not found.has_interval or found.low is None or found.high is None:
-        return found
-    low, high = max(found.low, 0.0), min(found.high, 1.0)
-    return Estimate(value, low, high, found.n, "ratio", found.scope)
+    share = within_run_estimate(value, shares, plan.block_count, "ratio", is_positive=False)
+    if not share.has_interval or share.low is None or share.high is None:
+        return share
+    low, high = max(share.low, 0.0), min(share.high, 1.0)
+    return Estimate(value, low, high, share.n, "ratio", share.scope)
 
 
 _UNIT_BITS = 6  # one unit is 64 ns
@@ -215,10 +215,12 @@ def percentiles_of_each(
     Returns: shape (histograms, percentiles), NaN for those of an empty one.
     """
     values = np.full((len(histograms), len(percentiles)), np.nan)
-    known = [place for place, one in enumerate(histograms) if one.index.size]
+    known = [place for place, histogram in enumerate(histograms) if histogram.index.size]
     if known:
         parts = [histograms[place] for place in known]
-        low_ns, width_ns = bucket_range_ns([one.buckets_at(percentiles) for one in parts])
+        low_ns, width_ns = bucket_range_ns(
+            [histogram.buckets_at(percentiles) for histogram in parts]
+        )
         least_ns = np.array([[part.min_ns] for part in parts])
         most_ns = np.array([[part.max_ns] for part in parts])
         values[known] = np.clip(low_ns + width_ns / 2, least_ns, most_ns)

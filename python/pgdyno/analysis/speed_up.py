@@ -48,13 +48,13 @@ def speed_up(log_ratios: Mapping[int, Sequence[float]], *, knee_clients: int) ->
     Limits: rounds are set beforehand; few rounds give wide intervals.
     """
     loads = sorted(log_ratios)
-    found = [finite(log_ratios[load], what=f"log ratios at {load} clients") for load in loads]
+    ratios = [finite(log_ratios[load], what=f"log ratios at {load} clients") for load in loads]
     up_to_knee = [place for place, load in enumerate(loads) if load <= knee_clients]
     if not up_to_knee:
         raise AnalysisError(f"no level up to the knee of {knee_clients} clients was compared")
-    means = np.array([values.mean() for values in found])
-    scatter = scatter_of(found)
-    runs = sum(values.size for values in found)
+    means = np.array([values.mean() for values in ratios])
+    scatter = scatter_of(ratios)
+    runs = sum(values.size for values in ratios)
 
     def estimate(log_mean: float, error: float, *, count: int, level: float = 0.95) -> Estimate:
         if not scatter.is_known:
@@ -70,13 +70,13 @@ def speed_up(log_ratios: Mapping[int, Sequence[float]], *, knee_clients: int) ->
     return SpeedUp(
         levels=tuple(
             LevelRatio(load, estimate(float(mean), float(error), count=int(values.size)))
-            for load, mean, error, values in zip(loads, means, errors, found, strict=True)
+            for load, mean, error, values in zip(loads, means, errors, ratios, strict=True)
         ),
         mean=estimate(float(means[up_to_knee].mean()), together / count, count=runs),
         maximum=estimate(
             float(means[best]),
             float(errors[best]),
-            count=int(found[best].size),
+            count=int(ratios[best].size),
             level=1 - 0.05 / count,
         ),
         maximum_clients=loads[best],

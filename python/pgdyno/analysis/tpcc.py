@@ -155,7 +155,7 @@ def tpcc_findings(
     of_maximum = None
     if warehouses and think_ratio == 1:
         of_maximum = nopm.scaled(1 / (NOPM_PER_WAREHOUSE_MAX * warehouses), "1")
-    deliveries = [one.counted for name, one in by_name.items() if name in (DEFERRED, "delivery")]
+    deliveries = [kind.counted for name, kind in by_name.items() if name in (DEFERRED, "delivery")]
     return TpccFindings(
         nopm=nopm,
         tpm=tps.scaled(60, "tpm"),
@@ -257,35 +257,35 @@ def _lines(orders: ScriptFindings | None) -> tuple[int, int] | None:
     return orders.counted.get("remote_lines", 0), orders.counted["lines"]
 
 
-def tpcc_doubts(found: TpccFindings) -> Iterator[Doubt]:
+def tpcc_doubts(findings: TpccFindings) -> Iterator[Doubt]:
     """Yield what keeps a TPC-C-like run from being what the specification asks for.
 
     A violated condition is not among them: `check_doubts` has it, for runs without details too.
     """
-    yield from _above_the_maximum(found)
-    missed = [one for one in found.types if one.limit == "missed"]
+    yield from _above_the_maximum(findings)
+    missed = [kind for kind in findings.types if kind.limit == "missed"]
     if missed:
-        words = ", ".join(f"{one.words} ({one.limit_s:g} s)" for one in missed)
+        words = ", ".join(f"{kind.words} ({kind.limit_s:g} s)" for kind in missed)
         yield Doubt(
             "tpcc_limit",
             "doubt",
             f"The 90th percentile is above the specification's limit for {words}.",
             "offer less load: fewer terminals, or a higher --think-factor",
         )
-    below = [one for one in found.types if one.mix == "missed"]
+    below = [kind for kind in findings.types if kind.mix == "missed"]
     if below:
-        words = ", ".join(f"{one.words} {percent(one.minimum_ratio or 0)}" for one in below)
+        words = ", ".join(f"{kind.words} {percent(kind.minimum_ratio or 0)}" for kind in below)
         yield Doubt(
             "tpcc_mix",
             "doubt",
             f"The mix is below the specification's minimum: {words}.",
             "use the deck (--mix deck), or higher weights for these types",
         )
-    off = [share for share in found.shares if share.is_off]
+    off = [share for share in findings.shares if share.is_off]
     if off:
         words = ", ".join(
-            f"{one.words} {percent(one.share.value)} instead of {percent(one.expected_ratio)}"
-            for one in off
+            f"{share.words} {percent(share.share.value)} instead of {percent(share.expected_ratio)}"
+            for share in off
         )
         yield Doubt(
             "tpcc_shares",
@@ -295,19 +295,19 @@ def tpcc_doubts(found: TpccFindings) -> Iterator[Doubt]:
         )
 
 
-def _above_the_maximum(found: TpccFindings) -> Iterator[Doubt]:
-    if not found.warehouses:
+def _above_the_maximum(findings: TpccFindings) -> Iterator[Doubt]:
+    if not findings.warehouses:
         return
-    maximum = NOPM_PER_WAREHOUSE_MAX * found.warehouses
-    these = counted(found.warehouses, "warehouse")
-    if (found.nopm.low if found.nopm.low is not None else found.nopm.value) <= maximum:
+    maximum = NOPM_PER_WAREHOUSE_MAX * findings.warehouses
+    these = counted(findings.warehouses, "warehouse")
+    if (findings.nopm.low if findings.nopm.low is not None else findings.nopm.value) <= maximum:
         return
-    needed = math.ceil(found.nopm.value / NOPM_PER_WAREHOUSE_MAX)
+    needed = math.ceil(findings.nopm.value / NOPM_PER_WAREHOUSE_MAX)
     yield Doubt(
         "tpcc_above_maximum",
         "doubt",
-        f"{plain(found.nopm.value)} NOPM are more than {these} can give with the specified keying "
-        f"and think times ({plain(maximum)}): this much would need "
+        f"{plain(findings.nopm.value)} NOPM are more than {these} can give with the specified "
+        f"keying and think times ({plain(maximum)}): this much would need "
         f"{counted(needed, 'warehouse')}.",
         "compare it only with runs of the same options and warehouses; --think-factor 1 is the "
         "specified load",
@@ -328,11 +328,11 @@ def check_doubts(check: CheckFindings | None) -> Iterator[Doubt]:
     if not check.violated:
         return
     words = []
-    for one in check.violated:
-        places = sorted(one.violations)
+    for condition in check.violated:
+        places = sorted(condition.violations)
         shown = ", ".join(str(place) for place in places[:3]) + ", ..." * (len(places) > 3)
-        found = counted(sum(one.violations.values()), "violation")
-        words.append(f"{one.number} ({one.rule}): {found}, warehouse {shown}")
+        violations = counted(sum(condition.violations.values()), "violation")
+        words.append(f"{condition.number} ({condition.rule}): {violations}, warehouse {shown}")
     yield Doubt(
         "inconsistent",
         "not_valid",

@@ -340,8 +340,8 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
 
 def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:
     """Return what speaks against the split of a run's latency, not against the run."""
-    found = (_not_explained(where), _apart(where), _server_time_sampled(where))
-    return tuple(doubt for doubt in found if doubt is not None)
+    judged = (_not_explained(where), _apart(where), _server_time_sampled(where))
+    return tuple(doubt for doubt in judged if doubt is not None)
 
 
 def _not_explained(where: WhereTheTimeGoes) -> Doubt | None:
@@ -390,10 +390,10 @@ def _server_time_sampled(where: WhereTheTimeGoes) -> Doubt | None:
 
 def doubts(facts: RunFacts) -> tuple[Doubt, ...]:
     """Return every doubt about a run, the worst first."""
-    found = [doubt for rule in RULES if (doubt := rule(facts)) is not None]
-    return tuple(sorted(found, key=lambda doubt: doubt.verdict != "not_valid"))
+    judged = [doubt for rule in RULES if (doubt := rule(facts)) is not None]
+    return tuple(sorted(judged, key=lambda doubt: doubt.verdict != "not_valid"))
 
 
-def is_valid(found: tuple[Doubt, ...]) -> bool:
+def is_valid(judged: tuple[Doubt, ...]) -> bool:
     """Return whether nothing found makes the run not valid."""
-    return all(doubt.verdict != "not_valid" for doubt in found)
+    return all(doubt.verdict != "not_valid" for doubt in judged)

@@ -174,24 +174,24 @@ def latency(
     means = (weights @ sums) / (weights @ below[-1])
     unfinished = np.asarray(unfinished_ages_ns, dtype=np.int64)
     mean = within_run_estimate(total.mean_ns, means, plan.block_count, "ns")
-    found = {
+    by_percent = {
         wanted: _percentile(wanted, total, (weights, below), unfinished, plan)
         for wanted in percentiles
     }
     return LatencyEstimates(
-        mean=_not_below(mean, _least_mean_ns(total, found)),
-        percentile=_in_order(found),
+        mean=_not_below(mean, _least_mean_ns(total, by_percent)),
+        percentile=_in_order(by_percent),
         max_ns=max(total.max_ns, int(unfinished.max(initial=0))),
     )
 
 
 def _in_order(percentile: Mapping[float, Estimate]) -> dict[float, Estimate]:
     """Return percentiles of which none begins below a smaller one: p90 is at least p50."""
-    least_ns, found = 0.0, {}
+    least_ns, in_order = 0.0, {}
     for wanted in sorted(percentile):
-        found[wanted] = _not_below(percentile[wanted], least_ns)
-        least_ns = max(least_ns, found[wanted].low or 0.0)
-    return {wanted: found[wanted] for wanted in percentile}
+        in_order[wanted] = _not_below(percentile[wanted], least_ns)
+        least_ns = max(least_ns, in_order[wanted].low or 0.0)
+    return {wanted: in_order[wanted] for wanted in percentile}
 
 
 def _least_mean_ns(total: Histogram, percentile: Mapping[float, Estimate]) -> float:

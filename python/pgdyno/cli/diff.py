@@ -40,14 +40,14 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
     result was measured again before the second, diff prints its drift.
     """
     kept = Store.default(store)
-    (one, a), (other, b) = (_found(kept, handle) for handle in (first, second))
-    runs = _numbers_of(one, a), _numbers_of(other, b)
+    (first_result, a), (other, b) = (_found(kept, handle) for handle in (first, second))
+    runs = _numbers_of(first_result, a), _numbers_of(other, b)
     rows = list(_rows(*runs))
-    differing = _differing(one, other)
-    folders = kept.find(str(one.number)), kept.find(str(other.number))
+    differing = _differing(first_result, other)
+    folders = kept.find(str(first_result.number)), kept.find(str(other.number))
     caveat = _caveat(*folders)
     drift = _drift(kept, *folders)
-    said = [("CAVEAT", caveat), ("", f"#{one.number}{a}, #{other.number}{b}")]
+    said = [("CAVEAT", caveat), ("", f"#{first_result.number}{a}, #{other.number}{b}")]
     said += [("drift", drift["text"])]
     said += [(percentile_name(name), f"{x} | {y}{change}") for name, x, y, change in rows]
     said += [("differs", f"{name}: {x} | {y}") for name, x, y in differing[:_MANY_SETTINGS]]
@@ -57,7 +57,7 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
     text = [line for label, words in said for line in page.row(label, words)]
     document = {
         "format": "pgdyno.diff/1",
-        "numbers": [one.number, other.number],
+        "numbers": [first_result.number, other.number],
         "warnings": [{"kind": "different_times", "message": caveat, "hint": "pgdyno compare"}],
         "drift": drift,
         "metrics": {name: [x.to_json() for x in pair] for name, pair in _pairs(*runs)},
@@ -79,28 +79,34 @@ def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
     return answered(folder), ""
 
 
-def _numbers_of(found: ExperimentFindings, named: str) -> dict[str, Estimate]:
+def _numbers_of(findings: ExperimentFindings, named: str) -> dict[str, Estimate]:
     """Return the metrics that are set side by side.
 
     Raises: SpecError for an unknown variant, and for a result with neither run nor variants.
     """
-    if found.compare is not None:
-        variants = {one.name: one for one in found.compare.variants if one.metrics}
-        name = named[1:] or found.compare.reference
+    if findings.compare is not None:
+        variants = {
+            variant.name: variant for variant in findings.compare.variants if variant.metrics
+        }
+        name = named[1:] or findings.compare.reference
         if name not in variants:
             raise SpecError(
-                f"#{found.number} has no measured variant {name!r}.",
+                f"#{findings.number} has no measured variant {name!r}.",
                 hint=f"its variants are: {', '.join(variants) or 'none'}",
             )
         return variants[name].metrics
     if named:
-        raise SpecError(f"#{found.number} has no variants.", hint=f"remove {named}")
-    if found.run is None:
+        raise SpecError(f"#{findings.number} has no variants.", hint=f"remove {named}")
+    if findings.run is None:
         raise SpecError(
-            f"#{found.number} is a {found.kind} without a detailed run.",
-            hint=f"pgdyno show {found.number} prints it",
+            f"#{findings.number} is a {findings.kind} without a detailed run.",
+            hint=f"pgdyno show {findings.number} prints it",
         )
-    return {"tps": found.run.tps, "mean": found.run.latency.mean, **found.run.latency.percentiles}
+    return {
+        "tps": findings.run.tps,
+        "mean": findings.run.latency.mean,
+        **findings.run.latency.percentiles,
+    }
 
 
 def _pairs(
@@ -112,24 +118,30 @@ def _pairs(
 
 
 def _rows(a: dict[str, Estimate], b: dict[str, Estimate]) -> Iterator[tuple[str, str, str, str]]:
-    for name, (one, other) in _pairs(a, b):
+    for name, (first, other) in _pairs(a, b):
         change = ""
-        if one.value > 0:
-            change = f" | {(other.value / one.value - 1) * 100:+.1f} %, no interval"
-        texts = [estimate_text(estimate, with_unit=True) for estimate in (one, other)]
+        if first.value > 0:
+            change = f" | {(other.value / first.value - 1) * 100:+.1f} %, no interval"
+        texts = [estimate_text(estimate, with_unit=True) for estimate in (first, other)]
         yield name, texts[0], texts[1], change
 
 
 def _drift(store: Store, a: ExperimentFolder, b: ExperimentFolder) -> dict[str, Any]:
     """Return how the first one's load changed until the second, from what the store has of it."""
     seen = references(store, a, b)
-    numbers = ", ".join(f"#{one.number}" for one in seen)
-    document: dict[str, Any] = {"numbers": [one.number for one in seen], "tps_ratio": None}
+    numbers = ", ".join(f"#{reference.number}" for reference in seen)
+    document: dict[str, Any] = {
+        "numbers": [reference.number for reference in seen],
+        "tps_ratio": None,
+    }
     if len(seen) < 2:
         text = "not known: the load of the first result was not measured again before the second"
     else:
         ratio = seen[-1].tps / seen[0].tps
-        least, most = min(one.tps for one in seen), max(one.tps for one in seen)
+        least, most = (
+            min(reference.tps for reference in seen),
+            max(reference.tps for reference in seen),
+        )
         document["tps_ratio"] = ratio
         text = (
             f"the same load was measured {len(seen)} times ({numbers}): tps "
@@ -142,16 +154,16 @@ def _drift(store: Store, a: ExperimentFolder, b: ExperimentFolder) -> dict[str, 
 def _differing(a: ExperimentFindings, b: ExperimentFindings) -> list[tuple[str, str, str]]:
     """Return facts and settings that are not the same in both."""
     return [
-        (name, one.get(name, "-"), other.get(name, "-"))
-        for one, other in ((_facts(a), _facts(b)),)
-        for name in sorted({*one, *other})
-        if one.get(name) != other.get(name)
+        (name, first.get(name, "-"), other.get(name, "-"))
+        for first, other in ((_facts(a), _facts(b)),)
+        for name in sorted({*first, *other})
+        if first.get(name) != other.get(name)
     ]
 
 
-def _facts(found: ExperimentFindings) -> dict[str, Any]:
-    settings = {name: value for name, value, _ in found.facts.settings}
-    return {**dict(found.facts.rows), **settings, "target": found.facts.target}
+def _facts(findings: ExperimentFindings) -> dict[str, Any]:
+    settings = {name: value for name, value, _ in findings.facts.settings}
+    return {**dict(findings.facts.rows), **settings, "target": findings.facts.target}
 
 
 def _caveat(a: ExperimentFolder, b: ExperimentFolder) -> str:
@@ -178,15 +190,15 @@ def references(store: Store, first: ExperimentFolder, second: ExperimentFolder) 
     """
     asked = _question(first)
     begins = sorted((first.began_ns, second.began_ns))
-    found = []
+    references = []
     for listed in store.list():
         if listed.verb == "watch" or not begins[0] <= listed.began_ns <= begins[1]:
             continue
         folder = ExperimentFolder(listed.folder)
         tps = _tps(folder.analysis() or {})
         if tps is not None and _question(folder) == asked:
-            found.append(Reference(listed.number, listed.began_ns, tps))
-    return sorted(found, key=lambda one: one.began_ns)
+            references.append(Reference(listed.number, listed.began_ns, tps))
+    return sorted(references, key=lambda reference: reference.began_ns)
 
 
 def _question(folder: ExperimentFolder) -> dict[str, Any]:

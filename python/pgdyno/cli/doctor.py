@@ -150,7 +150,7 @@ def _show(examination: Examination, given: dict[str, Any]) -> int:
     ]
     if not worse:
         return 0
-    output.note(f"CHECK FAILED {given['check']}: {', '.join(one.id for one in worse)}")
+    output.note(f"CHECK FAILED {given['check']}: {', '.join(finding.id for finding in worse)}")
     return EXIT_CHECK_FAILED
 
 

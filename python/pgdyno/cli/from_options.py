@@ -195,10 +195,10 @@ def server_named(options: dict[str, Any]) -> Resolved | None:
 
 def refuse(error: ValidationError) -> NoReturn:
     """Raise a SpecError that lists everything pydantic found, in words of the options."""
-    found = [_mistake(item).rstrip(".") for item in error.errors()]
+    mistakes = [_mistake(item).rstrip(".") for item in error.errors()]
     context = click.get_current_context(silent=True)
     hint = f"{context.command_path} --help" if context else "see --help"
-    raise SpecError("; ".join(found) + ".", hint=hint) from None
+    raise SpecError("; ".join(mistakes) + ".", hint=hint) from None
 
 
 def _mistake(item: ErrorDetails) -> str:
@@ -246,8 +246,8 @@ def _protocol_of(scripts: tuple[Script, ...]) -> Protocol:
     """Return the protocol that runs when none was named: native programs have no simple one."""
     builtins = [script.builtin for script in scripts if script.builtin]
     known = engine_facts() if builtins else None
-    found = [known.builtin(name) for name in builtins] if known else []
-    return "prepared" if any(builtin and builtin.is_native for builtin in found) else "simple"
+    programs = [known.builtin(name) for name in builtins] if known else []
+    return "prepared" if any(builtin and builtin.is_native for builtin in programs) else "simple"
 
 
 def _file(text: str) -> Script:
@@ -335,7 +335,7 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
     """
     builtins = [script.builtin for script in scripts if script.builtin]
     known = engine_facts() if builtins else None
-    kinds = {one.dataset for name in builtins if known and (one := known.builtin(name))}
+    kinds = {builtin.dataset for name in builtins if known and (builtin := known.builtin(name))}
     if len(kinds) > 1:
         raise SpecError(
             f"These built-ins need different tables: {', '.join(sorted(kinds))}.",

@@ -137,16 +137,16 @@ def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> b
     """Say which gates are not kept; return whether any is."""
     failed = False
     for gate in gates:
-        for one in judge(gate, findings) if findings is not None else ():
-            if one.is_kept:
+        for judged_gate in judge(gate, findings) if findings is not None else ():
+            if judged_gate.is_kept:
                 continue
             failed = True
-            of = f" by {one.of}" if one.of else ""
+            of = f" by {judged_gate.of}" if judged_gate.of else ""
             seen, hint = "not measured", ""
-            if one.estimate is not None:
-                unit = "" if one.estimate.unit == "1" else f" {one.estimate.unit}"
-                interval, hint = _unfavourable(gate, one.estimate, findings)
-                seen = f"{value_text(one.estimate)}{unit}, {interval}"
+            if judged_gate.estimate is not None:
+                unit = "" if judged_gate.estimate.unit == "1" else f" {judged_gate.estimate.unit}"
+                interval, hint = _unfavourable(gate, judged_gate.estimate, findings)
+                seen = f"{value_text(judged_gate.estimate)}{unit}, {interval}"
             output.problem(f"CHECK FAILED{of} {gate.text} ({gate.name} {seen}).", hint)
     return failed
 

@@ -110,7 +110,7 @@ def clear_live() -> None:
 
 def _printable(text: str) -> str:
     """Return a text with control characters escaped: a name may hold what moves the cursor."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _erasing() -> str:

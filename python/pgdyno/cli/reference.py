@@ -48,12 +48,12 @@ _Explained = tuple[str, tuple[str, str]]
 def reference() -> str:
     """Return the page."""
     contexts = dict(_contexts())
-    counts = Counter(one for context in contexts.values() for one in _options(context))
-    shared = [one for one in counts if counts[one] > 1]
+    counts = Counter(option for context in contexts.values() for option in _options(context))
+    shared = [option for option in counts if counts[option] > 1]
     parts = [_HEAD]
     for verb, context in contexts.items():
         parts.append(f"## pgdyno {verb}\n\n{VERBS[verb]}\n\n```\n{_usage(context)}")
-        own = [one for one in _options(context) if counts[one] == 1]
+        own = [option for option in _options(context) if counts[option] == 1]
         parts.append(f"{_sections(own)}```\n")
         parts += _names_of_shared(context, shared)
     parts += [_SHARED, f"```\n{_sections(shared).lstrip()}```\n"]

@@ -53,10 +53,10 @@ def command(**given: Any) -> int:
         folder = Store.default(given["store"]).find(given["resume"])
         experiment = _stored(folder)
     else:
-        found = read_spec(given["spec"])
-        for doubt in found.doubts:
+        spec = read_spec(given["spec"])
+        for doubt in spec.doubts:
             output.note(f"warning: {doubt}")
-        experiment = found.experiment
+        experiment = spec.experiment
     experiment = _changed(experiment, given)
     dsn = given["dsn"] or experiment.server.dsn
     resolved = resolve(conninfo=dsn) if experiment.server.scratch is None else None

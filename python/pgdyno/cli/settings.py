@@ -75,19 +75,19 @@ def command(**given: Any) -> int:
         return 0
     reviewed = _reviewed(given)
     machine = _machine_of(reviewed, given)
-    found = review(reviewed, machine, is_file=given["conf_file"] is not None)
+    reviewed_settings = review(reviewed, machine, is_file=given["conf_file"] is not None)
     if given["explain"]:
-        output.data(_explained(found, given["explain"]))
+        output.data(_explained(reviewed_settings, given["explain"]))
         return 0
     width = output.width()
-    text = rules_text(found, width) if given["rules"] else ""
-    text = text or text_of(found, show_all=given["show_all"], width=width)
-    document = json.dumps(document_of(found), indent=2, ensure_ascii=False)
+    text = rules_text(reviewed_settings, width) if given["rules"] else ""
+    text = text or text_of(reviewed_settings, show_all=given["show_all"], width=width)
+    document = json.dumps(document_of(reviewed_settings), indent=2, ensure_ascii=False)
     options.write(text, document, given["json_to"])
     worse = {
-        one.setting
-        for one in found.attention
-        if one.verdict in _FAILING.get(given["check"] or "", ())
+        attention.setting
+        for attention in reviewed_settings.attention
+        if attention.verdict in _FAILING.get(given["check"] or "", ())
     }
     if not worse:
         return 0
@@ -137,10 +137,10 @@ def _machine_of(reviewed: Reviewed, given: dict[str, Any]) -> Machine:
     return machine_of(reviewed.facts, known)
 
 
-def _explained(found: Review, name: str) -> str:
-    known = {**{one.name: one for one in found.changed}, **found.known}
+def _explained(reviewed: Review, name: str) -> str:
+    known = {**{explained.name: explained for explained in reviewed.changed}, **reviewed.known}
     if name.lower() not in known:
         like = nearest(name.lower(), list(known))
         meant = f"did you mean {like}?" if like else "settings of the catalogue can be explained"
         raise SpecError(f"--explain {name}: no such setting is known here.", hint=meant)
-    return entry_text(known[name.lower()], found.machine, output.width())
+    return entry_text(known[name.lower()], reviewed.machine, output.width())

@@ -59,7 +59,7 @@ def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:
     altered = folder.altered()
     listed = " ".join(altered[:_NAMED]) + (" ..." if len(altered) > _NAMED else "")
     try:
-        found = read()
+        document = read()
     except Exception as error:
         is_damage = isinstance(error, ValueError | KeyError | TypeError)
         if isinstance(error, InterruptedByUser) or not (altered or is_damage):
@@ -71,13 +71,13 @@ def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:
         ) from error
     if altered:
         output.note(f"warning: #{folder.number} was altered after it was measured: {listed}")
-    return found
+    return document
 
 
 def _why(error: Exception) -> str:
     """Return what is wrong with a file in one line: pydantic and tomllib have many."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        place = ".".join(str(one) for one in first["loc"])
+        place = ".".join(str(step) for step in first["loc"])
         return f"{error.title} does not fit: {place}: {first['msg']}".rstrip(".")
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(".")

@@ -39,9 +39,9 @@ def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
     The spec has everything that corresponds. Comments at its head list what does not. It never
     holds a password. A loop over virtual users of HammerDB becomes a sweep.
     """
-    found = _as_the_engine_has_it(_TOOLS[tool](read_text(file), str(file), is_scratch=scratch))
-    text = spec_text(found, file)
-    for note in found.notes:
+    translated = _as_the_engine_has_it(_TOOLS[tool](read_text(file), str(file), is_scratch=scratch))
+    text = spec_text(translated, file)
+    for note in translated.notes:
         output.note(f"note: {note}")
     if to is None:
         output.data(text.rstrip())
@@ -51,12 +51,12 @@ def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
     return 0
 
 
-def _as_the_engine_has_it(found: Translated) -> Translated:
+def _as_the_engine_has_it(translated: Translated) -> Translated:
     """Return the experiment without options that the engine does not have; notes name them."""
-    [script] = found.experiment.workload.scripts
+    [script] = translated.experiment.workload.scripts
     builtin = engine_facts().builtin(script.builtin)
     known = {option.name: option for option in builtin.options} if builtin is not None else {}
-    notes, options_left = list(found.notes), {}
+    notes, options_left = list(translated.notes), {}
     for name, value in script.options.items():
         option = known.get(name)
         if option is not None and (option.range is not None or value in option.values):
@@ -65,16 +65,16 @@ def _as_the_engine_has_it(found: Translated) -> Translated:
             default = f"{option.values[0]} is used" if option is not None else "it is left out"
             notes.append(Note(name, value, f"this version does not have it, so {default}."))
     scripts = (script.model_copy(update={"options": options_left}),)
-    workload = found.experiment.workload.model_copy(update={"scripts": scripts})
-    experiment = found.experiment.model_copy(update={"workload": workload})
-    return replace(found, experiment=experiment, notes=tuple(notes))
+    workload = translated.experiment.workload.model_copy(update={"scripts": scripts})
+    experiment = translated.experiment.model_copy(update={"workload": workload})
+    return replace(translated, experiment=experiment, notes=tuple(notes))
 
 
-def spec_text(found: Translated, file: Path) -> str:
+def spec_text(translated: Translated, file: Path) -> str:
     """Return the spec file: what does not correspond as comments, then the experiment."""
-    lines = [f"# From {file.name} of {found.tool}."]
-    if found.notes:
+    lines = [f"# From {file.name} of {translated.tool}."]
+    if translated.notes:
         lines.append("# Not as in that file:")
-    for note in found.notes:
+    for note in translated.notes:
         lines += textwrap.wrap(str(note), _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
-    return "\n".join([*lines, "", to_toml(found.experiment)])
+    return "\n".join([*lines, "", to_toml(translated.experiment)])

@@ -140,8 +140,8 @@ def command(**given: Any) -> int:
     space = dimensions(names, known.machine, known.now, risks)
     _refuse_without_rights(asked, space, is_applied=given["apply"])
     design = TuneDesign(
-        settings=tuple(_written(one) for one in space),
-        now={one.name: known.now[one.name] for one in space},
+        settings=tuple(_written(dimension) for dimension in space),
+        now={dimension.name: known.now[dimension.name] for dimension in space},
         classes=given["classes"],
         keep=given["limits"],
         slo=given["slo"],
@@ -173,7 +173,7 @@ def _refuse_bad_limits(given: dict[str, Any]) -> None:
 
 
 # A scratch server of many variants is never kept, so that the name is free for conditions here.
-command.params = [one for one in command.params if one.name != "keep"]
+command.params = [option for option in command.params if option.name != "keep"]
 
 
 def _known(asked: Asked, given: dict[str, Any]) -> _Known:
@@ -206,8 +206,8 @@ def _known(asked: Asked, given: dict[str, Any]) -> _Known:
             "tune changes settings of your own server, and no way to change them was named.",
             hint="add --admin CONNINFO (and --restart-command for settings that need a restart)",
         )
-    now = {name: one.value for name, one in reviewed.seen.items()}
-    values = {name: one.rule.values for name, one in reviewed.seen.items()}
+    now = {name: setting.value for name, setting in reviewed.seen.items()}
+    values = {name: setting.rule.values for name, setting in reviewed.seen.items()}
     return _Known(machine_of(reviewed.facts, {}), now, values)
 
 
@@ -216,7 +216,9 @@ def _refuse_without_rights(asked: Asked, space: tuple[Dimension, ...], *, is_app
     server = asked.experiment.server
     if asked.resolved is None or server.admin is None or server.apply_command is not None:
         return
-    names = [one.name for one in space if is_applied or needs_of(one.rule) != "session"]
+    names = [
+        dimension.name for dimension in space if is_applied or needs_of(dimension.rule) != "session"
+    ]
     admin = resolve(conninfo=server.admin).target
     with connect(admin, verb="tune") as connection:
         missing = not_alterable(connection, names)
@@ -230,10 +232,10 @@ def _refuse_without_rights(asked: Asked, space: tuple[Dimension, ...], *, is_app
 
 def _apply(asked: Asked, done: Measured) -> None:
     """Apply the proved settings for good, with a journal; say what still needs a restart."""
-    found = done.findings.own if done.findings is not None else None
-    if not isinstance(found, TuneFindings) or done.folder is None:
+    tuned = done.findings.own if done.findings is not None else None
+    if not isinstance(tuned, TuneFindings) or done.folder is None:
         return
-    if found.verdict != "better":
+    if tuned.verdict != "better":
         output.note("applied nothing: no settings were proved")
         return
     server = asked.experiment.server
@@ -242,14 +244,14 @@ def _apply(asked: Asked, done: Measured) -> None:
     if server.admin is not None:
         admin = resolve(conninfo=server.admin).target
     commands = (server.apply_command, server.restart_command, server.recover_command)
-    wanted = {one.name: one.new for one in found.settings}
-    restarts = bool(found.needs_restart) and server.restart_command is not None
+    wanted = {setting.name: setting.new for setting in tuned.settings}
+    restarts = bool(tuned.needs_restart) and server.restart_command is not None
     system = SystemSettings(admin, "tune", *commands)
     apply_for_good(done.folder, system, wanted, restarts=restarts)
     listed = ", ".join(f"{name} = {value}" for name, value in wanted.items())
     output.note(f"applied {listed}; pgdyno undo {done.folder.number} restores the old values")
-    if found.needs_restart and not restarts:
-        output.note(f"a restart is needed for {', '.join(found.needs_restart)}")
+    if tuned.needs_restart and not restarts:
+        output.note(f"a restart is needed for {', '.join(tuned.needs_restart)}")
 
 
 def _is_built(value: str, configure: str) -> bool:
@@ -282,30 +284,34 @@ def _chosen(
     if not runs:
         raise ServerError("The first run could not be kept.", hint="see the messages above")
     chosen = choose(evidence_of(runs[-1]), known.machine, risks)
-    for one in chosen:
-        output.note(f"search  {one.setting}: {one.why}")
-    return tuple(one.setting for one in chosen)
+    for choice in chosen:
+        output.note(f"search  {choice.setting}: {choice.why}")
+    return tuple(choice.setting for choice in chosen)
 
 
-def _written(one: Dimension) -> str:
+def _written(dimension: Dimension) -> str:
     """Return a dimension as the spec has it: with its range, so that no machine is needed."""
-    if one.scale == "choice":
-        return f"{one.name}={','.join(one.values)}"
-    return f"{one.name}={one.values[0]}..{one.values[-1]}"
+    if dimension.scale == "choice":
+        return f"{dimension.name}={','.join(dimension.values)}"
+    return f"{dimension.name}={dimension.values[0]}..{dimension.values[-1]}"
 
 
 def _rules(known: _Known, risks: tuple[Any, ...]) -> Variant:
     """Return the published rules as a variant: what they say of settings that may be changed."""
     settings = {}
-    for name, one in recommend(rule_set("pgtune"), known.machine).items():
+    for name, advice in recommend(rule_set("pgtune"), known.machine).items():
         entry, rule = catalogue().get(name), snapshot(known.machine.major).get(name)
-        if entry is None or rule is None or one.text is None or name == "max_connections":
+        if entry is None or rule is None or advice.text is None or name == "max_connections":
             continue
         allowed = known.enum_values.get(name, rule.values)
-        if rule.vartype == "enum" and one.text not in allowed:
+        if rule.vartype == "enum" and advice.text not in allowed:
             continue
-        if entry.risk in risks and needs_of(rule) != "new cluster" and one.text != known.now[name]:
-            settings[name] = one.text
+        if (
+            entry.risk in risks
+            and needs_of(rule) != "new cluster"
+            and advice.text != known.now[name]
+        ):
+            settings[name] = advice.text
     return Variant(name="pgtune", settings=settings)
 
 

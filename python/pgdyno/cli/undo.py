@@ -72,9 +72,9 @@ def command(
             done = undo_outstanding(
                 folder, reach, Commands(**commands), with_applied=result is not None
             )
-        for one in done:
+        for undone in done:
             count += 1
-            code = max(code, _said(folder, one, is_dismissed=dismiss))
+            code = max(code, _said(folder, undone, is_dismissed=dismiss))
     if not count:
         output.data(f"nothing to undo in {kept.root}")
     return code
@@ -89,29 +89,29 @@ def _with_changes(store: Store) -> list[ExperimentFolder]:
         raise StoreError(
             f"There is no folder of results at {store.root}.", hint="name it with --store"
         )
-    return [ExperimentFolder(one.folder) for one in store.list()[::-1] if one.undo_count]
+    return [ExperimentFolder(listed.folder) for listed in store.list()[::-1] if listed.undo_count]
 
 
-def _said(folder: ExperimentFolder, one: Undone, *, is_dismissed: bool) -> int:
+def _said(folder: ExperimentFolder, undone: Undone, *, is_dismissed: bool) -> int:
     """Print what became of one journal; return its exit code."""
     values = ", ".join(
         name if value is None else f"{name} = {value}"
-        for name, value in sorted(one.previous.items())
+        for name, value in sorted(undone.previous.items())
     )
-    absent = sorted(name for name, value in one.previous.items() if value is None)
+    absent = sorted(name for name, value in undone.previous.items() if value is None)
     none = f" ({', '.join(absent)}: no entry in postgresql.auto.conf)" if absent else ""
-    at = f"#{folder.number} {one.place}:"
-    if one.error is not None:
-        steps = [one.error.hint, f"pgdyno undo --dismiss {folder.number} forgets the change"]
+    at = f"#{folder.number} {undone.place}:"
+    if undone.error is not None:
+        steps = [undone.error.hint, f"pgdyno undo --dismiss {folder.number} forgets the change"]
         output.problem(
-            f"{at} {values} not put back{none}. {one.error.message}",
+            f"{at} {values} not put back{none}. {undone.error.message}",
             "; ".join(step for step in steps if step),
-            sqlstate=one.error.sqlstate,
+            sqlstate=undone.error.sqlstate,
         )
-        return one.error.exit_code
+        return undone.error.exit_code
     if is_dismissed:
         output.data(f"{at} forgotten, not put back: {values}{none}")
-    elif one.was_changed:
+    elif undone.was_changed:
         output.data(f"{at} put back {values}{none}")
     else:
         output.data(f"{at} already as before: {values}{none}")

@@ -97,10 +97,10 @@ def command(**given: Any) -> int:
         Shown(interval_ns, given),
     )
     output.clear_live()
-    found = watch_findings(outcome.folder)
-    page = outcome.folder.write_report(watch_page(found))
+    findings = watch_findings(outcome.folder)
+    page = outcome.folder.write_report(watch_page(findings))
     outcome.folder.seal()
-    whole = {**outcome.document, "pg_hazel": hazel_document(found.hazel)}
+    whole = {**outcome.document, "pg_hazel": hazel_document(findings.hazel)}
     document = json.dumps(whole, indent=2, ensure_ascii=False)
     text = f"{text_of(outcome.document, output.width())}\n{'report':12}{page}"
     options.write(text, document, given["json_to"])
@@ -216,7 +216,7 @@ def statement_lines(recent: Sums, texts: KnownTexts) -> list[str]:
     """Return the statements that had most of the last seconds' DB time, with what they wait for."""
     total = recent.by_event.total()
     known = ((waits, query) for query, waits in recent.by_statement.items() if query)
-    shown = sorted(known, key=lambda one: (-one[0].total(), one[1]))[:_STATEMENTS_SHOWN]
+    shown = sorted(known, key=lambda pair: (-pair[0].total(), pair[1]))[:_STATEMENTS_SHOWN]
     lines = []
     for waits, query in shown:
         [(event, _)] = waits.most_common(1)

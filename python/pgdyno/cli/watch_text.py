@@ -62,8 +62,8 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
         yield "counted", f"{tps}, WAL {wal / 1e6:.2f} MB/s{cached}"
     if document["tps"] is not None and not document["sessions_at_work"]["samples"]:
         yield "sessions", "not visible to this role (pgdyno doctor)"
-    for one in document.get("settings_changed", ()):
-        yield "changed", f"{one['name']}: {one['before']} -> {one['after']}"
+    for change in document.get("settings_changed", ()):
+        yield "changed", f"{change['name']}: {change['before']} -> {change['after']}"
     doctor = document["doctor"]
     if doctor.get("bad"):
         yield "doctor", f"{doctor['bad']} bad, {doctor['warn']} doubtful: pgdyno doctor"
@@ -82,12 +82,12 @@ def _statements(document: Document, width: int) -> list[str]:
     """Return one row a statement; empty when the server tells no statements apart."""
     rows = []
     room = width - _BESIDE_STATEMENT
-    for one in document["statements"][:_SHOWN]:
-        if not one["text"]:
+    for statement in document["statements"][:_SHOWN]:
+        if not statement["text"]:
             continue
         # A statement is cut at the space it has; the document holds more of it.
-        text = shortened(one["text"], room)
-        rows.append(f"  {one['share_ratio']:4.0%}  {text:{room}}  {_why(one)}"[:width])
+        text = shortened(statement["text"], room)
+        rows.append(f"  {statement['share_ratio']:4.0%}  {text:{room}}  {_why(statement)}"[:width])
     return rows
 
 
@@ -109,6 +109,6 @@ def _why(statement: Document) -> str:
 
 def _waits(document: Document) -> list[str]:
     return [
-        f"  {one['share_ratio']:4.0%}  {one['sessions']:8.3g}  {one['wait_event']}"
-        for one in document["waits"][:_SHOWN]
+        f"  {wait['share_ratio']:4.0%}  {wait['sessions']:8.3g}  {wait['wait_event']}"
+        for wait in document["waits"][:_SHOWN]
     ]

@@ -268,8 +268,8 @@ def _document(
         "statements": [asdict(need) for need in needs],
         "server_work_mem_bytes": advice.server_bytes,
         "apart": [
-            {"place": one.need.place, "at_one_time_count": one.at_one_time_count}
-            for one in advice.apart
+            {"place": role.need.place, "at_one_time_count": role.at_one_time_count}
+            for role in advice.apart
         ],
         "why": advice.why,
         "warnings": [],

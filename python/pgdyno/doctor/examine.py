@@ -31,7 +31,10 @@ _MODULES = (memory, durability, storage, host, settings, state)
 def checks() -> tuple[Check, ...]:
     """Return every check, in the order they are listed."""
     return tuple(
-        found for module in _MODULES for found in vars(module).values() if isinstance(found, Check)
+        member
+        for module in _MODULES
+        for member in vars(module).values()
+        if isinstance(member, Check)
     )
 
 
@@ -87,28 +90,28 @@ class Examination:
 
     def not_measurable(self) -> dict[str, list[str]]:
         """Return what could not be judged, by the reason; most checks of one reason first."""
-        found: dict[str, list[str]] = {}
+        ids_by_reason: dict[str, list[str]] = {}
         for finding in self.of("unknown"):
-            found.setdefault(finding.seen, []).append(finding.id)
+            ids_by_reason.setdefault(finding.seen, []).append(finding.id)
         if half := self.facts.half_seen():
-            found[half] = []
-        return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+            ids_by_reason[half] = []
+        return dict(sorted(ids_by_reason.items(), key=lambda item: -len(item[1])))
 
     def _rights(self) -> dict[str, Any] | None:
         """Return what the role may do, what each verb can do with it, and what would give more."""
         server = self.facts.server
         if server is None or "role" not in server.answers:
             return None
-        found, has_shell = server.rights, self.facts.host is not None
+        held, has_shell = server.rights, self.facts.host is not None
         _, is_standby, database, *_ = server.answer("identity")
-        verbs = rights.verb_rights(found, has_shell=has_shell, is_standby=bool(is_standby))
+        verbs = rights.verb_rights(held, has_shell=has_shell, is_standby=bool(is_standby))
         return {
-            **asdict(found),
+            **asdict(held),
             "shell_on_host": has_shell,
             "verbs": {
                 verb.verb: {"is_complete": verb.is_complete, "text": verb.text} for verb in verbs
             },
-            "grants": rights.grants(found, major=server.major, database=str(database)),
+            "grants": rights.grants(held, major=server.major, database=str(database)),
         }
 
 

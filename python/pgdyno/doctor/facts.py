@@ -72,12 +72,12 @@ class Facts:
     def places(self) -> tuple[Place, ...]:
         """Return where data and WAL lie, one place if both lie on one mount."""
         self.on_host()
-        found = [place for place in (self.data, self.wal) if place is not None]
-        if not found:
+        places = [place for place in (self.data, self.wal) if place is not None]
+        if not places:
             raise Unknown(self.no_places)
-        if len(found) == 2 and found[0].mount_point == found[1].mount_point:
-            return (found[0],)
-        return tuple(found)
+        if len(places) == 2 and places[0].mount_point == places[1].mount_point:
+            return (places[0],)
+        return tuple(places)
 
     def with_server_of(self, other: Facts) -> Facts:
         """Return this host with another look's server, and who is at work there."""

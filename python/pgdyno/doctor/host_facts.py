@@ -198,14 +198,14 @@ def _limits(files: HostFiles, pid: int) -> Limits:
 
 
 def _io_limits(files: HostFiles, cgroup: str, mounts: str) -> tuple[str, ...]:
-    found: list[str] = []
+    limits: list[str] = []
     for group in host_files.group_folders(cgroup, mounts, "blkio"):
         for name in ("io.max",) if group.is_unified else _THROTTLES:
             for line in text_or_nothing(files, f"{group.path}/{name}").splitlines():
                 given = " ".join(word for word in line.split() if not word.endswith("=max"))
                 kind = "" if group.is_unified else f"{name.split('.')[2].removesuffix('_device')}="
-                found += [given.replace(" ", f" {kind}", 1)] if " " in given else []
-    return tuple(found)
+                limits += [given.replace(" ", f" {kind}", 1)] if " " in given else []
+    return tuple(limits)
 
 
 def _machine(files: HostFiles, *, is_virtual: bool) -> str:

@@ -42,7 +42,7 @@ def group_folders(cgroup: str, mounts: str, controller: str) -> list[GroupFolder
             groups[True] = group
         elif controller in controllers.split(","):
             groups[False] = group
-    found: list[GroupFolder] = []
+    folders: list[GroupFolder] = []
     for line in mounts.splitlines():
         _, folder, kind, options, *_ = line.split()
         is_unified = kind == "cgroup2"
@@ -52,9 +52,9 @@ def group_folders(cgroup: str, mounts: str, controller: str) -> list[GroupFolder
         group_path = PurePosixPath(groups[is_unified].lstrip("/"))
         for level in (group_path, *group_path.parents):
             candidate = GroupFolder(PurePosixPath(folder) / level, is_unified)
-            if candidate not in found:
-                found.append(candidate)
-    return found
+            if candidate not in folders:
+                folders.append(candidate)
+    return folders
 
 
 def cpu_cores(cpu_max: str) -> float | None:

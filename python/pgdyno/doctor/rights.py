@@ -63,24 +63,24 @@ def summary(rights: Rights, *, has_shell: bool) -> list[tuple[str, bool]]:
 def grants(rights: Rights, *, major: int, database: str) -> list[str]:
     """Return the statements that give the role what it lacks, for the server's owner to judge."""
     role = _identifier(rights.role)
-    found: list[str] = []
+    statements: list[str] = []
     if not rights.monitor:
-        found.append(f"GRANT pg_monitor TO {role};  -- watch, bench: what others wait for")
+        statements.append(f"GRANT pg_monitor TO {role};  -- watch, bench: what others wait for")
     if not rights.checkpoint and major >= 15:
-        found.append(f"GRANT pg_checkpoint TO {role};  -- bench: every run at the same phase")
+        statements.append(f"GRANT pg_checkpoint TO {role};  -- bench: every run at the same phase")
     if not rights.create_in_public:
-        found.append(f"GRANT CREATE ON SCHEMA public TO {role};  -- init: its own tables")
+        statements.append(f"GRANT CREATE ON SCHEMA public TO {role};  -- init: its own tables")
     if not rights.alter_system and major >= 15:
-        found.append(
+        statements.append(
             f"GRANT SET, ALTER SYSTEM ON PARAMETER max_wal_size, checkpoint_timeout"
             f" TO {role};  -- settings under test, by name"
         )
     if not rights.reload:
-        found.append(
+        statements.append(
             f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_reload_conf() TO {role};  -- in database"
             f" {database}: settings under test take effect"
         )
-    return found
+    return statements
 
 
 def _identifier(name: str) -> str:

@@ -160,5 +160,5 @@ SQL: Mapping[str, Mapping[int, str]] = {
 
 def statements(version: int) -> dict[str, str]:
     """Return every statement the doctor may send to a server of this major version, by name."""
-    found = {"connect": PID_SQL, "session": SESSION_SQL, "patience": PATIENCE_SQL}
-    return found | {name: pick(name, variants, version) for name, variants in SQL.items()}
+    texts = {"connect": PID_SQL, "session": SESSION_SQL, "patience": PATIENCE_SQL}
+    return texts | {name: pick(name, variants, version) for name, variants in SQL.items()}

@@ -92,12 +92,12 @@ def place_received(name: str, files: ReceivedFiles, folder: str = "") -> Place |
         (mount_point, "/proc/self/mountinfo"),
         (folder, theirs),
     )
-    found = (
+    mounts = (
         mount_in(text_or_nothing(files, table), PurePosixPath(path))
         for path, table in looks
         if path.startswith("/")
     )
-    mount = next((mount for mount in found if mount is not None), None)
+    mount = next((mount for mount in mounts if mount is not None), None)
     if mount is None:
         return None
     space = spaces_received(files).get(key, Space(0, 0))
@@ -142,8 +142,8 @@ def _disks(files: HostFiles, folder: str, depth: int = 0) -> list[Disk]:
         return []
     slaves = [path.rpartition("/")[2] for path in files.matching(f"{folder}/slaves/*")]
     if slaves:
-        found = [disk for name in slaves for disk in _disks(files, _named(files, name), depth + 1)]
-        return list(dict.fromkeys(found))
+        disks = [disk for name in slaves for disk in _disks(files, _named(files, name), depth + 1)]
+        return list(dict.fromkeys(disks))
 
     def text(path: str) -> str:
         return text_or_nothing(files, path)

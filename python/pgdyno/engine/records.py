@@ -324,8 +324,8 @@ class Summary(Open):
     ) -> Distribution | None:
         """Return one distribution of the measured phase, or None if it has no values."""
         wanted = (measured, script, statement)
-        found = (d for d in self.distributions if (d.measured, d.script, d.statement) == wanted)
-        return next(found, None)
+        matching = (d for d in self.distributions if (d.measured, d.script, d.statement) == wanted)
+        return next(matching, None)
 
 
 Record = Annotated[

@@ -44,21 +44,21 @@ def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str)
     wanted = np.zeros(len(rows["time_ns"]), dtype=bool)
     for of_key in names:
         wanted |= np.asarray(rows[of_key]) == key
-    found = deltas({of_row: values[wanted] for of_row, values in rows.items()}, columns)
-    return found[0] if found else None
+    growths = deltas({of_row: values[wanted] for of_row, values in rows.items()}, columns)
+    return growths[0] if growths else None
 
 
-def grown(found: Deltas | None, counter: str, began_ns: int, ended_ns: int) -> float | None:
+def grown(growth: Deltas | None, counter: str, began_ns: int, ended_ns: int) -> float | None:
     """Return by how much a counter grew between two instants.
 
     If the samples end before the span does, their rate is used for the rest.
     Returns: None if the samples cover less than 60 % of the span, or if a sample is missing.
     """
-    if found is None or found.time_ns.size == 0 or counter not in found.by_column:
+    if growth is None or growth.time_ns.size == 0 or counter not in growth.by_column:
         return None  # Older results lack newer counters.
-    first_ns = max(began_ns, int(found.time_ns[0] - found.interval_ns[0]))
-    last_ns = min(ended_ns, int(found.time_ns[-1]))
+    first_ns = max(began_ns, int(growth.time_ns[0] - growth.interval_ns[0]))
+    last_ns = min(ended_ns, int(growth.time_ns[-1]))
     if last_ns - first_ns < _COVERED_RATIO_MIN * (ended_ns - began_ns):
         return None
-    total = found.total(counter, first_ns, last_ns)
+    total = growth.total(counter, first_ns, last_ns)
     return None if math.isnan(total) else total * (ended_ns - began_ns) / (last_ns - first_ns)

@@ -145,9 +145,9 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         facts.keep(variant, done.facts)
         took_ns = monotonic_ns() - began_ns
         # A run without any usable result does not count: it must not block the answer.
-        one = measured(decision, done.stored, took_ns=took_ns)
+        entry = measured(decision, done.stored, took_ns=took_ns)
         finished(folder, decision.number, took_ns)
-        history = (*history, one)
+        history = (*history, entry)
         words = outlook(design, experiment, history, frozenset(left_out))
         if words not in ("", last_words):
             stage.progress.said(words)
@@ -180,7 +180,7 @@ def _nothing_to_measure(
     history: History, left_out: dict[str, str], decision: Stop
 ) -> PgdynoError | None:
     """Return an error if the plan ended before any run counted."""
-    if any(one.run.purpose != "pilot" for one in history):
+    if any(entry.run.purpose != "pilot" for entry in history):
         return None
     reasons = "; ".join(dict.fromkeys(left_out.values()))
     return ServerError(

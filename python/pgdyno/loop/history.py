@@ -42,10 +42,10 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
         "duration": lambda: numbers.latency.mean.value / 1000,
     }
     assert makers.keys() == UNITS.keys()
-    found = {name: maker() for name, maker in makers.items()}
+    values = {name: maker() for name, maker in makers.items()}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in values.items()
         if value is not None and math.isfinite(value) and value > 0
     }
 
@@ -96,7 +96,7 @@ def measured(
         except AnalysisError:
             settled_ns = None
     metrics = metrics_of(stored, numbers)
-    latency = {name: found.value for name, found in numbers.latency.percentiles.items()}
+    latency = {name: estimate.value for name, estimate in numbers.latency.percentiles.items()}
     is_offered = planned.cell.rate_tps is not None and numbers.counts.scheduled > 0
     return Measured(
         planned,

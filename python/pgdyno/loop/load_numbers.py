@@ -71,9 +71,9 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
     span = summary.span("measure")
     began_ns, ended_ns = (span.began_ns, span.ended_ns) if span else stored.measured_span_ns()
     by_script, interval_ns = _whole_counts(stored)
-    scripts = tuple(ScriptShape.model_validate(one) for one in stored.hello.get("scripts", ()))
+    scripts = tuple(ScriptShape.model_validate(shape) for shape in stored.hello.get("scripts", ()))
     # What runs in the background is in no total.
-    waited_for = [place for place, one in enumerate(scripts) if not one.is_background]
+    waited_for = [place for place, script in enumerate(scripts) if not script.is_background]
     counts = by_script[:, waited_for].sum(axis=1) if scripts else by_script.sum(axis=1)
     by_second = tuple(measured_seconds(stored, "latency")) if with_intervals else None
     return LoadNumbers(
@@ -86,7 +86,7 @@ def load_numbers(stored: StoredRun, *, with_intervals: bool = True) -> LoadNumbe
         tps=_tps(counts, interval_ns, summary.counts.completed, ended_ns - began_ns),
         latency=_plain_latency(summary)
         if by_second is None
-        else _latency([as_histogram(one) for one in by_second], summary.unfinished_ages_ns),
+        else _latency([as_histogram(second) for second in by_second], summary.unfinished_ages_ns),
         latency_by_second=by_second,
     )
 
@@ -116,7 +116,7 @@ def require_completed(summary: Summary) -> None:
 def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFindings, ...]:
     """Return each script of the run that completed a transaction, with its statements."""
     by_script, interval_ns = _whole_counts(stored)
-    found = []
+    findings = []
     for index, (shape, script) in enumerate(
         zip(numbers.scripts, numbers.summary.scripts, strict=True)
     ):
@@ -126,7 +126,7 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
         # The engine keeps no separate distribution for the only script.
         only = None if len(numbers.scripts) == 1 else index
         is_known = only is None and numbers.latency_by_second and not numbers.has_unfinished
-        found.append(
+        findings.append(
             ScriptFindings(
                 name=shape.name,
                 weight=shape.weight,
@@ -144,7 +144,7 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
                 is_background=shape.is_background,
             )
         )
-    return tuple(found)
+    return tuple(findings)
 
 
 def seconds_of(
@@ -161,18 +161,21 @@ def measured_seconds(
 ) -> list[StoredHistogram]:
     """Return the distributions of the measured phase as stored, in time order."""
     histograms = stored.histograms(measured, script, statement)
-    return [one for one in histograms if one.phase == "measure"]
+    return [histogram for histogram in histograms if histogram.phase == "measure"]
 
 
-def as_histogram(one: StoredHistogram) -> Histogram:
+def as_histogram(stored: StoredHistogram) -> Histogram:
     """Convert a stored distribution for computing."""
-    return Histogram(one.buckets, one.counts, one.sum_ns, one.min_ns, one.max_ns)
+    return Histogram(stored.buckets, stored.counts, stored.sum_ns, stored.min_ns, stored.max_ns)
 
 
-def of_distribution(found: Distribution) -> Histogram:
+def of_distribution(distribution: Distribution) -> Histogram:
     """Convert the distribution of a record for computing."""
     return Histogram.from_buckets(
-        found.buckets, sum_ns=found.sum_ns, min_ns=found.min_ns, max_ns=found.max_ns
+        distribution.buckets,
+        sum_ns=distribution.sum_ns,
+        min_ns=distribution.min_ns,
+        max_ns=distribution.max_ns,
     )
 
 
@@ -202,16 +205,16 @@ def _tps(
 
 
 def _latency(seconds: list[Histogram], unfinished_ages_ns: tuple[int, ...]) -> Latency:
-    found = latency_estimates(
+    estimates = latency_estimates(
         seconds, tuple(PERCENT_OF.values()), seed=_SEED, unfinished_ages_ns=unfinished_ages_ns
     )
     return Latency(
-        mean=found.mean.scaled(1 / _NS_PER_MS, "ms"),
+        mean=estimates.mean.scaled(1 / _NS_PER_MS, "ms"),
         percentiles={
-            name: found.percentile[percent].scaled(1 / _NS_PER_MS, "ms")
+            name: estimates.percentile[percent].scaled(1 / _NS_PER_MS, "ms")
             for name, percent in PERCENT_OF.items()
         },
-        max_ms=found.max_ns / _NS_PER_MS,
+        max_ms=estimates.max_ns / _NS_PER_MS,
     )
 
 
@@ -238,29 +241,29 @@ def _statements(
     stored: StoredRun, shape: ScriptShape, script: int
 ) -> tuple[StatementFindings, ...]:
     found_by = {
-        (one["script"], one["statement"]): Distribution.model_validate(one)
-        for one in stored.statements
-        if one["script"] == script
+        (row["script"], row["statement"]): Distribution.model_validate(row)
+        for row in stored.statements
+        if row["script"] == script
     }
     measured = [
         (statement, found_by.get((script, index)))
         for index, statement in enumerate(shape.statements)
     ]
-    total_ns = sum(found.sum_ns for _, found in measured if found is not None)
+    total_ns = sum(distribution.sum_ns for _, distribution in measured if distribution is not None)
     rows = []
-    for statement, found in measured:
-        if found is None or found.count == 0:
+    for statement, distribution in measured:
+        if distribution is None or distribution.count == 0:
             continue
-        histogram = of_distribution(found)
+        histogram = of_distribution(distribution)
         rows.append(
             StatementFindings(
                 line=statement.line,
                 text=statement.text,
-                calls=found.count,
-                mean_ms=found.sum_ns / found.count / _NS_PER_MS,
+                calls=distribution.count,
+                mean_ms=distribution.sum_ns / distribution.count / _NS_PER_MS,
                 p50_ms=histogram.percentile_ns(50) / _NS_PER_MS,
                 p99_ms=histogram.percentile_ns(99) / _NS_PER_MS,
-                share_ratio=found.sum_ns / total_ns if total_ns else 0.0,
+                share_ratio=distribution.sum_ns / total_ns if total_ns else 0.0,
             )
         )
     return tuple(rows)

@@ -151,7 +151,7 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
     if name in variant.settings:
         version = variant.version or _version(experiment)
         major = find(version=version).major if experiment.server.scratch is not None else MAJORS[0]
-        known = snapshot(min(MAJORS, key=lambda one: abs(one - major))).get(name.lower())
+        known = snapshot(min(MAJORS, key=lambda other: abs(other - major))).get(name.lower())
         level = _LEVELS.get(known.context, "restart") if known is not None else "restart"
         if experiment.server.scratch is not None and level == "session":
             level = "reload"

@@ -49,13 +49,13 @@ def read_texts(target: Target, *, verb: str, run: str) -> dict[str, str]:
     """
     try:
         with connect(target, verb=verb, run=run, patient=True) as connection:
-            found = connection.execute(SCHEMA_SQL).fetchone()
-            if found is None:
+            schema = connection.execute(SCHEMA_SQL).fetchone()
+            if schema is None:
                 return {}
             time = "total_exec_time" if connection.info.server_version >= 130_000 else "total_time"
-            dearest = DEAREST_SQL.format(schema=found[0], time=time)
+            dearest = DEAREST_SQL.format(schema=schema[0], time=time)
             ids = [row[0] for row in connection.execute(dearest).fetchall()]
-            rows = connection.execute(TEXTS_SQL.format(schema=found[0]), [ids]).fetchall()
+            rows = connection.execute(TEXTS_SQL.format(schema=schema[0]), [ids]).fetchall()
             return {str(query): text for query, text in shown_texts(rows).items()}
     except (PgdynoError, psycopg.Error):
         return {}

@@ -19,7 +19,9 @@ def as_measured(experiment: Experiment, history: History) -> tuple[Experiment, H
     """
     if not is_long(experiment, history):
         return experiment, history
-    kept = tuple(one for one in history if one.run.purpose == "pilot" or not is_by_clock(one.run))
+    kept = tuple(
+        done for done in history if done.run.purpose == "pilot" or not is_by_clock(done.run)
+    )
     return by_duration(experiment), kept
 
 
@@ -32,8 +34,8 @@ def is_long(experiment: Experiment, history: History) -> bool:
     is_asked = design.deciding is not None or workload.transactions_per_client is not None
     if is_asked or workload.rate_tps is not None:
         return False
-    first = (one for one in history if is_by_clock(one.run) and one.run.round <= 1)
-    return any(_takes_long(one, experiment) for one in first)
+    first = (done for done in history if is_by_clock(done.run) and done.run.round <= 1)
+    return any(_takes_long(done, experiment) for done in first)
 
 
 def by_duration(experiment: Experiment) -> Experiment:

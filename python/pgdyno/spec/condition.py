@@ -79,12 +79,12 @@ def slo_from(text: str) -> Condition:
     name, equals, limit = text.partition("=")
     asked = f"{name.rstrip('<')}<{limit}" if equals else text
     try:
-        found = condition_from(asked, LATENCIES)
+        condition = condition_from(asked, LATENCIES)
     except SpecError:
-        found = None
-    if found is None or found.sign != "<" or not found.limit_ratio > 0:
+        condition = None
+    if condition is None or condition.sign != "<" or not condition.limit_ratio > 0:
         raise SpecError(
             f"{text!r} is not a latency target; the form is NAME=LIMIT.",
             hint=f"such as p99=20ms; NAME is one of {', '.join(LATENCIES)}",
         )
-    return found
+    return condition

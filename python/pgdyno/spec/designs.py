@@ -329,8 +329,8 @@ def _design(given: object) -> DesignSpec:
     # An error then names the kind within its place, as pydantic does: ("design", "compare", ...).
     models: Any = Union[tuple(MODELS.values())]  # noqa: UP007
     kinds = Annotated[models, Field(discriminator="kind")]
-    found: DesignSpec = TypeAdapter(kinds).validate_python(given)
-    return found
+    design: DesignSpec = TypeAdapter(kinds).validate_python(given)
+    return design
 
 
 Design = Annotated[SerializeAsAny[DesignSpec], PlainValidator(_design)]
@@ -342,7 +342,7 @@ def _too_few(kind: str, given: tuple[Variant, ...]) -> str:
 
 def _cell(factors: list[str], levels: tuple[Variant, ...]) -> Variant:
     """Return the variant of one combination; in texts, `{FACTOR}` becomes the name of its level."""
-    found = merged(", ".join(level.name for level in levels), levels)
+    combined = merged(", ".join(level.name for level in levels), levels)
     names = {factor: level.name for factor, level in zip(factors, levels, strict=True)}
 
     def filled(text: str | None) -> str | None:
@@ -350,6 +350,6 @@ def _cell(factors: list[str], levels: tuple[Variant, ...]) -> Variant:
             text = text.replace("{" + factor + "}", name) if text else text
         return text
 
-    return found.model_copy(
-        update={field: filled(getattr(found, field)) for field in ("dsn", "admin", *COMMANDS)}
+    return combined.model_copy(
+        update={field: filled(getattr(combined, field)) for field in ("dsn", "admin", *COMMANDS)}
     )

@@ -137,15 +137,15 @@ class _Reader:
         given = document.get("variant")
         seen: dict[str, str] = {}
         changes: dict[str, str] = {}
-        for index, one in enumerate(given if isinstance(given, list) else ()):
-            name = one.get("name") if isinstance(one, dict) else None
+        for index, variant in enumerate(given if isinstance(given, list) else ()):
+            name = variant.get("name") if isinstance(variant, dict) else None
             if not isinstance(name, str):
                 continue
             if name in seen:
                 self._note(("variant", index, "name"), "an earlier variant has it", seen=repr(name))
             seen[name] = name
             changed = repr(
-                sorted((key, repr(value)) for key, value in one.items() if key != "name")
+                sorted((key, repr(value)) for key, value in variant.items() if key != "name")
             )
             if (same := changes.setdefault(changed, name)) != name:
                 self._doubts.append(f"variants {same!r} and {name!r} are the same: an A/A test.")
@@ -173,7 +173,7 @@ class _Reader:
         self._note(place, rule, seen=repr(seen) if is_plain else None)
 
     def _note(self, place: Place, rule: str, *, seen: str | None = None) -> None:
-        shown = ".".join(str(one) for one in place) or "the experiment"
+        shown = ".".join(str(step) for step in place) or "the experiment"
         line = self._lines.line_of(place)
         if place and line == 1 and place[0] not in _TABLES:
             line = self._lines.line_of(("experiment", *place))
@@ -184,8 +184,8 @@ class _Reader:
             self._mistakes.append(mistake)
 
     def _refuse(self) -> None:
-        found = sorted(self._mistakes, key=lambda mistake: mistake.line)
-        lines = [f"{self._path}:{mistake.line}: {mistake.text}" for mistake in found]
+        in_order = sorted(self._mistakes, key=lambda mistake: mistake.line)
+        lines = [f"{self._path}:{mistake.line}: {mistake.text}" for mistake in in_order]
         head = f"{self._path} has {len(lines)} mistake{'s' if len(lines) > 1 else ''}:"
         raise SpecError("\n  ".join([head, *lines]), hint="nothing was started; correct the file")
 
@@ -268,8 +268,8 @@ def _names_of(model: type[BaseModel] | None) -> list[str]:
 
 
 def _major(version: Any) -> int | None:
-    found = re.match(r"\d+", str(version)) if version is not None else None
-    return int(found[0]) if found else None
+    digits = re.match(r"\d+", str(version)) if version is not None else None
+    return int(digits[0]) if digits else None
 
 
 def to_toml(experiment: Experiment) -> str:

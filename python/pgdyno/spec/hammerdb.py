@@ -141,9 +141,9 @@ def _clients(keys: Keys, script: _Script) -> tuple[dict[str, Any], tuple[int, ..
         return {"think_ratio": _think_ratio(keys)}, script.levels
     users = keys.count("vu", least=1) or 1
     fields: dict[str, Any] = {"clients": users, "think_ratio": _think_ratio(keys)}
-    is_async, each = keys.flag("pg_async_scale"), keys.count("pg_async_client", least=1)
-    if is_async and each is not None and each > 1:
-        fields |= {"clients": users * each, "active": users}
+    is_async, clients_per_user = keys.flag("pg_async_scale"), keys.count("pg_async_client", least=1)
+    if is_async and clients_per_user is not None and clients_per_user > 1:
+        fields |= {"clients": users * clients_per_user, "active": users}
     return fields, ()
 
 

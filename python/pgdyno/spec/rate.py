@@ -67,15 +67,15 @@ class Rate:
     def within(self, length_ns: int) -> tuple[RatePhase, ...]:
         """Return the phases over this length of time; the last phase fills the rest."""
         left_ns = length_ns
-        found = []
+        phases = []
         for phase in self.phases:
             spent_ns = left_ns if phase.duration_ns is None else min(phase.duration_ns, left_ns)
             left_ns -= spent_ns
-            found.append(RatePhase(phase.from_tps, phase.to_tps, spent_ns))
+            phases.append(RatePhase(phase.from_tps, phase.to_tps, spent_ns))
         last = self.phases[-1]
         if left_ns > 0:
-            found.append(RatePhase(last.to_tps, last.to_tps, left_ns))
-        return tuple(found)
+            phases.append(RatePhase(last.to_tps, last.to_tps, left_ns))
+        return tuple(phases)
 
     def mean_tps(self, length_ns: int) -> float:
         """Return the mean rate over this length of time."""

@@ -64,7 +64,7 @@ def object_to(name: str, value: str, major: int | None) -> Objection | None:
     if "." in name:
         return None
     wanted = MAJORS if major is None else (min(MAJORS, key=lambda known: abs(known - major)),)
-    objections = [_object_to(name.lower(), value, one) for one in wanted]
+    objections = [_object_to(name.lower(), value, rule) for rule in wanted]
     if None in objections:
         return None
     rule = objections[-1] or ""
@@ -129,7 +129,7 @@ def _object_to(name: str, value: str, major: int) -> str | None:
         is_word = bool(text) and any(word.startswith(text.lower()) for word in words)
         return None if is_word and text.lower() != "o" else "must be on or off"
     if rule.vartype == "enum":
-        allowed = {one.lower() for one in rule.values}
+        allowed = {allowed_value.lower() for allowed_value in rule.values}
         # These enums were once booleans, and still accept other spellings of them.
         if "on" in allowed:
             allowed |= {*_TRUE, *_FALSE}

@@ -109,9 +109,9 @@ class Keys:
         left = [key for key in self.values if key not in self._taken]
         unknown = f"pgdyno does not know this key of {self.tool}."
         rest = [Note(key, self.values[key], self.explained.get(key, unknown)) for key in left]
-        found = [*self.notes, *rest]
+        notes = [*self.notes, *rest]
         return tuple(
-            Note(note.key, "***", note.words) if _is_secret(note.key) else note for note in found
+            Note(note.key, "***", note.words) if _is_secret(note.key) else note for note in notes
         )
 
 

@@ -46,7 +46,7 @@ def _setting_values(value: object) -> object:
     """Accept a setting as TOML writes it: 16, 0.9, true, "4GB"."""
     if not isinstance(value, dict):
         return value
-    return {name: _setting_text(one) for name, one in value.items()}
+    return {name: _setting_text(setting) for name, setting in value.items()}
 
 
 def _setting_text(value: object) -> object:
@@ -139,15 +139,15 @@ class Variant(Spec):
 
     def changes(self) -> dict[str, str]:
         """Return the changes of this variant as flat text: `shared_buffers` -> `4GB`."""
-        found: dict[str, str] = dict(self.settings)
+        changes: dict[str, str] = dict(self.settings)
         for name, value in self.dataset.model_dump(exclude_none=True).items():
-            found[name] = str(value)
+            changes[name] = str(value)
         if self.scripts:
-            found["script"] = " + ".join(script.name for script in self.scripts)
+            changes["script"] = " + ".join(script.name for script in self.scripts)
         for name in _PLAIN:
             if name not in _MEANS and (value := getattr(self, name)) is not None:
-                found[_ALIASES.get(name, name)] = str(value)
-        return found
+                changes[_ALIASES.get(name, name)] = str(value)
+        return changes
 
 
 _PLAIN = (

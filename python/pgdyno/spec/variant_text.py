@@ -90,7 +90,7 @@ def variant_from(text: str) -> Variant:
     name, rest = _name_and_rest(text)
     fields: dict[str, Any] = {"name": name, "settings": {}, "dataset": {}}
     seen: set[str] = set()
-    for part in (found.strip() for found in _PARTS.findall(rest)):
+    for part in (text_of_part.strip() for text_of_part in _PARTS.findall(rest)):
         if part.startswith("@"):
             fields["settings"] |= read_conf(Path(part[1:].strip()))
         elif part:
@@ -99,7 +99,7 @@ def variant_from(text: str) -> Variant:
         return Variant.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(one) for one in first["loc"])
+        place = ".".join(str(step) for step in first["loc"])
         said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
         raise SpecError(
             f"--variant {text!r}: {place} {said}, got {first['input']!r}.", hint=_FORM

@@ -166,28 +166,30 @@ class Store:
     def _by_name(self, known: Mapping[int, Path]) -> dict[str, Path]:
         """Return the newest folder of each name that somebody gave."""
         identities = ((read_identity(folder), folder) for _, folder in sorted(known.items()))
-        return {str(found["name"]): folder for found, folder in identities if found is not None}
+        return {
+            str(identity["name"]): folder for identity, folder in identities if identity is not None
+        }
 
     def _known(self) -> dict[int, Path]:
         """Return the folders by number; what is not an experiment is passed over.
 
         Raises: StoreError when the store's place is taken by something that is no folder.
         """
-        found: dict[int, Path] = {}
+        folders: dict[int, Path] = {}
         if self.root.exists() and not self.root.is_dir():
             raise StoreError(
                 f"{self.root} is a file, not a folder of results.",
                 hint="name a folder with --store; unpack a zipped folder first",
             )
         if not self.root.is_dir():
-            return found
+            return folders
         for folder in sorted(self.root.iterdir()):
             if folder.name.startswith(".") or not folder.is_dir():
                 continue
             identity = read_identity(folder)
             if identity is not None:
-                found[int(identity["number"])] = folder
-        return found
+                folders[int(identity["number"])] = folder
+        return folders
 
     def _next_number(self) -> int:
         """Return one more than was ever given; a removed result's number is not given again."""

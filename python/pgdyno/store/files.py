@@ -117,11 +117,11 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         raise refused(path, error) from error
     for line in content.split(b"\n"):
         try:
-            found = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(entry, dict):
+            yield entry
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -70,17 +70,19 @@ class ExperimentFolder:
 
         Args: with_applied, also the changes that were asked for (`tune --apply`) and shall stay.
         """
-        found: list[dict[str, Any]] = []
+        changes: list[dict[str, Any]] = []
         for entry in self.audit():
             if entry.get("change") in ("settings", "applied"):
-                found.append(entry)
+                changes.append(entry)
             elif entry.get("change") in ("undone", "dismissed"):
                 # Several servers are put back in any order. Older journals do not say which it was.
                 admin = entry.get("admin")
-                of_server = [one for one in found if admin in (None, one["admin"])]
+                of_server = [change for change in changes if admin in (None, change["admin"])]
                 if of_server:
-                    found.remove(of_server[-1])
-        return [one for one in found[::-1] if with_applied or one["change"] == "settings"]
+                    changes.remove(of_server[-1])
+        return [
+            change for change in changes[::-1] if with_applied or change["change"] == "settings"
+        ]
 
     def add_note(self, time_ns: int, text: str) -> None:
         """Append a person's note."""
@@ -220,32 +222,32 @@ class ExperimentFolder:
         return sorted(problems)
 
     def _files(self) -> dict[str, Path]:
-        found = {
+        paths = {
             str(path.relative_to(self.folder)): path
             for path in sorted(self.folder.rglob("*"))
             if path.is_file() and not path.is_symlink()
         }
-        found.pop(MANIFEST, None)
-        return found
+        paths.pop(MANIFEST, None)
+        return paths
 
     def _document(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
         if not path.exists():
             return None
-        found = files.read_json(path)
-        if not isinstance(found, dict):
+        document = files.read_json(path)
+        if not isinstance(document, dict):
             raise StoreError(f"{path} is damaged.", hint="`pgdyno list` shows the intact results")
-        return found
+        return document
 
 
 def read_identity(folder: Path) -> dict[str, Any] | None:
     """Return the identity of the experiment in a folder, or None if it holds none."""
     try:
-        found = json.loads((folder / IDENTITY).read_bytes())
+        identity = json.loads((folder / IDENTITY).read_bytes())
     except (OSError, ValueError):
         return None
-    is_one = isinstance(found, dict) and isinstance(found.get("number"), int)
-    return found if is_one else None
+    is_one = isinstance(identity, dict) and isinstance(identity.get("number"), int)
+    return identity if is_one else None
 
 
 def _text_or_empty(path: Path) -> str:

@@ -194,15 +194,15 @@ def _flat(arrays: Arrays, table: Table) -> Arrays:
 
 def _rows(whole: Arrays, begin: int, end: int) -> Arrays:
     """Return the rows of one file; of a list column the values of these rows."""
-    found = {}
+    columns = {}
     for name, values in whole.items():
         length = whole.get(f"{name}#length")
         if length is None:
-            found[name] = values[begin:end]
+            columns[name] = values[begin:end]
         else:
             first = int(length[:begin].sum())
-            found[name] = values[first : first + int(length[begin:end].sum())]
-    return found
+            columns[name] = values[first : first + int(length[begin:end].sum())]
+    return columns
 
 
 def _unreadable(source: Path, error: Exception) -> StoreError:

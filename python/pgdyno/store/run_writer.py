@@ -151,10 +151,14 @@ class RunWriter:
         They are nine tenths of it, and an analysis of hundreds of runs needs none of them.
         """
         every = record.get("distributions", ())
-        of_statements = [one for one in every if one["measured"] == "statement"]
+        of_statements = [
+            distribution for distribution in every if distribution["measured"] == "statement"
+        ]
         if of_statements:
             files.write_compact_json(self.folder / STATEMENTS, of_statements)
-            rest = [one for one in every if one["measured"] != "statement"]
+            rest = [
+                distribution for distribution in every if distribution["measured"] != "statement"
+            ]
             record = {**record, "distributions": rest}
         files.write_compact_json(self.folder / "summary.json", record)
 
@@ -163,8 +167,8 @@ class RunWriter:
             self._lines.flush()
 
     def _row_files(self) -> list[Path]:
-        found = [*self.folder.glob("*.jsonl"), *self.folder.glob("telemetry/*.jsonl")]
-        return sorted(path for path in found if path.name != _EVENTS)
+        paths = [*self.folder.glob("*.jsonl"), *self.folder.glob("telemetry/*.jsonl")]
+        return sorted(path for path in paths if path.name != _EVENTS)
 
     def _make_parquet(self, rows: Path) -> Path:
         made = rows.with_suffix(".parquet")

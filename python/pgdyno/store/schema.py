@@ -92,16 +92,16 @@ HISTOGRAMS = Table(
 @cache
 def tables() -> Mapping[str, Table]:
     """Return every table by name: the engine's, then one for each collector."""
-    found = {table.name: table for table in (INTERVALS, HISTOGRAMS)}
+    by_name = {table.name: table for table in (INTERVALS, HISTOGRAMS)}
     for name, (meaning, columns) in collector_columns().items():
         path = "waits" if name == "waits" else f"telemetry/{name}"
-        found[name] = Table(name, path, meaning, (TIME_NS, INTERVAL_NS, *columns))
-    return found
+        by_name[name] = Table(name, path, meaning, (TIME_NS, INTERVAL_NS, *columns))
+    return by_name
 
 
 def table(name: str) -> Table:
     """Return the table of this name; an unknown name is a mistake in the program."""
-    found = tables().get(name)
-    if found is None:
+    known = tables().get(name)
+    if known is None:
         raise AssertionError(f"no table {name!r} in store/schema.py")
-    return found
+    return known

@@ -106,7 +106,9 @@ class StoredRun:
         """The distributions of single statements over the measured phase."""
         if not (self.folder / STATEMENTS).exists():  # Once all were in the summary.
             every = self.summary.get("distributions", ())
-            return [one for one in every if one["measured"] == "statement"]
+            return [
+                distribution for distribution in every if distribution["measured"] == "statement"
+            ]
         return list(files.read_json(self.folder / STATEMENTS))
 
     @cached_property
@@ -204,8 +206,8 @@ class StoredRun:
 
     def telemetry(self, name: str) -> Arrays | None:
         """Return the raw samples of one collector, or None if it did not run."""
-        found = table(name)
-        return self._arrays(found) if self._source(found).exists() else None
+        asked = table(name)
+        return self._arrays(asked) if self._source(asked).exists() else None
 
     def collectors(self) -> list[str]:
         """Return the names of the collectors that left samples."""
@@ -261,15 +263,15 @@ class Shelf:
 
     def _from(self, folder: Path, table: Table) -> list[Path]:
         """Return this run's file and those after it, as far as is read at once."""
-        found: list[Path] = []
+        sources: list[Path] = []
         size = 0
         for other in self._folders[self._place[folder] :]:
             source = other / f"{table.path}.parquet"
             size += source.stat().st_size if source.exists() else 0
-            if found and size > _AHEAD_BYTES:
+            if sources and size > _AHEAD_BYTES:
                 break
-            found.append(source)
-        return found
+            sources.append(source)
+        return sources
 
 
 def _read(sources: Sequence[Path], table: Table) -> dict[Path, Arrays]:

@@ -21,7 +21,7 @@ class Contradiction:
 
 def contradictions(server: ServerSeen) -> tuple[Contradiction, ...]:
     """Return every contradiction among the settings; rules about unseen settings are left out."""
-    found: list[Contradiction] = []
+    contradictions: list[Contradiction] = []
     for rule in (
         _wal_level,
         _archiving,
@@ -31,8 +31,8 @@ def contradictions(server: ServerSeen) -> tuple[Contradiction, ...]:
         _without_effect,
         _timeouts,
     ):
-        found += _judged(rule, server)
-    return tuple(found)
+        contradictions += _judged(rule, server)
+    return tuple(contradictions)
 
 
 def _judged(

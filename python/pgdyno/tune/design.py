@@ -98,7 +98,7 @@ class Tune(Design[TuneDesign]):
         metric = self.experiment.metric()
         done = rounds(history)
         first = done[:_LOOKS]
-        if len(first) == _LOOKS and all(metric not in one.metrics for one in first):
+        if len(first) == _LOOKS and all(metric not in run.metrics for run in first):
             return Stop(f"{metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
         step = tuning.next()
@@ -127,7 +127,7 @@ class Tune(Design[TuneDesign]):
         if self.tuning(history, excluded).next() is None:
             return len(history)
         spent_ns = sum(measured.took_ns for measured in history)
-        each_ns = max(1, sum(one.took_ns for one in done) // len(done))
+        each_ns = max(1, sum(run.took_ns for run in done) // len(done))
         return len(history) + max(1, (self.asked.budget_ns - spent_ns) // each_ns)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
@@ -148,10 +148,10 @@ class Tune(Design[TuneDesign]):
     def why_no_candidate_counts(self, history: History) -> str:
         """Return why the server as it is cannot be compared within the latency target, or ""."""
         target = self.slo
-        first = [one for one in rounds(history) if _id(one) == _BASE_ID][:_LOOKS]
+        first = [run for run in rounds(history) if _id(run) == _BASE_ID][:_LOOKS]
         if target is None or self.is_slo_the_goal or len(first) < _LOOKS:
             return ""
-        if any(self._meets(target, one) for one in first):
+        if any(self._meets(target, run) for run in first):
             return ""
         seen_ms = first[0].latency_ms.get(target.name, math.nan)
         return f"your settings do not meet {self.asked.slo} with this load ({seen_ms:.3g} ms)"
@@ -160,11 +160,11 @@ class Tune(Design[TuneDesign]):
         """Return how many runs of a variant in a stage met the latency target, and how many ran."""
         target, before = self.slo, self.rounds_before(stage)
         ran = [
-            one
-            for one in rounds(history)
-            if _id(one) == variant_id and before < one.run.round <= before + _STAGE_ROUNDS
+            run
+            for run in rounds(history)
+            if _id(run) == variant_id and before < run.run.round <= before + _STAGE_ROUNDS
         ]
-        return sum(target is not None and self._meets(target, one) for one in ran), len(ran)
+        return sum(target is not None and self._meets(target, run) for run in ran), len(ran)
 
     @property
     def slo(self) -> Target | None:
@@ -188,7 +188,7 @@ class Tune(Design[TuneDesign]):
         """Return the state of the tuning after these runs."""
         key = self.experiment.model_dump_json(by_alias=True)
         done = rounds(history)
-        runs = [(_id(one), self._goal(one)) for one in done]
+        runs = [(_id(run), self._goal(run)) for run in done]
         memo = _last[0] if _last else None
         if memo is None or memo.key != key or memo.runs != runs[: len(memo.runs)]:
             memo = _Memo(key, self._begun())
@@ -209,7 +209,7 @@ class Tune(Design[TuneDesign]):
         planned = self.experiment.planned_variants()
         if candidate.name == BASE:
             return planned[0]
-        known = next((one for one in planned[1:] if one.name == candidate.name), None)
+        known = next((variant for variant in planned[1:] if variant.name == candidate.name), None)
         if known is not None:
             return known
         name = candidate.name
@@ -217,8 +217,8 @@ class Tune(Design[TuneDesign]):
 
     def _begun(self) -> Tuning:
         baselines = [
-            Candidate(one.name, dict(one.spec.settings))
-            for one in self.experiment.planned_variants()[1:]
+            Candidate(variant.name, dict(variant.spec.settings))
+            for variant in self.experiment.planned_variants()[1:]
         ]
         budget_ns = self.asked.budget_ns
         return Tuning(
@@ -250,9 +250,9 @@ class Tune(Design[TuneDesign]):
                 and not self._meets(self.slo, seen)
             ):
                 why = why or str(self.asked.slo)
-        found = None if why else goal
+        value = None if why else goal
         said = f"it does not keep {why}" if why else ""
-        tuning.take(trial.Measured(step, found, seen.took_ns, said))
+        tuning.take(trial.Measured(step, value, seen.took_ns, said))
 
     def _breaks(self, text: str, seen: Measured) -> bool:
         if memory_limit_from(text) is not None:

@@ -62,12 +62,12 @@ def choose(
     allowed = frozenset(risks)
     scores: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    for one in sorted(seen, key=lambda one: -one.strength_ratio):
-        for place, setting in enumerate(_SETTINGS.get(one.evidence, ())):
-            if one.strength_ratio < _STRONG or not _is_possible(setting, machine, allowed):
+    for piece in sorted(seen, key=lambda piece: -piece.strength_ratio):
+        for place, setting in enumerate(_SETTINGS.get(piece.evidence, ())):
+            if piece.strength_ratio < _STRONG or not _is_possible(setting, machine, allowed):
                 continue
-            scores[setting] = scores.get(setting, 0.0) + one.strength_ratio / (1 + place)
-            reasons.setdefault(setting, one.text)
+            scores[setting] = scores.get(setting, 0.0) + piece.strength_ratio / (1 + place)
+            reasons.setdefault(setting, piece.text)
     ranked = sorted(scores, key=lambda setting: -scores[setting])[:SETTINGS_MAX]
     for setting in _USUAL:
         is_new = len(ranked) < len(_USUAL) and setting not in ranked

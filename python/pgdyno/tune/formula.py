@@ -54,8 +54,8 @@ def evaluate(text: str, names: Mapping[str, Value]) -> Value:
     """
     try:
         tree = ast.parse(text, mode="eval")
-        found: Value = _value(tree.body, names)
-        return found
+        value: Value = _value(tree.body, names)
+        return value
     except (SyntaxError, TypeError, ZeroDivisionError, ValueError) as error:
         raise SpecError(
             f"{text!r} is not a formula: {error}.", hint="see docs/settings.md"
@@ -64,10 +64,10 @@ def evaluate(text: str, names: Mapping[str, Value]) -> Value:
 
 def number(text: str, names: Mapping[str, Value]) -> float:
     """Return the value of a formula that must be a number. Raises: as `evaluate`."""
-    found = evaluate(text, names)
-    if isinstance(found, str) or found is None:
-        raise SpecError(f"{text!r} is {found!r}, but must be a number.", hint="correct the formula")
-    return float(found)
+    value = evaluate(text, names)
+    if isinstance(value, str) or value is None:
+        raise SpecError(f"{text!r} is {value!r}, but must be a number.", hint="correct the formula")
+    return float(value)
 
 
 def _value(node: ast.expr, names: Mapping[str, Value]) -> Any:
@@ -84,8 +84,8 @@ def _value(node: ast.expr, names: Mapping[str, Value]) -> Any:
         left, right = _value(node.left, names), _value(node.comparators[0], names)
         return _COMPARE[type(node.ops[0])](left, right)
     if isinstance(node, ast.BoolOp):
-        found = (_value(one, names) for one in node.values)
-        return all(found) if isinstance(node.op, ast.And) else any(found)
+        values = (_value(operand, names) for operand in node.values)
+        return all(values) if isinstance(node.op, ast.And) else any(values)
     if isinstance(node, ast.IfExp):
         return _value(node.body if _value(node.test, names) else node.orelse, names)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -105,9 +105,9 @@ def _named(name: str, names: Mapping[str, Value]) -> Value:
 
 def _called(name: str, node: ast.Call, names: Mapping[str, Value]) -> Any:
     """Return min, max, ceil or round of numbers; by(word, a=..., other=...) chooses by a word."""
-    arguments = [_value(one, names) for one in node.args]
+    arguments = [_value(argument, names) for argument in node.args]
     if name == "by":
-        choices = {one.arg: one.value for one in node.keywords}
+        choices = {keyword.arg: keyword.value for keyword in node.keywords}
         [word] = arguments
         chosen = choices.get(word, choices.get("other"))
         if chosen is None:

@@ -59,7 +59,7 @@ def memory_sum(facts: Facts) -> MemorySum:
     work = server.size_bytes("work_mem")
     hashes = max(1.0, _number(server, "hash_mem_multiplier", 1.0))
     workers = int(_number(server, "max_parallel_workers", 0.0))
-    each = server.size_bytes("temp_buffers")
+    temp_bytes = server.size_bytes("temp_buffers")
     parts = (
         MemoryPart("shared_buffers and wal_buffers", shared, shared, "one time"),
         MemoryPart(
@@ -69,7 +69,7 @@ def memory_sum(facts: Facts) -> MemorySum:
             f"{peak} sessions at work x {_SORTS_AT_PEAK}, up to {connections} connections and"
             f" {workers} parallel workers x {hashes:g} (hash_mem_multiplier)",
         ),
-        MemoryPart("temp_buffers", 0, connections * each, f"up to {connections} connections"),
+        MemoryPart("temp_buffers", 0, connections * temp_bytes, f"up to {connections} connections"),
         _maintenance(server),
     )
     return MemorySum(parts, ram_bytes)
@@ -83,8 +83,8 @@ def allowed_bytes(settings: Mapping[str, str], major: int) -> int:
 
     def of(name: str) -> float:
         rule = rule_of(name, major)
-        found = amount(rule, settings[name]) if rule is not None and name in settings else None
-        return found or 0.0
+        size_bytes = amount(rule, settings[name]) if rule is not None and name in settings else None
+        return size_bytes or 0.0
 
     buffers = of("wal_buffers")
     if buffers < 0:  # -1: 1/32 of shared_buffers, at most a WAL file.

@@ -78,13 +78,15 @@ class Explained:
 
     def differs_from(self, rules: str) -> bool:
         """Return whether a rule says something else, for numbers by more than twice."""
-        found = self.rules.get(rules)
+        recommended = self.rules.get(rules)
         # What a rule says of max_connections is what its author assumes.
-        if found is None or found.text is None or self.name == "max_connections":
+        if recommended is None or recommended.text is None or self.name == "max_connections":
             return False
-        ours, theirs = (amount(self.seen.rule, text) for text in (self.seen.value, found.text))
+        ours, theirs = (
+            amount(self.seen.rule, text) for text in (self.seen.value, recommended.text)
+        )
         if ours is None or theirs is None or min(ours, theirs) <= 0:
-            return self.seen.value != found.text
+            return self.seen.value != recommended.text
         return max(ours, theirs) / min(ours, theirs) > _FAR_RATIO
 
 
@@ -105,8 +107,8 @@ class Review:
     @property
     def fine(self) -> tuple[Explained, ...]:
         """Return the settings that differ from the default and need no attention."""
-        named = {one.setting for one in self.attention}
-        return tuple(one for one in self.changed if one.name not in named)
+        named = {attention.setting for attention in self.attention}
+        return tuple(setting for setting in self.changed if setting.name not in named)
 
     @property
     def worst(self) -> Verdict:
@@ -115,7 +117,7 @@ class Review:
 
     def against(self, rules: str) -> list[Explained]:
         """Return the settings on which a published rule says something else."""
-        return [one for one in self.known.values() if one.differs_from(rules)]
+        return [setting for setting in self.known.values() if setting.differs_from(rules)]
 
 
 def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Review:
@@ -128,20 +130,26 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
             seen,
             entries.get(name),
             needs_of(seen.rule),
-            {rule: found[name] for rule, found in rules.items() if name in found},
+            {rule: values[name] for rule, values in rules.items() if name in values},
         )
         for name, seen in given.seen.items()
     }
     wanted = {name for rule in rules.values() for name in rule}
-    attention = sorted(_attention(given), key=lambda one: VERDICTS.index(one.verdict))
+    attention = sorted(_attention(given), key=lambda attention: VERDICTS.index(attention.verdict))
     return Review(
         target=given.target,
         machine=machine,
         attention=tuple(attention),
-        changed=tuple(one for _, one in sorted(explained.items()) if one.seen.is_changed),
-        known={name: one for name, one in explained.items() if name in entries or name in wanted},
+        changed=tuple(
+            setting for _, setting in sorted(explained.items()) if setting.seen.is_changed
+        ),
+        known={
+            name: setting
+            for name, setting in explained.items()
+            if name in entries or name in wanted
+        },
         memory=memory_sum(given.facts),
-        pending=tuple(sorted(name for name, one in given.seen.items() if one.is_pending)),
+        pending=tuple(sorted(name for name, setting in given.seen.items() if setting.is_pending)),
         total_count=len(given.seen),
         is_file=is_file,
     )
@@ -153,8 +161,10 @@ def _attention(given: Reviewed) -> Iterator[Attention]:
         if seen.objection:
             said = f"the server does not start: {seen.objection}"
             yield Attention(name, "bad", said, "remove it")
-    for found in contradictions(given.facts.on_server()):
-        yield Attention(found.setting, found.verdict, found.seen, found.mend)
+    for contradiction in contradictions(given.facts.on_server()):
+        yield Attention(
+            contradiction.setting, contradiction.verdict, contradiction.seen, contradiction.mend
+        )
     for finding in given.findings:
         setting = SETTING_OF_CHECK.get(finding.id)
         if setting is not None and finding.verdict in ("bad", "warn"):

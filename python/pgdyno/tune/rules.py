@@ -42,8 +42,8 @@ class Recommended:
 def rule_set(rule_id: str) -> RuleSet:
     """Return one published set of rules."""
     text = files("pgdyno.tune").joinpath(f"rules/{rule_id}.toml").read_text(encoding="utf-8")
-    found = tomllib.loads(text)
-    return RuleSet(rule_id, found["name"], found["source"], found["settings"])
+    document = tomllib.loads(text)
+    return RuleSet(rule_id, document["name"], document["source"], document["settings"])
 
 
 def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
@@ -52,7 +52,7 @@ def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
     max_connections is what the server has: a rule for it says what its author assumes.
     """
     names: dict[str, Value] = dict(machine.names())
-    found: dict[str, Recommended] = {}
+    recommended: dict[str, Recommended] = {}
     for name, formula in rules.formulas.items():
         rule = rule_of(name, machine.major)
         if rule is None:
@@ -61,12 +61,12 @@ def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
             value = evaluate(formula, names)
         except FactMissing as missing:
             names[name] = None
-            found[name] = Recommended(name, None, readable(formula, machine), missing.name)
+            recommended[name] = Recommended(name, None, readable(formula, machine), missing.name)
             continue
         names[name] = value
         text = text_of(rule, _known_word(rule.values, value))
-        found[name] = Recommended(name, text, readable(formula, machine))
-    return found
+        recommended[name] = Recommended(name, text, readable(formula, machine))
+    return recommended
 
 
 def _known_word(values: tuple[str, ...], value: Value) -> Value:
@@ -113,7 +113,7 @@ class _Chosen(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id == "by":
             word = self._names.get(ast.unparse(node.args[0]))
-            choices = {one.arg: one.value for one in node.keywords}
+            choices = {keyword.arg: keyword.value for keyword in node.keywords}
             chosen = choices.get(str(word), choices.get("other"))
             return self.generic_visit(node) if chosen is None else self._chosen(chosen)
         return self.generic_visit(node)

@@ -100,10 +100,10 @@ def read_file(path: Path, major: int, facts: Facts) -> Reviewed:
         objection = object_to(name, text, major)
         rule = rules.get(name) or SettingRule(name, "string", "user", "", "", "", (), "")
         raw = rule.built_in if objection is not None else _raw(rule, text)
-        one = _seen(rule, raw, "configuration file")
+        setting = _seen(rule, raw, "configuration file")
         if objection is not None:
-            one = replace(one, value=text, objection=objection.rule)
-        seen[name] = one
+            setting = replace(setting, value=text, objection=objection.rule)
+        seen[name] = setting
     host = f"{path.name}, as PostgreSQL {major} would take it"
     return _reviewed(host, facts, seen, major=major)
 
@@ -123,7 +123,10 @@ def _reviewed(
     target: str, facts: Facts, seen: Mapping[str, Seen], *, major: int | None = None
 ) -> Reviewed:
     """Return the doctor's findings on all these settings."""
-    settings = {name: Setting(one.raw, one.rule.unit, one.is_pending) for name, one in seen.items()}
+    settings = {
+        name: Setting(setting.raw, setting.rule.unit, setting.is_pending)
+        for name, setting in seen.items()
+    }
     server = facts.server
     if server is None:
         assert major is not None, "a file has a version"

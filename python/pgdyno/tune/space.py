@@ -117,7 +117,7 @@ def _storage(text: str, name: str, span: str, now: Point, risks: frozenset[Risk]
             f"--setting {text}: at least two values are needed, got {', '.join(values) or 'none'}.",
             hint=f"--setting {name}=A,B",
         )
-    risk = max((choice.risk_of(one) for one in values if one != present), key=RISKS.index)
+    risk = max((choice.risk_of(value) for value in values if value != present), key=RISKS.index)
     if risk not in risks:
         raise RefusedError(
             f"--setting {text}: {name} is of the class {risk}, which is not allowed.",
@@ -142,20 +142,22 @@ def _values(
         choices = entry.choices(machine)
         if choices:
             return "choice", choices
-        names: dict[str, Value] = {one: amount_of(one, text, machine) for one, text in now.items()}
+        names: dict[str, Value] = {
+            setting: amount_of(setting, text, machine) for setting, text in now.items()
+        }
         try:
-            found = entry.span(machine, names)
+            low_high = entry.span(machine, names)
         except FactMissing as missing:
             raise SpecError(
                 f"--setting {name}: its range needs {missing.name}, which is not known here.",
                 hint=f"give --{missing.name}, or a range: --setting {name}=LOW..HIGH",
             ) from None
-        if found is None:
+        if low_high is None:
             raise SpecError(
                 f"--setting {name}: there is no range worth searching on this machine.",
                 hint=f"give one: --setting {name}=LOW..HIGH",
             )
-        return entry.scale or "linear", _steps(rule, *found, is_log=entry.scale == "log")
+        return entry.scale or "linear", _steps(rule, *low_high, is_log=entry.scale == "log")
     ends = span.split("..") if ".." in span else span.split(",")
     for end in ends:
         objection = object_to(name, end.strip(), machine.major)
@@ -179,19 +181,19 @@ def _values(
 def amount_of(name: str, text: str, machine: Machine) -> Value:
     """Return the amount of a setting's text, for formulas; the text itself for a word."""
     rule = rule_of(name, machine.major)
-    found = amount(rule, text) if rule is not None else None
-    return text if found is None else found
+    number = amount(rule, text) if rule is not None else None
+    return text if number is None else number
 
 
 def _steps(rule: SettingRule, low: float, high: float, *, is_log: bool) -> tuple[str, ...]:
     """Return at most `_STEPS` values from low to high, each as postgresql.conf has it."""
-    found = []
+    texts = []
     is_size = unit_amount(rule)[1] == "bytes"
     for step in range(_STEPS):
         share = step / (_STEPS - 1)
         value = low * (high / low) ** share if is_log else low + (high - low) * share
-        found.append(text_of(rule, min(max(_readable(value, is_size=is_size), low), high)))
-    return tuple(dict.fromkeys(found))
+        texts.append(text_of(rule, min(max(_readable(value, is_size=is_size), low), high)))
+    return tuple(dict.fromkeys(texts))
 
 
 def _readable(value: float, *, is_size: bool) -> float:
@@ -217,10 +219,10 @@ class Sampler:
         self._optuna = optuna
         self._space = space
         self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
-            one.name: optuna.distributions.CategoricalDistribution(one.values)
-            if one.scale == "choice"
-            else optuna.distributions.IntDistribution(0, len(one.values) - 1)
-            for one in space
+            dimension.name: optuna.distributions.CategoricalDistribution(dimension.values)
+            if dimension.scale == "choice"
+            else optuna.distributions.IntDistribution(0, len(dimension.values) - 1)
+            for dimension in space
         }
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTS)
         self._study = optuna.create_study(direction="maximize", sampler=sampler)
@@ -245,7 +247,10 @@ class Sampler:
         failed = self._optuna.trial.TrialState.FAIL
         for _ in range(_ASKS_MAX):
             asked = self._study.ask(self._distributions)
-            point = {one.name: _text(one, asked.params[one.name]) for one in self._space}
+            point = {
+                dimension.name: _text(dimension, asked.params[dimension.name])
+                for dimension in self._space
+            }
             self._study.tell(asked, state=failed)
             if _key(self._space, point) not in self._known:
                 return point
@@ -254,10 +259,10 @@ class Sampler:
 
 def _parameters(space: Sequence[Dimension], point: Point) -> dict[str, int | str]:
     return {
-        one.name: one.values[one.position(point[one.name])]
-        if one.scale == "choice"
-        else one.position(point[one.name])
-        for one in space
+        dimension.name: dimension.values[dimension.position(point[dimension.name])]
+        if dimension.scale == "choice"
+        else dimension.position(point[dimension.name])
+        for dimension in space
     }
 
 
@@ -266,7 +271,7 @@ def _text(dimension: Dimension, value: int | str) -> str:
 
 
 def _key(space: Sequence[Dimension], point: Point) -> tuple[int, ...]:
-    return tuple(one.position(point[one.name]) for one in space)
+    return tuple(dimension.position(point[dimension.name]) for dimension in space)
 
 
 def check_risks(risks: Iterable[str]) -> tuple[Risk, ...]:

@@ -92,24 +92,24 @@ def search(statement: str, place: str, probe: Probe, *, now_bytes: int, max_byte
     if not now.spills:
         return Need(statement, place, now, now, tried)
     low, high = now_bytes, now_bytes
-    found: Trial | None = None
-    while found is None and high < max_bytes:
+    enough: Trial | None = None
+    while enough is None and high < max_bytes:
         high = min(high * 2, max_bytes)
         trial = probe(high)
         tried += 1
         if trial.spills:
             low = high
         else:
-            found = trial
-    while found is not None and high / low > _CLOSE_RATIO and tried < _TRIES_MAX:
+            enough = trial
+    while enough is not None and high / low > _CLOSE_RATIO and tried < _TRIES_MAX:
         middle = _whole_kb((low * high) ** 0.5)
         trial = probe(middle)
         tried += 1
         if trial.spills:
             low = middle
         else:
-            found, high = trial, middle
-    return Need(statement, place, now, found, tried)
+            enough, high = trial, middle
+    return Need(statement, place, now, enough, tried)
 
 
 @dataclass(frozen=True, slots=True)

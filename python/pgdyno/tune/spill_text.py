@@ -60,9 +60,13 @@ def _spilled(spilled: Spilled) -> Iterator[tuple[str, str]]:
     yield "spilled", f"{spilled.file_count:,} temporary files, {total}, {mean} each{since}"
     if spilled.why_no_statements:
         yield "", f"which statements wrote them is not known: {spilled.why_no_statements}"
-    for one in spilled.statements[:5]:
-        each = format_bytes(one.bytes_per_call)
-        yield "", f"{each} a call, {one.calls:,} calls, role {one.role}: {one.text[:70]}"
+    for statement in spilled.statements[:5]:
+        per_call = format_bytes(statement.bytes_per_call)
+        yield (
+            "",
+            f"{per_call} a call, {statement.calls:,} calls, role {statement.role}: "
+            f"{statement.text[:70]}",
+        )
 
 
 def _logged(logged: LoggedFiles) -> str:
@@ -127,8 +131,8 @@ def _advice(advice: Advice, has_needs: bool) -> Iterator[tuple[str, str]]:
                 f" --variant 'enough: work_mem={value}'   (or --prove 5min)"
             ),
         )
-    for one in advice.apart:
-        need, count = one.need, one.at_one_time_count
+    for advised in advice.apart:
+        need, count = advised.need, advised.at_one_time_count
         assert need.enough is not None, "what is set apart has a value"
         value, used = setting_text(need.enough.work_mem_bytes), need.enough.memory_bytes
         room = f": at most {count} at one time fit" if advice.budget_bytes is not None else ""

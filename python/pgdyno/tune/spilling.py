@@ -67,8 +67,13 @@ class Spilled:
             "temp_bytes": self.temp_bytes,
             "since": self.since,
             "statements": [
-                {"role": one.role, "text": one.text, "calls": one.calls, "bytes": one.temp_bytes}
-                for one in self.statements
+                {
+                    "role": statement.role,
+                    "text": statement.text,
+                    "calls": statement.calls,
+                    "bytes": statement.temp_bytes,
+                }
+                for statement in self.statements
             ],
             "why_no_statements": self.why_no_statements,
         }
@@ -88,13 +93,13 @@ def read_spilled(session: ServerSession) -> Spilled:
     """Return what spilled so far, in all databases. Raises: psycopg.Error if the line is lost."""
     rows = session.fetch(TEMPORARY_SQL)
     since = min((str(row[3]) for row in rows if row[3]), default="")
-    found: tuple[Spiller, ...] = ()
+    spillers: tuple[Spiller, ...] = ()
     why = ""
     try:
         schemas = session.fetch(SCHEMA_SQL)
         if schemas:
             sql = STATEMENTS_SQL.format(schema=schemas[0][0])
-            found = tuple(
+            spillers = tuple(
                 Spiller(str(role), _shown(str(text)), int(calls), int(size))
                 for role, text, calls, size in session.fetch(sql)
             )
@@ -105,7 +110,7 @@ def read_spilled(session: ServerSession) -> Spilled:
             raise
         why = str(error.diag.message_primary or error).strip()
     files, size = sum(int(row[1]) for row in rows), sum(int(row[2]) for row in rows)
-    return Spilled(files, size, since, found, why)
+    return Spilled(files, size, since, spillers, why)
 
 
 def read_log(path: Path) -> LoggedFiles | None:
@@ -142,10 +147,10 @@ def statements_in(path: Path, variables: Mapping[str, str]) -> list[str]:
             )
         return variables[match[2]]
 
-    found = [_VARIABLE.sub(replace, one) for one in statements_of(text)]
-    if not found:
+    statements = [_VARIABLE.sub(replace, statement) for statement in statements_of(text)]
+    if not statements:
         raise SpecError(f"{path} has no statement.", hint="give the statements that spill")
-    return found
+    return statements
 
 
 def needs_of(
@@ -163,7 +168,7 @@ def needs_of(
     Raises: RefusedError for a statement that writes, on a server that is not scratch; ServerError
     with the server's own words.
     """
-    found = []
+    needs = []
     for name, texts in statements.items():
         for number, text in enumerate(texts, 1):
             if not (is_scratch or _READS.match(text)):
@@ -173,10 +178,10 @@ def needs_of(
                 )
             place = f"{Path(name).name}:{number}" if len(texts) > 1 else Path(name).name
             probe = _probe(connection, text, place, is_scratch=is_scratch, timeout_ms=timeout_ms)
-            found.append(
+            needs.append(
                 search(_shown(text), place, probe, now_bytes=now_bytes, max_bytes=max_bytes)
             )
-    return tuple(found)
+    return tuple(needs)
 
 
 def _probe(

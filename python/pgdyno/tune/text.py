@@ -26,25 +26,25 @@ _RULE = "pgtune"
 _NAMED = 5
 
 
-def text_of(found: Review, *, show_all: bool, width: int = WIDTH) -> str:
+def text_of(review: Review, *, show_all: bool, width: int = WIDTH) -> str:
     """Return the whole text in lines of at most `width` signs."""
-    rows = list(_rows(found))
+    rows = list(_rows(review))
     if show_all:
-        rows += [("", ""), *_explained(found)]
+        rows += [("", ""), *_explained(review)]
     return "\n".join(line.rstrip() for label, said in rows for line in _row(label, said, width))
 
 
-def rules_text(found: Review, width: int = WIDTH) -> str:
+def rules_text(review: Review, width: int = WIDTH) -> str:
     """Return what each published rule says for this machine, with its formulas."""
-    lines = [*_row("machine", machine_text(found.machine), width)]
+    lines = [*_row("machine", machine_text(review.machine), width)]
     for rule_id in RULES:
         rules = rule_set(rule_id)
         lines += ["", f"{rules.name}: {rules.source}"]
-        named = [one for one in found.known.values() if rule_id in one.rules]
-        for one in named:
-            said = one.rules[rule_id]
-            head = f"  {one.name:32} {one.seen.value:>9}  "
-            kept = "as it is: " if said.text == one.seen.value else ""
+        named = [setting for setting in review.known.values() if rule_id in setting.rules]
+        for setting in named:
+            said = setting.rules[rule_id]
+            head = f"  {setting.name:32} {setting.seen.value:>9}  "
+            kept = "as it is: " if said.text == setting.seen.value else ""
             lines += _wrapped(head, f"{kept}{_by_rule(said)}", width, indent=_RULES_WIDTH)
     lines.append("")
     lines += _row(
@@ -56,21 +56,24 @@ def rules_text(found: Review, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def entry_text(one: Explained, machine: Machine, width: int = WIDTH) -> str:
+def entry_text(setting: Explained, machine: Machine, width: int = WIDTH) -> str:
     """Return everything that is known of one setting."""
-    rule, entry = one.seen.rule, one.entry
+    rule, entry = setting.seen.rule, setting.entry
     unit = f" in units of {rule.unit}" if rule.unit else ""
     limits = f"{rule.low} to {rule.high}{unit}" if rule.low else ", ".join(rule.values)
     rows = [
-        (one.name, one.meaning),
-        ("value", f"{one.seen.value} (default {one.seen.built_in}, from: {one.seen.source})"),
-        ("change", f"needs a {one.needs}" if one.needs != "session" else "in any session"),
+        (setting.name, setting.meaning),
+        (
+            "value",
+            f"{setting.seen.value} (default {setting.seen.built_in}, from: {setting.seen.source})",
+        ),
+        ("change", f"needs a {setting.needs}" if setting.needs != "session" else "in any session"),
         ("limits", limits or rule.vartype),
     ]
     if entry is not None:
         rows += [("class", entry.risk), ("price", entry.price), ("search", _span(entry, machine))]
         rows += [("manual", entry.source)]
-    for rule_id, said in one.rules.items():
+    for rule_id, said in setting.rules.items():
         rows.append((rule_set(rule_id).name, _by_rule(said)))
     lines = [line for label, text in rows if text for line in _row(label, text, width)]
     return "\n".join(lines)
@@ -89,56 +92,57 @@ def machine_text(machine: Machine) -> str:
     return ", ".join(f"{name} {value}" for name, value in known.items())
 
 
-def document_of(found: Review) -> dict[str, Any]:
+def document_of(review: Review) -> dict[str, Any]:
     """Return `pgdyno.settings/1`."""
     return {
         "format": "pgdyno.settings/1",
-        "target": found.target,
-        "verdict": found.worst,
-        "machine": asdict(found.machine),
-        "setting_count": found.total_count,
-        "changed_count": len(found.changed),
-        "attention": [asdict(one) for one in found.attention],
-        "pending_restart": list(found.pending),
+        "target": review.target,
+        "verdict": review.worst,
+        "machine": asdict(review.machine),
+        "setting_count": review.total_count,
+        "changed_count": len(review.changed),
+        "attention": [asdict(attention) for attention in review.attention],
+        "pending_restart": list(review.pending),
         "memory": {
-            "low_bytes": found.memory.low_bytes,
-            "high_bytes": found.memory.high_bytes,
-            "ram_bytes": found.memory.ram_bytes,
-            "parts": [asdict(part) for part in found.memory.parts],
+            "low_bytes": review.memory.low_bytes,
+            "high_bytes": review.memory.high_bytes,
+            "ram_bytes": review.memory.ram_bytes,
+            "parts": [asdict(part) for part in review.memory.parts],
         },
-        "settings": [_setting_document(one) for one in _listed(found)],
+        "settings": [_setting_document(setting) for setting in _listed(review)],
         "warnings": [],
     }
 
 
-def _setting_document(one: Explained) -> dict[str, Any]:
+def _setting_document(setting: Explained) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "value": one.seen.value,
-        "default": one.seen.built_in,
-        "is_changed": one.seen.is_changed,
-        "source": one.seen.source,
-        "needs": one.needs,
-        "class": one.entry.risk if one.entry else None,
-        "meaning": one.meaning,
-        "price": one.entry.price if one.entry else "",
+        "name": setting.name,
+        "value": setting.seen.value,
+        "default": setting.seen.built_in,
+        "is_changed": setting.seen.is_changed,
+        "source": setting.seen.source,
+        "needs": setting.needs,
+        "class": setting.entry.risk if setting.entry else None,
+        "meaning": setting.meaning,
+        "price": setting.entry.price if setting.entry else "",
         "rules": {
-            rule: {"value": said.text, "formula": said.formula} for rule, said in one.rules.items()
+            rule: {"value": said.text, "formula": said.formula}
+            for rule, said in setting.rules.items()
         },
     }
 
 
-def _listed(found: Review) -> list[Explained]:
+def _listed(review: Review) -> list[Explained]:
     """Return the settings of the catalogue and all that differ from the default, each once."""
-    names = {**found.known, **{one.name: one for one in found.changed}}
+    names = {**review.known, **{setting.name: setting for setting in review.changed}}
     return [names[name] for name in sorted(names)]
 
 
-def _rows(found: Review) -> Iterator[tuple[str, str]]:
+def _rows(review: Review) -> Iterator[tuple[str, str]]:
     """Yield the label and the words of every row; a label with a name has a column for it."""
-    count, changed = len({one.setting for one in found.attention}), len(found.changed)
-    yield "target", found.target
-    yield "machine", machine_text(found.machine)
+    count, changed = len({attention.setting for attention in review.attention}), len(review.changed)
+    yield "target", review.target
+    yield "machine", machine_text(review.machine)
     yield (
         "",
         f"{_counted(changed, 'setting differs', 'settings differ')} from the defaults;"
@@ -148,24 +152,24 @@ def _rows(found: Review) -> Iterator[tuple[str, str]]:
             else " none needs attention"
         ),
     )
-    for one in found.attention:
-        yield from _attention(one, found)
-    yield "memory", _memory(found.memory)
-    if found.pending:
-        yield "restart", f"waits for a restart: {', '.join(found.pending)}"
-    if far := found.against(_RULE):
+    for attention in review.attention:
+        yield from _attention(attention, review)
+    yield "memory", _memory(review.memory)
+    if review.pending:
+        yield "restart", f"waits for a restart: {', '.join(review.pending)}"
+    if far := review.against(_RULE):
         yield "rules", _far(far)
-    yield "ok", f"{_counted(len(found.fine), 'other', 'others')} (--all explains each)"
+    yield "ok", f"{_counted(len(review.fine), 'other', 'others')} (--all explains each)"
 
 
-def _attention(one: Attention, found: Review) -> Iterator[tuple[str, str]]:
-    explained = found.known.get(one.setting)
-    seen = next((c.seen for c in found.changed if c.name == one.setting), None)
+def _attention(attention: Attention, review: Review) -> Iterator[tuple[str, str]]:
+    explained = review.known.get(attention.setting)
+    seen = next((c.seen for c in review.changed if c.name == attention.setting), None)
     seen = explained.seen if explained is not None else seen
     value = f" = {seen.value}" if seen is not None and seen.value != "''" else ""
-    label = f"{_LABELS[one.verdict]:{_LABEL_WIDTH}}{one.setting}{value}"
-    yield label, re.sub(rf"^{one.setting} = \S+: ", "", one.seen)
-    steps = [f"mend: {one.mend}"] if one.mend else []
+    label = f"{_LABELS[attention.verdict]:{_LABEL_WIDTH}}{attention.setting}{value}"
+    yield label, re.sub(rf"^{attention.setting} = \S+: ", "", attention.seen)
+    steps = [f"mend: {attention.mend}"] if attention.mend else []
     rule = explained.rules.get(_RULE) if explained is not None else None
     if rule is not None and rule.text is not None and explained is not None:
         steps.append(f"PGTune: {_by_rule(rule)}")
@@ -181,13 +185,15 @@ def _by_rule(rule: Recommended) -> str:
     return rule.text if rule.text == rule.formula else f"{rule.text} = {rule.formula}"
 
 
-def _explained(found: Review) -> Iterator[tuple[str, str]]:
+def _explained(review: Review) -> Iterator[tuple[str, str]]:
     """Yield every setting that differs from its default, or is in force by a rule of the file."""
-    for one in found.changed:
-        risk = f"{one.entry.risk}, " if one.entry is not None else ""
-        said = f"{one.meaning} (default {one.seen.built_in}; {risk}{one.needs})"
-        price = f" {one.entry.price}" if one.entry is not None and one.entry.price else ""
-        yield f"{'ok':{_LABEL_WIDTH}}{one.name} = {one.seen.value}", said + price
+    for setting in review.changed:
+        risk = f"{setting.entry.risk}, " if setting.entry is not None else ""
+        said = f"{setting.meaning} (default {setting.seen.built_in}; {risk}{setting.needs})"
+        price = (
+            f" {setting.entry.price}" if setting.entry is not None and setting.entry.price else ""
+        )
+        yield f"{'ok':{_LABEL_WIDTH}}{setting.name} = {setting.seen.value}", said + price
 
 
 def _memory(memory: MemorySum) -> str:
@@ -208,7 +214,10 @@ def _range(low_bytes: int, high_bytes: int) -> str:
 
 
 def _far(far: list[Explained]) -> str:
-    named = [f"{one.name} {one.seen.value} (PGTune {one.rules[_RULE].text})" for one in far]
+    named = [
+        f"{setting.name} {setting.seen.value} (PGTune {setting.rules[_RULE].text})"
+        for setting in far
+    ]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return f"far from the rules of thumb: {', '.join(named[:_NAMED])}{more}; see --rules"
 

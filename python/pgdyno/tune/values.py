@@ -18,8 +18,8 @@ def amount(rule: SettingRule, text: str) -> float | None:
     """Return what a text of postgresql.conf means in bytes, ms or alone; None for a word."""
     if rule.vartype not in ("integer", "real"):
         return None
-    found = in_units(text, rule)
-    return None if found is None else float(found) * unit_amount(rule)[0]
+    number = in_units(text, rule)
+    return None if number is None else float(number) * unit_amount(rule)[0]
 
 
 def text_of(rule: SettingRule, value: Value) -> str:

@@ -267,11 +267,11 @@ def neighbours(facts: Facts) -> Judgement:
         for neighbour in host.window.neighbours
         if neighbour.busy_cores >= _NEIGHBOUR_CORES
     ]
-    total = sum(one.busy_cores for one in busy)
+    total = sum(program.busy_cores for program in busy)
     load = f"load {host.load_1min_ratio:g} on {host.cores} cores"
     if not busy:
         return good(f"no other program is busy, {load}")
-    names = ", ".join(f"{one.name} {one.busy_cores:.1f}" for one in busy[:4])
+    names = ", ".join(f"{program.name} {program.busy_cores:.1f}" for program in busy[:4])
     seen = f"cores that other programs keep busy: {names}; {load}"
     mend = "stop them, or measure on another host"
     return bad(seen, mend) if total > host.cores / 2 else warn(seen, mend)

@@ -242,12 +242,12 @@ def _worst_disk(facts: Facts, judge: Callable[[Disk], Judgement]) -> Judgement:
     return _most_severe([(disk.name, judge(disk)) for disk in disks])
 
 
-def _most_severe(found: list[tuple[str, Judgement]]) -> Judgement:
+def _most_severe(judgements: list[tuple[str, Judgement]]) -> Judgement:
     """Return one judgement of several: the worst verdict, all that was seen, its first mend."""
     order: tuple[Verdict, ...] = ("good", "warn", "bad")
-    verdict = max((judged.verdict for _, judged in found), key=order.index)
-    seen = "; ".join(dict.fromkeys(f"{name}: {judged.seen}" for name, judged in found))
-    mend = next((judged.mend for _, judged in found if judged.verdict == verdict), "")
+    verdict = max((judged.verdict for _, judged in judgements), key=order.index)
+    seen = "; ".join(dict.fromkeys(f"{name}: {judged.seen}" for name, judged in judgements))
+    mend = next((judged.mend for _, judged in judgements if judged.verdict == verdict), "")
     return Judgement(verdict, seen, mend)
 
 

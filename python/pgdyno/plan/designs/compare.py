@@ -87,7 +87,9 @@ class Compare(Design[CompareDesign]):
             if reason := _why_enough(self.asked, history, current - 1):
                 return Stop(reason)
             todo = taking_part
-        ordered = [one for one in _order(taking_part, self.seed, current) if one in todo]
+        ordered = [
+            variant for variant in _order(taking_part, self.seed, current) if variant in todo
+        ]
         return visit(experiment, history, variant=ordered[0], round_number=current)
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
@@ -104,7 +106,7 @@ class Compare(Design[CompareDesign]):
             return len(history)
         cost_ns = max(_round_ns(history), 1)
         room_ns = self.budget_ns - sum(measured.took_ns for measured in history)
-        left_ns = min(room_ns, max(one.left_ns or 0 for one in still_open))
+        left_ns = min(room_ns, max(standing.left_ns or 0 for standing in still_open))
         more = (1 + len(still_open)) * (max(left_ns, 0) // cost_ns)
         return max(least, len(history) + more, len(history) + 1)
 
@@ -115,12 +117,14 @@ class Compare(Design[CompareDesign]):
             return ()
         cost_ns = _round_ns(history)
         room_ns = self.budget_ns - sum(measured.took_ns for measured in history)
-        found = [
+        standings = [
             self._standing(history, variants, variant, cost_ns=cost_ns) for variant in variants[1:]
         ]
         return tuple(
-            replace(one, is_within_budget=one.left_ns is None or one.left_ns <= room_ns)
-            for one in found
+            replace(
+                standing, is_within_budget=standing.left_ns is None or standing.left_ns <= room_ns
+            )
+            for standing in standings
         )
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
@@ -137,11 +141,11 @@ class Compare(Design[CompareDesign]):
         return f"round {last}: " + "; ".join(word for word in words if word)
 
     def _standing_words(self, standing: Standing) -> str:
-        found = standing.comparison
-        if found is None:
+        comparison = standing.comparison
+        if comparison is None:
             return ""
         metric = METRIC_WORDS[self.experiment.metric()]
-        change = f"{standing.variant.name} {metric} {change_text(found.ratio)}"
+        change = f"{standing.variant.name} {metric} {change_text(comparison.ratio)}"
         if standing.is_settled:
             return f"{change}, decided"
         if standing.left_ns is None:
@@ -175,17 +179,17 @@ class Compare(Design[CompareDesign]):
         ratios = ratios_of(history, metric, variant=variant, reference=reference)
         if ratios.size == 0:
             return Standing(variant, reference, ratios, None, is_settled=False)
-        found = compare(
+        comparison = compare(
             ratios,
             looks="sequential",
             better=better_of(metric),
             level=family_level(len(variants)),
             margin_ratio=self.asked.margin_ratio,
         )
-        is_settled = _is_settled(self.asked, found)
+        is_settled = _is_settled(self.asked, comparison)
         more = 0 if is_settled else _pairs_left(self.asked, ratios, len(variants))
         left_ns = None if more is None or (cost_ns == 0 and more) else more * cost_ns
-        return Standing(variant, reference, ratios, found, is_settled, left_ns)
+        return Standing(variant, reference, ratios, comparison, is_settled, left_ns)
 
 
 def better_of(metric: str) -> Better:
@@ -203,18 +207,18 @@ def ratios_of(
         if own in (variant, reference) and measured.metrics.get(metric, 0.0) > 0:
             assert own is not None
             by_round.setdefault(measured.run.round, {})[own] = measured.metrics[metric]
-    pairs = [found for _, found in sorted(by_round.items()) if len(found) == 2]
+    pairs = [of_round for _, of_round in sorted(by_round.items()) if len(of_round) == 2]
     if not pairs:
         return np.zeros(0)
     return log_ratios([pair[reference] for pair in pairs], [pair[variant] for pair in pairs])
 
 
-def _is_settled(design: CompareDesign, found: Comparison) -> bool:
+def _is_settled(design: CompareDesign, comparison: Comparison) -> bool:
     if design.precision_ratio is None:
-        return found.verdict != "cannot tell"
-    if found.ratio.low is None or found.ratio.high is None:
+        return comparison.verdict != "cannot tell"
+    if comparison.ratio.low is None or comparison.ratio.high is None:
         return False
-    half = math.log(found.ratio.high / found.ratio.low) / 2
+    half = math.log(comparison.ratio.high / comparison.ratio.low) / 2
     return half <= math.log1p(design.precision_ratio)
 
 

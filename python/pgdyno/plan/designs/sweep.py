@@ -92,12 +92,12 @@ class Sweep(Design[SweepDesign]):
         if not experiment.all_variants():
             scripts = enumerate(experiment.workload.scripts)
             return tuple(Line(index, None) for index, script in scripts if script.weight > 0)
-        found = [
+        lines = [
             Line(script, variant)
             for variant in self.usable(excluded)
             for script in experiment.scripts_of(variant)
         ]
-        return tuple(sorted(found, key=lambda line: line.script))
+        return tuple(sorted(lines, key=lambda line: line.script))
 
     @property
     def slo(self) -> Target | None:
