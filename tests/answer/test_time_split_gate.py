@@ -13,7 +13,7 @@ from pgdyno.analysis.script_findings import Latency
 from pgdyno.analysis.verdicts import split_doubts
 from pgdyno.answer.time_split import Split, split_or_why_not
 from pgdyno.answer.timeline import panels_of
-from pgdyno.engine.records import Counts, Summary
+from pgdyno.engine.records import Counts, Summary, ThreadFacts
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.sql.database import COUNTER_NAMES
 from pgdyno.store.experiment import Store
@@ -25,12 +25,14 @@ LENGTH_S = 10
 CLIENTS, TRANSACTIONS = 10, 1000
 
 
-def numbers(*, completed: int = TRANSACTIONS, latency_ms: float = 100) -> LoadNumbers:
+def numbers(
+    *, completed: int = TRANSACTIONS, latency_ms: float = 100, clients: int = 0
+) -> LoadNumbers:
     summary = Summary.model_construct(
         counts=Counts(started=completed, completed=completed),
         scripts=(),
         distributions=(),
-        threads=(),
+        threads=(ThreadFacts.model_construct(clients=clients, reply_wait_ns_mean=None),),
         round_trips=completed,
         cpu_user_ns=0,
         cpu_system_ns=0,
@@ -143,6 +145,15 @@ def test_a_server_that_was_away_is_not_split(tmp_path: Path) -> None:
     found = split(tmp_path, numbers(), waits=seen)
     assert found.where is None
     assert found.why_not == "the server could not be observed for 5 s of the run"
+
+
+@pytest.mark.parametrize(("gap_s", "is_split"), [(4, True), (6, False)])
+def test_with_thousands_of_clients_late_answers_leave_a_part_of_the_time_unsampled(
+    tmp_path: Path, gap_s: int, is_split: bool
+) -> None:
+    seen = [second for second in every(0.1) if not 3 < second < 3 + gap_s]
+    found = split(tmp_path, numbers(clients=8000), waits=seen)
+    assert (found.where is not None) == is_split, found.why_not
 
 
 def test_a_server_that_was_not_observed_at_all_is_not_split(tmp_path: Path) -> None:

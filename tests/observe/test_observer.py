@@ -7,23 +7,26 @@ import os
 import random
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import psycopg
+import pytest
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import eventually
 from tests.observe.sinks import KeepingSink
 
 from pgdyno import clock
 from pgdyno.errors import StoreError
-from pgdyno.observe.collector import Column, NotMeasurable, Row, Scope, gauge
+from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, gauge
 from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.schedule import OwnCost, Scheduled
-from pgdyno.observe.worker import Worker
+from pgdyno.observe.session import ServerSession
+from pgdyno.observe.worker import LATE_NS, Worker
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -115,6 +118,39 @@ def test_a_server_that_hangs_does_not_hold_up_the_end(pg15: ScratchCluster) -> N
     finally:
         for pid in backends:
             os.kill(pid, signal.SIGCONT)
+
+
+def test_a_server_with_thousands_of_busy_sessions_may_answer_late(pg15: ScratchCluster) -> None:
+    sink = KeepingSink()
+    watching = observer(sink, observed(pg15.target, load_sessions=8000), run="late")
+    watching.start()
+    find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgdyno/observe/late'"
+    backends = [pid for (pid,) in run_sql(pg15.target, find)]
+    for pid in backends:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(LATE_NS / SECOND_NS + 0.5)
+    finally:
+        for pid in backends:
+            os.kill(pid, signal.SIGCONT)
+    sink.wait_for(lambda: "observer_answered_late" in sink.kinds())
+    assert watching.stop()
+    assert "observer_lost_server" not in sink.kinds()
+    assert sink.kinds().count("observer_answered_late") == 1
+
+
+@pytest.mark.parametrize(("load_sessions", "silence_s"), [(10, 5), (199, 5), (200, 6), (8000, 45)])
+def test_the_more_sessions_a_load_has_the_longer_an_answer_may_take(
+    pg15: ScratchCluster, load_sessions: int, silence_s: int
+) -> None:
+    with connect(pg15.target, verb="observe") as connection:
+        session = ServerSession(
+            lambda: connection, "pgdyno/observe/1", is_local=True, busy_sessions=load_sessions
+        )
+        session.open()
+        assert connection.silence_s_max == silence_s
+        [(timeout,)] = session.fetch("SHOW statement_timeout")
+    assert timeout == f"{silence_s - 3}s"
 
 
 def test_a_server_that_cannot_be_reached_is_said_once_and_the_host_is_sampled(
@@ -310,9 +346,6 @@ def test_a_store_that_refuses_ends_the_thread_quietly() -> None:
     worker.start()
     worker.join(20)
     assert not worker.is_alive()
-
-
-SECOND_NS = 1_000_000_000
 
 
 def test_a_dear_collector_slows_itself_until_it_costs_half_a_percent_of_a_core() -> None:

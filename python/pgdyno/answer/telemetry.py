@@ -20,6 +20,7 @@ from pgdyno.store.stored_run import StoredRun
 _DOUBTED = frozenset(
     {
         CLOCK_SET,
+        "observer_answered_late",
         "observer_lost_server",
         "observer_lost_host",
         "observer_lost_pooler",

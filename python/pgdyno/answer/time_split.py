@@ -29,6 +29,7 @@ from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
+from pgdyno.observe.session import BUSY_SESSION_MS
 from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
 from pgdyno.quantities import percent
 from pgdyno.store.parquet import Arrays
@@ -37,6 +38,8 @@ from pgdyno.store.stored_run import StoredRun
 _SEED = 20_260_102
 _OVERLAP_RATIO_MAX = 0.15
 _GAP_NS_MAX = 3_000_000_000
+# A server with many clients answers late, and so leaves longer gaps: up to half of the phase.
+_LATE_RATIO_MAX = 0.5
 # Samples needed if nothing else says how long the server worked.
 _SAMPLES_MIN = 10
 # Fewer exchanges during the load do not represent it.
@@ -73,7 +76,9 @@ def split_or_why_not(
     if numbers.counts.completed == 0 or numbers.seconds <= 0:
         return Split(None, "no transaction was completed")
     samples = _samples(stored, numbers)
-    if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _GAP_NS_MAX:
+    if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _gap_ns_max(
+        stored, numbers
+    ):
         return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
     counted = loads_server_time(stored, numbers)
     facts = _facts(stored, numbers, samples, counted)
@@ -204,6 +209,16 @@ def _longest_gap_ns(samples: WaitSamples, numbers: LoadNumbers) -> int:
     """Return the longest time within the measured phase without a sample of waits."""
     at_ns = np.concatenate(([numbers.began_ns], samples.sampled_at_ns, [numbers.ended_ns]))
     return int(np.diff(at_ns).max())
+
+
+def _gap_ns_max(stored: StoredRun, numbers: LoadNumbers) -> float:
+    """Return how long nobody may have looked: longer where an answer may take longer."""
+    clients = sum(thread.clients for thread in numbers.summary.threads)
+    late_ns = clients * BUSY_SESSION_MS * 1_000_000
+    if any(warning["kind"] == "observer_lost_server" for warning in stored.warnings):
+        late_ns = 0
+    phase_ns = numbers.ended_ns - numbers.began_ns
+    return max(_GAP_NS_MAX, min(_GAP_NS_MAX + late_ns, _LATE_RATIO_MAX * phase_ns))
 
 
 def _places(stored: StoredRun, numbers: LoadNumbers) -> tuple[Place, ...]:

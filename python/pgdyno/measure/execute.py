@@ -125,7 +125,7 @@ def _execute(
     watch = RunWatch(planned, label, stage.progress, position=position)
     brake = Brake(stage.abort_if)
     with folder.begin_run(planned.number, label, job.without_secrets()) as writer:
-        observer = _observer(stage, under_test, writer, name, application_name)
+        observer = _observer(stage, planned, under_test, writer, name)
         observer.start()
         try:
             outcome = _drive(job, writer, observer, watch, brake, around)
@@ -258,9 +258,10 @@ def _explained(
 
 
 def _observer(
-    stage: Stage, under_test: UnderTest, writer: RunWriter, name: str, application_name: str
+    stage: Stage, planned: PlannedRun, under_test: UnderTest, writer: RunWriter, name: str
 ) -> Observer:
     facts = under_test.facts
+    workload = stage.experiment.workload_of(planned.cell.variant)
     within = under_test.observe_within
     folders: dict[str, Path] = {}
     if facts.data_storage is not None:
@@ -272,9 +273,10 @@ def _observer(
         server=ObservedServer(
             connect=lambda: connect(under_test.observe, verb="observe", run=name),
             database=under_test.database,
-            load_application_name=application_name,
+            load_application_name=f"pgdyno/{under_test.verb}/{name}",
             is_local=facts.is_local,
             postmaster_pid=facts.postmaster_pid,
+            load_sessions=workload.connections_of(planned.cell.clients),
             connect_within=None
             if within is None
             else lambda: connect(within, verb="observe", run=name),

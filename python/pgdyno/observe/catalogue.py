@@ -16,7 +16,7 @@ from pgdyno.observe.processes.programs import FootprintCollector, ProgramsCollec
 from pgdyno.observe.processes.usage import UsageCollector
 from pgdyno.observe.remote.by_hand import OutsideCollector
 from pgdyno.observe.schedule import OwnCost
-from pgdyno.observe.session import PID_SQL, REPORT_SQL, SESSION_SQL
+from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
@@ -52,6 +52,7 @@ def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
     texts = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
+    texts["many sessions"] = MORE_TIME_SQL
     texts |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
     texts |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}
     texts |= {"right to list WAL": database.MAY_LIST_SQL, "size of WAL": database.WAL_SQL}

@@ -53,8 +53,9 @@ class ObservedServer:
     other than `database`, the load's, so that what is asked every second does not count as the
     load's work, `connect_within` gives one to `database`, for what only a session there sees.
     `load_application_name` is how application_name of every load session begins. `is_local`: its
-    processes are on this host. `postmaster_pid` where it is known. `ask_too` makes what is asked in
-    the session within `database` besides all that is always asked there.
+    processes are on this host. `postmaster_pid` where it is known. `load_sessions` keep the server
+    busy: the more there are, the longer its answers may take. `ask_too` makes what is asked in the
+    session within `database` besides all that is always asked there.
     """
 
     connect: Connect
@@ -62,6 +63,7 @@ class ObservedServer:
     load_application_name: str
     is_local: bool = False
     postmaster_pid: int | None = None
+    load_sessions: int = 0
     connect_within: Connect | None = None
     ask_too: Callable[[ServerSession], Collector] | None = None
 
@@ -176,7 +178,12 @@ class Observer:
         host: HostSession | None,
     ) -> list[Worker]:
         def session(connect: Connect) -> ServerSession:
-            return ServerSession(connect, application_name, is_local=server.is_local)
+            return ServerSession(
+                connect,
+                application_name,
+                is_local=server.is_local,
+                busy_sessions=server.load_sessions,
+            )
 
         regular, waits = session(server.connect), session(server.connect)
         within = None if server.connect_within is None else session(server.connect_within)

@@ -20,6 +20,10 @@ Connect = Callable[[], Connection]
 STATEMENT_TIMEOUT_MS = 2_000
 # The server ends every statement earlier, so a connection that is silent this long is dead.
 SILENCE_S_MAX = 5
+# With many busy sessions our backend waits for its core: one time slice of about 3 ms for each of
+# them, and a statement needs several slices. 8,000 sessions: 42 s instead of 2 s.
+BUSY_SESSION_MS = 5
+_MANY_SESSIONS = 200
 LOCK_TIMEOUT_MS = 100
 # How often a statement is tried if the role's own statement_timeout cancels it.
 _TRIES = 50
@@ -57,6 +61,8 @@ _WHOLE_NUMBERS = frozenset((20, 21, 23))
 PID_SQL = "SELECT pg_backend_pid()"
 # Where the role's own statement_timeout leaves SESSION_SQL no time.
 PATIENCE_SQL = f"SELECT set_config('statement_timeout', '{STATEMENT_TIMEOUT_MS}', false)"
+# Where many sessions will be busy.
+MORE_TIME_SQL = "SELECT set_config('statement_timeout', %s, false)"
 # It reads a small table because a session that has touched no table since its last report
 # reports nothing, not even its transactions.
 REPORT_SQL = "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_am LIMIT 1"
@@ -121,12 +127,18 @@ class ServerSession:
 
     `connect` must give an autocommit connection straight to the server, best to a database other
     than the load's: what the observer does would otherwise count as the load's activity.
+    `busy_sessions`: how many sessions the load will have; statements may take longer with many.
     """
 
     kind = "server"
     what = "server"
 
-    def __init__(self, connect: Connect, application_name: str, *, is_local: bool) -> None:
+    def __init__(
+        self, connect: Connect, application_name: str, *, is_local: bool, busy_sessions: int = 0
+    ) -> None:
+        is_many = busy_sessions >= _MANY_SESSIONS
+        # How much longer a statement may take than on a server that has cores for us.
+        self.more_ms = busy_sessions * BUSY_SESSION_MS if is_many else 0
         self._connect = connect
         self._application_name = application_name
         self._is_local = is_local
@@ -152,7 +164,7 @@ class ServerSession:
         Raises: what `connect` raises; PoolerInThePath before any setting was made.
         """
         connection = self._connect()
-        connection.silence_s_max = SILENCE_S_MAX
+        connection.silence_s_max = SILENCE_S_MAX + self.more_ms // 1000
         try:
             began_ns = monotonic_ns()
             row = _told(connection, PID_SQL)
@@ -167,6 +179,9 @@ class ServerSession:
                 _told(connection, PATIENCE_SQL)
                 row = connection.execute(SESSION_SQL, name).fetchone()
             assert row is not None
+            if self.more_ms:
+                timeout_ms = STATEMENT_TIMEOUT_MS + self.more_ms
+                connection.execute(MORE_TIME_SQL, (str(timeout_ms),))
         except BaseException:
             connection.close()
             raise
@@ -175,7 +190,7 @@ class ServerSession:
         self._names.clear()
         self.database = connection.info.dbname
         # Starting a session is a transaction, too.
-        self.transaction_count += 3
+        self.transaction_count += 4 if self.more_ms else 3
         self.backend_pid, self.version = int(row[0]), int(row[1]) // 10_000
         self.user, self.sees_everybody = str(row[-2]), bool(row[-1])
         self._ready = poll_of(connection.pgconn)

@@ -20,6 +20,8 @@ from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
 RARE_NS = 4 * SECOND_NS
+# A sample that takes longer leaves a gap that shows in the results.
+LATE_NS = 3 * SECOND_NS
 # Answers are held for this number of samples before they become rows: half a second at most, so
 # that a reader who looks each second sees some.
 HELD_INTERVALS = 5
@@ -148,10 +150,14 @@ class Worker(threading.Thread):
     def _sample(self, item: Scheduled) -> None:
         samples: list[Sample] = []
         trouble: Exception | None = None
+        began_ns = monotonic_ns()
         try:
             self._take(item, samples)
         except Exception as error:  # Whatever it is, the run goes on without this sample.
             trouble = error
+        took_ns = monotonic_ns() - began_ns
+        if trouble is None and took_ns > LATE_NS:
+            self._note_late(took_ns)
         self._keep(item, samples)
         if isinstance(trouble, NotMeasurable):
             self._notices.say(item.collector.name, "not_measurable", str(trouble), "")
@@ -162,6 +168,17 @@ class Worker(threading.Thread):
         self._to_begin.discard(item.collector.name)
         if not self._to_begin:
             self.has_begun.set()
+
+    def _note_late(self, took_ns: int) -> None:
+        """Say that samples are few because the server is busy; a lab that stood still is not."""
+        if isinstance(self._session, ServerSession) and self._session.more_ms:
+            self._notices.say(
+                "late answers",
+                "observer_answered_late",
+                f"The server took {took_ns / SECOND_NS:.0f} s to answer one of our samples, so"
+                " there are fewer samples of it.",
+                "its cores have too many busy sessions: measure longer, or with fewer clients",
+            )
 
     def _take(self, item: Scheduled, samples: list[Sample]) -> None:
         """Add the sample that is due; of what is asked often, some after it, too."""
