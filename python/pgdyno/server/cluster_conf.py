@@ -1,4 +1,4 @@
-"""The configuration files of a scratch cluster: what is ours, what the user set, who may connect.
+"""The configuration files of a scratch cluster: pgdyno's settings, the user's settings, access.
 
 They are next to the data directory, which belongs to another user, and include the file that
 initdb made.
@@ -21,8 +21,8 @@ from pgdyno.server.connect import Connection
 
 SPARE_CONNECTIONS = 20
 _RELOAD_TIMEOUT_S = 10.0
-# Timing an I/O reads the clock twice. A flush or a read takes 10 us at least, so that with a
-# clock as slow as this it costs 5 % of it. What a fast clock takes is a tenth of it.
+# Timing an I/O reads the clock twice. A flush or a read takes at least 10 us. With a clock as slow
+# as this limit, timing adds 5 % to it; with a fast clock, a tenth of that.
 _CLOCK_NS_MAX = 250
 _WAL_TIMING_SINCE = 14
 
@@ -46,7 +46,7 @@ class ClusterConf:
         return self.folder.path / "pg_hba.conf"
 
     def write(self, settings: Mapping[str, str]) -> None:
-        """Write what the server shall run with: initdb's file, our settings, then `settings`."""
+        """Write the configuration: initdb's file, our settings, then `settings`."""
         include = f"include '{_quoted(self.folder.data_dir / 'postgresql.conf')}'\n"
         own = server_settings.as_configuration(self._own())
         _write(self.path, include + own + server_settings.as_configuration(settings))
@@ -90,7 +90,7 @@ class ClusterConf:
         )
 
     def _own(self) -> dict[str, str]:
-        """Every setting but these few, which measuring needs, is PostgreSQL's default."""
+        """Return the few settings that measuring needs; all others keep PostgreSQL's defaults."""
         timing = "on" if reading_ns() <= _CLOCK_NS_MAX else "off"
         has_wal_timing = int(self.folder.record.version.split(".")[0]) >= _WAL_TIMING_SINCE
         return {

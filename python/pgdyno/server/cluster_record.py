@@ -1,4 +1,4 @@
-"""The folder of one scratch cluster, and the note in it by which a later command knows it.
+"""The folder of one scratch cluster, and the note in it from which a later command recognises it.
 
     pgdyno-scratch-XXXXXXXX/    ours: the server's user may pass through, not write
         cluster.json            what follows
@@ -6,8 +6,8 @@
         server.log              the postmaster's standard error
         data/                   the server's user's
 
-Because the folder and the note are ours alone, what the note says (a pid to end, folders to remove)
-can be trusted even under /var/tmp.
+Nobody else can write to the folder or the note. Therefore the note (a pid to end, folders to
+remove) can be trusted even under /var/tmp.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class ClusterFolder:
     def make_also(self, kind: Literal["wal", "socket"], parent: Path) -> Path:
         """Make another folder of this cluster inside `parent`, which the note names.
 
-        It is noted before it is made: whatever ends this process in between, `remove` or a later
-        command knows it.
+        The note is written before the folder is made. If this process ends in between, `remove` or
+        a later command still knows the folder.
         """
         name, prefix = _ALSO[kind]
         while True:
@@ -185,9 +185,8 @@ def is_in_use(path: Path) -> bool:
 
 
 def remove_unfinished(path: Path) -> bool:
-    """Remove a folder whose maker died before there was a note in it; True if it is gone now.
-
-    One that holds anything else, or whose maker lives, stays.
+    """Remove a folder whose maker died before it wrote the note; return True if the folder is gone
+    now. A folder that holds anything else, or whose maker lives, stays.
     """
     with contextlib.suppress(OSError):
         if not (_is_ours(path) and _is_unfinished(path)):
@@ -199,7 +198,7 @@ def remove_unfinished(path: Path) -> bool:
             return True
         try:
             fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Subtle: looked at again, because the maker may have gone on until we had the lock.
+            # Subtle: check again, because the maker may have continued until we held the lock.
             if _is_unfinished(path):
                 for name in _BEFORE_THE_NOTE:
                     (path / name).unlink(missing_ok=True)
@@ -215,7 +214,7 @@ def _is_unfinished(path: Path) -> bool:
 
 
 def _lock_of_new(path: Path) -> int | None:
-    """Lock a folder just made; None if `remove_unfinished` of another command was faster."""
+    """Lock a new folder; return None if `remove_unfinished` of another command was faster."""
     try:
         lock_fd = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:

@@ -23,7 +23,7 @@ from pgdyno.server.failures import failure, shortened, statement_failure
 from pgdyno.server.silence import LOOK_S, NoAnswer, hearing
 from pgdyno.server.target import Target
 
-# As in the engine: those of clouds last a quarter of an hour.
+# As in the engine. A cloud's passwords last a quarter of an hour.
 MAX_AGE_NS = 300_000_000_000
 TIMEOUT_S = 30.0
 _HINT = "run the command by hand: it must print the password as one line, and nothing else"
@@ -33,9 +33,9 @@ _printed: dict[str, tuple[str, int]] = {}
 
 
 def password_of(command: str) -> str:
-    """Return what the command printed, at most 5 minutes ago; run it if it is longer ago.
+    """Return the password that the command printed in the last 5 minutes; else run it again.
 
-    What it writes to standard error is shown as it comes. The password is kept in memory alone.
+    Its standard error goes to ours at once. The password is kept only in memory.
     Raises: ServerError if it fails, prints no line or several, or takes more than 30 s.
     """
     with _lock:
@@ -47,17 +47,17 @@ def password_of(command: str) -> str:
 
 
 def refused(command: str, password: str) -> None:
-    """Forget a password that the server refused; the next one that is asked for is a new one."""
+    """Forget a password that the server refused; the next call of `password_of` gets a new one."""
     with _lock:
         if _printed.get(command, ("", 0))[0] == password:
             del _printed[command]
 
 
 def _run(command: str) -> str:
-    # The kernel ends a child with the thread that started it; only the main one stays.
+    # The kernel ends a child with the thread that started it; only the main thread stays.
     is_main = threading.current_thread() is threading.main_thread()
     with tempfile.TemporaryFile() as out:
-        # The command stands in the environment: arguments are for every user of the host to read.
+        # The command is in the environment: every user of the host can read arguments.
         with start(
             ["/bin/sh", "-c", 'eval "$PGDYNO_PASSWORD_COMMAND"'],
             name="password command",
@@ -85,7 +85,7 @@ def _run(command: str) -> str:
     return lines[0]
 
 
-# A line that dies without a word is noticed within half a minute, not within hours.
+# A dead connection is noticed within half a minute, not within hours.
 _PATIENCE = {
     "connect_timeout": "10",
     "tcp_user_timeout": "15000",
@@ -98,10 +98,10 @@ _T = TypeVar("_T")
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A control connection; what the server refuses within its `with` block leaves it as ours.
+    """A control connection; an error of the server leaves its `with` block as ServerError.
 
-    Inside the block errors are psycopg's own, with their SQLSTATE. `silence_s_max`: how long the
-    other end may say nothing while a statement lasts, where all are known to be short.
+    Inside the block errors are psycopg's own, with their SQLSTATE. `silence_s_max`: the longest
+    time without a byte from the other end, for connections whose statements are all short.
     """
 
     target: Target | None = None
@@ -131,7 +131,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close. Raises: ServerError for an error of psycopg's that the block ended with."""
+        """Close. Raises: ServerError if the block ended with an error of psycopg."""
         super().__exit__(kind, error, trace)
         if isinstance(error, psycopg.Error) and self.target is not None:
             raise statement_failure(self.target, error) from error
@@ -149,9 +149,9 @@ def connect(
 ) -> Connection:
     """Open one control connection, in autocommit mode.
 
-    Args: verb and run name it in pg_stat_activity: `pgdyno/<verb>/<run>`; timeouts of 0 leave the
-    server's own, unless `patient` takes the role's statement_timeout away (not at a pooler: it
-    would stay in a session of somebody else's); read_only makes every transaction read-only.
+    Args: verb and run name it in pg_stat_activity: `pgdyno/<verb>/<run>`; timeouts of 0 keep the
+    server's timeouts; `patient` also removes the role's statement_timeout (not at a pooler, where
+    the change would stay in somebody else's session); read_only makes every transaction read-only.
     Raises: ServerError with the next step.
     """
     connection = _opened(target, f"pgdyno/{verb}/{run}")
@@ -169,7 +169,7 @@ def connect(
                     sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
                 )
     except BaseException as error:
-        # Also an interrupt: nobody else has the connection yet.
+        # Also for an interrupt: nobody else has the connection yet.
         connection.close()
         if isinstance(error, psycopg.Error):
             raise failure(target, error) from error
@@ -178,14 +178,17 @@ def connect(
 
 
 def took_too_long(error: BaseException) -> bool:
-    """Return whether a connection was not refused, but not made in time: the server may be busy."""
+    """Return whether connecting timed out without a refusal: the server may be busy."""
     return isinstance(error, psycopg.errors.ConnectionTimeout) or isinstance(
         error.__context__, psycopg.errors.ConnectionTimeout
     )
 
 
 def _be_patient(connection: Connection) -> None:
-    """Take away the statement_timeout of the role or the database, cheaply: it bounds this, too."""
+    """Remove the statement_timeout of the role or the database.
+
+    Keep it cheap: the timeout bounds this statement, too.
+    """
     for tries_left in reversed(range(_TRIES)):
         try:
             row = connection.execute("SELECT pg_backend_pid()").fetchone()
@@ -198,7 +201,7 @@ def _be_patient(connection: Connection) -> None:
 
 
 def _opened(target: Target, application_name: str) -> Connection:
-    """Return a new connection; a password that a command printed is asked for again if refused."""
+    """Return a new connection; if the server refuses a command's password, get a new one once."""
     parameters = target.libpq_parameters()
     for name, value in _PATIENCE.items():
         parameters.setdefault(name, value)
@@ -220,13 +223,13 @@ def _opened(target: Target, application_name: str) -> Connection:
 
 
 def _made_ready(connection: Connection, target: Target) -> Connection:
-    """Return the connection with what all of ours have; it is closed if it is lost already."""
+    """Return the connection with our usual settings; close it if it is already lost."""
     try:
         connection.autocommit = True
     except BaseException:
         connection.close()
         raise
-    # Nothing of ours is sent often; a pooler on the path may not know statements.
+    # We send no statement often, and a pooler on the path may not support prepared statements.
     connection.prepare_threshold = None
     connection.target = target
     return connection
@@ -235,7 +238,7 @@ def _made_ready(connection: Connection, target: Target) -> Connection:
 def _begun(parameters: dict[str, str]) -> Connection:
     if not any(host.startswith("@") for host in parameters.get("host", "").split(",")):
         return Connection.connect("", **parameters)  # type: ignore[arg-type]
-    # psycopg looks the name of an abstract socket up as that of a host; libpq knows what it is.
+    # psycopg takes the name of an abstract socket for a host name; libpq recognises it.
     reached = pq.PGconn.connect(make_conninfo("", **parameters).encode())
     if reached.status != pq.ConnStatus.OK:
         raise psycopg.OperationalError(reached.get_error_message())

@@ -1,8 +1,8 @@
 """psql's connection habits: options, PG* variables, one conninfo, service and password files.
 
-libpq itself resolves them, so that the answer is the one psql would give. It has no function for
-that alone; but a connection attempt resolves everything before it checks `channel_binding`, and a
-value that cannot be ends the attempt there: no socket is opened, every parameter can be read.
+libpq itself resolves them, so the answer is the same as psql's. libpq has no function that only
+resolves. But a connection attempt resolves everything before it checks `channel_binding`, and an
+impossible value ends the attempt there. Then no socket was opened, and every parameter can be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pgdyno.errors import SpecError
 from pgdyno.server.target import Target
 
 DEBIAN_SERVICE_FOLDER = Path("/etc/postgresql-common")
-# For verbs whose servers stand in a file or a journal, which no command may stand in.
+# For verbs that read servers from a file or a journal: neither may contain a command.
 PASSWORD_COMMAND_VARIABLE = "PGDYNO_PASSWORD_COMMAND"
 _STOP_VALUE = "resolve-only"
 _OWN_FIELDS = frozenset(
@@ -34,7 +34,7 @@ _NOT_PASSED_ON = _OWN_FIELDS | {"service", "servicefile", "passfile", "applicati
 
 @dataclass(slots=True)
 class _Environment:
-    """What is hidden of this process's environment, and by how many threads."""
+    """The hidden part of this process's environment, and the number of threads that hide it."""
 
     changing: threading.Condition = field(default_factory=threading.Condition)
     hidden: Mapping[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class ConnectionNote:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A target, and what to say about how it was given."""
+    """A target, and notes about how it was given."""
 
     target: Target
     notes: tuple[ConnectionNote, ...] = ()
@@ -80,8 +80,9 @@ def resolve(
     """Return the one target that these options and the environment mean, as psql would.
 
     Args: conninfo, a URI, `key=value ...` or a plain database name; `database` may be one too.
-    As in psql, what a conninfo names wins over the options. password_command prints the password,
-    instead of whatever else names one; that of the environment, unless a conninfo has one itself.
+    As in psql, what a conninfo names wins over the options. password_command prints the password
+    and wins over every other password; from the environment it is used only if the conninfo has no
+    password.
     Raises: SpecError with libpq's own words for what cannot be parsed or found.
     """
     options = (("host", host), ("port", str(port or "")), ("user", user))
@@ -131,8 +132,8 @@ def refuse_silent_target(
 def without_pg_environment() -> Iterator[None]:
     """Hide libpq's environment variables: inside, only explicit parameters count.
 
-    A resolved target holds all of it already; a scratch server has nothing to do with it. Several
-    threads may be inside: none waits for another's server to answer.
+    A resolved target already contains the environment's values, and a scratch server needs none.
+    Several threads may be inside: none waits for the server of another.
     """
     with _environment.changing:
         if not _environment.users:
@@ -186,7 +187,7 @@ def _ask_libpq(given: dict[str, str]) -> Target:
     hostaddr = values.get("hostaddr", "")
     password = attempt.password.decode()  # Includes what the password file says.
     target = Target(
-        # Of several addresses without names libpq tells the first.
+        # If several addresses have no names, libpq returns only the first.
         host=values.get("host") or ("" if "," in hostaddr else attempt.host.decode()),
         ports=values.get("port") or "5432",
         user=attempt.user.decode(),
@@ -206,8 +207,7 @@ def _ask_libpq(given: dict[str, str]) -> Target:
 def _with_passwords_of_hosts(target: Target, passfile: str) -> Target:
     """Return the target with what the password file has for each of its hosts.
 
-    libpq tells only that of the first host, so it is asked for each; when it connects by itself it
-    reads the file.
+    libpq returns only the password of the first host, so it is asked once for each host.
     """
     passwords: dict[tuple[str, str], SecretStr] = {}
     with without_pg_environment():

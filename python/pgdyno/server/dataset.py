@@ -1,8 +1,8 @@
-"""Which dataset is there, whose it is, and how a dataset that pgdyno made is dropped.
+"""Which dataset a database has, who owns it, and how pgdyno drops a dataset that it made.
 
 The loader leaves a mark on every table it makes, as the table's comment:
-`pgdyno dataset pgbench scale=50 fillfactor=100 ...`. Without the mark tables belong to somebody
-else: never dropped, truncated or vacuumed. The mark says which kind of dataset they are.
+`pgdyno dataset pgbench scale=50 fillfactor=100 ...`. Tables without the mark belong to somebody
+else: pgdyno never drops, truncates or vacuums them. The mark names the kind of dataset.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgdyno.server.connect import Connection
 from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind
 
 MARK = "pgdyno dataset"
-# The loader's journal: there as long as a load is not finished; its comment begins with the mark.
+# The loader's journal: it exists until a load is finished; its comment begins with the mark.
 JOURNAL = "pgdyno_load"
 
 # Partitions that one transaction drops: each takes up to 12 locks.
@@ -32,7 +32,7 @@ DatasetState = Literal["none", "partial", "complete"]
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The tables of one kind of dataset in one database, as far as they are there.
+    """The tables of one kind of dataset in one database, as far as they exist.
 
     `scale` is the size in the kind's own unit (pgbench: branches), None if the table that tells it
     is not there; `options` is what the mark says. `why_partial` names what is missing.
@@ -64,7 +64,7 @@ class Dataset:
 
 
 def inspect(connection: Connection, kind: DatasetKind | None = None) -> Dataset:
-    """Return the dataset that unqualified table names mean in this session.
+    """Return the dataset that unqualified table names refer to in this session.
 
     Args: kind, to look for; None: the first whose tables carry the mark, else the pgbench tables.
     Reads the catalogue and few rows of small tables and keys; never a whole large table.
@@ -75,7 +75,7 @@ def inspect(connection: Connection, kind: DatasetKind | None = None) -> Dataset:
     first = _inspect(connection, PGBENCH)
     if first.is_marked:
         return first
-    # Tables with such usual names as "customer" are only looked at if they are marked.
+    # Tables with common names such as "customer" are examined only if they are marked.
     others = (_inspect(connection, kind) for kind in _marked_kinds(connection))
     return next((dataset for dataset in others if dataset.is_marked), first)
 
@@ -188,7 +188,7 @@ def drop(
 
 
 def drop_many_partitions(connection: Connection, kind: DatasetKind) -> None:
-    """Drop the partitions of a marked dataset that are too many to go with their table.
+    """Drop the partitions of a marked dataset if they are too many to drop with their table.
 
     Raises: RefusedError if it is not pgdyno's; ServerError if the tables are in use.
     """
@@ -220,7 +220,7 @@ def _drop_of_partitions(connection: Connection, dataset: Dataset) -> list[sql.Co
     """Return statements that drop most of many partitions, a few in each.
 
     Each partition takes several locks until the transaction ends, and the room for locks is
-    limited. The tables of the dataset go last: until then its mark says whose the rest is.
+    limited. The tables of the dataset go last: until then, their mark shows who owns the rest.
     """
     require_mark(dataset)
     rows = connection.execute(
@@ -232,7 +232,7 @@ def _drop_of_partitions(connection: Connection, dataset: Dataset) -> list[sql.Co
     ).fetchall()
     if len(rows) <= _LEAVES_AT_ONCE:
         return []
-    # A foreign key to all partitions keeps each of them; it goes with its table.
+    # A foreign key to all partitions protects each of them; it goes with its table.
     referring = [name for name in dataset.tables if name in KINDS[dataset.kind].emptied]
     first = [_drop_tables([(dataset.schema, name)]) for name in referring]
     leaves = [(str(schema), str(name)) for schema, name in rows]

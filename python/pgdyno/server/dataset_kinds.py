@@ -1,4 +1,4 @@
-"""The kinds of datasets: what pgdyno knows of each apart from its rows, which the engine makes.
+"""The kinds of datasets: what the lab knows about each kind; the engine makes the rows.
 
 How to add one: a class here and a line in `KINDS`, its options in `spec.dataset`, the same options
 for the engine in `engine.job`; ARCHITECTURE.md has the whole list.
@@ -15,7 +15,7 @@ from pgdyno.server.tpcc_check import CONDITIONS, Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading, TpccDataset, TpccLoading
 
-# What an expression gives over all rows of a table, such as ("pgbench_branches", "count(*)").
+# A table and an expression over all its rows, such as ("pgbench_branches", "count(*)").
 Number = Callable[[str, LiteralString], int | None]
 
 WAL_RESERVE_BYTES = 1 << 30  # max_wal_size, which a load or a run fills, is 1 GB unless set.
@@ -77,11 +77,11 @@ class DatasetKind(ABC):
 
     @abstractmethod
     def row_bytes(self, dataset: Dataset) -> float:
-        """Return what the tables grow by with each loaded row, without indexes."""
+        """Return how many bytes each loaded row adds to the tables, without indexes."""
 
     @abstractmethod
     def engine_options(self, dataset: Dataset, loading: Spec | None, jobs: int) -> dict[str, Any]:
-        """Return the dataset as the engine's job has it.
+        """Return the dataset as the engine's job describes it.
 
         Args: loading, of the kind's class; None = the defaults; jobs, connections if they were
         asked for, else 0.
@@ -101,7 +101,7 @@ class DatasetKind(ABC):
     def kept_from(
         self, options: Mapping[str, Any], interrupted: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Return options that a load which goes on takes from the interrupted one."""
+        """Return options that a continued load takes from the interrupted one."""
         names = [name for name in self.kept_options if name in interrupted and name in options]
         return {name: int(interrupted[name]) for name in names}
 
@@ -111,7 +111,7 @@ class DatasetKind(ABC):
         return asked is None or bool(set(asked) & set(steps))
 
     def steps_of(self, loading: Spec | None) -> str | None:
-        """Return the steps that were asked for, None for a whole load."""
+        """Return the requested steps, None for a whole load."""
         return getattr(loading, "steps", None)
 
 

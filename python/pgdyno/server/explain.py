@@ -1,9 +1,7 @@
 """The plan of each statement of a script, and its query identifier, without running it.
 
-Of a plan the shape, not the costs.
-
-Parameters are unknown here, so the generic plan is asked for: the one a prepared statement settles
-on. A plan made for one value may differ from it.
+Only the shape of a plan is kept, not its costs. Parameters are unknown here, so the generic plan is
+read, which a prepared statement uses after some executions. A plan for one value may differ.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ def plans_of(
 ) -> dict[str, dict[str, str]]:
     """Return script -> line of the statement -> its plan in one line.
 
-    Args: scripts, the lines and texts of each script's statements. Those that cannot be planned
-    apart from their script (they need its temporary tables, or are no queries) are left out.
+    Args: scripts, the lines and texts of each script's statements. Statements that cannot be
+    planned without their script (they need its temporary tables, or are not queries) are left out.
     """
     return {
         script: {
@@ -58,7 +56,7 @@ def plan_of(connection: Connection, text: str) -> str | None:
 
 
 def _explained(connection: Connection, statement: str, count: int) -> Mapping[str, Any] | None:
-    """Return EXPLAIN's plan of a statement with this number of parameters, or None if it fails."""
+    """Return EXPLAIN's plan of a statement with `count` parameters, None if EXPLAIN fails."""
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
@@ -138,7 +136,7 @@ def _parsed_query_id(connection: Connection, onlooker: Connection, statement: st
 
 
 def _seen_query_id(connection: Connection, onlooker: Connection, text: str) -> list[int]:
-    """Return the identifier of a command that begins or ends a transaction; there is none open."""
+    """Return the identifier of a command that begins or ends a transaction; none may be open."""
     try:
         connection.execute(text.encode())
         shown = _shown_query_id(connection, onlooker)
@@ -150,7 +148,7 @@ def _seen_query_id(connection: Connection, onlooker: Connection, text: str) -> l
 
 
 def _shown_query_id(connection: Connection, onlooker: Connection) -> int | None:
-    """Return the identifier that a session shows of its last statement. Raises: psycopg.Error."""
+    """Return the identifier of the last statement of a session. Raises: psycopg.Error."""
     row = onlooker.execute(
         "SELECT query_id FROM pg_catalog.pg_stat_get_activity(%s)", [connection.info.backend_pid]
     ).fetchone()
@@ -173,7 +171,7 @@ def _with_parameters(text: str) -> tuple[str, int]:
 
 
 def _shape(plan: Mapping[str, Any]) -> str:
-    """Return node, what it works on, and its children: one line, read from the top down."""
+    """Return a node, its table or index, and its children in one line, from the top down."""
     node = str(plan.get("Operation") or plan["Node Type"])
     if plan.get("Parallel Aware"):
         node = f"Parallel {node}"

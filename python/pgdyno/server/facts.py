@@ -1,4 +1,4 @@
-"""What is under test: version, settings, sizes, storage, rights, other sessions; and line 1."""
+"""The server under test: version, settings, sizes, storage, rights, sessions; line 1 of outputs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ROLES = ("pg_monitor", "pg_read_all_stats", "pg_checkpoint", "pg_signal_backend
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Where a folder of the server lies."""
+    """The file system and device of a folder of the server."""
 
     path: str
     device: str
@@ -53,7 +53,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """One server at one moment, as one role sees it; None is "not known from here".
+    """One server at one moment, as one role sees it; None means "not known from here".
 
     `settings` maps names to values with units, as SHOW prints them; `setting_sources` says where
     each came from, as pg_settings.source does. `is_local` is true only if the
@@ -101,7 +101,7 @@ class ServerFacts:
 
 
 def collect(connection: Connection, target: Target) -> ServerFacts:
-    """Ask the server everything once; reads only catalogue and statistics.
+    """Read all facts from the server once; only catalogue and statistics are read.
 
     Args: target, the pinned target of `connection`.
     """
@@ -198,13 +198,13 @@ def rights(connection: Connection) -> dict[str, bool]:
     }
 
 
-# Without pg_monitor the kind of another role's session is hidden: who has a role and a database
-# counts as a client then, which a worker may be too; better one too many than none.
+# Without pg_monitor the kind of another role's session is hidden. Then a session with a role and a
+# database counts as a client, although it may be a worker: one too many is better than none.
 _IS_CLIENT: LiteralString = (
     "(backend_type = 'client backend'"
     " OR backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)"
 )
-# Citus works for a session in others, which are not a second application.
+# Citus works for a session in further sessions, which are not a second application.
 _OTHERS: LiteralString = (
     f"FROM pg_stat_activity WHERE {_IS_CLIENT} AND pid <> pg_backend_pid()"
     " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%'"
@@ -213,7 +213,7 @@ _OTHERS: LiteralString = (
 
 
 def connection_room(connection: Connection) -> ConnectionRoom:
-    """Return how many sessions the server still admits for this role; our own count as used."""
+    """Return how many more sessions the server admits for this role; our sessions count as used."""
     row = connection.execute(
         "SELECT current_setting('max_connections')::int,"
         " current_setting('superuser_reserved_connections')::int"

@@ -1,4 +1,4 @@
-"""What libpq and the server say when something is wrong, as errors with a next step."""
+"""Errors of libpq and the server, as pgdyno's errors with a next step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STEPS = {
 _STEP_ELSE = "see the server's log; pgdyno doctor checks the server"
 _SECRET = re.compile(r"(?i)\b(password)\s+'[^']*'?")
 
-# What a failed start-up says, in the server's or libpq's English: libpq keeps no SQLSTATE of it.
+# Messages of a failed connection, in the server's or libpq's English: libpq keeps no SQLSTATE.
 _FAILURES: tuple[tuple[str, str | None, str], ...] = (
     (
         r"password authentication failed|no password supplied",
@@ -78,9 +78,9 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
 
 
 def failure(target: Target, error: psycopg.Error) -> ServerError:
-    """Return what went wrong between us and the server, as one error for a person.
+    """Return a failed connection as one error for a person.
 
-    The server's own message and SQLSTATE are kept untouched.
+    The server's message and SQLSTATE stay untouched.
     """
     said = _last_words(str(error)) or type(error).__name__
     sqlstate, hint = error.sqlstate, "check the connection options -h -p -U -d"
@@ -97,9 +97,10 @@ def failure(target: Target, error: psycopg.Error) -> ServerError:
 
 
 def statement_failure(target: Target, error: psycopg.Error) -> ServerError:
-    """Return what became of a statement of ours, as one error for a person.
+    """Return the failure of a statement of ours as one error for a person.
 
-    Names server, statement (a note of the error), the server's own words and SQLSTATE, untouched.
+    It names server and statement (from a note of the error), and the server's message and SQLSTATE,
+    untouched.
     """
     said = error.diag.message_primary or _last_words(str(error)) or type(error).__name__
     code = error.sqlstate or ("08006" if isinstance(error, psycopg.OperationalError) else None)
@@ -115,7 +116,7 @@ def statement_failure(target: Target, error: psycopg.Error) -> ServerError:
 
 
 def shortened(statement: object) -> str:
-    """Return the begin of a statement in one line, without a password that it might set."""
+    """Return the beginning of a statement in one line, without a password that it may set."""
     if isinstance(statement, sql.Composable):
         statement = statement.as_string(None)
     text = statement.decode("utf-8", "replace") if isinstance(statement, bytes) else str(statement)
@@ -124,7 +125,7 @@ def shortened(statement: object) -> str:
 
 
 def _last_words(text: str) -> str:
-    """Return the telling part of libpq's message: the last failure, without its preamble."""
+    """Return the last failure of libpq's message, without its preamble."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "failed:" in line or "FATAL:" in line or "ERROR:" in line]
     line = (telling or lines or [""])[-1]

@@ -1,4 +1,4 @@
-"""Find the PostgreSQL programs: those asked for, an installed one, else the embedded one."""
+"""Find the PostgreSQL programs: the requested ones, else installed ones, else the embedded ones."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _looked_at: dict[tuple[Path, int], Binaries | None] = {}
 class Binaries:
     """One set of PostgreSQL programs.
 
-    `configure` is what `pg_config --configure --cflags` says, or empty: two servers built
-    differently are two different things under test.
+    `configure` is the output of `pg_config --configure --cflags`, or empty: two servers that were
+    built differently are different servers under test.
     """
 
     bin_dir: Path
@@ -54,7 +54,7 @@ class Binaries:
         return self.bin_dir / name
 
     def as_document(self) -> dict[str, Any]:
-        """Return what a result keeps of it."""
+        """Return JSON values for a result."""
         return {**asdict(self), "bin_dir": str(self.bin_dir)}
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""Whose process the postmaster is, and whether that user can reach what it needs.
+"""Which user the postmaster runs as, and whether that user can reach the files it needs.
 
-PostgreSQL refuses to run as root. Then the service user of an installed PostgreSQL is used, else
-`nobody`; users are never created.
+PostgreSQL refuses to run as root. Then pgdyno uses the service user of an installed PostgreSQL,
+else `nobody`; it never creates users.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _copy(parts: Mapping[Path, Path], home: Path, shelf: Path) -> None:
         try:
             unfinished.rename(home)
         except OSError:
-            if not home.exists():  # Else somebody was faster, with the same content.
+            if not home.exists():  # Else another process was faster, with the same content.
                 raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

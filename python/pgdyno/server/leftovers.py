@@ -17,7 +17,7 @@ from pgdyno.server.scratch import end_orphan
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """One cluster whose owner had died, and what became of it."""
+    """One cluster whose owner had died, and what was done with it."""
 
     path: Path
     ended_postmaster: bool
@@ -69,7 +69,7 @@ def _usual_parents() -> list[Path]:
 
 
 def _cluster_folders(parents: Iterable[Path]) -> list[Path]:
-    # Unlike Path.glob, glob.glob is not upset by folders that others remove meanwhile.
+    # Unlike Path.glob, glob.glob does not fail if others remove folders meanwhile.
     return [
         parent / path
         for parent in dict.fromkeys(parent.absolute() for parent in parents)

@@ -25,11 +25,11 @@ from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
-# Only part of a name, the socket's: one for each of our processes, so that its own is found.
+# The number is only part of the socket's name: each of our processes has its own number.
 _PORTS = range(20_000, 60_000)
 ADMIN_DATABASE = "pgbouncer"
 START_TIMEOUT_S = 30.0
-# From here on it knows the client's prepared statements in transaction mode.
+# Since this version, PgBouncer supports prepared statements in transaction mode.
 _KNOWS_PREPARED = (1, 21)
 _PREPARED_STATEMENTS = 200
 _SPARE_CLIENTS = 20
@@ -39,7 +39,7 @@ _FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin
 
 @dataclass(frozen=True, slots=True)
 class PoolerProgram:
-    """The PgBouncer that was found."""
+    """The program PgBouncer and its version."""
 
     path: Path
     version: str
@@ -87,7 +87,7 @@ class PgBouncer:
         pool_size: int,
         clients: int,
     ) -> None:
-        """Start it and wait until it answers. Raises: ServerError with its own words."""
+        """Start it and wait until it answers. Raises: ServerError with PgBouncer's message."""
         self._cluster = cluster
         self._program = program
         port = _PORTS[os.getpid() % len(_PORTS)]
@@ -108,7 +108,7 @@ class PgBouncer:
 
     @property
     def admin(self) -> Target:
-        """Return where SHOW POOLS and SHOW STATS are answered; it speaks simple queries only."""
+        """Return the target of the console, which accepts only simple queries (SHOW POOLS)."""
         return self.target.with_database(ADMIN_DATABASE)
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class PgBouncer:
             f"pool_mode = {mode}",
             f"default_pool_size = {pool_size}",
             f"max_client_conn = {clients + _SPARE_CLIENTS}",
-            # The load's waiting is what is measured: it must not be cut short here.
+            # The load's waiting time is measured, so PgBouncer must not cut it short.
             "query_wait_timeout = 0",
             "log_connections = 0",
             "log_disconnections = 0",
@@ -163,7 +163,7 @@ class PgBouncer:
                 cwd=configuration.parent,
                 stdout=log,
                 stderr=log,
-                # It has nothing to write at its end, and newer ones wait for clients at SIGTERM.
+                # SIGKILL loses nothing, and newer versions would wait for clients at SIGTERM.
                 death_signal=signal.SIGKILL,
             )
 
@@ -186,7 +186,7 @@ class PgBouncer:
     def _failure(self, what: str) -> ServerError:
         said = self.log_path.read_text(errors="replace")
         lines = [line.strip() for line in said.splitlines() if line.strip()]
-        # The first that went wrong: what follows only says that it did.
+        # The first error has the cause: the lines after it only repeat that there was one.
         telling = [line for line in lines if " ERROR " in line or " FATAL " in line]
         words = (telling or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
         return ServerError(
@@ -204,7 +204,7 @@ class PgBouncer:
 
 @contextlib.contextmanager
 def _open_files(wanted: int) -> Iterator[None]:
-    """Let what is started meanwhile open as many files as it needs, up to what is allowed."""
+    """Let processes that start inside open as many files as they need, up to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))

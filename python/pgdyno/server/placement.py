@@ -34,8 +34,8 @@ def place(
 ) -> Placement:
     """Choose the parent folder: `data_dir`, else the store, else $PGDYNO_DATA, else /var/tmp.
 
-    A folder that was named (`data_dir`, $PGDYNO_DATA) must do; the store may lie where the server's
-    user cannot go, then the next place is taken and a note says so.
+    A folder that the user named (`data_dir`, $PGDYNO_DATA) must be usable. If the server's user
+    cannot enter the store, the next place is used, with a note.
     Raises: SpecError or RefusedError about a folder that was named.
     """
     environ = os.environ if environ is None else environ

@@ -1,10 +1,9 @@
 """One postmaster: started as our own child, watched until it is ready, ended.
 
-It is started without a forking wrapper, so that it is our child: it ends when we end. Its
-death signal is SIGQUIT, an immediate shutdown: sessions end at once, nothing is flushed, and the
-disk is quiet for whatever runs next. The data stay sound, the next start replays the WAL; only
-unlogged tables come back empty. SIGINT would write a whole checkpoint for a cluster that nobody
-waits for any more.
+It is started without a forking wrapper, so it is our child and ends when we end. Its death signal
+is SIGQUIT, an immediate shutdown: sessions end at once, nothing is flushed, and the disk is quiet
+for the next program. No data are lost, because the next start replays the WAL; only unlogged tables
+become empty. SIGINT would write a whole checkpoint for a cluster that nobody waits for any more.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _WORDS_SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a postmaster finds its data and leaves its words."""
+    """The files of one postmaster, and the user it runs as."""
 
     data_dir: Path
     config_path: Path
@@ -46,9 +45,9 @@ class Place:
 
 
 def server_environment(user: UserIds) -> dict[str, str]:
-    """Return the environment of initdb and the postmaster: nothing of ours but the path.
+    """Return the environment of initdb and the postmaster: only the path is ours.
 
-    Messages in English, because what the server says when it fails is read.
+    Messages are in English, because pgdyno reads them when the server fails.
     """
     return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": user.home, "USER": user.name}
 
@@ -99,10 +98,10 @@ def stop_postmaster(child: Child, *, is_immediate: bool, timeout_s: float = STOP
 
 
 def why_it_failed(log: str) -> tuple[str, str]:
-    """Return the server's telling line and its hint, from the log of one start.
+    """Return the line with the cause and its hint, from the log of one start.
 
-    That is the last severe line; where that one only says that the configuration has errors, the
-    line before it that says which.
+    This is the last severe line. If that line only says that the configuration has errors, it is
+    the line before, which names the error.
     """
     reason = hint = complaint = ""
     for line in log.splitlines():
@@ -120,9 +119,9 @@ def why_it_failed(log: str) -> tuple[str, str]:
 
 
 def last_words(log: str) -> tuple[str, ...]:
-    """Return what the server itself said last, each sentence once, without time and process.
+    """Return the server's last messages, each once, without time and process.
 
-    Messages to sessions and checkpoints are left out: neither says why a server ended.
+    Messages to sessions and checkpoints are left out: neither explains why a server ended.
     """
     said: dict[str, None] = {}
     for line in log.splitlines():
@@ -144,7 +143,7 @@ def read_log(path: Path, start_byte: int = 0) -> str:
 
 
 def postmaster_status(data_dir: Path, pid: int) -> str:
-    """Return what the postmaster `pid` says of itself in postmaster.pid: "starting", "ready" ..."""
+    """Return the status that postmaster `pid` wrote to postmaster.pid: "starting", "ready" ..."""
     try:
         lines = (data_dir / "postmaster.pid").read_text().splitlines()
     except OSError:

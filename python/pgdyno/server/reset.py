@@ -2,7 +2,7 @@
 
 In this order: the history of a marked dataset is emptied (as pgbench does), the tables are
 vacuumed, a checkpoint is written. Counters are never reset: their baseline is the first sample of
-the telemetry. What rights, ownership or a standby forbid is left out, and said.
+the telemetry. Steps that rights, ownership or a standby forbid are skipped and reported.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pgdyno.server.dataset import Dataset
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.scratch import ScratchCluster
 
-# No right; locked; a standby, or a session that may not write.
+# No right; locked; a standby or a read-only session.
 _LEFT_OUT = ("42501", "55P03", "25006")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One part of the reset; `skipped` says why it was not done, else it is empty."""
+    """One part of the reset; `skipped` is the reason why it was not done, else empty."""
 
     name: str
     duration_ns: int = 0
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What was done before a run; two runs compare only if both had the same."""
+    """The steps before a run; two runs can be compared only if both had the same."""
 
     steps: tuple[Step, ...]
     history_rows_removed: int | None
@@ -62,7 +62,7 @@ def no_reset(connection: Connection, dataset: Dataset) -> Reset:
 
 
 def restore_database(connection: Connection, database: str) -> Step:
-    """Make `database` what it was when this was called first: a copy of a template.
+    """Restore `database` to its state at the first call, from a copy in a template.
 
     Args: connection, to another database of a server of our own. The template is made by the first
     call; its files are copied, not logged, where the version can.
@@ -206,7 +206,7 @@ def prewarm(connection: Connection) -> Step:
 def forget_files(folders: Iterable[Path]) -> int:
     """Ask the kernel to drop the cached pages of all files in the folders; return their bytes.
 
-    What was written is flushed first: dirty pages cannot be dropped.
+    Dirty pages are flushed first: they cannot be dropped.
     """
     total = 0
     for folder in folders:

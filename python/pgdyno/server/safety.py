@@ -18,7 +18,7 @@ class OtherSessions:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a verb is about to do, and what the person allowed.
+    """What a verb is going to do, and what the user allowed.
 
     Args: scripts_writing, names of the scripts that are not wholly SELECT; is_marked, the dataset
     is pgdyno's own; confirmed, the text of `--confirm`.
@@ -56,7 +56,7 @@ class ConnectionRoom:
 
 
 def refuse_unsafe_load(intent: Intent) -> None:
-    """Raise RefusedError if the load may hurt somebody; a scratch server is nobody else's."""
+    """Raise RefusedError if the load may disturb others; a scratch server has no other users."""
     if intent.is_scratch:
         return
     _refuse_wrong_confirmation(intent)
@@ -139,7 +139,7 @@ def describe(others: Sequence[OtherSessions]) -> str:
 
 
 def _refuse_wrong_confirmation(intent: Intent) -> None:
-    # Refused even where none was needed: it was meant for another server than this.
+    # A wrong confirmation is refused even if none was needed: it was meant for another server.
     if intent.confirmed is not None and intent.confirmed != intent.confirmation:
         raise RefusedError(
             f"--confirm {intent.confirmed} does not name this target, which is "

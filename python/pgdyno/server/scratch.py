@@ -49,8 +49,8 @@ __all__ = ["ScratchCluster", "ScratchRequest", "end_orphan"]
 DATABASE = "postgres"
 SOCKET_PATH_BYTES_MAX = 100
 _PORT_TRIES = 5
-# What is loaded is synced in the end: a host that crashes before takes nothing with it that was
-# measured. COPY into a table of the same transaction writes no WAL where wal_level is minimal.
+# The data are synced at the end of the load: a crash of the host before then loses nothing that was
+# measured. With wal_level = minimal, COPY into a table of the same transaction writes no WAL.
 WHILE_LOADING = {
     "archive_mode": "off",
     "checkpoint_timeout": "1h",
@@ -61,7 +61,8 @@ WHILE_LOADING = {
     "max_wal_size": "8GB",
     "wal_level": "minimal",
 }
-# Such a server does not start with wal_level minimal, but only some versions know the setting.
+# A server that summarizes WAL does not start with wal_level = minimal; older versions lack the
+# setting.
 _OFF_WHILE_LOADING = ("summarize_wal",)
 
 
@@ -181,7 +182,7 @@ class ScratchCluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Return the settings on top of PostgreSQL's and our own."""
+        """Return the settings in addition to PostgreSQL's and ours."""
         return dict(self._folder.record.settings)
 
     @property
@@ -221,7 +222,7 @@ class ScratchCluster:
         """
         assert self.pid is None, "it runs already"
         for attempt in range(1, _PORT_TRIES + 1):
-            # It starts again in the same place, so that clients still find it.
+            # It starts again at the same port and socket, so that clients still find it.
             if attempt > 1 or not self._conf.port:
                 self._conf.port = _free_port() if self._conf.listens_tcp else 5432
             self._conf.write({**self.settings, **self._meanwhile})
@@ -319,7 +320,7 @@ class ScratchCluster:
         self.start()
 
     def close(self) -> None:
-        """Leave nothing behind, or a stopped cluster that `adopt` starts again if it is kept."""
+        """Remove everything; if the cluster is kept, leave it stopped for `adopt`."""
         if self.keep:
             with signals.shielded():
                 self.stop()
@@ -369,7 +370,7 @@ class ScratchCluster:
     def _set_password(self) -> None:
         self._password = SecretStr(secrets.token_urlsafe(24))
         with self.connect() as connection:
-            # Only the verifier travels, so no log of statements can show the password.
+            # Only the verifier is sent, so no log of statements can show the password.
             verifier = connection.pgconn.encrypt_password(
                 self._password.get_secret_value().encode(), SUPERUSER.encode(), b"scram-sha-256"
             )

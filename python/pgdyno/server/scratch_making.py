@@ -36,8 +36,8 @@ def initdb(
     Raises: ServerError with initdb's own words; InterruptedByUser.
     """
     argv: list[str | Path] = [binaries.program("initdb"), "-D", data_dir, "-U", SUPERUSER]
-    # The C locale is the one that every host and version has, and all order it alike. Not synced:
-    # a host that crashes now takes nothing with it that was measured.
+    # Every host and version has the C locale and sorts it alike. No sync: a crash of the host loses
+    # nothing that was measured.
     argv += ["-E", "UTF8", "--locale=C", "-A", "trust", "--no-sync", "--no-instructions"]
     if checksums:
         argv.append("--data-checksums")
@@ -60,7 +60,7 @@ def initdb(
 
 
 def sync_files(binaries: Binaries, user: UserIds, *, data_dir: Path) -> None:
-    """Bring all files of a stopped cluster to the disk.
+    """Flush all files of a stopped cluster to the disk.
 
     Raises: ServerError with initdb's own words; InterruptedByUser.
     """
@@ -75,7 +75,7 @@ def sync_files(binaries: Binaries, user: UserIds, *, data_dir: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ScratchRequest:
-    """What a scratch cluster shall be.
+    """The properties of a scratch cluster that is wanted.
 
     Args: clients, the largest number of connections the load opens; data_dir and wal_dir, folders
     inside which folders of our own are made; store_dir, where the experiment's results lie;
@@ -100,7 +100,7 @@ class ScratchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A folder that is made, in which there is no cluster yet."""
+    """A folder that exists and has no cluster yet."""
 
     folder: ClusterFolder
     binaries: Binaries

@@ -1,4 +1,4 @@
-"""Settings of a server: written down, compared with what a new session sees."""
+"""Settings of a server: written to its configuration, compared with those a new session sees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.connect import Connection
 
-# What a scratch cluster needs to be found and left alone; a variant may not move it.
+# Settings by which pgdyno finds and protects a scratch cluster; a variant may not change them.
 RESERVED = frozenset(
     {
         "cluster_name",
@@ -43,7 +43,7 @@ _TRUE, _FALSE = frozenset({"on", "true", "yes", "1"}), frozenset({"off", "false"
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A setting that a new session does not see as it was asked for."""
+    """A setting whose value in a new session is not the wanted one."""
 
     name: str
     wanted: str
@@ -90,7 +90,7 @@ def as_configuration(settings: Mapping[str, str]) -> str:
 
 
 def contexts(connection: Connection, names: Iterable[str]) -> dict[str, str]:
-    """Return what it takes to change each setting the server knows: pg_settings.context."""
+    """Return what changing each setting needs (reload, restart ...): pg_settings.context."""
     rows = connection.execute(
         "SELECT name, context FROM pg_settings WHERE lower(name) = ANY(%s)", [list(names)]
     ).fetchall()
@@ -108,7 +108,7 @@ def first_refused(connection: Connection) -> tuple[str, str, str] | None:
         " LEFT JOIN pg_settings s ON lower(s.name) = lower(f.name)"
         " WHERE f.error IS NOT NULL"
         " AND (f.error <> 'setting could not be applied' OR s.context <> 'postmaster')"
-        # A line that is no longer there has no name; what it set holds until a restart.
+        # A removed line has no name; its setting stays in effect until a restart.
         " AND (f.name IS NOT NULL OR f.error NOT LIKE '%cannot be changed without restarting%')"
         " ORDER BY f.seqno LIMIT 1"
     ).fetchone()
@@ -169,7 +169,7 @@ def _is_same(wanted: str, seen: _Shown) -> bool:
 def _is_same_number(wanted: str, seen: _Shown) -> bool:
     match = _NUMBER.fullmatch(wanted)
     if match is None:
-        # Hexadecimal and octal are allowed too, and rare.
+        # Hexadecimal and octal numbers are allowed, too, but rare.
         try:
             return int(wanted, 0) == int(seen.setting)
         except ValueError:

@@ -1,6 +1,6 @@
 """Reports that a connection is dead when its other end sends nothing for too long.
 
-TCP notices a device that swallows packets late, and one that still acknowledges them never.
+If a device drops packets, TCP notices it late; if the device still acknowledges them, never.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from psycopg import pq
 from psycopg.abc import PQGen
 
 _T = TypeVar("_T")
-# How long psycopg looks at a time.
+# The longest time that psycopg waits at once.
 LOOK_S = 0.1
 
 
 class NoAnswer(psycopg.OperationalError):
-    """Nothing came back in time; the connection is of no use any more."""
+    """No answer came in time; the connection cannot be used any more."""
 
 
 def hearing(gen: PQGen[_T], silence_s_max: int) -> PQGen[_T]:
-    """Pass on what psycopg waits for, until it looked in vain for so long.
+    """Pass on psycopg's waits, until it waited in vain for too long.
 
-    Looks are counted rather than time, so that a process that was stopped itself does not take its
-    own silence for the other end's.
+    Waits are counted and not time: a process that was stopped itself must not blame the other end.
     Raises: NoAnswer.
     """
     silent_looks = 0
@@ -44,20 +43,20 @@ def hearing(gen: PQGen[_T], silence_s_max: int) -> PQGen[_T]:
 
 
 def poll_of(libpq: pq.abc.PGconn) -> select.poll:
-    """Return what waits until something comes over a connection."""
+    """Return a function that waits until a connection has something to read."""
     ready = select.poll()
     ready.register(libpq.socket, select.POLLIN)
     return ready
 
 
 def answer(libpq: pq.abc.PGconn, ready: select.poll, silence_s_max: int) -> pq.abc.PGresult:
-    """Return what the server answers to the one statement that was just sent by libpq itself.
+    """Return the server's answer to the one statement that libpq has just sent.
 
     Args: ready, of `poll_of`.
     Raises: NoAnswer, as `hearing` does; psycopg.OperationalError when the connection is lost.
     """
     silent_looks = 0
-    # Subtle: one that was not sent whole is sent on at each look.
+    # Subtle: if a statement was sent only in part, each look sends more of it.
     while libpq.flush() or libpq.is_busy():
         if ready.poll(1000):
             silent_looks = 0

@@ -1,4 +1,4 @@
-"""Whether what is to be loaded fits where a server of the user's own keeps its data."""
+"""Whether a load fits into the free space of the user's own server."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ def refuse_too_few_locks(connection: Connection, dataset: Dataset) -> None:
 def check_own_server(
     connection: Connection, facts: ServerFacts, dataset: Dataset, *, replaced_bytes: int
 ) -> str:
-    """Return why free space was not checked, or nothing if it was and is enough.
+    """Return why free space was not checked; "" if it was checked and is enough.
 
-    Args: facts, of this connection; replaced_bytes, of tables that are there: they count as free.
+    Args: facts, of this connection; replaced_bytes, size of the tables that the load replaces,
+    which counts as free.
     Raises: ServerError with the room needed and the room there is.
     """
     if not facts.is_local:

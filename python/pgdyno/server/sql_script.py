@@ -1,4 +1,7 @@
-"""SQL of several statements, run one by one: VACUUM and CREATE DATABASE stand in no transaction."""
+"""SQL of several statements, run one by one.
+
+VACUUM and CREATE DATABASE cannot run inside a transaction.
+"""
 
 from __future__ import annotations
 

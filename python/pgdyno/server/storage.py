@@ -1,4 +1,4 @@
-"""Where files lie: mount point, file system, device, free space. Linux tells most of it."""
+"""Where files are: mount point, file system, device, free space; most of it only on Linux."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Mount:
 
     @property
     def is_memory(self) -> bool:
-        """True if what is written there is never on a disk."""
+        """True if files there are only in memory, never on a disk."""
         return self.file_system in MEMORY_FILE_SYSTEMS
 
 
@@ -82,7 +82,7 @@ def _parse(line: str) -> Mount | None:
         file_system=tail[0],
         source=_unescape(tail[1]),
         device_number=fields[2],
-        # Of this mount, and of the file system itself: "rw,noatime" and "rw,barrier=0".
+        # Options of the mount and of the file system, such as "rw,noatime" and "rw,barrier=0".
         options=",".join(dict.fromkeys(",".join([fields[5], *tail[2:3]]).split(","))),
     )
 

@@ -1,8 +1,8 @@
 """Settings of a server that pgdyno did not start: changed for all, and put back as they were.
 
-What is put back is the entry in postgresql.auto.conf, or its absence: exactly what ALTER SYSTEM
-changes. A command of the user's own may stand in for it; it gets name -> value (null: as it was
-without an entry) as JSON.
+pgdyno restores the entry in postgresql.auto.conf, or its absence: exactly what ALTER SYSTEM
+changes. A command of the user may replace ALTER SYSTEM; it gets name -> value as JSON (null: no
+entry).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Entries = Mapping[str, str | None]
 AUTO_CONF = "postgresql.auto.conf"
 _TAKES_EFFECT_S = 30.0
 _RESTART_S = 300.0
-# Of what a command of the user's own printed last.
+# The last part of the output of a user's command that is shown.
 _SAID_LINES = 3
-# Of a server that is being stopped or started: it answers, but not yet as it will.
+# SQLSTATEs of a server that is being stopped or started: it answers, but does not admit sessions.
 _ON_THE_WAY = "57P03"
 _ENTRIES = (
     "SELECT DISTINCT ON (lower(name)) lower(name), setting FROM pg_file_settings"
@@ -94,7 +94,7 @@ class SystemSettings:
         return {str(name): str(value) for name, value in rows}
 
     def apply(self, entries: Entries, *, needs_restart: bool) -> None:
-        """Make these the entries, and let the server take them up.
+        """Write these entries, and make the server use them.
 
         Raises: ServerError when the server or a command refuses.
         """
@@ -109,7 +109,7 @@ class SystemSettings:
             self._run(self.restart_command, b"")
 
     def put_back(self, entries: Entries, values: Mapping[str, str], *, restarts: bool) -> bool:
-        """Make the server as it was: its entries, and what it uses.
+        """Restore the server: its entries, and the values it uses.
 
         Args: values, what it used before; empty where a journal has none.
         Returns: False if it was so already, and nothing was done.
@@ -129,7 +129,7 @@ class SystemSettings:
         return True
 
     def is_down(self) -> bool:
-        """Return whether nothing answers. A server that refuses this role is not down."""
+        """Return whether no server answers. A server that refuses this role is not down."""
         try:
             connect(self.admin, verb=self.verb).close()
         except ServerError as error:
@@ -161,7 +161,7 @@ class SystemSettings:
         self._wait_until(self.admin, lambda _session: None)
 
     def by_hand(self, entries: Entries) -> str:
-        """Return what a person does to put these entries back while the server is down."""
+        """Return the steps by which a person restores these entries while the server is down."""
         file = f"{self.data_dir}/{AUTO_CONF}" if self.data_dir else f"{AUTO_CONF} (in PGDATA)"
         removed = [name for name, value in entries.items() if value is None]
         steps = [f"remove the line of {name}" for name in removed]
@@ -212,7 +212,7 @@ class SystemSettings:
         return [f"{name} = {value}" for name, value in rows]
 
     def _not_in_effect(self, entries: Entries) -> str:
-        """Return what a restart that failed leaves to be done, as one more sentence."""
+        """Return one more sentence: what is left to do after a failed restart."""
         try:
             awaiting = self._awaiting_restart(entries)
         except ServerError:
@@ -241,7 +241,7 @@ class SystemSettings:
             ) from None
 
     def _run(self, command: str, given: bytes) -> None:
-        # The command stands in the environment: arguments are for every user of the host to read.
+        # The command is in the environment: every user of the host can read arguments.
         done = run(
             ["/bin/sh", "-c", 'eval "$PGDYNO_COMMAND"'],
             env={**os.environ, "PGDYNO_COMMAND": command},
@@ -348,7 +348,7 @@ def rewrite_auto_conf(data_dir: Path, entries: Entries) -> None:
 
 
 def _postmaster(data_dir: Path) -> int | None:
-    """Return the process that its lock file names, if it is alive."""
+    """Return the postmaster that the lock file names, if it is alive."""
     try:
         pid = int((data_dir / "postmaster.pid").read_text().splitlines()[0])
     except (OSError, ValueError, IndexError):

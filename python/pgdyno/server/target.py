@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from pgdyno.errors import SpecError
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-# Parameters of libpq whose other values would be ignored, and the next step instead.
+# Parameters of libpq whose other values the engine would ignore, and the next step instead.
 SECRET = ("sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
 ENGINE_LACKS = {
     "gssencmode": (("disable", "prefer"), "use gssencmode=disable, and sslmode=require for TLS"),
@@ -50,9 +50,9 @@ ENGINE_LACKS = {
 class Target:
     """One server as libpq resolved it from options, environment, service and password files.
 
-    `host` and `ports` may list several, as libpq allows; `connect.pinned` turns that into the one
-    that answered, and keeps the list for the load, which goes on elsewhere when that one dies.
-    `parameters` are all other libpq parameters that were given.
+    `host` and `ports` may list several, as libpq allows. `connect.pinned` reduces the list to the
+    server that answered. It keeps the list for the load, which continues elsewhere if that server
+    dies. `parameters` are all other libpq parameters that were given.
     """
 
     host: str
@@ -99,7 +99,8 @@ class Target:
     def hosts(self, *, given: bool = False) -> list[tuple[str, str, str]]:
         """Return name, address ("" where it is to be looked up) and port of every host.
 
-        Args: given, those that a pinned target was given with. libpq has matched the lists already.
+        Args: given, return the hosts that a pinned target was made from. libpq has already matched
+        the lists.
         """
         host, hostaddr, ports = self.host, self.hostaddr, self.ports
         if given and self.hosts_given is not None:
@@ -128,7 +129,7 @@ class Target:
         return make_conninfo("", **kept)
 
     def as_document(self) -> dict[str, str]:
-        """Return what a result may keep: no password, no file names."""
+        """Return JSON values for a result: no password, no file names."""
         return {
             "host": self.host,
             "port": self.ports,

@@ -1,7 +1,8 @@
 """The twelve consistency conditions of TPC-C, each one set-based query over all warehouses.
 
-Source: TPC-C specification, revision 5.11, clauses 3.3.2.1 to 3.3.2.12. Condition 11 is given there
-for the loaded data alone; with the deliveries that customers have counted it holds after a run.
+Source: TPC-C specification, revision 5.11, clauses 3.3.2.1 to 3.3.2.12. The specification states
+condition 11 only for the loaded data; here it includes the deliveries that customers have counted,
+so it also holds after a run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from psycopg import sql
 from pgdyno.clock import monotonic_ns
 from pgdyno.server.connect import Connection
 
-# An order is delivered when its lines have a date; what customers owe for delivered orders.
+# What customers owe for delivered orders; an order is delivered when its lines have a date.
 _DELIVERED: LiteralString = (
     "(SELECT o_w_id AS w, o_d_id AS d, o_c_id AS c, sum(ol_amount) AS amount"
     " FROM orders JOIN order_line ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id"
@@ -29,7 +30,7 @@ _PAID: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: what holds, and the query that gives the warehouse of each violation as w."""
+    """One condition: its rule, and the query that returns the warehouse of each violation as w."""
 
     number: int
     rule: str
@@ -38,7 +39,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How often a condition is violated, by warehouse; none without an entry."""
+    """Violations of a condition by warehouse; a warehouse without a violation has no entry."""
 
     condition: Condition
     violations_by_warehouse: dict[int, int]
