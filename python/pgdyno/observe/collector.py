@@ -1,4 +1,4 @@
-"""What one column of telemetry or of the store is: name, type, unit, meaning."""
+"""A column of telemetry or of the store: name, type, unit, meaning; and what a collector is."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Column:
 
     A *key* tells rows of one instant apart (a device, a core). A *counter* grows until it is reset
     or wraps, and is stored raw: `rates` makes rates of it. A *gauge* is the state at one instant.
-    A counter that the kernel keeps in 32 bits begins again at `wraps_at`, in the column's unit.
-    One that `dips` may be taken back a little by the kernel: a decrease is read as no growth.
+    A counter that the kernel keeps in 32 bits begins again at `wraps_at`, in the column's unit. If
+    a counter `dips`, the kernel may reduce it a little: a decrease is read as no growth.
     `is_nullable`: absent on some versions or machines; an int64 is then read as float64 with NaN.
     """
 
@@ -62,7 +62,7 @@ SECOND_NS = 1_000_000_000
 
 
 class Collector(Protocol):
-    """Samples one source. tests/observe/contract.py holds every one of them to this.
+    """Samples one source. tests/observe/contract.py tests every collector against this.
 
     A collector is used by one thread. It may keep state between samples (open files), and gives
     counters raw: never a rate. `scope` is the source it reads: any session of the *server*, only a
@@ -79,22 +79,22 @@ class Collector(Protocol):
     def sample(self, now_ns: int) -> list[Row]:
         """Return the rows of this instant: one value for every column, None where nullable.
 
-        Raises: NotMeasurable when this machine or server never will have the source; anything else
-        is taken as a passing failure.
+        Raises: NotMeasurable if this machine or server will never have the source; any other
+        exception counts as temporary.
         """
         ...
 
 
 @runtime_checkable
 class AskedOften(Collector, Protocol):
-    """A collector that is asked many times a second, and its answers read some at a time.
+    """A collector that asks many times a second and reads several answers at once.
 
-    A core that works for others in between has all caches full of theirs each time: whatever is
-    done at that moment costs some five times what it costs in a row.
+    A core that works for others in between has its caches full of their data each time. Work at
+    such a moment costs about five times as much as the same work in a row.
     """
 
     def ask(self) -> Any:
-        """Return what the source answers, as it came. Raises: as `sample`."""
+        """Return the source's answer, unparsed. Raises: as `sample`."""
         ...
 
     def rows(self, answer: Any) -> list[Row]:
@@ -103,12 +103,12 @@ class AskedOften(Collector, Protocol):
 
 
 class NotMeasurable(Exception):
-    """The source does not exist here; the text says why, as one sentence for a person."""
+    """The source does not exist here; the text is one sentence with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something the reader of the results must know that did not stop the run."""
+    """A warning for the reader of the results that did not stop the run."""
 
     time_ns: int
     kind: str

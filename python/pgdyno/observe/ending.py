@@ -1,4 +1,4 @@
-"""Told once to end, by another thread, and waited for many times until then."""
+"""A signal to end, given once by another thread; its owner waits for it many times."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import threading
 class Ending:
     """An Event whose waiting is one call that the interpreter makes in C.
 
-    An Event makes a lock and an entry of a list for each wait: with caches that are cold each time
-    that is 0.1 ms, ten times a second.
+    An Event makes a lock and a list entry for each wait. With cold caches this takes 0.1 ms, ten
+    times a second.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the observer says: every trouble once, until it is over."""
+"""The observer's notices: each problem is reported once until it is over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgdyno.observe.collector import Notice, Sink
 
 
 class Notices:
-    """Passes notices to the sink; the same trouble is not said twice while it lasts."""
+    """Passes notices to the sink; while a problem lasts, it is not reported again."""
 
     def __init__(self, clock: ClockPair, sink: Sink) -> None:
         self._clock = clock
@@ -20,7 +20,7 @@ class Notices:
         self.said: list[Notice] = []
 
     def say(self, trouble: str, kind: str, message: str, hint: str) -> None:
-        """Report this unless the trouble of this name was already reported and still lasts."""
+        """Report this unless the problem of this name was already reported and still lasts."""
         with self._lock:
             if trouble in self._lasting:
                 return
@@ -28,7 +28,7 @@ class Notices:
         self._pass_on(Notice(self._clock.now_ns(), kind, message, hint))
 
     def over(self, trouble: str, kind: str, message: str, hint: str = "") -> None:
-        """Report the end of a trouble, if its beginning was reported."""
+        """Report the end of a problem if its beginning was reported."""
         with self._lock:
             if trouble not in self._lasting:
                 return
@@ -40,5 +40,5 @@ class Notices:
         try:
             self._sink.add_notice(notice.as_record())
         except PgdynoError:
-            # The store refuses (a full disk): the writer of the records gets the same error.
+            # The store cannot write (a full disk): the writer of the records gets the same error.
             return

@@ -1,6 +1,6 @@
-"""Counters into differences and rates, in one place: resets, wraps and gaps are found and said.
+"""Counters to differences and rates, in one place: resets, wraps and gaps are found and reported.
 
-Pure: arrays as the store gives them in, arrays out.
+Pure: the store's arrays in, arrays out.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def deltas(arrays: Arrays, columns: Sequence[Column]) -> list[Deltas]:
 
 
 def since_zero(arrays: Arrays, columns: Sequence[Column], rows_max: int) -> Arrays:
-    """Return the rows with one of zeros before the first of each key that came later.
+    """Return the rows, with a row of zeros before the first row of each key that appeared later.
 
-    For tables that list the largest of something: what is not among them is known to be 0 only
-    where the sample before had fewer than `rows_max` rows, all there were.
+    For tables that list only the largest: a missing key is known to be 0 only if the sample before
+    had fewer than `rows_max` rows.
     """
     time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
     instants, place, sizes = np.unique(time_ns, return_inverse=True, return_counts=True)
@@ -124,7 +124,7 @@ def _rows_by_key(
     for name in keys:
         # Older results lack newer keys.
         values = np.asarray(arrays[name]).tolist() if name in arrays else [""] * codes.size
-        # Sorting what differs alone is ten times as fast as np.unique of all of them.
+        # Sorting only the distinct labels is ten times as fast as np.unique of all rows.
         names = {value: str(value) for value in set(values)}
         labels.append(sorted(names.values()))
         code = {value: labels[-1].index(text) for value, text in names.items()}
@@ -145,7 +145,7 @@ def _rows_by_key(
 def _of_one_key(key: Mapping[str, str], rows: Arrays, counters: Sequence[Column]) -> Deltas:
     time_ns = np.asarray(rows["time_ns"], dtype=np.int64)
     gap = np.asarray(rows["interval_ns"], dtype=np.int64)[1:] == 0
-    # A key that was missing at the sample before (a device unplugged) has a longer way to go.
+    # If a key was missing in the sample before (a device was unplugged), its interval is longer.
     interval_ns = np.diff(time_ns)
     by_column: dict[str, FloatArray] = {}
     dropped = [Dropped(int(t), "gap", "") for t in time_ns[1:][gap]]

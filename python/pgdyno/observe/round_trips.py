@@ -1,7 +1,7 @@
-"""How long the network takes from here to the server and back, and how its clock differs.
+"""The round trip to the server, and the difference of its clock.
 
-Connecting alone (no session is begun), and SELECT 1 in an open one; for a moment each, so that it
-may be done before and after every run.
+It times connecting without a session, and SELECT 1 in a session, each for a moment, so that it can
+be done before and after every run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONNECT_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Durations of one kind, sorted into a few numbers."""
+    """A few percentiles of durations of one kind."""
 
     count: int
     min_ns: int
@@ -37,7 +37,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class ServerClock:
-    """How far the server's clock is ahead of the experiment's axis, and how sure that is."""
+    """How far the server's clock is ahead of the experiment's time axis, and the uncertainty."""
 
     ahead_ns: int
     uncertainty_ns: int
@@ -45,7 +45,7 @@ class ServerClock:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """What was measured at one moment; None where it could not be."""
+    """Results at one moment; None for what could not be measured."""
 
     connect: Times | None
     statement: Times | None

@@ -1,4 +1,4 @@
-"""What watching costs: CPU of each collector and of its backend on the server."""
+"""The cost of telemetry: CPU time of each collector and of its backend on the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Spent:
 
 
 class OwnCost:
-    """Adds up what collectors cost, and is itself one: its rows keep the cost in the results."""
+    """Adds up the cost of collectors. It is a collector itself, so the results have the cost."""
 
     name: ClassVar[str] = "observer"
     scope: ClassVar[Scope] = "lab"
@@ -62,7 +62,7 @@ class OwnCost:
 
 
 COST_LIMIT_RATIO = 0.005
-# A slowed interval is a little longer than needed, or it would be judged again and again.
+# The new interval is a little longer than needed; otherwise it would be judged again and again.
 MARGIN = 1.1
 STEP_NS = 10_000_000
 JUDGED_AFTER_NS = 10 * SECOND_NS

@@ -20,17 +20,17 @@ Connect = Callable[[], Connection]
 STATEMENT_TIMEOUT_MS = 2_000
 # The server ends every statement earlier, so a connection that is silent this long is dead.
 SILENCE_S_MAX = 5
-# With many busy sessions our backend waits for its core: one time slice of about 3 ms for each of
-# them, and a statement needs several slices. 8,000 sessions: 42 s instead of 2 s.
+# With many busy sessions our backend waits for a core: a time slice of about 3 ms for each of them,
+# and a statement needs several slices. With 8,000 sessions this is 42 s instead of 2 s.
 BUSY_SESSION_MS = 5
 _MANY_SESSIONS = 200
 LOCK_TIMEOUT_MS = 100
 # How often a statement is tried if the role's own statement_timeout cancels it.
 _TRIES = 50
 
-# glibc returns memory to the kernel at the end of each statement, and to get it back is a third of
-# what a sample of 250 sessions costs. Once it has seen a block of this size go, it keeps twice as
-# much. Source: mallopt(3), M_MMAP_THRESHOLD, "dynamic".
+# glibc returns memory to the kernel at the end of each statement. To get it back is a third of the
+# cost of a sample of 250 sessions. After a block of this size was freed, glibc keeps twice as much.
+# Source: mallopt(3), M_MMAP_THRESHOLD, "dynamic".
 _KEPT_BYTES = 4 << 20
 
 # One statement, so that one round trip makes the session harmless. set_config rather than SET:
@@ -43,7 +43,7 @@ SESSION_SQL = (
     # Since 11.
     " CASE WHEN current_setting('server_version_num')::int >= 110000"
     " THEN set_config('jit', 'off', false) END,"
-    # Since 12. No plan depends on a parameter here, and five would be made to find that out.
+    # Since 12. No plan depends on a parameter here; PostgreSQL would make five plans to learn that.
     " CASE WHEN current_setting('server_version_num')::int >= 120000"
     " THEN set_config('plan_cache_mode', 'force_generic_plan', false) END,"
     " set_config('max_parallel_workers_per_gather', '0', false),"
@@ -51,7 +51,7 @@ SESSION_SQL = (
     f" length(repeat(' ', {_KEPT_BYTES})),"
     " current_user, pg_has_role('pg_read_all_stats', 'USAGE')"
 )
-# Something on the path forgets prepared statements: it goes on without them.
+# Something on the path loses prepared statements: the session continues without them.
 _FORGOTTEN = (
     psycopg.errors.InvalidSqlStatementName,
     psycopg.errors.DuplicatePreparedStatement,
@@ -74,7 +74,7 @@ class PoolerInThePath(Exception):
 
 
 class Session(Protocol):
-    """The connection of one thread of the observer, whatever is at its other end.
+    """The connection of one thread of the observer to any source.
 
     `kind` is its name in one word, `what` its name in messages. If `sees_everybody` is false,
     `user` lacks the right to see everybody's statistics.
@@ -86,11 +86,11 @@ class Session(Protocol):
     sees_everybody: bool
 
     def before_sample(self, interval_ns: int) -> int:
-        """Make ready for a sample; return the time its values are of, 0 = when it is taken."""
+        """Prepare a sample; return the time of its values, 0 = the time when it is taken."""
         ...
 
     def open(self) -> None:
-        """Connect. Raises: NotMeasurable where trying again is no use; anything else passes."""
+        """Connect. Raises: NotMeasurable if trying again is useless; other errors are temporary."""
         ...
 
     @property
@@ -148,9 +148,9 @@ class ServerSession:
         self._prepared: set[str] = set()
         self._names: dict[str, bytes] = {}
         self.database = ""
-        # Of this thread alone; another reader may be one transaction behind.
+        # Only this thread writes it; a reader may be one transaction behind.
         self.transaction_count = 0
-        # Time of its statements as seen from here; and without the way there and back.
+        # Time of its statements as measured here; and without the round trip.
         self.active_ns = self.active_least_ns = 0
         self._way_ns = 0
         self.version = 0
@@ -168,7 +168,7 @@ class ServerSession:
         try:
             began_ns = monotonic_ns()
             row = _told(connection, PID_SQL)
-            # A statement without work is the way there and back, and little else.
+            # A statement without work takes little more than the round trip.
             self._way_ns = monotonic_ns() - began_ns
             if row is None or row[0] != connection.info.backend_pid:
                 raise PoolerInThePath
@@ -282,10 +282,9 @@ class ServerSession:
         return result
 
     def report_transactions(self) -> None:
-        """Have the session's transactions counted now, this one included, where that is known.
-
-        Raises: psycopg.Error. Limits: up to PostgreSQL 14 a separate process does the counting,
-        up to half a second later.
+        """Make the server count the session's transactions now, including this one, if it can.
+        Raises: psycopg.Error. Limits: up to PostgreSQL 14 a separate process counts them, up to
+        half a second later.
         """
         if self.version >= _REPORTS_SINCE:
             self.fetch_often(REPORT_SQL)

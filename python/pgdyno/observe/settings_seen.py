@@ -1,4 +1,4 @@
-"""Every setting of the server, and of its roles and databases, at one moment; and what changed."""
+"""Every setting of the server, of its roles and databases, at one moment; and the changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psycopg
 Connection = psycopg.Connection[tuple[Any, ...]]
 SettingsSeen = Mapping[tuple[str, str], str]
 
-# As a new session gets them: what the one that asks has set for itself does not count.
+# Values as a new session gets them: settings of the asking session itself do not count.
 SETTINGS_SQL = (
     "SELECT '', name, coalesce(reset_val, '') || coalesce(' ' || unit, '')"
     " FROM pg_catalog.pg_settings WHERE name <> 'application_name'"
@@ -25,7 +25,7 @@ SETTINGS_SQL = (
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One setting whose value was another; `of` is "" for the server itself. None: not set."""
+    """One setting that changed; `of` is "" for the server itself. None: not set."""
 
     name: str
     of: str
@@ -38,13 +38,13 @@ class Changed:
 
 
 def read_settings_seen(connection: Connection) -> SettingsSeen:
-    """Return every value by whose it is and name, with its unit. Raises: psycopg.Error."""
+    """Return every value with its unit, by owner and name. Raises: psycopg.Error."""
     rows = connection.execute(SETTINGS_SQL).fetchall()
     return {(str(of), str(name)): str(value) for of, name, value in rows}
 
 
 def changes(before: SettingsSeen, after: SettingsSeen) -> tuple[Changed, ...]:
-    """Return what is not as it was, in order."""
+    """Return the settings that changed, in order."""
     places = sorted(before.keys() | after.keys())
     return tuple(
         Changed(name, of, before.get((of, name)), after.get((of, name)))

@@ -1,4 +1,4 @@
-"""Exact totals of the server before and after a load, for what a sample each second cannot give."""
+"""Exact totals of the server before and after a load; samples each second are not exact."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Collectors of what the hardware tells of itself: temperature, frequency, energy, wear."""
+"""Collectors of the hardware's own sensors: temperature, frequency, energy, wear."""

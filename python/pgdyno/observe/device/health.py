@@ -1,6 +1,6 @@
-"""What a disk says of its own health: wear, spare blocks, media errors, slowing for heat.
+"""The health that a disk reports: wear, spare blocks, media errors, slowing because of heat.
 
-Read before and after a run, by `nvme smart-log` or `smartctl`, where one is installed and allowed.
+Read before and after a run by `nvme smart-log` or `smartctl`, if one is installed and permitted.
 Source: NVM Express base specification, SMART / Health Information log page (02h).
 """
 
@@ -37,7 +37,7 @@ class Health:
 
 
 class HealthUnknown(Exception):
-    """The disk's health cannot be read here; the text says why, as one sentence for a person."""
+    """The disk's health cannot be read here; the text is one sentence with the reason."""
 
 
 def read_health(device: str) -> Health:
@@ -78,7 +78,7 @@ def parse_nvme(document: dict[str, Any]) -> Health:
 
 
 def parse_smartctl(document: dict[str, Any]) -> Health:
-    """Return the counters of `smartctl --json --all`; it does not tell how often heat slowed it."""
+    """Return the counters of `smartctl --json --all`, which does not count slowing by heat."""
     log = document.get("nvme_smart_health_information_log", {})
     if not log:
         raise HealthUnknown("smartctl tells nothing of the disk's health.")
@@ -122,7 +122,7 @@ def _said(argv: list[str]) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a number, also one printed as text for its size."""
+    """Return a number; large numbers are printed as text."""
     return int(value) if str(value).strip().isdigit() else None
 
 

@@ -1,7 +1,8 @@
 """Energy the processors and memory used: RAPL counters in /sys/class/powercap.
 
 Source: the kernel's Documentation/power/powercap/powercap.rst. The counter begins again at
-max_energy_range_uj, which is each machine's own: it is added up here rather than stored raw.
+max_energy_range_uj, which differs between machines. Therefore it is added up here and not stored
+raw.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class EnergyCollector:
         if domain.last_uj is not None:
             grown_uj = now_uj - domain.last_uj
             if grown_uj < 0:
-                # Where the kernel does not tell the range, the counter began again at 0.
+                # If the kernel does not report the range, the counter began again at 0.
                 grown_uj = grown_uj + domain.range_uj if domain.range_uj else now_uj
             domain.total_uj += grown_uj
         domain.last_uj = now_uj
@@ -138,7 +139,7 @@ class FrequencyCollector:
                 "lowest_hz": min(khz) * 1000 if khz else None,
                 "highest_hz": max(khz) * 1000 if khz else None,
                 "core_throttles": sum(by_core) if by_core else None,
-                # Every core tells the count of its processor.
+                # Every core reports the count of its processor.
                 "package_throttles": max(by_package) if by_package else None,
             }
         ]

@@ -30,7 +30,7 @@ def of_server_host(files: HostFiles, pids: Callable[[], Mapping[str, int]]) -> l
 
 
 def of_load_host() -> list[Collector]:
-    """Return the collectors of this host, where it makes load for a server elsewhere."""
+    """Return the collectors of this host if it loads a server elsewhere."""
     of_lab = ThrottlingCollector(lambda: {"lab": os.getpid()})
     return [*(collector() for collector in LOAD_COLLECTORS), of_lab]
 
@@ -75,7 +75,7 @@ class LoadTcpCollector(TcpCollector):
     meaning: ClassVar[str] = "TCP segments, retransmits and resets of the load's host"
 
 
-# Each is made with the files of its host; ThrottlingCollector needs to know whose limits.
+# Each is made with the files of its host; ThrottlingCollector also needs the programs.
 HOST_COLLECTORS = (
     CpuCollector,
     SchedulerCollector,

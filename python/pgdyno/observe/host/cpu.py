@@ -111,7 +111,7 @@ RESOURCES = ("cpu", "memory", "io")
 
 
 def parse_pressure(text: str) -> Row:
-    """Return the totals of one file; None where the kernel does not tell."""
+    """Return the totals of one file; None for what the kernel does not report."""
     totals: Row = {"some_ns": None, "full_ns": None}
     for line in text.splitlines():
         kind, *fields = line.split()
@@ -149,7 +149,7 @@ class PressureCollector:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                # Built in, and switched off: the files are there and cannot be read.
+                # Built in but switched off: the files exist but cannot be read.
                 raise NotMeasurable(
                     f"Pressure stall information is switched off here ({error.strerror})."
                 ) from error

@@ -94,14 +94,14 @@ class DiskCollector:
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row for each whole device."""
         rows = parse(self._files.text("/proc/diskstats"))
-        # A name such as cciss/c0d0 stands as cciss!c0d0 in /sys.
+        # The name cciss/c0d0 is written cciss!c0d0 in /sys.
         whole = {path.rpartition("/")[2] for path in self._files.matching("/sys/block/*")}
         return [row for row in rows if str(row["device"]).replace("/", "!") in whole]
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """One file system: its size, and what is free for programs without special rights."""
+    """One file system: its size, and the free space for programs without special rights."""
 
     total_bytes: int
     available_bytes: int
@@ -162,14 +162,14 @@ def spaces_received(files: HostFiles) -> dict[str, Space]:
         place = path.removeprefix("/df/")
         size, inodes = _df(files, path), _df(files, f"/inodes/{place}")
         if size is not None:
-            # A file system without a limit says that it has none of either.
+            # A file system without a limit of inodes reports 0 in both columns.
             counted = inodes if inodes is not None and inodes[0] else (None, None)
             spaces[place] = Space(size[0] * 1024, size[1] * 1024, *counted)
     return spaces
 
 
 def _df(files: HostFiles, path: str) -> tuple[int, int] | None:
-    """Return the total and what is free, of a line of `df -P`."""
+    """Return the total and the free amount in a line of `df -P`."""
     words = text_or_nothing(files, path).split()
     if len(words) < 6 or not (words[1].isdigit() and words[3].isdigit()):
         return None

@@ -31,7 +31,7 @@ class HostFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """The files of this host, or in a test of the one whose root is `root`."""
+    """The files of this host; in a test, of the host whose root folder is `root`."""
 
     root: Path = Path("/")
 
@@ -54,7 +54,7 @@ HERE = LocalFiles()
 
 @dataclass(slots=True)
 class ReceivedFiles:
-    """What another host sent, by path; a file that was not sent does not exist."""
+    """The files that another host sent, by path; a file that was not sent does not exist."""
 
     by_path: dict[str, str] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class ReceivedFiles:
         )
 
     def replace(self, sent: Mapping[str, str], *, keeping: tuple[str, ...]) -> None:
-        """Take what was sent now, and of what was sent before only what begins with `keeping`."""
+        """Take the files sent now; of earlier files keep only paths that begin with `keeping`."""
         self.by_path = {p: t for p, t in self.by_path.items() if p.startswith(keeping)} | dict(sent)
 
 
@@ -100,7 +100,7 @@ def read_whole(path: str) -> bytes:
 
 
 def text_or_nothing(files: HostFiles, path: str) -> str:
-    """Return a file's text; "" when it is not there or not ours to read."""
+    """Return a file's text; "" if it does not exist or may not be read."""
     try:
         return files.text(path)
     except OSError:

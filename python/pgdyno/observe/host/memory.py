@@ -28,7 +28,7 @@ _MEMORY_FIELDS: tuple[tuple[str, str, str], ...] = (
 
 
 def parse_memory(text: str) -> Row:
-    """Return sizes in bytes; None for what this kernel does not tell."""
+    """Return sizes in bytes; None for sizes that this kernel does not report."""
     bytes_by_field: dict[str, int] = {}
     for line in text.splitlines():
         name, _, rest = line.partition(":")

@@ -1,1 +1,1 @@
-"""The server's log while a run lasts: events, never the contents of somebody's data."""
+"""The server's log while a run lasts: events, never the contents of data."""

@@ -1,4 +1,4 @@
-"""What the server's log tells: checkpoints, temporary files, lock waits, vacuums, errors."""
+"""Events in the server's log: checkpoints, temporary files, lock waits, vacuums, errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTINGS_SQL = (
 )
 CURRENT_SQL = "SELECT coalesce(pg_catalog.pg_current_logfile(%s), '')"
 _EVENTS_MAX = 200
-# An event older than this belongs to a clock that is not ours.
+# If an event seems older than this, the server's clock is not ours.
 _BELIEVED_NS = 30 * SECOND_NS
 
 
@@ -98,7 +98,7 @@ class LogCollector:
         return events_of_stderr(lines, self._prefix, self._zone)
 
     def _found(self) -> Tail:
-        """Return the log's tail by the nearest way there is. Raises: NotMeasurable."""
+        """Return the log's tail, read as directly as possible. Raises: NotMeasurable."""
         settings = {str(name): str(value) for name, value in self._session.fetch(SETTINGS_SQL)}
         self._prefix = prefix_pattern(settings.get("log_line_prefix", ""))
         self._zone = _zone(settings.get("log_timezone", "UTC"))
@@ -114,7 +114,7 @@ class LogCollector:
                 here.read(self._current(), 0, 1)
                 log = here
             except OSError:
-                pass  # Not ours to read: perhaps the server lets us.
+                pass  # We may not read the file; perhaps the server lets us.
         return Tail(log, self._current)
 
     def _current(self) -> str:

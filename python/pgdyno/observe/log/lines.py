@@ -1,7 +1,8 @@
 """Lines of a server's log to events: kind, severity, SQLSTATE, time, duration, size. Pure.
 
-Statement texts and messages are not kept. Limits: kinds are known by their English messages; of a
-server that speaks another language errors are known by their SQLSTATE alone (csvlog, jsonlog).
+Statement texts and messages are not kept. Limits: kinds are recognised by their English messages.
+If the server writes another language, only errors are recognised, by their SQLSTATE (csvlog,
+jsonlog).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """One thing that happened; None and "": the line does not say."""
+    """One event; None and "" mean that the line does not have the value."""
 
     time_ns: int
     kind: str
@@ -70,7 +71,7 @@ class LogEvent:
 
 
 def prefix_pattern(log_line_prefix: str) -> re.Pattern[str]:
-    """Return what a line of stderr begins with, of the setting log_line_prefix."""
+    """Return the pattern of the start of a line, made from the setting log_line_prefix."""
     parts: list[str] = []
     known: set[str] = set()
     for literal, padding, escape in re.findall(r"([^%]+)|%(-?\d+)?([A-Za-z%])", log_line_prefix):
@@ -90,7 +91,7 @@ def prefix_pattern(log_line_prefix: str) -> re.Pattern[str]:
 def events_of_stderr(
     lines: Iterable[str], prefix: re.Pattern[str], zone: tzinfo
 ) -> Iterator[LogEvent]:
-    """Yield the events in whole lines; one that begins with a tab goes on with the line before."""
+    """Yield the events in whole lines; a line that begins with a tab continues the line before."""
     joined: list[str] = []
     for line in lines:
         if line.startswith("\t") and joined:
@@ -134,7 +135,7 @@ def events_of_json(lines: Iterable[str], zone: tzinfo) -> Iterator[LogEvent]:
 
 
 def _event(time_ns: int, severity: str, sqlstate: str, message: str) -> LogEvent | None:
-    """Return what a message says, None for one that is nobody's concern here."""
+    """Return the event of a message, None for messages that are not collected."""
     state = "" if sqlstate == "00000" else sqlstate
     for kind, pattern in _KINDS:
         match = pattern.match(message)

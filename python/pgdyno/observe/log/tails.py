@@ -12,9 +12,10 @@ import psycopg
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.session import ServerSession
 
-# More than this between two samples is left out: the log must not become our load.
+# If the log grew by more between two samples, the rest is skipped: reading it must not become a
+# load.
 BYTES_MAX = 1 << 18
-# The directory's list is open to pg_monitor, the file's own state is not.
+# pg_monitor may list the directory, but may not read the state of the file.
 SIZE_SQL = (
     "SELECT size::int8 FROM pg_catalog.pg_ls_logdir() WHERE name = regexp_replace(%s, '^.*/', '')"
 )
@@ -22,7 +23,7 @@ READ_SQL = "SELECT pg_catalog.pg_read_binary_file(%s, %s, %s)"
 
 
 class LogFile(Protocol):
-    """One log file, wherever it lies; `path` is as the server names it."""
+    """One log file, here or read through the server; `path` is the server's name for it."""
 
     def size_bytes(self, path: str) -> int:
         """Return its size now. Raises: OSError, psycopg.Error."""
@@ -34,7 +35,7 @@ class LogFile(Protocol):
 
 
 class LocalLog:
-    """Reads log files of this host; a path of the server's may be relative to its data."""
+    """Reads log files of this host; the server's path may be relative to its data directory."""
 
     def __init__(self, data_directory: str) -> None:
         self._data = Path(data_directory)
@@ -70,7 +71,7 @@ class ServedLog:
 
 
 def forbidden(role: str) -> NotMeasurable:
-    """Return what is missing for a role to read the log."""
+    """Return the error with the GRANT that a role needs to read the log."""
     return NotMeasurable(
         f"The server's log may not be read by role {role}: GRANT pg_monitor, and GRANT EXECUTE ON"
         " FUNCTION pg_catalog.pg_current_logfile(text), pg_catalog.pg_read_binary_file(text,"
@@ -81,7 +82,7 @@ def forbidden(role: str) -> NotMeasurable:
 class Tail:
     """Gives the whole lines that were added since the last call, over rotations.
 
-    What was there before the first call is left out. `skipped_bytes`: more than was read at once.
+    Lines from before the first call are left out. `skipped_bytes`: what was too much for one read.
     """
 
     def __init__(self, log: LogFile, current: Callable[[], str]) -> None:
@@ -95,7 +96,7 @@ class Tail:
         path = self._current()
         size = self._log.size_bytes(path)
         if self._offset < 0:
-            # Read a little at once: whether it may be read is better known now than later.
+            # Read a little now: if the file may not be read, we learn it at once.
             self._log.read(path, max(0, size - 1), 1)
             self._path, self._offset = path, size
             return []

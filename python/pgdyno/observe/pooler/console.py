@@ -1,7 +1,7 @@
-"""The console of a PgBouncer: what it is, how it is asked, and which processes it is.
+"""The console of a PgBouncer: its session and its processes.
 
-The console speaks the simple protocol only, and knows no settings, so nothing of an observing
-session of the server applies here.
+The console accepts only the simple protocol and has no settings, so it needs a session class that
+differs from the server's.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ConsoleSession:
         return 0
 
     def backend_cpu_ns(self) -> int:
-        """Return 0: what the console costs the pooler cannot be told from its other work."""
+        """Return 0: the console's CPU time cannot be separated from the pooler's other work."""
         return 0
 
     def cancel(self) -> None:
@@ -85,7 +85,7 @@ class ConsoleSession:
 def pooler_pids(port: int, root: Path = Path("/")) -> list[int]:
     """Return the PgBouncer processes of this host that listen on `port`, TCP or Unix socket.
 
-    Several share a port with so_reuseport. Empty where they are elsewhere, or not ours to see.
+    With so_reuseport several share a port. Empty if they are elsewhere or we may not see them.
     """
     proc = root / "proc"
     inodes = listening_inodes(
@@ -103,7 +103,7 @@ def pooler_pids(port: int, root: Path = Path("/")) -> list[int]:
 
 
 def listening_inodes(port: int, *, tcp: str, unix: str) -> set[str]:
-    """Return the socket inodes that listen on a port, of the texts of /proc/net/tcp* and unix."""
+    """Return the inodes of sockets that listen on a port; texts of /proc/net/tcp* and unix."""
     inodes: set[str] = set()
     for line in tcp.splitlines():
         words = line.split()

@@ -42,7 +42,7 @@ class PoolerCollector:
 
 
 def pool_row(row: dict[str, Any]) -> Row:
-    """Return one row of SHOW POOLS, of whatever version, under our names."""
+    """Return one row of SHOW POOLS of any version, with our column names."""
     cancelling = [int(row[name]) for name in _CANCELLING if name in row]
     return {
         "database": str(row["database"]),
@@ -106,7 +106,7 @@ class PoolerTrafficCollector:
 
 
 def traffic_row(row: dict[str, Any]) -> Row:
-    """Return one row of SHOW STATS, of whatever version, under our names."""
+    """Return one row of SHOW STATS of any version, with our column names."""
     traffic: Row = {"database": str(row["database"])}
     for name, theirs, _, factor, _ in _COUNTERS:
         traffic[name] = int(row[theirs]) * factor if row.get(theirs) is not None else None

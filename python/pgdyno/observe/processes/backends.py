@@ -1,4 +1,4 @@
-"""CPU time of the server's processes, by kind, the load's own backends apart."""
+"""CPU time of the server's processes by kind; the load's backends are a kind."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ OBSERVER = "observer"
 POSTMASTER = "postmaster"
 STARTING = "starting"
 
-# Asked only when a process is seen for the first time: application_name comes with the start-up
-# packet, and what a backend is does not change.
+# The query runs only when a new process is seen: application_name comes with the start-up packet,
+# and the kind of a backend does not change.
 SQL = (
     f"SELECT pid, CASE WHEN strpos(application_name, %s) = 1 THEN '{LOAD}'"
     f" WHEN strpos(application_name, '{OWN_PREFIX}') = 1 THEN '{OBSERVER}'"
@@ -45,8 +45,8 @@ SQL = (
 class ServerProcesses(Protocol):
     """The server's processes on the host they run on.
 
-    `times` reads ns on a core, ns waiting for one and how often they were given one; `usage` what
-    `proc_files.usage` gives.
+    `times` reads ns on a core, ns waiting for a core and the number of time slices; `usage` reads
+    the counts of `proc_files.usage`.
     """
 
     times: Reader
@@ -93,7 +93,7 @@ class LocalProcesses:
 
 
 def postgres_parent(stat_text: str) -> int:
-    """Return the parent of a process, of its file stat; 0 if it is no PostgreSQL."""
+    """Return the parent of a process from its file stat; 0 if it is not PostgreSQL."""
     name = stat_text[stat_text.index("(") + 1 : stat_text.rindex(")")]
     return parse_stat(stat_text).parent_pid if name.startswith("postgres") else 0
 
@@ -156,7 +156,7 @@ class BackendsCollector:
         return {pid: process.group for pid, process in self._accounts.processes.items()}
 
     def processes(self) -> Mapping[int, Process]:
-        """Return every process by its number, with its times as they were last seen."""
+        """Return every process by its pid, with its times at the last sample."""
         return self._accounts.processes
 
     def close(self) -> None:
@@ -173,7 +173,9 @@ class BackendsCollector:
             self._own_backend_pid = own_pid
 
     def _assign(self, unknown: list[int]) -> None:
-        """Give new processes their groups; one still starting up gets it at the next sample."""
+        """Give new processes their groups; a process that is still starting gets it at the next
+        sample.
+        """
         if not unknown:
             return
         groups = dict(self._session.fetch(SQL, [self._load_application_name]))

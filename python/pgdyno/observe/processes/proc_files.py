@@ -40,7 +40,9 @@ def parse_stat(text: str) -> ProcessStat:
 
 
 def parse_schedstat(schedstat: bytes) -> tuple[int, int, int]:
-    """Return of one thread: ns on a core, ns runnable but waiting for one, times given one."""
+    """Return of one thread: ns on a core, ns runnable but waiting for a core, number of time
+    slices.
+    """
     run_ns, wait_ns, slices = schedstat.split()
     return int(run_ns), int(wait_ns), int(slices)
 
@@ -83,12 +85,12 @@ def _parent(proc: Path, pid: int) -> int:
         return -1
 
 
-# Of the files that may be open: a quarter, for two files of each process.
+# Two files of each process, and at most a quarter of the open files that are permitted.
 _OPEN_FILES_SHARE = 4 * 2
 
 
 class OpenFiles:
-    """Reads one file of processes of this host; as many as may be are kept open."""
+    """Reads one file of processes of this host; keeps as many open as permitted."""
 
     def __init__(self, proc: Path, name: str, parse: Callable[[bytes], Counts]) -> None:
         """Args: name, of the file in the folder of a process."""

@@ -1,7 +1,7 @@
-"""Memory of the server's processes: of a few of each kind, when the load is there, then rarely.
+"""Memory of the server's processes: a few of each kind, once the load runs, then rarely.
 
-Adding up the pages of one process that maps 2 GB of shared memory takes the kernel 18 ms, so at
-most eight are looked at.
+If a process maps 2 GB of shared memory, the kernel takes 18 ms to add up its pages, so at most
+eight are read.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FootprintCollector:
     def sample(self, now_ns: int) -> list[Row]:
         """Return one row a kind: at first, when the load was first seen, and once a minute.
 
-        Raises: NotMeasurable where the kernel does not say, or not to us.
+        Raises: NotMeasurable if the kernel does not report it, or not to this user.
         """
         groups = self._groups()
         has_load = LOAD in groups.values()
@@ -69,7 +69,7 @@ class FootprintCollector:
             try:
                 text = (self._proc / str(pid) / "smaps_rollup").read_text()
             except (FileNotFoundError, ProcessLookupError):
-                continue  # Ended since.
+                continue  # The process has ended meanwhile.
             except PermissionError:
                 raise NotMeasurable(
                     "The memory of the server's processes is for their own user to see."
@@ -174,4 +174,4 @@ def _thread_times(folder: str) -> tuple[int, int]:
         run_ns, wait_ns, _ = parse_schedstat(read_whole(f"{folder}/schedstat"))
         return run_ns, wait_ns
     except (FileNotFoundError, ProcessLookupError):
-        return 0, 0  # It ended since the list of threads was made.
+        return 0, 0  # The thread ended after the list of threads was made.

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, key
 
-# What is counted of one process since it began; the first never falls while it lives.
+# The counts of one process since it began; the first count never falls while it lives.
 Counts = tuple[int, ...]
 
 
@@ -26,7 +26,7 @@ class Reader(Protocol):
 
 @dataclass(slots=True)
 class Process:
-    """A process, and its counts as they were last seen; none yet when it is new."""
+    """A process, and its counts at the last sample; none yet if it is new."""
 
     group: str
     counts: Counts = ()
@@ -42,8 +42,8 @@ class GroupTotal(NamedTuple):
 class Accounts:
     """Keeps the counts of processes by group.
 
-    Those of a process that ended stay in its group's total, as they were when it was last seen:
-    totals only grow. Limits: what a process did after its last sample is lost.
+    The last counts of a process that ended stay in its group's total: totals only grow. Limits:
+    what a process did after its last sample is lost.
     """
 
     def __init__(self, reader: Reader, width: int) -> None:
@@ -72,7 +72,7 @@ class Accounts:
         for pid, process in self.processes.items():
             seen = read(pid) if pid in alive else None
             if seen is None or (process.counts and seen[0] < process.counts[0]):
-                # Gone since the list was made; or its number belongs to another process by now.
+                # The process has ended; perhaps its pid now belongs to another process.
                 ended.append(pid)
             else:
                 process.counts = seen
@@ -147,15 +147,15 @@ class UsageCollector:
 
 
 class _SomeOfThoseThatRan:
-    """Reads processes that were given a core since, a few at a time, those first that wait longest.
+    """Reads a few processes that ran since their last reading, the longest unread first.
 
-    The others count as they were last seen: of those that did not run nothing else has changed.
-    At the very first everybody is read: what old sessions did before is nothing of these seconds.
+    For the others the last counts stand: a process that did not run has the same counts. The first
+    time all are read, because earlier work of old sessions does not belong to these seconds.
     """
 
     def __init__(self, usage: Reader) -> None:
         self._usage = usage
-        # By number, in the order in which they were read: times and counts of then.
+        # Times and counts by pid, in the order of reading.
         self._seen: dict[int, tuple[Counts, Counts]] = {}
         self._chosen: dict[int, Counts] = {}
 

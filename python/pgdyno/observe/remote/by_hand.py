@@ -1,7 +1,7 @@
-"""Files made by hand: what the host collector printed somewhere, or a table of somebody's numbers.
+"""Files made by hand: output of the host collector, or a table of other numbers.
 
-A table is CSV with the columns time, name, value, unit: CloudWatch, Azure Monitor, sar can give
-one. Times are Unix seconds, milliseconds or nanoseconds, or ISO 8601 (without zone: UTC).
+A table is CSV with the columns time, name, value, unit; CloudWatch, Azure Monitor and sar can
+export it. Times are Unix seconds, milliseconds or nanoseconds, or ISO 8601 (without zone: UTC).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pgdyno.observe.host.files import ReceivedFiles
 from pgdyno.observe.remote.received import LASTING, files_of
 
 _HEADER = ["time", "name", "value", "unit"]
-# Numbers up to here are seconds, then milliseconds, then nanoseconds: till the year 5138.
+# Smaller numbers are seconds, then milliseconds, then nanoseconds (until the year 5138).
 _SECONDS_MAX, _MILLISECONDS_MAX = 10**11, 10**14
 
 
@@ -35,7 +35,7 @@ class Laid:
 
 
 class OutsideCollector:
-    """Numbers from elsewhere; never sampled, only laid on the axis."""
+    """Numbers from other tools; never sampled, only placed on the time axis."""
 
     name: ClassVar[str] = "outside"
     scope: ClassVar[Scope] = "host"
@@ -53,10 +53,10 @@ class OutsideCollector:
 
 
 def read_by_hand(path: Path, *, ahead_ns: int = 0) -> Iterator[Laid]:
-    """Yield what a file holds, in the order of the file, on our axis.
+    """Yield the samples of a file, in its order, on our time axis.
 
     Args: ahead_ns, how far the clock of the file's host is ahead of ours.
-    Raises: SpecError for a file that is neither, with the line.
+    Raises: SpecError with the line if the file is neither.
     """
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as lines:
@@ -79,9 +79,9 @@ def read_by_hand(path: Path, *, ahead_ns: int = 0) -> Iterator[Laid]:
 
 
 def facts_by_hand(path: Path) -> Iterator[tuple[int, ReceivedFiles]]:
-    """Yield the samples that have what the doctor looks at: when, on that host's clock, and all.
+    """Yield the doctor's samples: time on that host's clock, and files.
 
-    What disks say of their health stands before each.
+    The disks' health comes before each sample.
 
     Raises: SpecError for a file that cannot be read.
     """
@@ -139,7 +139,7 @@ def _collected(collectors: list[Collector], time_ns: int) -> Iterator[Laid]:
         except NotMeasurable:
             collectors.remove(collector)
         except (OSError, ValueError, KeyError):
-            continue  # A sample that was cut short.
+            continue  # An incomplete sample.
         else:
             if rows:
                 yield Laid(collector.name, time_ns, rows)

@@ -1,7 +1,7 @@
-"""The session with a server's host: a shell there, fed with our script, asked for each sample.
+"""The session with a server's host: a shell that runs our script and is asked for each sample.
 
-The shell is reached through whatever command leads to one: ssh, kubectl exec, sudo. It ends when
-our end of the pipe is closed, however that comes about.
+Any command that opens a shell there will do: ssh, kubectl exec, sudo. The shell ends when our end
+of the pipe is closed for any reason.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
 _SSH = "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5"
 _SSH += " -o ServerAliveCountMax=3"
 _READY_TIMEOUT_S = 20
-# A host with much to do answers slowly: only silence is a lost one.
+# A busy host answers slowly; only silence means that it is lost.
 _SILENCE_S_MAX = 5
 _END_TIMEOUT_S = 1.0
 _SLOW_EVERY_NS = 5_000_000_000
-# Of what was sent before; only fast samples and health leave something out.
+# Kept from the sample before: fast samples and health do not send all files.
 _KEPT = {"fast": LASTING, "health": ("/",)}
-# What a kernel counts in: the parsers know this host's only.
+# Units of the kernel (page size, ticks): the parsers use those of this host.
 _UNITS = [str(os.sysconf("SC_CLK_TCK")), str(PAGE_BYTES)]
-# ssh's own words for what trying again does not mend.
+# Messages of ssh for errors that trying again does not repair.
 _HOPELESS = re.compile(
     r"Host key verification failed|Permission denied|Could not resolve hostname|not found"
     r"|No such file or directory|Too many authentication failures|a password is required"
@@ -65,9 +65,9 @@ def shell_command(text: str) -> tuple[str, ...]:
 
 
 def ssh_command(destination: str) -> tuple[str, ...]:
-    """Return the command of --ssh: nothing is asked, a dead connection is noticed.
+    """Return the command of --ssh: ssh asks nothing, and it notices a dead connection.
 
-    Raises: SpecError for what ssh would take for an option.
+    Raises: SpecError for a host that ssh would take for an option.
     """
     if not destination or destination.startswith("-"):
         raise SpecError(f"--ssh {destination}: a host is needed.", hint="--ssh user@host")
@@ -77,9 +77,9 @@ def ssh_command(destination: str) -> tuple[str, ...]:
 class HostSession:
     """One shell on the server's host, begun again when it is lost. Used by one thread.
 
-    `files` has what the last sample brought; `before_sample` takes one when it is due. By
-    `backend_pid` the script finds the server; `sampled_pid` is the one of the last sample.
-    `data_folder` tells it where the data lie, where the process alone does not.
+    `files` are those of the last sample; `before_sample` takes a sample when it is due. The script
+    finds the server by `backend_pid`; `sampled_pid` was used for the last sample. `data_folder` is
+    the data directory, if the process alone does not show it.
     """
 
     what = "server's host"
@@ -160,7 +160,7 @@ class HostSession:
         """
         now_ns = monotonic_ns()
         if not self._refreshed_ns or now_ns - self._refreshed_ns >= interval_ns // 2:
-            # A server just found brings more to look at, too: where its data lie.
+            # After the server was found, its data directory is examined, too.
             is_slow = now_ns >= self._slow_due_ns or self.backend_pid != self.sampled_pid
             what = "slow" if is_slow else "fast"
             self.take(what)
@@ -188,7 +188,7 @@ class HostSession:
         self.files.replace(files_of(lines), keeping=_KEPT.get(what, ()))
 
     def backend_cpu_ns(self) -> int:
-        """Return 0: what the script costs is seen in the samples of its host."""
+        """Return 0: the script's CPU time is in the samples of its host."""
         return 0
 
     def cancel(self) -> None:
@@ -221,7 +221,9 @@ class HostSession:
             raise self._lost("the shell there ended") from None
 
     def _line_with(self, beginnings: tuple[str, ...], timeout_s: int) -> str:
-        """Return the next line that begins so; a login's greeting may come before it."""
+        """Return the next line that begins with `start`; a greeting of the login may come before
+        it.
+        """
         deadline_ns = monotonic_ns() + timeout_s * 1_000_000_000
         while not (line := self._line(timeout_s)).startswith(beginnings):
             if monotonic_ns() > deadline_ns:
@@ -254,7 +256,7 @@ class HostSession:
         return line.decode(errors="replace").rstrip("\r")
 
     def _lost(self, why: str) -> HostLost:
-        """End the shell; return the error with the last words of whatever led there."""
+        """End the shell; return the error with the last message of the command that opened it."""
         words = ""
         if self._child is not None:
             self._child.close_pipes()
@@ -268,4 +270,4 @@ class HostSession:
 
 
 class HostLost(Exception):
-    """The shell on the server's host is gone, for now; the text says what was heard last."""
+    """The shell on the server's host is lost for now; the text has its last message."""

@@ -1,4 +1,4 @@
-"""The server's processes on its own host, of what the host collector sent."""
+"""The server's processes on a remote host, from the files that the host collector sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgdyno.observe.remote.host_session import HostLost, HostSession
 
 
 class ReceivedProcesses:
-    """Reads them from the last sample; the script finds them by one backend, told in the next."""
+    """Reads them from the last sample; the script finds them by the pid of one backend."""
 
     def __init__(self, session: HostSession) -> None:
         self._session = session
@@ -24,7 +24,7 @@ class ReceivedProcesses:
         self.usage: Reader = _Received(session, "stat", parse_usage)
 
     def postmaster_of(self, backend_pid: int) -> int:
-        """Return the parent of one of the server's backends; 0 until a sample was asked for it."""
+        """Return the parent of one of the server's backends; 0 until a sample has it."""
         if self._session.sampled_pid != backend_pid:
             self._session.backend_pid = backend_pid
             return 0
@@ -39,7 +39,9 @@ class ReceivedProcesses:
         return postmaster_pid
 
     def children(self, pid: int) -> list[int]:
-        """Return the children of the postmaster: whatever was sent, but itself."""
+        """Return the children of the postmaster: all processes that were sent, without the
+        postmaster.
+        """
         sent = [path.split("/") for path in self._session.files.by_path]
         numbers = [words[2] for words in sent if words[-1] == "schedstat"]
         return [int(number) for number in numbers if int(number) != pid]
@@ -64,7 +66,7 @@ class _Received:
 
 
 def read_health_afar(command: tuple[str, ...], devices: tuple[str, ...]) -> dict[str, Health | str]:
-    """Return the health of each disk such as nvme0n1, or in a sentence why it is not known."""
+    """Return the health of each disk such as nvme0n1, or a sentence why it is not known."""
     session = HostSession(command, read_pair())
     try:
         session.open()

@@ -1,4 +1,4 @@
-"""What the host collector prints, read: files by path, and how far its clock is from ours."""
+"""Reads the host collector's output: files by path, and the difference between the clocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# Sent with slow samples only, and true until the next.
+# Sent only with slow samples, and valid until the next.
 LASTING = ("/proc/mounts", "/sys/", "/df/", "/inodes/", "/server/")
 # A name, then its line: a colon belongs to the name when a number and a slash follow it, as in
 # /sys/class/powercap/intel-rapl:0/name.
@@ -35,7 +35,7 @@ class Offset:
     answers: int = 0
 
     def see(self, asked_ns: int, theirs_ns: int, answered_ns: int) -> None:
-        """Take one answer in; times on our clock, and what theirs said."""
+        """Use one answer: two times on our clock, and the time on theirs."""
         uncertainty_ns = (answered_ns - asked_ns) // 2
         if not self.answers or uncertainty_ns < self.uncertainty_ns:
             self.offset_ns = theirs_ns - (asked_ns + answered_ns) // 2

@@ -1,1 +1,1 @@
-"""Collectors that ask PostgreSQL; each file holds its SQL keyed by major version."""
+"""Collectors that query PostgreSQL; each file has its SQL by major version."""

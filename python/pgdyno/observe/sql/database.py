@@ -128,7 +128,7 @@ SIZES_SQL = {
         " has_tablespace_privilege(oid, 'CREATE') OR pg_has_role('pg_read_all_stats', 'USAGE')"
     )
 }
-# Apart: a statement with a function that may not be called is refused whole, whatever its WHERE.
+# A separate statement: if one function may not be called, the server refuses the whole statement.
 MAY_LIST_SQL = "SELECT has_function_privilege('pg_catalog.pg_ls_waldir()', 'EXECUTE')"
 WAL_SQL = "SELECT 'wal', 'pg_wal', sum(size)::int8, count(*) FROM pg_catalog.pg_ls_waldir()"
 
@@ -173,7 +173,7 @@ AGES_SQL = {
 
 
 class AgesCollector(SqlCollector):
-    """Samples how far back what must not be forgotten reaches."""
+    """Samples the age of the oldest transaction that the server must remember."""
 
     name = "ages"
     meaning = "Ages of transaction ids, snapshots and prepared transactions"

@@ -1,4 +1,4 @@
-"""What in a database is worth a look: indexes, tables, sequences; read before and after a run.
+"""Objects that may need attention: indexes, tables, sequences; read before and after a run.
 
 Source: pg_index, pg_constraint, pg_sequences and the statistics views. Limits: an index that is
 never used here may be used on a standby; one that repeats another's columns may still differ in
@@ -13,7 +13,7 @@ from pgdyno.observe.collector import SECOND_NS, Column, Scope, counter, gauge, k
 from pgdyno.observe.sql.sql_collector import SqlCollector
 
 _EACH_MAX = 20
-# Fewer indexes than this, and smaller tables than this, trouble nobody.
+# Tables with fewer indexes, and smaller tables, are not reported.
 _MANY_INDEXES = 8
 _LARGE_BYTES = 10_000_000
 _NEAR_END_PERCENT = 50

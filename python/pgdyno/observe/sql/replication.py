@@ -1,4 +1,4 @@
-"""How far standbys are behind, and on a standby how far it is behind itself."""
+"""How far standbys are behind the primary; on a standby, how far it is behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgdyno.observe.sql.sql_collector import SqlCollector
 _REPLICATION_HERE = (
     "(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END)"
 )
-# A commit's age says nothing where everything that was sent is replayed: the primary may be idle.
+# If everything received is replayed, the age of the last commit is no lag: the primary may be idle.
 _OWN_LAG = (
     "CASE WHEN pg_last_wal_receive_lsn() <= pg_last_wal_replay_lsn() AND"
     " EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver) THEN NULL"

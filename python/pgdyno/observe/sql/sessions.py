@@ -7,7 +7,7 @@ from typing import ClassVar
 from pgdyno.observe.collector import SECOND_NS, Column, gauge, key
 from pgdyno.observe.sql.sql_collector import SqlCollector
 
-# Names of applications end where numbers begin: a pool names its members one by one.
+# Application names are cut at the first number: a pool numbers its members.
 SESSIONS_SQL = {
     10: (
         "SELECT coalesce(d.datname::text, ''), coalesce(r.rolname::text, ''),"
@@ -107,7 +107,7 @@ PROGRESS_SQL = {
 
 
 class ProgressCollector(SqlCollector):
-    """Samples maintenance, which is a load, too; no row while none runs."""
+    """Samples maintenance commands, which are a load, too; no row while none runs."""
 
     name = "progress"
     meaning = "Vacuums, index builds, COPY and base backups under way"

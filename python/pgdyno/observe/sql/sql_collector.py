@@ -1,4 +1,4 @@
-"""What every collector that asks PostgreSQL has in common: one statement, picked by version."""
+"""The base of collectors that query PostgreSQL: one statement, chosen by version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LACKING = (
 
 @dataclass(frozen=True, slots=True)
 class ServerSource:
-    """What a collector of a server is made with.
+    """What collectors of a server need.
 
     `database` is the load's; `observing`, every session whose transactions are our own.
     """
@@ -44,7 +44,7 @@ class SqlCollector:
     meaning: ClassVar[str]
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]]
-    # By the first major version each is right for.
+    # By the first major version of each statement.
     sql: ClassVar[Mapping[int, str]]
     # For collectors that list the largest keys: at most this number. 0: all keys.
     rows_max: ClassVar[int] = 0

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pgdyno.observe.collector import SECOND_NS, Column, counter, gauge
 from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
 
-# The position grows at once; the counters of pg_stat_wal lag as those of pg_stat_database do.
+# The position grows at once; the counters of pg_stat_wal are late, as in pg_stat_database.
 _POSITION = (
     "(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
     " ELSE pg_current_wal_insert_lsn() END - '0/0')::int8"
