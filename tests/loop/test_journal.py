@@ -36,8 +36,9 @@ def test_a_decision_made_again_after_a_kill_does_not_count_its_run_twice(tmp_pat
     number = written(folder).finish().number
     decided(folder, planned(number, clients=1))  # The lab was killed before this run began.
     decided(folder, planned(number, clients=2))
-    finished(folder, number, took_ns=5)
+    finished(folder, number, took_ns=5, spent_ns={"load": 4})
     (visit,) = visits(folder)
+    assert (visit.took_ns, visit.spent_ns) == (5, {"load": 4})
     assert visit.planned.cell.variant is not None
     assert visit.planned.cell.variant.spec.settings == {"work_mem": "8MB"}
     assert [one["decision"] for one in folder.decisions()] == ["variant", "run", "run", "done"]

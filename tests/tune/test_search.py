@@ -14,7 +14,7 @@ from pgdyno.tune.findings import alter_system, conf_fragment, findings_of
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Dimension, Sampler, Tried, dimensions
-from pgdyno.tune.trial import BASE, Candidate, Measured, Step
+from pgdyno.tune.trial import BASE, Candidate, Measured, Step, budget_of
 
 MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="nvme")
 NOW = {"max_wal_size": "32MB", "work_mem": "4MB", "jit": "on"}
@@ -264,6 +264,18 @@ def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
     only: tuple[Risk, ...] = ("safe",)
     chosen = choose([Seen("temporary_bytes", 1.0, "much")], MACHINE, only)
     assert "work_mem" not in {one.setting for one in chosen}
+
+
+def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
+    quick = {"load": 6 * S_NS, "reset": S_NS, "reload": S_NS // 10, "start": 2 * S_NS}
+    restarted = {"load": 6 * S_NS, "reset": S_NS, "restart": 2 * S_NS, "start": 5 * S_NS}
+    found = budget_of([8 * S_NS, 12 * S_NS], [quick, restarted])
+    assert found is not None
+    assert found.sentence() == (
+        "20 s: load 60%, reset 10%, restarts 10%, loading data 0%, overhead 20%; without a"
+        " restart, a run started after 2.0 s (median), 2.0 s (longest)"
+    )
+    assert budget_of([8 * S_NS, 8 * S_NS], [quick, {}]) is None, "a result of an earlier version"
 
 
 def test_ratios_of_an_effect_are_of_pairs_of_one_round() -> None:

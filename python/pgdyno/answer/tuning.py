@@ -20,6 +20,7 @@ from pgdyno.spec.planned import PlannedVariant
 from pgdyno.tune.design import Tune
 from pgdyno.tune.findings import Changed, SloHeld, TuneFindings, findings_of
 from pgdyno.tune.search import Tuning
+from pgdyno.tune.trial import budget_of
 
 # Counters that explain a gain: collector, counter, and the name of its growth per transaction.
 _PER_TRANSACTION = (
@@ -54,7 +55,12 @@ def tune_answer(seen: Measurements) -> Answer:
         else trial
         for trial in findings.tried
     )
-    findings = replace(findings, tried=tried, slo=_slo_held(design, tuning, history))
+    findings = replace(
+        findings,
+        tried=tried,
+        slo=_slo_held(design, tuning, history),
+        budget=budget_of([v.took_ns for v in seen.rounds], [v.spent_ns for v in seen.rounds]),
+    )
     compared, findings = _proof(seen, design, tuning, findings)
     return Answer(findings.sentence(), compare=compared, own=findings)
 

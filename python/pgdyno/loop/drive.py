@@ -146,7 +146,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         took_ns = monotonic_ns() - began_ns
         # A run without any usable result does not count: it must not block the answer.
         entry = measured(decision, done.stored, took_ns=took_ns)
-        finished(folder, decision.number, took_ns)
+        finished(folder, decision.number, took_ns, done.spent_ns)
         history = (*history, entry)
         words = outlook(design, experiment, history, frozenset(left_out))
         if words not in ("", last_words):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pgdyno.spec.experiment import Experiment
@@ -21,11 +22,15 @@ from pgdyno.store.stored_run import StoredRun
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One planned run and its stored result."""
+    """One planned run and its stored result.
+
+    `spent_ns` says what the time was spent on; results of earlier versions do not have it.
+    """
 
     planned: PlannedRun
     stored: StoredRun
     took_ns: int
+    spent_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
@@ -41,9 +46,15 @@ def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
     folder.add_decision({"decision": "run", **_fields(decision), "cell": cell})
 
 
-def finished(folder: ExperimentFolder, number: int, took_ns: int) -> None:
-    """Append that a run is complete, and how long all of it took."""
-    folder.add_decision({"decision": "done", "number": number, "took_ns": took_ns})
+def finished(
+    folder: ExperimentFolder,
+    number: int,
+    took_ns: int,
+    spent_ns: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Append that a run is complete, how long all of it took, and what the time was spent on."""
+    done = {"decision": "done", "number": number, "took_ns": took_ns}
+    folder.add_decision({**done, "spent_ns": dict(spent_ns)})
 
 
 def exclude(folder: ExperimentFolder, variant: str, reason: str, *, run: int | None = None) -> None:
@@ -112,11 +123,8 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
     """Yield every stored run with its plan, in order, and whether it is known to be complete."""
     decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
-    took_ns = {
-        decision["number"]: decision["took_ns"]
-        for decision in decisions
-        if decision["decision"] == "done"
-    }
+    done = {one["number"]: one for one in decisions if one["decision"] == "done"}
+    took_ns = {number: one["took_ns"] for number, one in done.items()}
     # Old stores have no "done" entries: if they have a stop, runs without a variant are done.
     is_old = not took_ns and any(decision["decision"] == "stop" for decision in decisions)
     ran = [decision for decision in decisions if decision["decision"] == "run"]
@@ -127,7 +135,8 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
     for number, one in sorted(planned.items()):
         if number in stored:
             usual_ns = one.warm_ns + one.measure_ns
-            visit = Visit(one, stored[number], took_ns.get(number, usual_ns))
+            spent_ns = done.get(number, {}).get("spent_ns", {})
+            visit = Visit(one, stored[number], took_ns.get(number, usual_ns), spent_ns)
             yield visit, number in took_ns or (is_old and one.cell.variant is None)
 
 

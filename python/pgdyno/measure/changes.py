@@ -34,6 +34,11 @@ class SystemChanges:
         self._token = 0
         self._left_down: ServerError | None = None
 
+    @property
+    def restarts(self) -> bool:
+        """Return whether every change restarts the server."""
+        return self._restarts
+
     def include(self, names: frozenset[str], *, restarts: bool) -> None:
         """Change these settings, too, from the next `apply` on."""
         self._names |= names

@@ -5,7 +5,8 @@ reset -> totals -> observe -> engine (connect, prepare, warm, measure, drain) ->
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.last_words import quoting_the_log, words_of_log
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.run_progress import Brake, Moment, Progress, RunWatch
-from pgdyno.measure.servers import Servers
+from pgdyno.measure.servers import Servers, Spent
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.observer import ObservedServer, Observer
@@ -33,6 +34,7 @@ from pgdyno.observe.totals import Totals, read_totals, restarted_ns, totals_betw
 from pgdyno.server.connect import connect, took_too_long
 from pgdyno.server.explain import plans_of, query_ids_of
 from pgdyno.server.facts import ServerFacts
+from pgdyno.server.reset import Reset
 from pgdyno.spec.condition import Condition
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
@@ -73,7 +75,7 @@ class Executed:
 
     `braked` says which condition ended it, "" if none did. `is_server_lost`: it answered before
     the run and not after it. `words_of_log`: what a scratch server's log said last, where it
-    does not answer.
+    does not answer. `spent_ns`: what the time was spent on (`measure.servers.Part`).
     """
 
     stored: StoredRun | None
@@ -82,6 +84,7 @@ class Executed:
     braked: str
     is_server_lost: bool = False
     words_of_log: str = ""
+    spent_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
@@ -93,9 +96,11 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     """
     label = planned.label([script.name for script in stage.experiment.all_scripts()])
     stage.progress.moved(Moment(label, "preparing", position=position))
+    stage.servers.spent = Spent()
     under_test = stage.servers.ready(planned.cell.variant, planned.round)
     with quoting_the_log(under_test):
-        return _execute(planned, stage, under_test, label=label, position=position)
+        done = _execute(planned, stage, under_test, label=label, position=position)
+    return replace(done, spent_ns=dict(stage.servers.spent.by_part_ns))
 
 
 def _execute(
@@ -106,7 +111,7 @@ def _execute(
     application_name = f"pgdyno/{under_test.verb}/{name}"
     around = Around(under_test, stage.clock, name)
     examined = around.doctor(stage.checkup, clients=planned.cell.clients)
-    under_test, state = prepared(stage.experiment, under_test, name)
+    under_test, state = _prepared(stage, under_test, name)
     explained = _explained(stage, planned, under_test, name)
     # Explain last before the load, so that explaining does not count as one of its transactions.
     before = _totals(under_test, name, application_name)
@@ -128,7 +133,7 @@ def _execute(
         observer = _observer(stage, planned, under_test, writer, name)
         observer.start()
         try:
-            outcome = _drive(job, writer, observer, watch, brake, around)
+            outcome = _drive(job, writer, observer, watch, brake, around, stage.servers.spent)
             # It waits for the load's sessions to end: the observer's last look sees all they did.
             after = _totals_after(under_test, job, name, application_name) if before else None
         finally:
@@ -168,6 +173,11 @@ def _execute(
         is_server_lost=before is not None and after is None,
         words_of_log=words_of_log(under_test) if after is None else "",
     )
+
+
+def _prepared(stage: Stage, under_test: UnderTest, name: str) -> tuple[UnderTest, Reset]:
+    with stage.servers.spent.on("reset"):
+        return prepared(stage.experiment, under_test, name)
 
 
 def _consistency(
@@ -316,11 +326,12 @@ def _drive(
     watch: RunWatch,
     brake: Brake,
     around: Around,
+    spent: Spent,
 ) -> EngineOutcome:
     # In the folder of the run's other files: after a kill, it is where readers look for it.
     said = writer.folder / "engine.stderr"
     try:
-        with said.open("wb") as log, EngineRun(job, log=log) as engine:
+        with spent.on_load(), said.open("wb") as log, EngineRun(job, log=log) as engine:
             observer.watch_engine(engine.pid)
 
             def keep(line: bytes, record: Record) -> None:

@@ -120,7 +120,8 @@ class ForeignServers(Servers):
         own = {n: v for n, v in settings.items() if n not in system}
         target = _with_settings(place.under_test.target, own)
         if place.changes is not None:
-            place.changes.apply(system, target, self.journal)
+            with self.spent.on("restart" if place.changes.restarts else "reload"):
+                place.changes.apply(system, target, self.journal)
         with connect(target, verb=place.under_test.verb, patient=True) as connection:
             server_settings.require(connection, settings)
             facts = server_facts.collect(connection, target)

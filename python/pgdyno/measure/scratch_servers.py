@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
@@ -129,11 +130,12 @@ class ScratchServers(Servers):
         if served.cluster.pid is None:
             self._progress.said(f"{variant.name}: the server starts again")
             served.cluster.restart()
-        was_restarted = served.cluster.apply(self._settings_of(variant))
+        was_restarted = self._apply(served, self._settings_of(variant))
         served.last_round[variant.id] = round_number
         if not was_restarted and (self._restarts_each_run or served.restarts_in(round_number)):
             # Every run starts from the same state: a cache that only some find warm is no contrast.
-            served.cluster.restart()
+            with self.spent.on("restart"):
+                served.cluster.restart()
         if self._experiment.reload == "round":
             self._reload(served, variant, round_number)
         target = self._target_of(variant, served)
@@ -180,8 +182,9 @@ class ScratchServers(Servers):
         if served.cluster.needs_restart(base, self._settings_of(variant)):
             served.restarting.add(variant.id)
         if self._data_of(variant) not in served.databases:
-            served.cluster.apply(base)  # The load's settings are those of the spec.
-            self._load(served, only=variant)
+            self._apply(served, base)  # The load's settings are those of the spec.
+            with self.spent.on("loading"):
+                self._load(served, only=variant)
         if variant.id in self.excluded:
             served.variants.remove(variant)
             raise ServerError(
@@ -263,11 +266,18 @@ class ScratchServers(Servers):
     def _try(self, served: _Cluster, variant: PlannedVariant) -> bool:
         """Apply the variant's settings; return whether that took a restart."""
         try:
-            return served.cluster.apply(self._settings_of(variant))
+            return self._apply(served, self._settings_of(variant))
         except (ServerError, SpecError) as error:
             self.excluded[variant.id] = error.message
             self._progress.said(f"variant {variant.name} cannot start: {error.message}")
             return False
+
+    def _apply(self, served: _Cluster, settings: dict[str, str]) -> bool:
+        """Change the settings; return whether that took a restart."""
+        began_ns = monotonic_ns()
+        was_restarted = served.cluster.apply(settings)
+        self.spent.add("restart" if was_restarted else "reload", monotonic_ns() - began_ns)
+        return was_restarted
 
     def _data_of(self, variant: PlannedVariant) -> tuple[Dataset, str | None]:
         return self._experiment.dataset_of(variant), variant.spec.sql

@@ -3,23 +3,60 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
 
+from pgdyno.clock import monotonic_ns
 from pgdyno.measure.changes import Journal
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.spec.planned import PlannedVariant
+
+# What the time of a run is spent on: the load, the reset before it, loading data, and changing
+# settings with or without a restart. `start`: everything before the load, so it overlaps the rest.
+Part = Literal["load", "reset", "loading", "restart", "reload", "start"]
+
+
+class Spent:
+    """What the time of one run was spent on, in nanoseconds by part."""
+
+    def __init__(self) -> None:
+        self.began_ns = monotonic_ns()
+        self.by_part_ns: Counter[str] = Counter()
+
+    @contextmanager
+    def on(self, part: Part) -> Iterator[None]:
+        """Count the time of a block, also of one that fails."""
+        began_ns = monotonic_ns()
+        try:
+            yield
+        finally:
+            self.add(part, monotonic_ns() - began_ns)
+
+    def add(self, part: Part, time_ns: int) -> None:
+        """Count time that was measured elsewhere."""
+        self.by_part_ns[part] += time_ns
+
+    @contextmanager
+    def on_load(self) -> Iterator[None]:
+        """Count the time of the load, and the time until it began."""
+        self.by_part_ns["start"] = monotonic_ns() - self.began_ns
+        with self.on("load"):
+            yield
 
 
 class Servers(ABC):
     """Every server of one experiment; `excluded`: id of a variant that cannot be measured -> why.
 
-    `journal` keeps what is changed on a server that is not ours, before it is changed.
+    `journal` keeps what is changed on a server that is not ours, before it is changed. `spent`:
+    what the time of the present run is spent on.
     """
 
     def __init__(self) -> None:
         self.excluded: dict[str, str] = {}
         self.journal: Journal = _no_journal
+        self.spent = Spent()
 
     @abstractmethod
     def ready(self, variant: PlannedVariant | None, round_number: int = 0) -> UnderTest:

@@ -103,6 +103,8 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
         yield "changed", changed_text(changed)
     tried = counted(tuned.trial_count, "candidate")
     yield "tried", f"{tried}; {tuned.reason or 'interrupted'}"
+    if tuned.budget is not None:
+        yield "time", tuned.budget.sentence()
     for name, why in tuned.failures[:_FAILURES_MAX]:
         yield "failed", f"{name}: {why}"
     for doubt in findings.doubts:

@@ -13,7 +13,7 @@ from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
 from pgdyno.tune.search import NOTHING_BETTER, Tuning
 from pgdyno.tune.space import Point
 from pgdyno.tune.storage import STORAGE
-from pgdyno.tune.trial import Effect, Trial
+from pgdyno.tune.trial import Budget, Effect, Trial
 
 Verdict = Literal["better", "nothing better", "not confirmed", "unproved"]
 _MARGIN_RATIO = 0.02
@@ -87,7 +87,7 @@ class TuneFindings:
     `promised`: what the search saw of its winner; `proved`: what fresh runs of the settings below
     showed, the only figure that counts; `idle`: settings of the winner that made no difference;
     `changed`: counters of the server before and after; `slo`: runs of the proof that met the
-    latency target, None without a target or without a proof.
+    latency target, None without a target or without a proof; `budget`: what the time was spent on.
     """
 
     metric: str
@@ -104,6 +104,7 @@ class TuneFindings:
     tried: tuple[Tried, ...]
     changed: tuple[Changed, ...] = ()
     slo: SloHeld | None = None
+    budget: Budget | None = None
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
@@ -195,6 +196,7 @@ class TuneFindings:
             ],
             "failures": [{"candidate": name, "why": why} for name, why in self.failures],
             "slo": asdict(self.slo) if self.slo is not None else None,
+            "budget": asdict(self.budget) if self.budget is not None else None,
             "counters": [
                 {
                     "name": one.name,
