@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 import signal
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -14,11 +13,9 @@ from tests.fixtures.bank import ACCOUNTS_NOT_FROZEN
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.engine_process import Engine, init_job
+from tests.fixtures.killed_loads import interrupt_and_resume
 
-from pgdyno.clock import monotonic_ns
-from pgdyno.server import dataset as datasets
 from pgdyno.server.dataset import MARK
-from pgdyno.server.dataset_kinds import PGBENCH
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -58,37 +55,17 @@ def _kill_and_resume(
     engine: Engine, target: Target, kills: int, seed: int, changes: dict[str, Any]
 ) -> None:
     """Compare an uninterrupted load with one that is killed at random moments."""
-    print(f"seed {seed}")
     queries = CONTENTS + (FROZEN if "range_rows" in changes else PLACES)
     work = {"mark": f"{MARK} pgbench scale=2", "keep_unfinished": True, **changes}
-    began_ns = monotonic_ns()
-    assert engine(init_job(target, 2, **work)).summary.ending == "completed"
-    whole_s = (monotonic_ns() - began_ns) / 1e9
-    expected = _state(target, queries)
-    run_sql(target, "DROP TABLE " + ", ".join(PGBENCH.tables))
-
-    moments = random.Random(seed)
-    resumed = 0
-    for _ in range(kills):
-        with connection(target) as session:
-            present = datasets.inspect(session)
-        is_interrupted = present.interrupted is not None
-        resumed += is_interrupted
-        how = {"resume": is_interrupted, "drop_existing": present.state != "none"}
-        running = engine.start(init_job(target, 2, **work, **how))
-        killer = threading.Timer(moments.uniform(0, whole_s), running.process.kill)
-        killer.start()
-        running.process.wait(60)
-        killer.cancel()
-    with connection(target) as session:
-        present = datasets.inspect(session)
-    if present.state != "complete":
-        is_interrupted = present.interrupted is not None
-        how = {"resume": is_interrupted, "drop_existing": present.state != "none"}
-        end = engine(init_job(target, 2, **work, **how))
-        assert end.summary.ending == "completed", end.failures
-    print(f"{resumed} of {kills} were gone on with")
-    assert _state(target, queries) == expected
+    interrupt_and_resume(
+        engine,
+        target,
+        partial(init_job, target, 2, **work),
+        partial(_state, target, queries),
+        kind="pgbench",
+        times=kills,
+        seed=seed,
+    )
 
 
 @pytest.mark.parametrize("changes", [RANGES, PARTITIONS], ids=["ranges", "partitions"])

@@ -129,10 +129,24 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
         interrupted=interrupted,
         kind=kind.name,
     )
+    if dataset.options.get("distribute", "").startswith("citus"):
+        shards_bytes = _shards_bytes(connection, names)
+        dataset = replace(dataset, size_bytes=dataset.size_bytes + shards_bytes)
     missing = [name for name in kind.tables if name not in names]
     has_key = {str(row[0]): bool(row[5]) for row in rows}
     keyless = [name for name in names if name not in kind.keyless and not has_key[name]]
     return _judged(connection, dataset, missing, keyless)
+
+
+def _shards_bytes(connection: Connection, names: tuple[str, ...]) -> int:
+    """Return the size of these tables on the workers of Citus; the coordinator has empty ones."""
+    row = connection.execute(
+        "SELECT coalesce(sum(citus_total_relation_size(logicalrelid, false)), 0)::int8"
+        " FROM pg_dist_partition WHERE logicalrelid::oid IN"
+        " (SELECT to_regclass(name)::oid FROM unnest(%s::text[]) AS name)",
+        [list(names)],
+    ).fetchone()
+    return int(row[0]) if row is not None else 0
 
 
 def mark_text(kind: str, options: Mapping[str, object]) -> str:

@@ -5,11 +5,12 @@
 
 /// Before the load: what the tables are.
 pub(super) const MARK: &str = "SELECT obj_description('warehouse'::regclass, 'pg_class')";
+/// A subquery without columns fails on Citus.
 pub(super) const COUNTS: &str = "SELECT (SELECT count(*) FROM warehouse), \
      (SELECT min(w_id) FROM warehouse), (SELECT max(w_id) FROM warehouse), \
      (SELECT count(*) FROM district), (SELECT max(i_id) FROM item), \
-     (SELECT count(*) FROM (SELECT FROM customer LIMIT 1) AS c), \
-     (SELECT count(*) FROM (SELECT FROM stock LIMIT 1) AS s)";
+     (SELECT count(*) FROM (SELECT c_id FROM customer LIMIT 1) AS c), \
+     (SELECT count(*) FROM (SELECT s_i_id FROM stock LIMIT 1) AS s)";
 
 const COMMIT: &str = "COMMIT";
 const BY_LAST_NAME: &str = "SELECT c_id FROM customer \
