@@ -10,6 +10,7 @@ import pytest
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.target import Target
 
 QUICK = ("--rounds", "1", "--knee-duration", "1s")
@@ -68,6 +69,32 @@ def test_the_builtin_scripts_and_a_sweep_run_and_the_coordinator_is_observed(
     tables = {path.stem for path in tmp_path.glob("*/runs/*/telemetry/*.parquet")}
     assert tables >= {"database", "wal"}, tables
     assert pgdyno("drop", *where).code == 0
+
+
+def test_the_tpcc_like_program_runs_in_every_mode_and_keeps_the_data_consistent(
+    pgdyno: Command, citus: Target
+) -> None:
+    where = server_options(citus)
+    said = pgdyno("init", "tpcc", *where, "--warehouses", "1", "--distribute", "citus", "--json")
+    assert said.code == 0, said.err
+    distributed = dict(
+        run_sql(citus, "SELECT table_name::text, citus_table_type FROM citus_tables")
+    )
+    assert distributed.pop("item") == "reference"
+    assert distributed == dict.fromkeys(set(KINDS["tpcc"].tables) - {"item"}, "distributed")
+    # The coordinator has empty tables: the size is that of the shards.
+    assert said.document["size_bytes"] > 80e6
+    for mode in ("statements", "pipeline", "procedures"):
+        way = ("-b", "tpcc-like", "--mode", mode, "-c", "2", "-T", "1s", "--warmup", "0s")
+        said = pgdyno("bench", *where, *way, "--reset", "none", "--no-check", "--json")
+        assert said.code in (0, 3), said.err
+        done = {script["name"]: script for script in said.document["scripts"]}
+        assert done["new-order"]["transactions"] > 0, mode
+        assert not any(script["failures"] for script in done.values()), (mode, done)
+    said = pgdyno("check", "tpcc", *where, "--json")
+    assert said.document["violations"] == {str(number): 0 for number in range(1, 13)}
+    assert pgdyno("drop", *where).code == 0
+    assert scalar(citus, "SELECT to_regclass('stock')") is None
 
 
 def test_an_interrupted_load_goes_on(pgdyno: Command, citus: Target) -> None:

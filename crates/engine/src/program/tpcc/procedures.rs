@@ -59,9 +59,11 @@ BEGIN
         s_order_cnt = s_order_cnt + 1,
         s_remote_cnt = s_remote_cnt + CASE WHEN p_supply[line] = p_w_id THEN 0 ELSE 1 END
       WHERE s_w_id = p_supply[line] AND s_i_id = p_items[line]
-      RETURNING CASE p_d_id WHEN 1 THEN s_dist_01 WHEN 2 THEN s_dist_02 WHEN 3 THEN s_dist_03
-          WHEN 4 THEN s_dist_04 WHEN 5 THEN s_dist_05 WHEN 6 THEN s_dist_06 WHEN 7 THEN s_dist_07
-          WHEN 8 THEN s_dist_08 WHEN 9 THEN s_dist_09 ELSE s_dist_10 END, s_quantity, s_data
+      RETURNING CASE WHEN p_d_id = 1 THEN s_dist_01 WHEN p_d_id = 2 THEN s_dist_02
+          WHEN p_d_id = 3 THEN s_dist_03 WHEN p_d_id = 4 THEN s_dist_04
+          WHEN p_d_id = 5 THEN s_dist_05 WHEN p_d_id = 6 THEN s_dist_06
+          WHEN p_d_id = 7 THEN s_dist_07 WHEN p_d_id = 8 THEN s_dist_08
+          WHEN p_d_id = 9 THEN s_dist_09 ELSE s_dist_10 END, s_quantity, s_data
       INTO STRICT v_dist, v_quantity, v_s_data;
     v_amounts[line] := v_price * p_quantities[line];
     v_dists[line] := v_dist;
@@ -101,8 +103,9 @@ BEGIN
     RETURNING * INTO STRICT v_warehouse;
   UPDATE customer SET c_balance = c_balance - p_amount, c_ytd_payment = c_ytd_payment + p_amount,
       c_payment_cnt = c_payment_cnt + 1,
-      c_data = CASE WHEN c_credit = 'BC' THEN left(concat_ws(' ', c_id, c_d_id, c_w_id, p_d_id,
-        p_w_id, p_amount, c_data), 500) ELSE c_data END
+      c_data = CASE WHEN c_credit = 'BC' THEN left(c_id::text || ' ' || c_d_id::text || ' '
+        || c_w_id::text || ' ' || p_d_id::text || ' ' || p_w_id::text || ' '
+        || p_amount::text || ' ' || c_data, 500) ELSE c_data END
     WHERE c_w_id = p_c_w_id AND c_d_id = p_c_d_id AND c_id = p_c_id
     RETURNING * INTO STRICT v_customer;
   INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)
