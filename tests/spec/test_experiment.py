@@ -40,6 +40,26 @@ def test_an_experiment_survives_the_way_through_toml() -> None:
     assert Experiment.model_validate(tomllib.loads(to_toml(asked))) == asked
 
 
+def test_tpcc_like_is_prepared_and_decided_by_nopm_unless_the_spec_says_otherwise() -> None:
+    def asked(builtin: str, **workload: object) -> Experiment:
+        variants = (Variant(name="a"), Variant(name="b", settings={"work_mem": "8MB"}))
+        scripts = [{"builtin": builtin}]
+        return bench().model_copy(
+            update={
+                "workload": Workload.model_validate({"scripts": scripts, **workload}),
+                "variants": variants,
+                "design": CompareDesign(),
+            }
+        )
+
+    experiment = asked("tpcc-like")
+    assert (experiment.workload.protocol, experiment.metric()) == ("prepared", "nopm")
+    assert asked("tpcc-like", protocol="extended").workload.protocol == "extended"
+    assert asked("tpcc-like", rate=10).metric() == "p99"
+    experiment = asked("tpcb-like")
+    assert (experiment.workload.protocol, experiment.metric()) == ("simple", "tps")
+
+
 def test_a_duration_without_a_unit_is_seconds() -> None:
     assert bench(duration=5).workload.duration_ns == 5_000_000_000
 

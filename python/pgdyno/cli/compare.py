@@ -34,7 +34,7 @@ _compared, _option = under(COMPARED), under(LOAD)
 @_compared(
     "--metric",
     type=click.Choice(METRICS),
-    help="Metric that decides (default tps; p99 with --rate).",
+    help="Metric that decides (default tps; nopm for tpcc-like; p99 with --rate).",
 )
 @_compared(
     "--precision",

@@ -62,7 +62,11 @@ class _Known:
 
 @click.command("tune", cls=LoadVerb, short_help="Find better settings, and prove them.")
 @options.connection
-@_search("--goal", type=click.Choice(METRICS), help="Metric to improve (default tps; p99 with -R).")
+@_search(
+    "--goal",
+    type=click.Choice(METRICS),
+    help="Metric to improve (default tps; nopm for tpcc-like; p99 with -R).",
+)
 @_search(
     "--setting",
     "searched",

@@ -95,7 +95,7 @@ def _cells(page: TextPage, compared: CompareFindings) -> Iterator[str]:
 
 def _metric(variant: VariantFindings, name: str) -> str:
     text = numbers.estimate_text(variant.metrics[name], with_unit=True)
-    return text if name == "tps" else f"{metric_name(name)} {text}"
+    return text if name in ("tps", "nopm") else f"{metric_name(name)} {text}"
 
 
 def _warnings(variant: VariantFindings) -> str:

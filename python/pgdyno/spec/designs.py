@@ -83,9 +83,12 @@ class DesignSpec(Spec):
         """Return the metric that the user chose to decide."""
         return None
 
-    def metric_under(self, *, has_rate: bool) -> Metric:
-        """Return the deciding metric: the chosen one, else p99 with a rate and tps without."""
-        return self.deciding or ("p99" if has_rate else "tps")
+    def metric_under(self, *, has_rate: bool, is_tpcc: bool) -> Metric:
+        """Return the deciding metric: the chosen one, else p99 with a rate.
+
+        Without a rate it is NOPM if every script is the TPC-C-like program, else tps.
+        """
+        return self.deciding or ("p99" if has_rate else "nopm" if is_tpcc else "tps")
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
         """Return the variants in the order of the visits, from those of the spec."""
@@ -101,7 +104,7 @@ class DesignSpec(Spec):
 
 
 class DecidingDesign(DesignSpec):
-    """A design in which one metric decides between variants; None: tps, or p99 with a rate."""
+    """A design in which one metric decides between variants; None: see `Experiment.metric`."""
 
     decides: ClassVar[bool] = True
     metric: Metric | None = None
@@ -289,11 +292,11 @@ class TuneDesign(DecidingDesign):
         """Return the chosen metric; a latency target needs runs by the clock, so tps is chosen."""
         return self.metric or ("tps" if self.slo else None)
 
-    def metric_under(self, *, has_rate: bool) -> Metric:
+    def metric_under(self, *, has_rate: bool, is_tpcc: bool) -> Metric:
         """Return the deciding metric: under a rate, the latency of the target."""
         if self.target is not None and has_rate and self.metric is None:
             return _SLO_METRICS[self.target.name]
-        return super().metric_under(has_rate=has_rate)
+        return super().metric_under(has_rate=has_rate, is_tpcc=is_tpcc)
 
     @property
     def target(self) -> Condition | None:

@@ -24,7 +24,7 @@ from pgdyno.spec.designs import (
 )
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Settings, Variant
-from pgdyno.spec.workload import Protocol, Script, Workload
+from pgdyno.spec.workload import TPCC_LIKE, Protocol, Script, Workload
 
 __all__ = [
     "SECOND_NS",
@@ -206,7 +206,10 @@ class Experiment(Spec):
 
     def metric(self) -> Metric:
         """Return the metric that decides in this design, under this load."""
-        return self.design.metric_under(has_rate=self.workload.rate_tps is not None)
+        builtins = {script.builtin for script in self.all_scripts() if script.weight > 0}
+        return self.design.metric_under(
+            has_rate=self.workload.rate_tps is not None, is_tpcc=builtins == {TPCC_LIKE}
+        )
 
     def connections_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""

@@ -14,9 +14,8 @@ from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.workload import Script
+from pgdyno.spec.workload import TPCC_LIKE, Script
 
-PROGRAM = "tpcc-like"
 TERMINALS_PER_WAREHOUSE = 10
 _WEIGHT_MAX = 255
 _ON = ("1", "true", "on", "yes")
@@ -167,11 +166,11 @@ def experiment_from(
     dataset: dict[str, Any] = {"kind": "existing"}
     if dsn is None:
         dataset = {"kind": "tpcc", "warehouses": warehouses}
-    script = Script(builtin=PROGRAM, options=dict(options))
+    script = Script(builtin=TPCC_LIKE, options=dict(options))
     try:
         return Experiment.model_validate(
             {
-                "name": f"{PROGRAM}, from {keys.path}",
+                "name": f"{TPCC_LIKE}, from {keys.path}",
                 "server": server,
                 "dataset": dataset,
                 "workload": {"scripts": (script,), "protocol": "prepared", **workload},

@@ -15,6 +15,7 @@ from pgdyno.spec.rate import Rate, rate_from
 # The engine knows the built-ins (`engine.facts`).
 DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
 DEFAULT_SCRIPT_FOREIGN = "select-only"
+TPCC_LIKE = "tpcc-like"
 _BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _VARIABLE = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*")
 Protocol = Literal["simple", "extended", "prepared"]
@@ -115,6 +116,17 @@ class Workload(Spec):
         except SpecError:
             return given  # The field itself reports the error.
         return given if length_ns is None else {**given, "duration": f"{length_ns}ns"}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _programs_are_prepared(cls, given: object) -> object:
+        """Choose the prepared protocol for the TPC-C-like program: it has no simple one."""
+        if not isinstance(given, dict) or given.get("protocol") is not None:
+            return given
+        scripts = given.get("scripts")
+        scripts = scripts if isinstance(scripts, (list, tuple)) else ()
+        names = [one.get("builtin") if isinstance(one, dict) else one.builtin for one in scripts]
+        return {**given, "protocol": "prepared"} if TPCC_LIKE in names else given
 
     @model_validator(mode="after")
     def _variables_have_names(self) -> Workload:
