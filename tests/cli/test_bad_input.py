@@ -97,6 +97,9 @@ LINES: list[tuple[list[str], str]] = [
     (["init", "-s", "0", "-d", "x"], "0"),
     (["nosuchverb"], "nosuchverb"),
     (["bench", "--nosuch"], "--nosuch"),
+    (["work-mem", "-h", "db1", "--scratch"], "the command names a server"),
+    (["work-mem", "-h", "db1", "--sql", "FILE"], "--scratch is not given"),
+    (["work-mem", "--log", "FILE", "--pg-version", "15"], "--pg-version 15 is for a scratch"),
     (["watch", "--duration", "soon", "-h", "/nowhere"], "soon"),
 ]
 
@@ -112,7 +115,7 @@ def test_a_bad_command_line_ends_in_one_paragraph_and_exit_code_1(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PGDYNO_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
-    code = _run(line)
+    code = _run([__file__ if word == "FILE" else word for word in line])
     shown = capsys.readouterr()
     words = " ".join(shown.err.split())
     assert code == 1, words

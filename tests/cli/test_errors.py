@@ -125,6 +125,10 @@ def test_list_marks_what_is_not_valid_interrupted_or_altered(pgdyno: Command) ->
     folder.write_analysis({"sentence": "5", "runs": 1, "runs_valid": 0, "is_complete": False})
     listed = " ".join(pgdyno("list").out.split())
     assert ", interrupted, NOT VALID, ALTERED since: analysis.json was changed" in listed
+    told = {"sentence": "NOT VALID: 5 tps", "runs": 1, "runs_valid": 0, "is_complete": True}
+    folder.write_analysis(told)
+    assert pgdyno("list").out.count("NOT VALID") == 1, "the sentence begins with it"
+    folder.write_analysis({**told, "is_complete": False})
     [row] = pgdyno("list", "--json").document["results"]
     assert (row["judged_count"], row["valid_count"], row["is_complete"]) == (1, 0, False)
 
@@ -197,7 +201,14 @@ TWO = ("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=2MB")
         (("sweep", "-T", "3"), ["a run at a level of 3 s can only end NOT VALID"]),
         (("sweep", "--knee-duration", "5s"), ["the run at the knee of 5 s can only end NOT VALID"]),
         (("sweep",), []),
-        (("compare", "-T", "3", *TWO), ["a run of 3 s can only end NOT VALID"]),
+        (
+            ("compare", "-T", "3", *TWO),
+            ["are needed, unless one execution of the script takes longer than 300 ms"],
+        ),
+        (
+            ("compare", "-T", "3", "--metric", "p99", *TWO),
+            ["a run of 3 s can only end NOT VALID: at least 5 s are needed\n"],
+        ),
         (("compare", "--budget", "45s", *TWO), ["is too small for a verdict"]),
         (
             ("compare", "--budget", "1s", *TWO),
@@ -213,7 +224,7 @@ def test_what_cannot_end_well_is_told_before_it_is_measured(
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert len(told) == len(warnings)
     for line, words_of_warning in zip(told, warnings, strict=True):
-        assert words_of_warning in line
+        assert words_of_warning in line + "\n"
 
 
 def test_control_characters_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:

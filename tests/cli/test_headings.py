@@ -77,6 +77,14 @@ def test_an_option_that_help_shows_is_one_of_the_verb(verb: str) -> None:
     assert MAIN[verb] <= {name for option in params for name in option.opts}
 
 
+@pytest.mark.parametrize(("words", "other"), [("init", "tpcc"), ("init tpcc", "pgbench")])
+def test_help_of_init_names_the_other_datasets(
+    words: str, other: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run([*words.split(), "--help"]) == 0
+    assert f"For other tables see pgdyno init {other} --help." in capsys.readouterr().out
+
+
 def test_every_verb_has_examples() -> None:
     assert {*OURS, "pgdyno"} <= EXAMPLES.keys()
 

@@ -58,7 +58,12 @@ def test_a_load_says_its_rate_in_rows_and_in_what_the_table_grows_by() -> None:
         mb_per_second=165.8,
         eta_ns=3 * 10**9,
     )
-    assert line(loading) == "scale 50  loading 40%  1,234,568 rows/s  166 MB/s  3 s left"
+    assert line(loading) == "scale 50  loading 40%  1,230,000 rows/s  166 MB/s  3 s left"
+
+
+def test_rates_of_a_moment_have_few_digits_and_small_ones_are_whole() -> None:
+    for tps, words in ((340_623.4, "340,600 tps"), (1892.4, "1,892 tps"), (7.34, "7 tps")):
+        assert line(Moment("", "measuring", tps=tps)) == f"measuring  {words}"
 
 
 def test_without_a_terminal_a_short_run_is_one_line_at_its_end(

@@ -340,6 +340,8 @@ def test_a_check_judges_what_it_sees(name: str, verdict: Verdict, given: Facts, 
     assert finding.verdict == verdict, finding
     assert seen in finding.seen, finding
     assert bool(finding.mend) == (verdict in ("warn", "bad")), finding
+    assert ": " not in finding.mend, "the page writes 'mend:' before it"
+    assert finding.seen.count(": ") < 2, "the page writes the name of the check before it"
 
 
 def test_every_check_has_a_case_for_good_for_worse_and_for_unknown() -> None:
@@ -390,3 +392,11 @@ def test_a_proposed_work_mem_is_never_more_than_the_present_one() -> None:
     assert "work_mem = '2MB'" in judged("memory_rule", tight).mend
     none = with_settings(shared_buffers="4000000 8kB")
     assert "use all memory" in judged("memory_rule", none).mend
+
+
+def test_the_hint_for_temp_buffers_is_never_the_present_value() -> None:
+    many = judged("temp_buffers", with_settings(max_connections="9000"))
+    assert many.verdict == "bad"
+    assert many.mend == "lower max_connections (9000 here), with a pooler if necessary"
+    large = judged("temp_buffers", with_settings(temp_buffers="262144 8kB"))
+    assert "temp_buffers = '8MB'" in large.mend

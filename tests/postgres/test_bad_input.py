@@ -216,6 +216,19 @@ def test_an_interrupted_run_is_drained_kept_and_cleaned_up(
     assert after.movements > 0
 
 
+def test_the_load_engine_does_not_inherit_the_password_of_the_environment(
+    pgdyno: Command, bank15: Target
+) -> None:
+    options = ("bench", *server_options(bank15), "-b", "select-only", *QUICK)
+    running = pgdyno.start(*options, env={"PGPASSWORD": "s3same-open"})
+    engine_pid = running.await_load(pgdyno.store)
+    assert b"s3same-open" not in Path(f"/proc/{engine_pid}/environ").read_bytes()
+    assert b"s3same-open" in Path(f"/proc/{running.process.pid}/environ").read_bytes()
+    running.signal(signal.SIGKILL)
+    running.wait()
+    await_no_backends(bank15)
+
+
 def test_a_killed_lab_takes_its_server_and_engine_along(pgdyno: Command, tmp_path: Path) -> None:
     place = Path(os.environ["PGDYNO_DATA"])
     before = set(place.iterdir())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno import quantities
-from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
 from pgdyno.report import numbers
 
 
@@ -43,6 +43,23 @@ def test_a_single_value_is_whole_and_says_that_it_has_no_interval() -> None:
     alone = without_interval(8214, "tps")
     assert numbers.estimate_text(alone) == "8,214 (no interval: n = 1)"
     assert numbers.precision_text(alone) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        # t is 12.7 with two runs: 88 x and / e^6.5, which is 672.
+        ([53.0, 147.0], "100 ms (no interval yet: n = 2)"),
+        ([99.0, 101.0], "100 ms (88 to 114)"),
+        # 4.3 with three runs, and 2.4 with seven: these ends say something.
+        ([60.0, 100.0, 140.0], "100 ms (30 to 290)"),
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 694.0], "100 ms (10 to 980)"),
+    ],
+)
+def test_an_interval_of_few_runs_that_spans_orders_of_magnitude_is_no_interval_yet(
+    values: list[float], words: str
+) -> None:
+    assert numbers.estimate_text(mean_between_runs(values, "ms"), with_unit=True) == words
 
 
 def test_a_censored_value_is_a_lower_bound_without_upper_end() -> None:

@@ -19,6 +19,8 @@ from pgdyno.analysis.arrays import finite
 from pgdyno.errors import AnalysisError
 
 _STEPS_MAX = 1000
+_FEW_RUNS = 4
+_WIDE_RATIO = 10.0
 _EXACT = 1e-15
 
 
@@ -134,6 +136,17 @@ class Estimate:
         high = None if self.high is None else increasing(self.high)
         value = increasing(self.value)
         return Estimate(value, low, high, self.n, unit, self.scope, self.censored)
+
+    @property
+    def says_nothing(self) -> bool:
+        """True if few runs give an interval that reaches ten times the value, or more.
+
+        With two runs the t factor is 12.7, so that the interval only says: too few runs. JSON and
+        files keep its ends.
+        """
+        if self.scope != "between_runs" or self.n > _FEW_RUNS or self.high is None:
+            return False
+        return self.value > 0 and self.high >= _WIDE_RATIO * self.value
 
     @property
     def has_interval(self) -> bool:

@@ -40,7 +40,7 @@ def command_for(kind: DatasetKind) -> Verb:
 
     Tables with the mark are replaced, other tables are never touched. After an interruption, the
     same command continues where the load stopped.
-    """
+    {_others(kind)}"""
     decorators = (
         options.connection,
         options_of(kind.options, TABLES),
@@ -68,6 +68,13 @@ def command_for(kind: DatasetKind) -> Verb:
         load = decorator(load)
     name = "init" if kind is PGBENCH else kind.name
     return click.command(name, cls=Verb, short_help=f"Load the {kind.name} tables.")(load)
+
+
+def _others(kind: DatasetKind) -> str:
+    """Return how the other datasets are loaded, as a paragraph of the help."""
+    others = [name for name in KINDS if name != kind.name]
+    ways = ", ".join(f"pgdyno init {name} --help" for name in others)
+    return f"\n    For other tables see {ways}.\n    " if others else ""
 
 
 class Kinds(click.Group):

@@ -10,6 +10,7 @@ from textwrap import fill
 
 import click
 
+from pgdyno.answer.sentences import validity_words
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import StoreError
@@ -46,10 +47,10 @@ def _line(row: ListedExperiment) -> str:
         state += ", not finished"
     elif not row.is_complete:
         state += ", interrupted"
-    if row.judged_count and not row.valid_count:
-        state += ", NOT VALID"
-    elif row.valid_count < row.judged_count:
-        state += f", {row.judged_count - row.valid_count} of {row.judged_count} runs NOT VALID"
+    mark = validity_words(valid=row.valid_count, total=row.judged_count)
+    if mark and not row.sentence.startswith(mark):
+        invalid = f"{row.judged_count - row.valid_count} of {row.judged_count} runs "
+        state += f", {invalid if row.valid_count else ''}NOT VALID"
     if row.altered:
         state += f", ALTERED since: {row.altered[0].rstrip('.')}"
     if row.undo_count:

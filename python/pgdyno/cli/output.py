@@ -15,7 +15,7 @@ from typing import TextIO
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import StoreError, masked_text
 from pgdyno.measure.run_progress import Moment, Progress
-from pgdyno.quantities import duration_text, milliseconds
+from pgdyno.quantities import duration_text, fixed, milliseconds, plain_decimals
 from pgdyno.report.text_page import WIDTH
 
 _is_quiet = False
@@ -247,11 +247,11 @@ def line(moment: Moment) -> str:
     if moment.total_ns:
         parts.append(f"{moment.elapsed_ns / 1e9:.0f} of {duration_text(moment.total_ns)}")
     if moment.tps is not None:
-        parts.append(f"{moment.tps:,.0f} tps")
+        parts.append(f"{_of_now(moment.tps, 4)} tps")
     if moment.p99_ms is not None:
         parts.append(f"p99 {milliseconds(moment.p99_ms)}")
     if moment.rows_per_second is not None:
-        parts.append(f"{moment.rows_per_second:,.0f} rows/s")
+        parts.append(f"{_of_now(moment.rows_per_second)} rows/s")
     if moment.mb_per_second is not None:
         parts.append(f"{moment.mb_per_second:,.0f} MB/s")
     if moment.failed_count:
@@ -259,6 +259,11 @@ def line(moment: Moment) -> str:
     if moment.eta_ns:
         parts.append(f"{duration_text(moment.eta_ns)} left")
     return "  ".join(parts)
+
+
+def _of_now(rate: float, digits: int = 3) -> str:
+    """Return a rate of the last seconds, whose later digits change with every look."""
+    return fixed(rate, min(0, plain_decimals(rate, digits)))
 
 
 def connections_text(moment: Moment) -> str:

@@ -164,6 +164,14 @@ def _refuse(given: dict[str, Any], resolved: Resolved | None) -> None:
             "A scratch server has no past: there is nothing to look at without statements.",
             hint="give the statements with -f FILE",
         )
+    if not given["scratch"]:
+        for name in ("sql", "pg_version"):
+            if given[name] is not None:
+                raise SpecError(
+                    f"--{name.replace('_', '-')} {given[name]} is for a scratch server, but "
+                    "--scratch is not given.",
+                    hint="add --scratch, or leave the option out",
+                )
     if given["prove"] and given["sql"] is not None:
         raise SpecError(
             "--prove loads the pgbench tables and cannot be used with --sql.",

@@ -9,6 +9,7 @@ from typing import Any
 from pgdyno.analysis.verdicts import NEEDED_S, NEEDED_S_IN_SWEEP
 from pgdyno.plan.design import Design, next_run, runs_expected
 from pgdyno.plan.history import History, Measured
+from pgdyno.plan.long_scripts import executions_may_decide, long_ns
 from pgdyno.quantities import counted, duration_text
 from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import find
@@ -54,7 +55,11 @@ def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterat
         needed_s = NEEDED_S if purpose == "detail" else NEEDED_S_IN_SWEEP
         if length_ns < needed_s * 1e9:
             length = f"{name} of {length_ns / 1e9:g} s"
-            yield f"{length} can only end NOT VALID: at least {needed_s:g} s are needed"
+            unless = ""
+            if executions_may_decide(experiment):
+                longest = duration_text(long_ns(experiment))
+                unless = f", unless one execution of the script takes longer than {longest}"
+            yield f"{length} can only end NOT VALID: at least {needed_s:g} s are needed{unless}"
     budget_ns = design(experiment).budget_ns
     if budget_ns is None or not design.rounds_needed:
         return

@@ -27,15 +27,22 @@ def as_measured(experiment: Experiment, history: History) -> tuple[Experiment, H
 
 def is_long(experiment: Experiment, history: History) -> bool:
     """Return whether the pilots, or where there are none the first runs, say that."""
-    design = experiment.design
-    if not design.decides:
-        return False
-    workload = experiment.workload
-    is_asked = design.deciding is not None or workload.transactions_per_client is not None
-    if is_asked or workload.rate_tps is not None:
+    if not executions_may_decide(experiment):
         return False
     first = (done for done in history if is_by_clock(done.run) and done.run.round <= 1)
     return any(_takes_long(done, experiment) for done in first)
+
+
+def executions_may_decide(experiment: Experiment) -> bool:
+    """Return whether a long script would change what is measured: nobody said what decides."""
+    design, workload = experiment.design, experiment.workload
+    is_asked = design.deciding is not None or workload.transactions_per_client is not None
+    return design.decides and not is_asked and workload.rate_tps is None
+
+
+def long_ns(experiment: Experiment) -> int:
+    """Return how long an execution lasts at most that is measured by the clock."""
+    return int(_LONG_RATIO * experiment.workload.duration_ns)
 
 
 def by_duration(experiment: Experiment) -> Experiment:
@@ -51,4 +58,4 @@ def is_by_clock(run: PlannedRun) -> bool:
 
 def _takes_long(measured: Measured, experiment: Experiment) -> bool:
     mean_ms = measured.latency_ms.get("mean", 0.0)
-    return mean_ms * 1e6 > _LONG_RATIO * experiment.workload.duration_ns
+    return mean_ms * 1e6 > long_ns(experiment)

@@ -38,10 +38,13 @@ def value_text(estimate: Estimate, *, most: float = math.inf) -> str:
 def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
     """Return "1,861 to 1,923", "at least 812" when the upper end is unknown, or NO_INTERVAL.
 
+    An interval between few runs that spans orders of magnitude is "no interval yet: n = 2".
     Args: decimals, where a column has the same for all its rows; else as the interval supports.
     """
     decimals = decimals_of(estimate) if decimals is None else decimals
     low, high = estimate.low, estimate.high
+    if estimate.says_nothing:
+        return f"no interval yet: n = {estimate.n:g}"
     if low is not None and high is not None:
         return f"{low_text(low, decimals)} to {fixed(high, decimals)}"
     if low is not None:

@@ -53,7 +53,7 @@ def cpu_boost(facts: Facts) -> Judgement:
     if host.has_boost:
         return warn(
             "boost is on",
-            "for comparisons: echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"
+            "for comparisons, echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"
             " (or 0 > cpufreq/boost)",
         )
     return good("boost is off")
@@ -134,7 +134,7 @@ def overcommit(facts: Facts) -> Judgement:
     if value == 0 and host.memory.get("total_bytes", 0) >= _SMALL_RAM_BYTES:
         return warn(
             f"{seen}: the kernel uses a heuristic",
-            "if only PostgreSQL runs here: sysctl -w vm.overcommit_memory=2 vm.overcommit_ratio=80",
+            "if only PostgreSQL runs here, sysctl -w vm.overcommit_memory=2 vm.overcommit_ratio=80",
         )
     return good(seen)
 
@@ -234,7 +234,7 @@ def memory_limit(facts: Facts) -> Judgement:
         return bad(
             f"{seen}; shared_buffers is more than half of it", "raise memory.max of the group"
         )
-    return warn(seen, "settings must fit the limit, not the host: the memory checks use the limit")
+    return warn(seen, "choose settings for the limit, not for the host, as the memory checks do")
 
 
 @check("host", "above the limit every read, write and flush waits, even on a fast disk")
@@ -272,7 +272,7 @@ def neighbours(facts: Facts) -> Judgement:
     if not busy:
         return good(f"no other program is busy, {load}")
     names = ", ".join(f"{program.name} {program.busy_cores:.1f}" for program in busy[:4])
-    seen = f"cores that other programs keep busy: {names}; {load}"
+    seen = f"other programs keep cores busy: {names}; {load}"
     mend = "stop them, or measure on another host"
     return bad(seen, mend) if total > host.cores / 2 else warn(seen, mend)
 

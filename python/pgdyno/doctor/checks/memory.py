@@ -11,6 +11,7 @@ _MB = 1 << 20
 # One statement may sort and hash several times: room for this number of work_mem each.
 _NODES_PER_SESSION = 4
 _SHARED_BUFFERS_DEFAULT_BYTES = 128 * _MB
+_TEMP_BUFFERS_DEFAULT_BYTES = 8 * _MB
 
 
 @check("memory", "a server without free memory swaps, or the kernel kills it during a run")
@@ -63,6 +64,8 @@ def temp_buffers(facts: Facts) -> Judgement:
     if total_bytes <= ram_bytes // 2:
         return good(seen)
     mend = "ALTER SYSTEM SET temp_buffers = '8MB'; give more only to the sessions that need it"
+    if each_bytes <= _TEMP_BUFFERS_DEFAULT_BYTES:
+        mend = f"lower max_connections ({connections} here), with a pooler if necessary"
     return bad(seen, mend) if total_bytes > 2 * ram_bytes else warn(seen, mend)
 
 
@@ -156,8 +159,8 @@ def _mend(facts: Facts, sessions: int, *, nodes: int) -> str:
     room_mb = (ram_bytes - fixed_bytes) // sessions // nodes // _MB
     if room_mb < 1:
         return (
-            "the fixed parts alone use all memory: lower shared_buffers, temp_buffers or "
-            f"maintenance_work_mem, or max_connections ({sessions} here) with a pooler"
+            "lower shared_buffers, temp_buffers or maintenance_work_mem, which alone use all "
+            f"memory, or max_connections ({sessions} here) with a pooler"
         )
     new_mb = min(1 << (room_mb.bit_length() - 1), max(1, work_bytes // _MB))
     after = format_bytes(fixed_bytes + sessions * new_mb * _MB)

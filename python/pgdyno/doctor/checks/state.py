@@ -59,9 +59,7 @@ def old_transactions(facts: Facts) -> Judgement:
     seen = (
         f"{idle} sessions idle in a transaction for over 5 min, oldest transaction {oldest_s:.0f} s"
     )
-    mend = (
-        "end them: SELECT pg_terminate_backend(pid); idle_in_transaction_session_timeout = '5min'"
-    )
+    mend = "SELECT pg_terminate_backend(pid), and set idle_in_transaction_session_timeout = '5min'"
     if idle and oldest_s > 3600:
         return bad(seen, mend)
     if idle or oldest_s > 3600:

@@ -56,13 +56,13 @@ def write_cache(facts: Facts) -> Judgement:
 
     def judge(disk: Disk) -> Judgement:
         if disk.write_cache == "write through":
-            return good("write through: no volatile cache")
+            return good("write through, no volatile cache")
         if disk.write_cache != "write back":
             raise Unknown(f"{disk.name} does not report its cache mode")
         if reached:
             return good("write back, and flushes reach the disk")
         return warn(
-            "write back: safe only with flushes",
+            "write back, safe only with flushes",
             "measure with --flush DIR whether flushes reach the disk",
         )
 
@@ -167,13 +167,13 @@ def flush_latency(facts: Facts) -> Judgement:
 def _judge_file_system(place: Place) -> Judgement:
     seen = f"{place.file_system} on {_device(place)}"
     if place.file_system in MEMORY_FILE_SYSTEMS:
-        return bad(f"{seen}: memory, not a disk", "use a disk")
+        return bad(f"{seen}, which is memory, not a disk", "use a disk")
     if place.file_system in _LAYERED:
-        return warn(f"{seen}: layers of a container", "mount a volume for the data")
+        return warn(f"{seen}, layers of a container", "mount a volume for the data")
     if place.file_system in _NETWORK:
-        return warn(f"{seen}: every flush goes over a network", "measure the network as well")
+        return warn(f"{seen}; every flush goes over a network", "measure the network as well")
     if place.file_system in _COPY_ON_WRITE:
-        return warn(f"{seen}: copy on write", "its cost grows with age: measure an old file system")
+        return warn(f"{seen}, copy on write", "measure an old file system; the cost grows with age")
     return good(seen)
 
 
@@ -181,7 +181,7 @@ def _judge_options(place: Place) -> Judgement:
     wrong = sorted(_NO_FLUSH_OPTIONS & set(place.options))
     if wrong:
         return bad(
-            f"{', '.join(wrong)}: the disk's cache is not flushed",
+            f"{', '.join(wrong)}; the disk's cache is not flushed",
             f"mount -o remount,barrier=1 {place.mount_point}, and correct /etc/fstab",
         )
     slow = sorted({"sync", "dirsync", "strictatime", "data=journal"} & set(place.options))
@@ -221,7 +221,7 @@ def _judge_health(health: Health) -> Judgement:
 
 def _judge_alignment(disk: Disk) -> Judgement:
     if disk.offset_bytes is None:
-        return good("no partition: starts with the disk")
+        return good("no partition, starts with the disk")
     seen = f"partition starts at {disk.offset_bytes} bytes"
     if disk.offset_bytes % _BLOCK_BYTES:
         return bad(seen, "partition again, starting at a multiple of 1 MiB")
