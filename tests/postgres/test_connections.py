@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fixtures.clusters import Make
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.server.target import Target
@@ -48,6 +49,26 @@ def test_a_connection_for_each_transaction_is_timed_apart(
     assert 0 < found["connect_ms"]["p50"] <= found["connect_ms"]["p99"]
     shown = " ".join(pgdyno("show", "last").out.split())  # Its lines may break anywhere.
     assert "one per transaction" in shown
+
+
+@pytest.mark.parametrize(("more", "is_named"), [(0, True), (9, False)])
+def test_without_a_connection_to_measure_the_network_a_run_says_what_is_missing(
+    more: int, is_named: bool, new_cluster: Make, pgdyno: Command, tmp_path: Path
+) -> None:
+    # Two clients, four sessions of pgdyno, and one that measures the network while they work.
+    cluster = new_cluster("15", settings={"max_connections": str(6 + more)})
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    target = cluster.tcp_target
+    said = pgdyno(
+        *("bench", *server_options(target), "-f", tmp_path / "one.sql", "-c", "2"),
+        *("-T", "2s", "--warmup", "0", "--json"),
+        env={"PGPASSWORD": target.password.get_secret_value()} if target.password else {},
+    )
+    assert said.code in (0, 3), said.err
+    doubts = [one["message"] for one in said.document["warnings"]]
+    named = [text for text in doubts if "network was not measured while the load ran" in text]
+    assert bool(named) == is_named, doubts
+    assert all("because no connection was free for it" in text for text in named)
 
 
 def test_what_excludes_each_other_or_does_not_fit_is_refused_by_name(

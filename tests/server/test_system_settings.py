@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -38,7 +38,8 @@ def test_a_command_of_the_user_runs_in_a_shell_and_gets_the_settings(
     way: Way, tmp_path: Path
 ) -> None:
     (tmp_path / "a file").write_text("and more")
-    system = SystemSettings(NOWHERE, "test", **{way.option: LINE.format(file=tmp_path / "a file")})  # type: ignore[arg-type]
+    command = LINE.format(file=tmp_path / "a file")
+    system = replace(SystemSettings(NOWHERE, "test"), **{way.option: command})
     with pytest.raises(ServerError, match=r"ended with exit code 5: out of order\.$") as caught:
         way.run(system)
     assert "sh -c" in caught.value.hint

@@ -27,6 +27,7 @@ _DOUBTED = frozenset(
         "observer_behind_pooler",
         "observer_without_pg_monitor",
         "host_not_observed",
+        "network_not_probed",
         "pooler_not_observed",
         "host_file_not_read",
     }

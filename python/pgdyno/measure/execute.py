@@ -5,14 +5,14 @@ reset -> totals -> observe -> engine (connect, prepare, warm, measure, drain) ->
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from pgdyno.clock import ClockPair
+from pgdyno.clock import ClockPair, read_pair
 from pgdyno.doctor.checkup import Checkup
 from pgdyno.engine.job import Job, LoadWork
 from pgdyno.engine.records import Record, ScriptShape, raw_record
@@ -21,13 +21,14 @@ from pgdyno.errors import PgdynoError
 from pgdyno.measure.before_after import Around
 from pgdyno.measure.consistency import checked_after_run, conditions_after
 from pgdyno.measure.host_access import lay_files, observed_pooler
-from pgdyno.measure.jobs import engine_target, load_job
+from pgdyno.measure.jobs import engine_target, is_probed, load_job
 from pgdyno.measure.last_words import quoting_the_log, words_of_log
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.run_progress import Brake, Moment, Progress, RunWatch
 from pgdyno.measure.servers import Servers, Spent
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
+from pgdyno.observe.collector import Notice
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import Totals, read_totals, restarted_ns, totals_between
@@ -115,18 +116,7 @@ def _execute(
     explained = _explained(stage, planned, under_test, name)
     # Explain last before the load, so that explaining does not count as one of its transactions.
     before = _totals(under_test, name, application_name)
-    is_pooled = under_test.direct is not None or under_test.is_pooled
-    job = load_job(
-        stage.experiment,
-        planned,
-        target=engine_target(under_test.target, application_name, follows=True),
-        clock=stage.clock,
-        scale=under_test.facts.dataset.scale,
-        # A pooler in the path refuses settings at start-up.
-        read_only=stage.read_only and not is_pooled,
-        # At a pooler an exchange also waits for a pooled session, which is another part.
-        probe_name=None if is_pooled else f"{OWN_PREFIX}{name}",
-    )
+    job, may_probe = _job(planned, stage, under_test, name, application_name)
     watch = RunWatch(planned, label, stage.progress, position=position)
     brake = Brake(stage.abort_if)
     with folder.begin_run(planned.number, label, job.without_secrets()) as writer:
@@ -142,7 +132,10 @@ def _execute(
         consistency = _consistency(stage, planned, under_test, outcome, label=label, name=name)
         laid = _lay_files(under_test, writer, outcome, around)
         seen = around.document(observer)
-        for notice in around.notices:
+        for notice in (
+            *around.notices,
+            *(_not_probed(outcome, under_test) if may_probe else ()),
+        ):
             writer.add_notice(notice)
         examined = stage.checkup.document_by_hand(under_test.host_files) or examined
         if examined is not None:
@@ -178,6 +171,50 @@ def _execute(
 def _prepared(stage: Stage, under_test: UnderTest, name: str) -> tuple[UnderTest, Reset]:
     with stage.servers.spent.on("reset"):
         return prepared(stage.experiment, under_test, name)
+
+
+def _job(
+    planned: PlannedRun, stage: Stage, under_test: UnderTest, name: str, application_name: str
+) -> tuple[Job, bool]:
+    """Return the job of a run, and whether its network may be measured while the load runs."""
+    is_pooled = under_test.direct is not None or under_test.is_pooled
+    target = engine_target(under_test.target, application_name, follows=True)
+    workload = stage.experiment.workload_of(planned.cell.variant)
+    # At a pooler an exchange also waits for a pooled session, which is another part.
+    may_probe = not is_pooled and is_probed(target, workload)
+    job = load_job(
+        stage.experiment,
+        planned,
+        target=target,
+        clock=stage.clock,
+        scale=under_test.facts.dataset.scale,
+        # A pooler in the path refuses settings at start-up.
+        read_only=stage.read_only and not is_pooled,
+        probe_name=f"{OWN_PREFIX}{name}" if may_probe and under_test.has_room_to_probe else None,
+    )
+    return job, may_probe
+
+
+# The longest time between two exchanges is a tenth of this.
+_PROBED_NS = 1_000_000_000
+
+
+def _not_probed(outcome: EngineOutcome, under_test: UnderTest) -> Iterator[dict[str, Any]]:
+    """Yield the notice that the network could not be measured while the load ran, and why."""
+    if outcome.summary is None or outcome.summary.round_trip_probes is not None:
+        return
+    span = outcome.summary.span("measure")
+    if span is None or span.ended_ns - span.began_ns < _PROBED_NS:
+        return  # Too short for any exchange.
+    has_room = under_test.has_room_to_probe
+    why = "its connection was refused or lost" if has_room else "no connection was free for it"
+    yield Notice(
+        read_pair().now_ns(),
+        "network_not_probed",
+        f"The network was not measured while the load ran, because {why}. Its part of the latency "
+        "is from the time before the load.",
+        "let the server admit one connection more (max_connections)",
+    ).as_record()
 
 
 def _consistency(

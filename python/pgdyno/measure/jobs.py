@@ -145,8 +145,7 @@ def load_job(
     """Return the job of one planned run.
 
     Args: scale, of the pgbench tables, the script variable :scale; None = not known. probe_name,
-    the application_name of a connection that measures round trips while the load runs, if its way
-    is a network and connections stay.
+    the application_name of a connection that measures round trips while the load runs; None: none.
     """
     workload = experiment.workload_of(planned.cell.variant)
     connections = workload.connections_of(planned.cell.clients)
@@ -170,13 +169,13 @@ def load_job(
         read_only=read_only,
         think_ratio=workload.think_ratio,
         allow_shell=workload.allow_shell,
-        probe_application_name=probe_name if _is_probed(target, workload) else None,
+        probe_application_name=probe_name,
     )
     return Job(clock=_clock(clock), target=target, work=work)
 
 
-def _is_probed(target: EngineTarget, workload: Workload) -> bool:
-    """Return whether one more connection measures round trips while the load runs.
+def is_probed(target: EngineTarget, workload: Workload) -> bool:
+    """Return whether one more connection may measure round trips while the load runs.
 
     A Unix socket has no network. If the load connects for each transaction, the additional
     connection could take the last one that the server allows.

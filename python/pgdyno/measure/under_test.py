@@ -52,7 +52,8 @@ class UnderTest:
     so that their own work is not in its statistics. `direct` leads to the load's database past the
     pooler that `target` goes through; `pooler` is that pooler's console. `host_command` runs a
     shell on the server's host, where that is another one; `host_files` were made there by hand.
-    `is_pooled`: `target` is a pooler of the user's own.
+    `is_pooled`: `target` is a pooler of the user's own. `has_room_to_probe`: the server admits one
+    more connection than the load and ours, to measure the network while the load runs.
     """
 
     target: Target
@@ -65,6 +66,7 @@ class UnderTest:
     host_files: tuple[Path, ...] = ()
     pooler: Target | None = None
     is_pooled: bool = False
+    has_room_to_probe: bool = True
 
     @property
     def database(self) -> str:
@@ -288,15 +290,9 @@ def reached(
             confirmed=conditions.permissions.confirm,
         )
     )
+    has_room_to_probe = True
     if not is_pooled:
-        # The control connection that asked is counted as used, and is closed by now.
-        room = replace(facts.connections, used_count=max(0, facts.connections.used_count - 1))
-        safety.refuse_too_many_connections(
-            room,
-            load=experiment.connections_max(),
-            control=CONTROL_CONNECTIONS,
-            in_words=experiment.connections_in_words(),
-        )
+        has_room_to_probe = _require_room(experiment, facts)
         refuse_what_does_not_fit(experiment, conditions, observe, progress, is_local=facts.is_local)
     return UnderTest(
         target=target,
@@ -306,6 +302,7 @@ def reached(
         verb=conditions.verb,
         direct=direct,
         is_pooled=is_pooled,
+        has_room_to_probe=has_room_to_probe,
         pooler=console,
         host_command=host_command,
         host_files=server.host_files,
@@ -370,6 +367,22 @@ def _scripts_writing(
 
 # Every server has it, and nothing keeps others from using it while we are there, as in template1.
 _DATABASE_APART = "postgres"
+
+
+def _require_room(experiment: Experiment, facts: ServerFacts) -> bool:
+    """Return whether the server admits one more connection than the load and ours.
+
+    Raises: RefusedError if it does not admit these.
+    """
+    # The control connection that asked is counted as used, and is closed by now.
+    room = replace(facts.connections, used_count=max(0, facts.connections.used_count - 1))
+    safety.refuse_too_many_connections(
+        room,
+        load=experiment.connections_max(),
+        control=CONTROL_CONNECTIONS,
+        in_words=experiment.connections_in_words(),
+    )
+    return room.free > experiment.connections_max() + CONTROL_CONNECTIONS
 
 
 def _apart_from_the_load(observe: Target, verb: str) -> Target:
