@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,11 +14,11 @@ import click
 import pytest
 from tests.fixtures import needs
 from tests.tidy import documents, english, everywhere, orphans, python_rules, rust_rules, units
+from tests.tidy.snippets import SNIPPETS, Rule
 from tests.tidy.source import ROOT, Source, tree
 
 from pgdyno import errors
 
-Rule = Callable[[Source], Iterator[str]]
 PYTHON = (
     python_rules.function_length,
     python_rules.import_order,
@@ -101,167 +100,6 @@ def test_an_import_circle_is_seen_unless_a_function_breaks_it() -> None:
     broken = Source("python/pgdyno/spec/b.py", "def f():\n    from pgdyno.spec import a")
     assert list(python_rules.import_circles([one, back]))
     assert not list(python_rules.import_circles([one, broken]))
-
-
-LONG_PYTHON = "def f():\n" + "    pass\n" * 70
-LONG_RUST = "fn f() {\n" + "    g('{');\n" * 69 + "}\n"
-SNIPPETS: list[tuple[Rule, str, str, str]] = [
-    # rule, path, refused, passed
-    (everywhere.file_length, "python/pgdyno/x.py", "a = 1\n" * 601, "a = 1\n" * 600),
-    (everywhere.file_length, "x.css", "a{}\n" * 601, "/* generated */\n" + "a{}\n" * 601),
-    (everywhere.line_length, "x.rs", "a " * 51, "a " * 50 + "\n" + "a" * 101),
-    (everywhere.line_length, "crates/x/tests/a.rs", "a " * 51, f'"{"a " * 99}"'),
-    (english.plain_prose, "docs/x.md", "That is said.", "It says that."),
-    (english.plain_prose, "python/pgdyno/spec/a.py", "a = 'has its own beside'", "beside = 'own'"),
-    (english.plain_prose, "tests/a.py", "# Tables of its own.", "a.beside()"),
-    (english.plain_prose, "crates/x/src/a.rs", "/// So many are left.", "let beside = whoever();"),
-    (everywhere.prose_length, "docs/x.md", "a " * 51, "| " + "a " * 51 + "\n```\n" + "a " * 51),
-    (everywhere.left_behind, "x.py", "# FIX" + "ME later", "# FIX" + "MENT"),
-    (everywhere.left_behind, "x.py", "# TO" + "DO later", "# TO" + "DO(#12): later"),
-    (everywhere.left_behind, "x.rs", "dbg" + "!(x)", "debug!(x)"),
-    (python_rules.function_length, "x.py", LONG_PYTHON, LONG_PYTHON[: -len("    pass\n")]),
-    (
-        python_rules.import_order,
-        "python/pgdyno/spec/a.py",
-        "from pgdyno.measure import x",
-        "from pgdyno.errors import x",
-    ),
-    (
-        python_rules.import_order,
-        "python/pgdyno/process/a.py",
-        "def f():\n    from ..server import x",
-        "from .child import x",
-    ),
-    (python_rules.import_order, "python/pgdyno/misc/a.py", "import os", "# generated\n"[:0]),
-    (
-        python_rules.import_order,
-        "python/pgdyno/plan/a.py",
-        "from pgdyno import loop",
-        "from pgdyno import analysis",
-    ),
-    (
-        python_rules.designs_in_one_table,
-        "python/pgdyno/answer/a.py",
-        "isinstance(x.design, CompareDesign | PassesDesign)",
-        "isinstance(x, Comparison)",
-    ),
-    (
-        python_rules.designs_in_one_table,
-        "python/pgdyno/report/a.py",
-        "if findings.kind == 'sweep':\n    pass",
-        "if mark.kind == 'checkpoint':\n    pass",
-    ),
-    (python_rules.arguments_by_name, "python/pgdyno/a.py", "Run(*(a, b), c=d)", "Run(*rows, c=d)"),
-    (
-        python_rules.no_io_in_pure_stages,
-        "python/pgdyno/analysis/a.py",
-        "from pathlib import Path",
-        "import numpy as np\nfrom pgdyno.errors import AnalysisError",
-    ),
-    (
-        python_rules.no_io_in_pure_stages,
-        "python/pgdyno/plan/a.py",
-        "from pgdyno.store import catalogue",
-        "from pgdyno.analysis import curve",
-    ),
-    (
-        python_rules.no_io_in_pure_stages,
-        "python/pgdyno/analysis/a.py",
-        "import numpy as np\nnp.load(x)",
-        "import numpy as np\nnp.log(x)",
-    ),
-    (
-        python_rules.processes_in_one_place,
-        "python/pgdyno/server/a.py",
-        "from subprocess import run as go\ngo(['ls'])",
-        "from subprocess import PIPE",
-    ),
-    (
-        python_rules.processes_in_one_place,
-        "python/pgdyno/cli/a.py",
-        "import os\nos.execvp('a', b)",
-        "import os\nos.getpid()",
-    ),
-    (
-        python_rules.printing_in_one_place,
-        "python/pgdyno/report/a.py",
-        "print('x')",
-        "blueprint('x')",
-    ),
-    (
-        python_rules.skipping_in_one_place,
-        "tests/store/test_a.py",
-        "import pytest\npytest.skip('no bird here')",
-        "from tests.fixtures import needs\nneeds.offered(False, 'no bird here')",
-    ),
-    (
-        python_rules.printing_in_one_place,
-        "python/pgdyno/measure/a.py",
-        "import sys\nsys.stderr.write('x')",
-        "import sys\nsys.stdout.flush()\nsys.exit(1)",
-    ),
-    (
-        python_rules.one_clock,
-        "python/pgdyno/measure/a.py",
-        "from time import time\ntime()",
-        "import time\ntime.sleep(1)",
-    ),
-    (
-        python_rules.one_clock,
-        "python/pgdyno/store/a.py",
-        "import datetime\ndatetime.datetime.now()",
-        "import datetime\ndatetime.datetime.fromtimestamp(0)",
-    ),
-    (
-        python_rules.seeded_randomness,
-        "tests/a.py",
-        "import numpy as np\nnp.random.default_rng()",
-        "import numpy as np\nnp.random.default_rng(7)",
-    ),
-    (
-        python_rules.seeded_randomness,
-        "python/pgdyno/measure/a.py",
-        "import random\nrandom.random()",
-        "import random\nrandom.Random(7).random()",
-    ),
-    (
-        units.units_in_names,
-        "python/pgdyno/measure/a.py",
-        "@dataclass\nclass A:\n    duration: float",
-        "@dataclass\nclass A:\n    duration_s: float\n    clients: int\n    latency_ns_p99: int",
-    ),
-    (
-        units.units_in_names,
-        "python/pgdyno/measure/a.py",
-        "class A(BaseModel):\n    busy: float | None = None",
-        "class A(BaseModel):\n    busy_ratio: float\n    tps: Estimate\n    _busy: float",
-    ),
-    (rust_rules.function_length, "crates/engine/src/a.rs", LONG_RUST, LONG_RUST[:-12] + "}\n"),
-    (
-        rust_rules.printing_in_one_place,
-        "crates/engine/src/worker.rs",
-        'fn f() { println!("x"); }',
-        '// println!("x")\n#[cfg(test)]\nmod tests { fn f() { println!("x"); } }',
-    ),
-    (
-        rust_rules.pure_crates,
-        "crates/wire/src/a.rs",
-        "use std::net::TcpStream;",
-        "use std::collections::BTreeMap;",
-    ),
-    (
-        rust_rules.network_in_one_place,
-        "crates/engine/src/worker.rs",
-        "use rustix::net::socket;",
-        "use std::net::IpAddr;",
-    ),
-    (
-        rust_rules.crate_arrow,
-        "crates/wire/Cargo.toml",
-        'pgdyno-script = { path = "../script" }',
-        'name = "pgdyno-wire"',
-    ),
-]
 
 
 @pytest.mark.parametrize(("rule", "path", "refused", "passed"), SNIPPETS)

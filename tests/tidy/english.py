@@ -19,6 +19,7 @@ _EXCEPTED = (
     "STYLE.md",
     "tests/test_tidy.py",
     "tests/tidy/english.py",
+    "tests/tidy/snippets.py",
     "docs/prove-summary.md",
     "docs/performance.md",
 )

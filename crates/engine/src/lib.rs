@@ -1,10 +1,11 @@
 //! The load engine: connects, loads data, generates load, measures it.
 //!
-//! It knows nothing of experiments. One job comes in, a stream of records goes out; see `contract`.
+//! It knows nothing about experiments. One job comes in, a stream of records goes out; see
+//! `contract`.
 //!
-//! The stages a load job goes through are the modules: `plan` checks it, `load` leads its threads
-//! through the phases, each `worker` runs its clients' transactions (`client`) over its `poller`,
-//! and what they count (`recorder`, `tally`, `histogram`) comes back to `load` to be written.
+//! A load job passes through the modules in this order. `plan` checks it. `load` leads its threads
+//! through the phases. Each `worker` runs its clients' transactions (`client`) over its `poller`.
+//! `recorder`, `tally` and `histogram` count, and `load` writes the counts as records.
 
 pub mod app;
 pub mod arrivals;

@@ -1,9 +1,9 @@
-//! The addresses of a load's hosts: looked up when it begins, and again after a connection was
-//! lost, for a name may lead elsewhere by then.
+//! The addresses of a load's hosts. They are looked up when the load begins, and again after a
+//! connection was lost, because a name may then have another address.
 //!
-//! A separate thread looks names up, so that no load thread waits for it. A thread's
-//! connections know their addresses by place, so a list only changes by what its places hold, and
-//! grows.
+//! A separate thread looks names up, so that no load thread waits for it. Connections know their
+//! address by its index in the list. Therefore an index never disappears: its address may change,
+//! and the list may grow.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,12 +19,12 @@ use crate::tls::{Endpoint, Security};
 
 type Look = Box<dyn Fn(&HostPort) -> io::Result<Vec<Address>> + Send + Sync>;
 
-/// See the module's text.
+/// The hosts of a load and their present addresses.
 pub struct Names {
     hosts: Vec<(HostPort, Security)>,
     look: Look,
     endpoints: Mutex<Arc<[Endpoint]>>,
-    /// Of the list: how often it has changed.
+    /// How often the list of addresses has changed.
     version: AtomicU64,
     is_looking: AtomicBool,
 }
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Names {
 impl Names {
     /// Look up every host of a load.
     ///
-    /// Errors: a name without an address, or TLS that cannot be had.
+    /// Errors: a name has no address, or the TLS settings cannot be used.
     pub fn new(target: &Target) -> Result<Arc<Names>, Refusal> {
         let keepalive = target.reach.keepalive;
         Names::with(target, Box::new(move |host| resolve(host, keepalive)))
@@ -67,18 +67,18 @@ impl Names {
         }))
     }
 
-    /// The addresses of now, and the version of their list.
+    /// The present addresses, and the version of their list.
     pub fn endpoints(&self) -> (Arc<[Endpoint]>, u64) {
         let endpoints = self.lock();
         (endpoints.clone(), self.version.load(Ordering::Acquire))
     }
 
-    /// True when the list is not that of this version any more.
+    /// True if the list has changed since this version.
     pub fn has_changed(&self, version: u64) -> bool {
         self.version.load(Ordering::Acquire) != version
     }
 
-    /// Look the names up again, unless that is being done; what is found is there a moment later.
+    /// Look the names up again in the background, unless a lookup is already running.
     pub fn look_again(self: &Arc<Self>) {
         if !self.hosts.iter().any(|(host, _)| is_name(host))
             || self.is_looking.swap(true, Ordering::AcqRel)
@@ -95,7 +95,7 @@ impl Names {
         }
     }
 
-    /// A name that cannot be looked up now keeps the addresses it had.
+    /// If a name cannot be looked up now, it keeps its addresses.
     fn look_up(&self) {
         for (host, security) in self.hosts.iter().filter(|(host, _)| is_name(host)) {
             let Ok(addresses) = (self.look)(host) else { continue };
@@ -122,17 +122,17 @@ fn endpoints(
     addresses.into_iter().map(endpoint).collect::<Vec<_>>().into_iter()
 }
 
-/// True for what must be looked up.
+/// True if the host is a name, which must be looked up.
 fn is_name(host: &HostPort) -> bool {
     let is_fixed = host.hostaddr.is_some() || host.is_socket();
     !is_fixed && host.host.parse::<IpAddr>().is_err()
 }
 
-/// The list after a host was found at these addresses; none when it is at the same ones.
+/// The new list after a lookup found these addresses of a host; None if nothing changed.
 ///
-/// An address that is still the host's keeps its place; the place of one that is not goes to a new
-/// one, or to another of the host's. A resolver that gives the same addresses in another order
-/// changes nothing.
+/// If the host still has an address, the address keeps its index. Otherwise its index goes to a new
+/// address, or to another address of the host. The order in which a resolver lists the addresses
+/// does not matter.
 fn moved(old: &[Endpoint], host: &HostPort, found: Vec<Endpoint>) -> Option<Vec<Endpoint>> {
     let first = found.first()?.clone();
     let has = |list: &[Endpoint], one: &Endpoint| {
@@ -143,7 +143,7 @@ fn moved(old: &[Endpoint], host: &HostPort, found: Vec<Endpoint>) -> Option<Vec<
     for place in old {
         let is_other = place.host != *host;
         let is_still = has(&found, place);
-        // A second place of one address is free for another.
+        // If an address is already in the list, a second index of it is free for another address.
         let is_wanted = is_other || is_still && !has(&list, place);
         list.push(match is_wanted {
             true => place.clone(),
@@ -164,7 +164,7 @@ mod tests {
     use crate::contract::corpus;
     use crate::contract::job::{Keepalive, SslMode};
 
-    /// Of each name the last numbers of its addresses.
+    /// The last numbers of the addresses of each name.
     type Found = Vec<(&'static str, Vec<u8>)>;
 
     fn address(last: u8) -> Address {

@@ -1,8 +1,8 @@
-//! What a transaction can do: exchange messages with its backend, and sleep.
+//! The two actions of a transaction: exchange messages with its backend, and sleep.
 //!
 //! A transaction is an async fn that the thread's loop polls when its reply is complete or its
-//! timer fired. A `Client` is only an index: sockets, buffers and variables lie in the `Shard`,
-//! which is borrowed between two waits and never across one.
+//! timer fired. A `Client` is only an index: sockets, buffers and variables are in the `Shard`. It
+//! is borrowed between two waits, never during a wait.
 
 mod check;
 mod failures;
@@ -32,7 +32,7 @@ use crate::outcome::{FailureCode, Stopped};
 use crate::plan::Plan;
 use crate::timers::Wake;
 
-/// The connection is gone; what the server said last, if anything.
+/// The connection is lost; with the last error of the server, if it sent one.
 #[derive(Debug)]
 pub struct Lost(pub Option<Box<ServerError>>);
 
@@ -74,10 +74,11 @@ impl<'s> Client<'s> {
         work(self.shard().clients.seat(self.index))
     }
 
-    /// Send what `encode` writes with one system call, and wait until as many ReadyForQuery
-    /// messages have come as it says.
+    /// Send the bytes that `encode` writes with one system call, and wait for the number of
+    /// ReadyForQuery messages that `encode` returns.
     ///
-    /// Returns: when the last byte of the reply was read; the reply is in the client's state.
+    /// Returns: the time when the last byte of the reply was read. The reply is in the client's
+    /// state.
     #[inline]
     async fn exchange(
         &self,
@@ -137,9 +138,9 @@ impl<'s> Client<'s> {
         })
     }
 
-    /// Let other clients go on for so long.
+    /// Sleep, while the thread serves other clients.
     ///
-    /// Returns: when it went on.
+    /// Returns: the time when the sleep ended.
     async fn sleep(&self, duration_ns: u64) -> Result<u64, Lost> {
         self.begin_sleep(duration_ns);
         poll_fn(|_| self.poll_sleep()).await
@@ -167,7 +168,7 @@ impl<'s> Client<'s> {
 
 impl ClientState {
     fn lost(&mut self) -> Lost {
-        // Kept as well, for the code that judges the loss.
+        // Also kept for the code that judges the lost connection.
         self.last_words = self.reply.error.take().or(self.last_words.take());
         Lost(self.last_words.clone())
     }

@@ -12,11 +12,11 @@ use crate::contract::job::Job;
 use crate::contract::record::{Ending, Record};
 use crate::session::{Session, SessionError};
 
-/// How long a server that restarts after a crash is waited for, to remove what was begun.
+/// If the server restarts after a crash: how long the removal of unfinished tables waits for it.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Loading<'_> {
-    /// Say what went wrong, and keep or remove what was begun.
+    /// Report the error, and keep or remove the rows that were loaded.
     pub(super) fn give_up(&mut self, trouble: &Trouble) -> Ending {
         self.stop.store(true, Ordering::Relaxed);
         for record in self.steps.cut_off() {
@@ -27,7 +27,7 @@ impl Loading<'_> {
             (self.out)(Record::Error(failure));
         }
         if self.is_begun && self.sent.pieces.load(Ordering::Relaxed) > 0 {
-            // Steps that were asked for one by one may be about tables that were there before.
+            // If the job names single steps, their tables may have existed before.
             let is_creator = self.dataset.is_creator();
             match (self.how.keep_unfinished, is_creator) {
                 (true, _) => self.keep(),
@@ -66,8 +66,8 @@ impl Loading<'_> {
     }
 }
 
-/// Run `sql` on a separate session, which no stop flag reaches. A server that restarts is waited
-/// for a moment.
+/// Run `sql` on a separate session, which no stop flag ends. If the server restarts, wait for it a
+/// few seconds.
 fn on_own_session(job: &Job, sql: &str) -> Result<(), SessionError> {
     let never = Arc::new(AtomicBool::new(false));
     let deadline = Instant::now() + REMOVAL_PATIENCE;

@@ -1,11 +1,11 @@
 //! Which parts of a load are done, kept in the database in an additional table.
 //!
-//! Each piece of work enters itself in the transaction that does it, so whatever is killed, and
-//! whenever, the entries and the rows agree. The table's comment says what was asked for. The last
-//! statement of a load drops it: as long as it is there, the load is not finished.
+//! Each piece of work adds its entry in its own transaction. Therefore entries and rows agree, even
+//! if a process is killed at any time. The table's comment describes the requested load. The last
+//! statement of a load drops the table: if it exists, the load is not finished.
 //!
-//! The sessions of one load share an advisory lock, so that a load that goes on, or another one,
-//! does not meet what a killed one still has running.
+//! The sessions of one load share an advisory lock. A continued or another load takes the lock
+//! alone first, so it waits for statements of a killed load that still run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ pub(super) const CLOSE: &str = "set synchronous_commit = on; drop table pgdyno_l
 /// The lock of a schema's load; the number says "pgdy".
 const KEY: &str = "1885824121, hashtext(current_schema()::text)";
 
-/// How long sessions of a killed load may take to end. They look for their client each second.
+/// How long sessions of a killed load may take to end. They check their client each second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Rows of each piece that is done, by its name.
@@ -34,8 +34,8 @@ pub(super) type Done = BTreeMap<String, u64>;
 
 /// Make the journal of a new load.
 pub(super) fn create(dataset: &dyn Dataset, how: &InitWork) -> Vec<String> {
-    // Subtle: unlogged tables are empty after a crash of the server, and so must be what says that
-    // they are full. Then nothing is entered, not even that the tables were created.
+    // Subtle: unlogged tables are empty after a crash of the server, so the journal must be empty,
+    // too. Then it has no entry at all, not even the one for creating the tables.
     let unlogged = if dataset.is_unlogged() { " unlogged" } else { "" };
     vec![
         DROP.into(),
@@ -44,17 +44,17 @@ pub(super) fn create(dataset: &dyn Dataset, how: &InitWork) -> Vec<String> {
     ]
 }
 
-/// Enter a piece, within the transaction that does it.
+/// The statement that adds the entry of a piece, for the transaction of this piece.
 pub(super) fn entry(piece: &str, row_count: u64) -> String {
     format!("insert into pgdyno_load values ({}, {row_count})", quote_literal(piece))
 }
 
-/// What the journal's comment says: the mark of the tables, and how they are being loaded.
+/// The text of the journal's comment: the mark of the tables, and the options of the load.
 pub(super) fn title(dataset: &dyn Dataset, how: &InitWork) -> String {
     [vec![how.mark.clone()], dataset.title_words()].concat().join(" ")
 }
 
-/// Read what an interrupted load had done.
+/// Read the entries of an interrupted load.
 ///
 /// Errors: `Refused` if there is no journal, or if it belongs to another job.
 pub(super) fn read(
@@ -115,7 +115,7 @@ pub(super) fn lock(
     run_as(session, DOING, &format!("select pg_advisory_unlock({KEY})"))
 }
 
-/// Hold the lock as one of several.
+/// Hold the lock together with the other sessions of the load.
 pub(super) fn share_lock(session: &mut Session) -> Result<(), Trouble> {
     let sql = format!("select pg_advisory_lock_shared({KEY})");
     run_as(session, "share the lock of the load", &sql)

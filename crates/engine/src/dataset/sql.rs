@@ -1,21 +1,21 @@
 //! SQL that every dataset needs.
 
-/// Put the mark of a job on `table`.
+/// The statement that puts the mark of a job on `table`, as the table's comment.
 pub fn mark_table(table: &str, mark: &str) -> String {
     format!("comment on table {table} is {}", quote_literal(mark))
 }
 
-/// Drop whichever of `tables` are there.
+/// The statement that drops those of `tables` that exist.
 pub fn drop_tables(tables: &[&str]) -> String {
     format!("drop table if exists {}", tables.join(", "))
 }
 
-/// Always quoted, as pgbench does.
+/// A quoted identifier; it is always quoted, as in pgbench.
 pub fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Right for either value of `standard_conforming_strings`.
+/// A string literal that is correct with both values of `standard_conforming_strings`.
 pub fn quote_literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     match quoted.contains('\\') {

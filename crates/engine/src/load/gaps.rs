@@ -1,9 +1,9 @@
-//! How long nothing completed: found from the first and the last completion of every interval, so
-//! exact for all that is longer than one.
+//! The longest time without a completed transaction. It is found from the first and the last
+//! completion of every interval, so it is exact if it is longer than one interval.
 
 use crate::timeline::Timeline;
 
-/// See the module's text.
+/// The longest gap so far.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
     /// The latest completion.
@@ -13,7 +13,7 @@ pub(super) struct Gaps {
 }
 
 impl Gaps {
-    /// Of one interval: when the first and the last transaction completed.
+    /// Take one interval: the times at which its first and its last transaction completed.
     pub(super) fn completed(&mut self, first_ns: u64, last_ns: u64, timeline: &Timeline) {
         let begin_ns = self.last_ns.max(timeline.measure_ns);
         let end_ns = first_ns.min(timeline.drain_ns);

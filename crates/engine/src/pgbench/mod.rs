@@ -1,8 +1,9 @@
 //! `pgdyno-engine pgbench`: pgbench 18, option for option and line for line, on this engine.
 //!
-//! `options` reads the command line; `init` does what `-i` asks; `run` loads through the same
-//! threads as the lab's jobs, of which a `witness` each counts and decides as pgbench does.
+//! `options` reads the command line; `init` performs `-i`; `run` loads through the same threads as
+//! the lab's jobs. In each thread a `witness` counts and decides as pgbench does.
 
+mod combinations;
 mod conninfo;
 mod getopt;
 mod init;
@@ -27,10 +28,10 @@ use self::say::Fault;
 
 const HELP: &str = include_str!("help.txt");
 
-/// The pgbench whose behaviour this is.
+/// The version of pgbench that this program imitates.
 const OF_PGBENCH: &str = "18.4";
 
-/// Be pgbench with these arguments.
+/// Run as pgbench with these arguments.
 pub fn main(arguments: &[&str]) -> ExitCode {
     match arguments.first() {
         Some(&"--help" | &"-?") => return print(HELP),

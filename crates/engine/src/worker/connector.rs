@@ -1,4 +1,4 @@
-//! What a thread knows of its connections: which are to be made, when, and as whom.
+//! A thread's plan for its connections: which to make next, when, and as which user.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -16,20 +16,21 @@ use crate::poller::Waker;
 use crate::tls::Endpoint;
 
 const MAX_IN_FLIGHT: u32 = 128;
-/// For one address, where nobody said otherwise and waiting longer would be a loss.
+/// Time limit of one address if the job has none, and either the load is running or there is
+/// another address to try.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// See the module's text.
+/// Queue, pace, addresses and login of the connections of one thread.
 #[derive(Debug)]
 pub(super) struct Connector {
     pub(super) endpoints: Arc<[Endpoint]>,
     names: Arc<Names>,
     version: u64,
-    /// As whom; with the password of now.
+    /// User and present password.
     pub(super) login: Login,
     passwords: Option<Arc<Passwords>>,
     pub(super) password_number: u32,
-    /// The password command runs: nothing is begun until the waker says so.
+    /// The password command is running: no connection begins until it wakes the thread.
     is_parked: bool,
     waker: Waker,
     reach: Reach,
@@ -38,14 +39,14 @@ pub(super) struct Connector {
     /// Clients that shall connect.
     pub(super) waiting: VecDeque<u32>,
     pub(super) in_flight: u32,
-    /// Connections begun under a time limit, oldest first: its end, the client, when it began.
+    /// Connections with a time limit, oldest first: end of the limit, client, begin.
     pub(super) limits: VecDeque<(u64, u32, u64)>,
-    /// Not before this instant.
+    /// The next connection must not begin before this instant.
     pub(super) not_before_ns: u64,
-    /// Between two connections; 0 = none.
+    /// Time between the begins of two connections; 0 = no pause.
     pub(super) gap_ns: u64,
     pub(super) salted: SaltedPasswords,
-    /// Open ones of clients, and the idle ones.
+    /// Open connections of clients; idle ones are counted separately.
     pub(super) up_count: u64,
     pub(super) idle_up_count: u64,
     pub(super) lost_count: u64,
@@ -54,11 +55,11 @@ pub(super) struct Connector {
     pub(super) durations: Histogram,
 }
 
-/// When the first connection of a thread may be begun, and what lies between two.
+/// When the first connection of a thread may begin, and the time between two.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub first_ns: u64,
-    /// 0 = nothing.
+    /// 0 = no pause.
     pub gap_ns: u64,
 }
 
@@ -92,19 +93,20 @@ impl Connector {
         }
     }
 
-    /// A connection was lost, or could not be made anywhere: a name may lead elsewhere by now.
+    /// Look names up again: a connection was lost or could not be made, so addresses may have
+    /// changed.
     pub(super) fn look_again(&self) {
         self.names.look_again();
     }
 
-    /// Take the addresses that were found since.
+    /// Use the addresses of the last lookup.
     pub(super) fn follow_names(&mut self) {
         if self.names.has_changed(self.version) {
             (self.endpoints, self.version) = self.names.endpoints();
         }
     }
 
-    /// When something is to be begun, or has taken too long.
+    /// The next instant at which a connection may begin, or reaches its time limit.
     pub(super) fn next_ns(&self) -> u64 {
         let limit_ns = self.limits.front().map_or(NEVER_NS, |limit| limit.0);
         limit_ns.min(self.next_begin_ns())
@@ -115,18 +117,18 @@ impl Connector {
         if self.waiting.is_empty() || self.in_flight >= MAX_IN_FLIGHT || self.is_parked {
             return NEVER_NS;
         }
-        // 0 would mean not to wait at all.
+        // A timer of 0 would mean "do not wait".
         self.not_before_ns.max(1)
     }
 
-    /// Where a connection looks first.
+    /// The index of the address that a connection tries first.
     pub(super) fn first_address(&self, index: u32) -> usize {
         match self.reach {
             Reach { load_balance: true, .. } => {
                 let mixed = (now_ns() ^ u64::from(index)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 (mixed >> 32) as usize % self.endpoints.len()
             }
-            // One that found it spares the others the search.
+            // The other connections begin where the last one succeeded, and need no search.
             Reach { target_session_attrs: SessionAttrs::Any, .. } => 0,
             _ => self.good_address,
         }
@@ -142,7 +144,7 @@ impl Connector {
         self.reach.timeout_ns.or(has_alternative.then_some(TIMEOUT_NS))
     }
 
-    /// True when there is another password to try than the refused one of this number, or will be.
+    /// True if a password command can give another password than the refused one of this number.
     pub(super) fn asks_anew(&self, refused: u32) -> bool {
         match &self.passwords {
             None => false,
@@ -153,9 +155,9 @@ impl Connector {
         }
     }
 
-    /// Have the password of now.
+    /// Make `login` have the present password.
     ///
-    /// Returns: false when the command is still running. Errors: what it said.
+    /// Returns: false if the command is still running. Errors: the command's message.
     pub(super) fn take_password(&mut self) -> Result<bool, String> {
         let Some(passwords) = &self.passwords else { return Ok(true) };
         self.is_parked = false;
@@ -164,7 +166,7 @@ impl Connector {
                 if password.number != self.password_number {
                     self.login.password = Some(password.text);
                     self.password_number = password.number;
-                    // They are salted with the old one.
+                    // The cached salted passwords were made from the old password.
                     self.salted = SaltedPasswords::default();
                 }
                 Ok(true)

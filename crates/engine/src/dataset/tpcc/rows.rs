@@ -194,14 +194,14 @@ impl RowSource for Rows {
         count
     }
 
-    /// Of a partition about as many as of any other; an order has ten lines on average.
+    /// Partitions count as equally large, and an order as ten lines, which is the average.
     fn count(&self) -> u64 {
         let count = self.table.rows_of(self.warehouses);
         self.partition.map_or(count, |(modulus, _)| count / u64::from(modulus))
     }
 }
 
-/// One row on its way: columns with tabs between them.
+/// A row that is being written: columns with tabs between them.
 struct Line<'a> {
     out: &'a mut Vec<u8>,
     random: &'a mut Random,
@@ -239,7 +239,7 @@ impl Line<'_> {
         self
     }
 
-    /// An amount of money between two, in cents.
+    /// A random amount of money between `low` and `high` cents, written with two decimals.
     fn cents(&mut self, low: u32, high: u32) -> &mut Self {
         let cents = self.random.within(low, high);
         self.number(cents / 100);
@@ -248,7 +248,7 @@ impl Line<'_> {
         self
     }
 
-    /// 0.0000 to `most` ten thousandths.
+    /// A random number from 0.0000 to `most` ten thousandths.
     fn ten_thousandths(&mut self, most: u32) -> &mut Self {
         let value = self.random.within(0, most);
         self.tab();
@@ -294,7 +294,7 @@ impl Line<'_> {
         self.text(300, 500)
     }
 
-    /// 26 to 50 letters, with "ORIGINAL" somewhere in one of ten.
+    /// 26 to 50 letters; a tenth of the texts, chosen at random, contain "ORIGINAL".
     fn original(&mut self) -> &mut Self {
         self.text(26, 50);
         if self.random.within(1, 10) == 1 {
