@@ -138,11 +138,24 @@ def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
     assert "pgdyno did not make it" in " ".join(refused.error.split())
     old = "pgdyno tpcc procedure 0000000000000000"
     run_sql(database15, f"COMMENT ON PROCEDURE {procedure} IS '{old}'")
-    done = _run(pgdyno, where, "-T", "1", "--builtin-option", "mode=procedures")
-    assert not any(script["failures"] for script in done.values())
+    said = pgdyno(*words, "--json")
+    assert not any(script["failures"] for script in said.document["scripts"])
+    told = {one["kind"]: one["message"] for one in said.document["warnings"]}
+    assert "another version of pgdyno" in told["procedures_replaced"]
+    statements = said.document["where_the_time_goes"]["statements"]
+    own = {one["text"].split("(")[0] for one in statements}
+    assert "CALL pgdyno_tpcc_new_order" in own
+    assert not any("not the scripts' own" in text for text in own)
     found = scalar(database15, f"SELECT obj_description('{procedure}'::regprocedure, 'pg_proc')")
     assert str(found).startswith("pgdyno tpcc procedure ")
     assert found != old
+    told = {one["kind"] for one in pgdyno(*words, "--json").document["warnings"]}
+    assert "procedures_replaced" not in told
+    # A procedure without our fingerprint stays.
+    run_sql(database15, "CREATE PROCEDURE pgdyno_tpcc_own() LANGUAGE sql AS 'SELECT 1'")
+    assert pgdyno("drop", *where).code == 0
+    left = run_sql(database15, "SELECT proname FROM pg_proc WHERE proname LIKE 'pgdyno%%'")
+    assert [name for (name,) in left] == ["pgdyno_tpcc_own"]
 
 
 def _run(pgdyno: Command, where: list[str], *options: str) -> dict[str, dict[str, Any]]:

@@ -66,3 +66,11 @@ pub enum Stopped {
     /// The drain is over, and the transaction was not at its end.
     Cancelled,
 }
+
+/// What the user should know of a run that goes on: a warning record without its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub kind: &'static str,
+    pub message: String,
+    pub hint: String,
+}

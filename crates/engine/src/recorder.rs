@@ -220,6 +220,17 @@ impl Recorder {
         }
     }
 
+    /// A transaction ended in the phase that runs, whichever phase it belongs to.
+    ///
+    /// Args: `held_ns`, how long it had its connection.
+    #[inline]
+    pub fn served(&mut self, script: usize, held_ns: u64, round_trips: u32) {
+        let served = &mut self.tallies[self.owner as usize].scripts[script].served;
+        served.ended_count += 1;
+        served.held_ns += held_ns;
+        served.round_trips += u64::from(round_trips);
+    }
+
     /// A native program counted this in a transaction that completed.
     pub fn counted(&mut self, owner: Owner, script: usize, counted: &Counted) {
         let mine = &mut self.tallies[owner as usize].scripts[script].counted;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::contract::record::{Counts, Distribution, Measured};
+use crate::contract::record::{Counts, Distribution, Measured, Served};
 use crate::histogram::Histogram;
 use crate::outcome::{Ended, FailureCode};
 use crate::program::Counted;
@@ -41,6 +41,8 @@ pub struct ScriptTally {
     pub failures: BTreeMap<FailureCode, u64>,
     /// By a native program, of the completed.
     pub counted: Counted,
+    /// By the phase of the end, in an open loop too.
+    pub served: Served,
 }
 
 impl ScriptTally {
@@ -56,6 +58,9 @@ impl ScriptTally {
         self.in_doubt += other.in_doubt;
         self.not_started += other.not_started;
         self.latency_sum_ns += other.latency_sum_ns;
+        self.served.ended_count += other.served.ended_count;
+        self.served.held_ns += other.served.held_ns;
+        self.served.round_trips += other.served.round_trips;
         for (mine, theirs) in self.counted.iter_mut().zip(other.counted) {
             *mine += theirs;
         }

@@ -16,6 +16,7 @@ from pgdyno.analysis.where_amounts import Amounts, amounts
 from pgdyno.analysis.where_facts import NETWORK, How, Side, TransactionFacts
 from pgdyno.analysis.where_sampled import Sampled, is_active, sampled, with_unseen
 from pgdyno.analysis.where_statements import StatementTime
+from pgdyno.analysis.where_types import TypeTime
 from pgdyno.errors import AnalysisError
 
 _NS_PER_MS = 1e6
@@ -62,7 +63,8 @@ class WhereTheTimeGoes:
     same from the samples and the kernel's count of CPU, a check on them; `sampled_server` has its
     interval. `why_sampled`: why the server's count of its time was not used, "" if it was, or if
     there is none. `others_ratio`: share of the server's active sessions that were not the load's.
-    `statements`: the server's time by statement, where query identifiers tell.
+    `statements`: the server's time by statement, where query identifiers tell; `types`: the time of
+    each transaction type of a program.
     """
 
     latency_ms: Estimate
@@ -74,6 +76,7 @@ class WhereTheTimeGoes:
     others_ratio: float | None = None
     scheduled: Scheduled | None = None
     statements: tuple[StatementTime, ...] = ()
+    types: tuple[TypeTime, ...] = ()
     residual: Estimate | None = None
     server_how: How = "counted"
     sampled_server: Estimate | None = None

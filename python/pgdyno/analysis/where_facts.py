@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pgdyno.analysis.arrays import IntArray
+from pgdyno.analysis.arrays import FloatArray, IntArray
 from pgdyno.analysis.estimate import Estimate
 
 CPU = "CPU"
@@ -57,12 +57,13 @@ class WaitSamples:
     or "" without a wait event, of sessions in state `active`; ANSWERING of others that have no wait
     event. A session that waits for its client (Client:ClientRead) is in none. `query_id` of each
     row, 0 = not known. `sampled_at_ns` lists every instant, those with no active session too.
+    `session_count` is not whole where sessions count in part.
     """
 
     sampled_at_ns: IntArray
     time_ns: IntArray
     event: Sequence[str]
-    session_count: IntArray
+    session_count: IntArray | FloatArray
     query_id: IntArray | None = None
 
 

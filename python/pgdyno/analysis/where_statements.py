@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,13 +19,20 @@ _EVENTS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A statement of a script: how often it was executed, and the identifiers it may have."""
+    """A statement of a script: how often it was executed, and the identifiers it may have.
+
+    `server_ns`: how long the engine waited for all of its executions, without their exchanges;
+    None where statements were not timed one by one. `writes`: its script does, so that its COMMIT
+    waits for the WAL.
+    """
 
     script: str
     line: int
     text: str
     calls: int
     query_ids: tuple[int, ...]
+    server_ns: float | None = None
+    writes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +60,10 @@ def named_statements(
 ) -> tuple[StatementTime, ...]:
     """Return the server's time by statement, the largest first; they sum to `server_ms`.
 
-    A statement that stands in several places is shared out by how often each was executed. One
-    entry holds what has no identifier: BEGIN and END (in extended protocol before PostgreSQL 18),
-    and planning; another, identifiers that are no statement's of the scripts.
+    A statement that stands in several places is shared out by the engine's time of it in each, or
+    by how often each was executed. One entry holds what has no identifier: BEGIN and END (in
+    extended protocol before PostgreSQL 18), and planning; another, identifiers that are no
+    statement's of the scripts.
     Returns: nothing where no sample has an identifier.
     """
     samples = facts.samples
@@ -62,6 +71,7 @@ def named_statements(
         return ()
     event_names, event = coded(samples.event)
     kept = event != (event_names.index(ANSWERING) if ANSWERING in event_names else -1)
+    kept &= samples.session_count > 0
     event, counts = event[kept], samples.session_count[kept]
     by_id: dict[int, list[Place]] = {}
     for place in places:
@@ -109,12 +119,35 @@ def _named(
         text = ", ".join([*bare, "planning"])
         return [StatementTime("", 0, f"without an identifier: {text}", ms, events)]
     those = by_id[int(key)]
-    calls = sum(place.calls for place in those) or 1
+    wal = min(1.0, math.fsum(share for event, share in events if is_of_wal(event)))
+    shares = wal * shares_of(those, in_wal=True) + (1 - wal) * shares_of(those)
     return [
-        StatementTime(p.script, p.line, p.text, ms.scaled(p.calls / calls, "ms"), events)
-        for p in those
-        if p.calls
+        StatementTime(place.script, place.line, place.text, ms.scaled(share, "ms"), events)
+        for place, share in zip(those, shares.tolist(), strict=True)
+        if share > 0
     ]
+
+
+def shares_of(places: Sequence[Place], *, in_wal: bool = False) -> FloatArray:
+    """Return how a statement's time is divided among its places, shape (places,); the sum is 1.
+
+    By the engine's time of it in each place; without it, by the calls. Args: in_wal, the time in
+    waits for the WAL, which only scripts that write have. Returns: zeros, where nobody called it.
+    """
+    is_timed = all(place.server_ns is not None for place in places)
+    timed = np.array([place.server_ns or 0.0 for place in places])
+    calls = np.array([place.calls for place in places], dtype=np.float64)
+    writes = np.array([place.writes for place in places], dtype=np.float64)
+    ways = [timed] * is_timed + [calls]
+    for weights in [way * writes for way in ways] * in_wal + ways:
+        if weights.sum() > 0:
+            return np.asarray(weights / weights.sum())
+    return np.zeros(len(places))
+
+
+def is_of_wal(event: str) -> bool:
+    """Return whether a wait event is one of writing or confirming WAL."""
+    return "wal" in event.casefold() or event == "IPC:SyncRep"
 
 
 def _estimate(value: float, drawn: FloatArray, block_count: int) -> Estimate:
@@ -125,7 +158,7 @@ def _estimate(value: float, drawn: FloatArray, block_count: int) -> Estimate:
 
 
 def _events(
-    names: Sequence[str], event: IntArray, counts: IntArray
+    names: Sequence[str], event: IntArray, counts: IntArray | FloatArray
 ) -> tuple[tuple[str, float], ...]:
     """Return the largest events with their shares. Args: event, places of the names."""
     sums = np.bincount(event, weights=counts, minlength=len(names))

@@ -30,6 +30,7 @@ _DOUBTED = frozenset(
         "network_not_probed",
         "pooler_not_observed",
         "host_file_not_read",
+        "procedures_replaced",
     }
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +15,8 @@ from pgdyno.analysis.where_facts import (
     TransactionFacts,
     WaitSamples,
 )
-from pgdyno.analysis.where_statements import Place, named_statements
+from pgdyno.analysis.where_statements import named_statements
+from pgdyno.analysis.where_types import time_by_type
 from pgdyno.answer.server_time import (
     FOR_SOMEBODY,
     ServerTime,
@@ -24,9 +24,9 @@ from pgdyno.answer.server_time import (
     inside_phase,
     loads_server_time,
 )
-from pgdyno.engine.records import Distribution, Summary
+from pgdyno.answer.waited_for import WaitedFor, exchange_of, mean_ns, reply_wait_ns, waited_for
 from pgdyno.loop.counter_growth import deltas_of, grown
-from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
+from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.observe.session import BUSY_SESSION_MS
@@ -42,9 +42,6 @@ _GAP_NS_MAX = 3_000_000_000
 _LATE_RATIO_MAX = 0.5
 # Samples needed if nothing else says how long the server worked.
 _SAMPLES_MIN = 10
-# Fewer exchanges during the load do not represent it.
-_PROBES_MIN = 20
-_NORMAL_95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,8 @@ def split_or_why_not(
     ):
         return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
     counted = loads_server_time(stored, numbers)
-    facts = _facts(stored, numbers, samples, counted)
+    waited = waited_for(stored, numbers, samples, counted)
+    facts = _facts(stored, numbers, waited, counted)
     if facts.server_active_ms is None and (why_not := _why_not_sampled(samples)):
         return Split(None, why_not)
     where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
@@ -91,8 +89,26 @@ def split_or_why_not(
         return Split(None, f"the measured parts exceed the latency by {excess}")
     if where.server_ms is None or samples is None or not with_intervals:
         return Split(where)
-    statements = named_statements(facts, where.server_ms, _places(stored, numbers), seed=_SEED)
-    return Split(replace(where, statements=statements))
+    places = [place for place in waited.places if place.script not in waited.background]
+    statements = named_statements(facts, where.server_ms, places, seed=_SEED)
+    types = (
+        ()
+        if not waited.types
+        else time_by_type(
+            facts,
+            samples,
+            [(part.side, part.name, part.ms) for part in where.parts],
+            waited.types,
+            waited.fractions,
+            server_ms=where.server_ms,
+            seed=_SEED,
+        )
+    )
+    return Split(replace(where, statements=statements, types=types))
+
+
+def _scaled(total: float | None, ratio: float) -> float | None:
+    return None if total is None else total * ratio
 
 
 def _why_not_sampled(samples: WaitSamples | None) -> str:
@@ -107,36 +123,47 @@ def _why_not_sampled(samples: WaitSamples | None) -> str:
 def _facts(
     stored: StoredRun,
     numbers: LoadNumbers,
-    samples: WaitSamples | None,
+    waited: WaitedFor,
     counted: ServerTime,
 ) -> TransactionFacts:
+    """Return what was measured of the transactions that clients wait for."""
+    server_ratio, trips_ratio = waited.server_ratio, waited.trips_ratio
     ended = numbers.counts.completed + numbers.counts.failed
     summary = numbers.summary
     lag = summary.distribution("lag")
     wait = summary.distribution("connection_wait")
     backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
-    reply_wait_ns = _reply_wait_ns(summary)
-    exchange = _exchange(summary)
+    reply_ns = reply_wait_ns(summary)
+    exchange = exchange_of(summary)
+    round_trips = summary.round_trips * trips_ratio
+    run_ns = grown(backends, "run_ns", *numbers.span_ns)
+    queue_ns = grown(backends, "wait_ns", *numbers.span_ns)
+    active_ns = None if counted.active_ms is None else counted.active_ms * 1e6
+    core_ratio = waited.core_ratio((run_ns or 0.0) + (queue_ns or 0.0), active_ns)
     return TransactionFacts(
         latency=numbers.latency.mean.scaled(1e6, "ns"),
         window_seconds=numbers.seconds,
         server_transaction_count=ended,
-        server_active_ms=counted.active_ms,
-        server_active_error_ms=counted.error_ms,
-        counted_events=counted_events(stored, numbers),
-        samples=samples,
-        round_trip_count=summary.round_trips / ended,
+        server_active_ms=_scaled(counted.active_ms, server_ratio),
+        server_active_error_ms=counted.error_ms * server_ratio,
+        counted_events=tuple(
+            replace(one, total_ns=one.total_ns * ratio, error_ns=one.error_ns * ratio)
+            for one in counted_events(stored, numbers)
+            for ratio in (waited.event_ratio(one.events),)
+        ),
+        samples=waited.samples,
+        round_trip_count=round_trips / ended,
         round_trip_ns=exchange.ns,
         round_trip_runnable_ns=exchange.runnable_ns,
         round_trip_client_cpu_ns=exchange.client_cpu_ns,
         round_trip_error_ns=exchange.error_ns,
-        client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) / ended,
-        reply_wait_ns=reply_wait_ns and reply_wait_ns * summary.round_trips / ended,
-        schedule_lag_ns=None if lag is None else _mean_ns(lag),
-        connection_wait_ns=None if wait is None else _mean_ns(wait),
-        backend_cpu_ns=grown(backends, "run_ns", *numbers.span_ns),
-        backend_runqueue_ns=grown(backends, "wait_ns", *numbers.span_ns),
-        backend_slice_count=grown(backends, "slices", *numbers.span_ns),
+        client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) * trips_ratio / ended,
+        reply_wait_ns=reply_ns and reply_ns * round_trips / ended,
+        schedule_lag_ns=None if lag is None else mean_ns(lag),
+        connection_wait_ns=None if wait is None else mean_ns(wait),
+        backend_cpu_ns=_scaled(run_ns, core_ratio),
+        backend_runqueue_ns=_scaled(queue_ns, core_ratio),
+        backend_slice_count=_scaled(grown(backends, "slices", *numbers.span_ns), trips_ratio),
         core_count=_core_count(stored),
         pooler_wait_ns=_pooler_wait_ns(stored, numbers),
         others_ratio=others_ratio_of(stored, numbers),
@@ -164,47 +191,6 @@ def _core_count(stored: StoredRun) -> int | None:
     return len(cores - {"all"}) or None
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchange:
-    """An exchange without work for the server, as the fields of TransactionFacts."""
-
-    ns: float | None = None
-    runnable_ns: float | None = None
-    client_cpu_ns: float | None = None
-    error_ns: float | None = None
-
-
-def _exchange(summary: Summary) -> _Exchange:
-    """Return how long an exchange without work takes, and what of it both ends are at work.
-
-    Measured while the load ran, where enough exchanges came back. Else those before the load: the
-    mean, where its parts are known as one; or the median, as one of the few may have been
-    disturbed.
-    """
-    probes = summary.round_trip_probes
-    if probes is not None and probes.count >= _PROBES_MIN:
-        error_ns = _NORMAL_95 * probes.error_ns
-        runnable_ns = probes.backend_runnable_ns
-        if runnable_ns is not None:
-            runnable_ns += probes.engine_runnable_ns
-        return _Exchange(probes.round_trip_ns, runnable_ns, probes.engine_runnable_ns, error_ns)
-    idle = summary.distribution("round_trip")
-    if idle is None:
-        return _Exchange()
-    if summary.round_trip_runnable_ns is not None:
-        return _Exchange(_mean_ns(idle), summary.round_trip_runnable_ns)
-    return _Exchange(of_distribution(idle).percentile_ns(50))
-
-
-def _reply_wait_ns(summary: Summary) -> float | None:
-    """Return how long a reply waited for the engine, mean over its threads by their clients."""
-    known = [t for t in summary.threads if t.reply_wait_ns_mean is not None]
-    clients = sum(thread.clients for thread in known)
-    if not clients:
-        return None
-    return sum((t.reply_wait_ns_mean or 0) * t.clients for t in known) / clients
-
-
 def _longest_gap_ns(samples: WaitSamples, numbers: LoadNumbers) -> int:
     """Return the longest time within the measured phase without a sample of waits."""
     at_ns = np.concatenate(([numbers.began_ns], samples.sampled_at_ns, [numbers.ended_ns]))
@@ -219,24 +205,6 @@ def _gap_ns_max(stored: StoredRun, numbers: LoadNumbers) -> float:
         late_ns = 0
     phase_ns = numbers.ended_ns - numbers.began_ns
     return max(_GAP_NS_MAX, min(_GAP_NS_MAX + late_ns, _LATE_RATIO_MAX * phase_ns))
-
-
-def _places(stored: StoredRun, numbers: LoadNumbers) -> tuple[Place, ...]:
-    """Return every statement of the run's scripts with its query identifiers, if it has any."""
-    known: Mapping[str, Mapping[str, list[int]]] = (stored.document("server.json") or {}).get(
-        "query_ids"
-    ) or {}
-    return tuple(
-        Place(
-            script=shape.name,
-            line=statement.line,
-            text=statement.text,
-            calls=script.counts.completed,
-            query_ids=tuple(known.get(shape.name, {}).get(str(statement.line), ())),
-        )
-        for shape, script in zip(numbers.scripts, numbers.summary.scripts, strict=True)
-        for statement in shape.statements
-    )
 
 
 def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
@@ -286,7 +254,3 @@ def _others_ratio(waits: Arrays, inside: npt.NDArray[np.bool_]) -> float | None:
     total = int(count.sum())
     others = int(count[np.asarray(waits["ours"])[is_active] != 1].sum())
     return others / total if total else None
-
-
-def _mean_ns(distribution: Distribution) -> float:
-    return distribution.sum_ns / distribution.count if distribution.count else 0.0

@@ -218,12 +218,21 @@ class PhaseSpan(Open):
     ended_ns: int
 
 
+class Served(Open):
+    """Transactions of a script that ended within the measured phase; `held_ns`, all together."""
+
+    ended_count: int = 0
+    held_ns: int = 0
+    round_trips: int = 0
+
+
 class ScriptCounts(Open):
     """Counts of one script, failures by SQLSTATE, and what its program itself `counted`."""
 
     counts: Counts
     failures: dict[str, int]
     counted: dict[str, int] = Field(default_factory=dict)
+    served: Served = Served()
 
 
 class Gap(Open):

@@ -113,7 +113,7 @@ def _execute(
     around = Around(under_test, stage.clock, name)
     examined = around.doctor(stage.checkup, clients=planned.cell.clients)
     under_test, state = _prepared(stage, under_test, name)
-    explained = _explained(stage, planned, under_test, name)
+    plans = _plans(stage, planned, under_test, name)
     # Explain last before the load, so that explaining does not count as one of its transactions.
     before = _totals(under_test, name, application_name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
@@ -146,11 +146,10 @@ def _execute(
                 "reset": state.as_document(),
                 "totals": totals_between(before, after) if before and after else None,
                 "restarted_ns": restarted_ns(before, after) if before and after else None,
-                **explained,
+                "plans": plans,
+                "query_ids": _query_ids(stage, planned, under_test, name),
                 "statement_texts": read_texts(
-                    under_test.observe_within or under_test.observe,
-                    verb=under_test.verb,
-                    run=name,
+                    under_test.observe_within or under_test.observe, verb=under_test.verb, run=name
                 ),
                 **seen,
                 "laid": laid,
@@ -287,21 +286,36 @@ def _totals(
     return None
 
 
-def _explained(
+def _plans(
     stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str
-) -> dict[str, dict[str, Any]]:
-    """Return query identifiers of the run's statements, and plans where variants may differ."""
-    scripts = stage.shapes_of(planned)
-    texts = {
+) -> dict[str, dict[str, str]]:
+    """Return the plans of the run's statements where variants may differ."""
+    if planned.cell.variant is None:
+        return {}
+    with under_test.control(name) as control:
+        return plans_of(control, _texts(stage, planned))
+
+
+def _query_ids(
+    stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str
+) -> dict[str, dict[str, list[int]]]:
+    """Return query identifiers of the run's statements; none if the server is gone.
+
+    After the load: the engine may have made the procedures that a program calls.
+    """
+    try:
+        with under_test.control(name) as control, under_test.control(name) as onlooker:
+            return query_ids_of(control, onlooker, _texts(stage, planned))
+    except (psycopg.Error, PgdynoError):
+        return {}
+
+
+def _texts(stage: Stage, planned: PlannedRun) -> dict[str, list[tuple[int, str]]]:
+    """Return the lines and texts of the statements of each script."""
+    return {
         script.name: [(statement.line, statement.text) for statement in script.statements]
-        for script in scripts
+        for script in stage.shapes_of(planned)
     }
-    with under_test.control(name) as control, under_test.control(name) as onlooker:
-        is_variant = planned.cell.variant is not None
-        return {
-            "plans": plans_of(control, texts) if is_variant else {},
-            "query_ids": query_ids_of(control, onlooker, texts),
-        }
 
 
 def _observer(

@@ -17,6 +17,7 @@ from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.tpcc import TpccFindings, TypeFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.hazel_document import hazel_document
 
 Document = dict[str, Any]
@@ -213,6 +214,29 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
             }
             for statement in where.statements
         ],
+        "types": [_type_time(one) for one in where.types],
+    }
+
+
+def _type_time(one: TypeTime) -> Document:
+    """Return where the time of one transaction type goes; its parts sum to `held_ms`."""
+    parts = {
+        name: {"ms": ms.value, "low": ms.low, "high": ms.high}
+        for name, ms in (
+            ("core", one.core),
+            ("wait_events", one.waits),
+            ("network", one.network),
+            ("engine", one.engine),
+            ("not_explained", one.residual),
+        )
+    }
+    return {
+        "name": one.name,
+        "is_background": one.is_background,
+        "count": one.count,
+        "held_ms": one.held.value,
+        "parts": parts,
+        "events": dict(one.events),
     }
 
 

@@ -22,7 +22,7 @@ from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
-from pgdyno.report.time_words import statement_lines
+from pgdyno.report.time_words import statement_lines, type_lines
 from pgdyno.report.tpcc_text import tpcc_lines
 from pgdyno.report.words import (
     connection_rows,
@@ -110,6 +110,7 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
     if run.where is not None:
         yield from _where(page, run.where)
         yield from statement_lines(run.where, page.column_count)
+        yield from type_lines(run.where)
     elif run.where_not:
         yield from page.row("time", f"not split: {run.where_not}.")
 

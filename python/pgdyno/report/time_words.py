@@ -1,4 +1,4 @@
-"""What stands below the parts of the time: whose it was, and which statements it went to."""
+"""What stands below the parts of the time: whose it was, its statements, its transaction types."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pgdyno import quantities
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.quantities import fixed, plain_decimals
+from pgdyno.report.numbers import interval_text
 from pgdyno.report.parts import shown_decimals
 
 _STATEMENTS_SHOWN = 8
@@ -90,3 +91,38 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
         if len(text) > room:
             text = text[: room - 1] + "\N{HORIZONTAL ELLIPSIS}"
         yield f"{start}{text:{room}}  {events}"
+
+
+TYPE_COLUMNS = ("type", "ms", "core", "waits", "network", "engine", "not explained")
+
+
+def type_rows(
+    where: WhereTheTimeGoes,
+) -> Iterator[tuple[str, tuple[tuple[str, str], ...], str]]:
+    """Yield a row a transaction type: its name, its numbers with intervals, its largest waits.
+
+    The numbers have the columns of `TYPE_COLUMNS`: mean ms of a transaction; "" = no interval.
+    """
+    for one in where.types:
+        decimals = max(0, min(3, plain_decimals(one.held.value)))
+        parts = (one.held, one.core, one.waits, one.network, one.engine, one.residual)
+        cells = tuple(
+            (fixed(ms.value, decimals), interval_text(ms, decimals) if ms.has_interval else "")
+            for ms in parts
+        )
+        events = [f"{name} {quantities.percent(share)}" for name, share in one.events]
+        yield one.name + " (background)" * one.is_background, cells, ", ".join(events)
+
+
+def type_lines(where: WhereTheTimeGoes) -> Iterator[str]:
+    """Yield where the time of each transaction type goes, if there are several."""
+    if len(where.types) < 2:
+        return
+    named = [(name, *(text for text, _ in cells)) for name, cells, _ in type_rows(where)]
+    rows = (TYPE_COLUMNS, *named)
+    yield "by transaction type, mean ms with a connection; core: on it or waiting for it"
+    widths = [max(len(row[column]) for row in rows) for column in range(len(TYPE_COLUMNS))]
+    for row in rows:
+        first, *rest = zip(row, widths, strict=True)
+        cells = "".join(f"   {text:>{width}}" for text, width in rest)
+        yield f"    {first[0]:{first[1]}}{cells}"

@@ -195,7 +195,11 @@ def drop(
         return dataset
     _execute_drops(
         connection,
-        [*_drop_of_partitions(connection, dataset), drop_statement(dataset)],
+        [
+            *_drop_of_partitions(connection, dataset),
+            *_drop_of_routines(connection, dataset),
+            drop_statement(dataset),
+        ],
         lock_timeout_ms,
     )
     return dataset
@@ -252,6 +256,24 @@ def _drop_of_partitions(connection: Connection, dataset: Dataset) -> list[sql.Co
     leaves = [(str(schema), str(name)) for schema, name in rows]
     starts = range(0, len(leaves), _LEAVES_AT_ONCE)
     return first + [_drop_tables(leaves[start : start + _LEAVES_AT_ONCE]) for start in starts]
+
+
+def _drop_of_routines(connection: Connection, dataset: Dataset) -> list[sql.Composed]:
+    """Return statements that drop the routines which pgdyno made for a program of the dataset.
+
+    The comment of each has its fingerprint; a routine without one is not pgdyno's, and stays.
+    """
+    rows = connection.execute(
+        "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = to_regnamespace(%s)"
+        " AND proname LIKE %s AND obj_description(oid, 'pg_proc') ~ %s ORDER BY oid",
+        [
+            sql.Identifier(dataset.schema).as_string(connection),
+            rf"pgdyno\_{dataset.kind}\_%",
+            f"^{MARK.split()[0]} {dataset.kind} procedure [0-9a-f]{{16}}$",
+        ],
+    ).fetchall()
+    # The server writes the signature, quoted where it must be.
+    return [sql.SQL("DROP ROUTINE {}").format(sql.SQL(str(signature))) for (signature,) in rows]
 
 
 def _drop_tables(names: Sequence[tuple[str, str]]) -> sql.Composed:

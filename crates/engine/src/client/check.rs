@@ -7,6 +7,7 @@ use super::{Client, Lost};
 use crate::caret::{caret, line_number};
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
+use crate::outcome::Remark;
 use crate::plan::{Plan, PlannedScript, Refusal, Statement};
 use crate::program::Program;
 
@@ -76,7 +77,8 @@ pub(super) async fn check(
         if !statement.is_conditional {
             return Ok(Some(refusal));
         }
-        client.shard().warnings.push(refusal);
+        let Refusal { message, hint, .. } = *refusal;
+        client.shard().warnings.push(Remark { kind: "statement_refused", message, hint });
     }
     Ok(None)
 }

@@ -114,6 +114,7 @@ impl<'s> Client<'s> {
         let ready_wanted = encode(&mut seat, &mut shard.out, &mut shard.scratch);
         let client = seat.connection;
         client.ready_wanted = ready_wanted;
+        client.round_trips += 1;
         assert!(client.ready_wanted > 0, "an exchange ends with a Sync or a Query");
         shard.recorder.traffic.round_trips += 1;
         let bytes = match &mut client.tls {

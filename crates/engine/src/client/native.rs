@@ -9,7 +9,7 @@ use pgdyno_wire::encode;
 use super::script::{finish, owner_of};
 use super::{Client, Seat};
 use crate::clock::now_ns;
-use crate::outcome::{FailureCode, Outcome, Stopped};
+use crate::outcome::{FailureCode, Outcome, Remark, Stopped};
 use crate::plan::StatementKind;
 use crate::program::{
     Counted, Deferred, Done, Link, NativeType, Parameter, Program, Session, Unready,
@@ -204,6 +204,10 @@ impl Link for NativeLink<'_> {
 
     fn deferred_work(&self) -> u64 {
         self.client.state(|connection| connection.current.map_or(0, |current| current.work))
+    }
+
+    fn warn(&self, remark: Remark) {
+        self.client.shard().warnings.push(remark);
     }
 
     fn terminal(&self) -> u32 {

@@ -11,6 +11,7 @@ use pgdyno_wire::{
 use super::Failures;
 use crate::clock::NEVER_NS;
 use crate::observer::{Misplaced, Observer};
+use crate::outcome::Remark;
 use crate::plan::Refusal;
 use crate::poller::{Event, Poller};
 use crate::program::{Counted, Deck, Deferred};
@@ -83,6 +84,8 @@ pub struct ClientState {
     /// tried again.
     saved: Option<Box<(ClientVariables, Prng)>>,
     pub current: Option<Current>,
+    /// Exchanges of its transaction so far.
+    pub round_trips: u32,
     /// By a native program, in this try of its transaction.
     pub counted: Counted,
     /// Index of the command that runs, or that failed.
@@ -115,6 +118,7 @@ impl ClientState {
             terminal,
             saved: None,
             current: None,
+            round_trips: 0,
             counted: Counted::default(),
             place: 0,
             complaint: None,
@@ -394,7 +398,7 @@ pub struct Shard {
     /// Something in a script that makes it senseless to go on.
     pub fault: Option<Box<Refusal>>,
     /// A problem that may become an error, and that the user should know.
-    pub warnings: Vec<Box<Refusal>>,
+    pub warnings: Vec<Remark>,
     /// Statements that the server did not take before the load.
     pub refused_statements: Vec<usize>,
     /// The drop-in's.

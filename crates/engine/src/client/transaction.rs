@@ -40,6 +40,7 @@ impl End {
 
 /// Run a transaction of the script; failures that another try may cure are tried again.
 pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u64) -> End {
+    client.state(|connection| connection.round_trips = 0);
     let max_tries = client.plan.work.max_tries;
     if max_tries > 1 {
         client.seat(|mut seat| seat.save());

@@ -111,6 +111,7 @@ fn summary(edge: u64, ending: Ending) -> Summary {
             counts: counts(edge),
             failures: failures.clone(),
             counted: BTreeMap::from([("lines".into(), edge)]),
+            served: Served { ended_count: edge, held_ns: edge, round_trips: edge },
         }],
         failures,
         failure_messages: match edge {

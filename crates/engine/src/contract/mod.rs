@@ -16,4 +16,4 @@ pub const FORMAT: &str = "pgdyno.contract/1";
 
 /// How often it was added to. A lab refuses an engine of a smaller one, which would not know all
 /// that it may be asked; a test has it raised with every change of the schema.
-pub const REVISION: u32 = 10;
+pub const REVISION: u32 = 11;

@@ -403,6 +403,18 @@ pub struct ScriptCounts {
     /// included: lines of orders, for example.
     #[serde(default)]
     pub counted: BTreeMap<String, u64>,
+    /// What the server was kept busy with: completed and failed transactions, background ones too.
+    #[serde(default)]
+    pub served: Served,
+}
+
+/// Transactions of a script that ended within the measured phase, whichever phase they belong to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Served {
+    pub ended_count: u64,
+    /// From the begin of each transaction to its end, without waiting for a connection: together.
+    pub held_ns: u64,
+    pub round_trips: u64,
 }
 
 /// A time without a completed transaction.

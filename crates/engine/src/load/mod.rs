@@ -22,6 +22,7 @@ use self::watch::Watch;
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Measure;
 use crate::contract::record::{Ending, ErrorKind, Record};
+use crate::outcome::Remark;
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::recorder::Epoch;
@@ -179,7 +180,7 @@ impl<W: Write> Coordinator<'_, W> {
                     self.end_bounded_work();
                 }
             }
-            Message::Warning(refusal) => self.warn(*refusal),
+            Message::Warning(remark) => self.warn(remark),
             Message::Failures(thread, news) => {
                 if let Some(refusal) = self.watch.on_failures(thread, news, self.plan)
                     && !self.plan.pgbench.goes_on_regardless()
@@ -205,10 +206,10 @@ impl<W: Write> Coordinator<'_, W> {
     }
 
     /// A problem that several threads find is reported once.
-    fn warn(&mut self, refusal: Refusal) {
-        if !self.warned.contains(&refusal.message) {
-            self.warned.push(refusal.message.clone());
-            self.output.warn("statement_refused", refusal.message, &refusal.hint, now_ns());
+    fn warn(&mut self, remark: Remark) {
+        if !self.warned.contains(&remark.message) {
+            self.warned.push(remark.message.clone());
+            self.output.warn(remark.kind, remark.message, &remark.hint, now_ns());
         }
     }
 

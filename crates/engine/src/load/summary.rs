@@ -152,6 +152,7 @@ fn script_counts((script, planned): (&ScriptTally, &PlannedScript)) -> ScriptCou
         counts: script.counts(),
         failures: failures([script].into_iter()),
         counted: counted.collect(),
+        served: script.served,
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Poll;
 use pgdyno_script::Prng;
 
 use super::rows::{Parameter, Rows};
-use crate::outcome::Stopped;
+use crate::outcome::{Remark, Stopped};
 
 /// What carries out a session's wishes: one connection of a thread and its terminal.
 pub trait Link {
@@ -41,6 +41,9 @@ pub trait Link {
 
     /// What a background transaction must do.
     fn deferred_work(&self) -> u64;
+
+    /// Tell the user something while the load goes on.
+    fn warn(&self, remark: Remark);
 
     /// Number of the client among all of the load, from 0.
     fn terminal(&self) -> u32;
@@ -85,6 +88,11 @@ impl<'s> Session<'s> {
     /// Args: `number`, of the background type that will do it.
     pub fn defer(&self, number: usize, work: u64) {
         self.link.defer(number, work);
+    }
+
+    /// Tell the user something while the load goes on; a text is shown once.
+    pub fn warn(&self, remark: Remark) {
+        self.link.warn(remark);
     }
 
     /// What a background transaction must do, as it was given to `defer`.

@@ -242,6 +242,9 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                     };
                     let owner = self.owner(&shard.recorder, &current);
                     shard.recorder.ended(owner, current.script, &ended);
+                    let begun_ns = current.started_ns + current.connection_wait_ns;
+                    let held_ns = ended_ns.saturating_sub(begun_ns);
+                    shard.recorder.served(current.script, held_ns, client.round_trips);
                     if outcome.is_completed()
                         && !self.plan.scripts[current.script].counters.is_empty()
                     {

@@ -5,6 +5,7 @@ use super::shares::Shares;
 use crate::client::FailureNews;
 use crate::contract::record::IdleFacts;
 use crate::histogram::Histogram;
+use crate::outcome::Remark;
 use crate::plan::Refusal;
 use crate::poller::Kind;
 use crate::recorder::{Epoch, ThreadId};
@@ -22,7 +23,7 @@ pub enum Message {
         last_ns: u64,
     },
     /// The run goes on, and may meet this.
-    Warning(Box<Refusal>),
+    Warning(Remark),
     /// Transactions failed in a way that is new.
     Failures(ThreadId, FailureNews),
     /// The run must end.

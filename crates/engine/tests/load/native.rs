@@ -181,6 +181,14 @@ fn the_types_of_a_program_are_counted_and_timed_apart() {
         d.measured == Measured::Statement && d.script == Some(1) && d.statement == Some(1)
     });
     assert_eq!(put_statement.unwrap().count, 2 * put.counts.completed);
+    for (number, counts, trips_each) in [(0, look, 1), (1, put, 4)] {
+        let mut all = summary.distributions.iter();
+        let latency =
+            all.find(|d| d.measured == Measured::Latency && d.script == Some(number)).unwrap();
+        assert_eq!(counts.served.ended_count, counts.counts.completed);
+        assert_eq!(counts.served.round_trips, trips_each * counts.counts.completed);
+        assert_eq!(counts.served.held_ns, latency.sum_ns);
+    }
     assert_eq!(
         hello_of(&toy(&[])),
         [("look".into(), "toy".into(), 3, 1), ("put".into(), "toy".into(), 1, 4)]

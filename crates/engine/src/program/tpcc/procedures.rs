@@ -8,7 +8,7 @@ use super::inputs::{Customer, Delivery, Place};
 use super::transactions::{
     DELIVERED_ORDERS, PAID_BY_LAST_NAME, REMOTE, SEEN_BY_LAST_NAME, SKIPPED_DISTRICTS,
 };
-use crate::outcome::Stopped;
+use crate::outcome::{Remark, Stopped};
 use crate::program::{Cents, Done, Rows, Session, Unexpected, Unready};
 
 /// What the comment on each procedure begins with.
@@ -207,6 +207,15 @@ pub(super) async fn make(session: Session<'_>) -> Result<(), Unready> {
             let message = format!("{signature} exists, and pgdyno did not make it");
             let hint = "drop it, or choose --builtin-option mode=statements";
             return Err(Unready::Refused { message, hint: hint.into() });
+        }
+        if !found.is_empty() {
+            session.warn(Remark {
+                kind: "procedures_replaced",
+                message: "another version of pgdyno made the procedures pgdyno_tpcc_*; they were \
+                          replaced"
+                    .into(),
+                hint: "do not run both versions in this database at the same time".into(),
+            });
         }
         for (_, signature, _) in &found {
             ask(session, &format!("DROP ROUTINE {signature}")).await?;

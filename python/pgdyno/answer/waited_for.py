@@ -1,0 +1,203 @@
+"""What part of a load its clients wait for, and what runs in the background.
+
+The server's counts are of all transactions. The latency is of those that clients wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.analysis.where_facts import ANSWERING, WaitSamples
+from pgdyno.analysis.where_statements import Place
+from pgdyno.analysis.where_types import Served, server_shares, type_fractions
+from pgdyno.answer.server_time import ServerTime
+from pgdyno.engine.records import Distribution, Summary
+from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
+from pgdyno.store.stored_run import StoredRun
+
+# Fewer exchanges during the load do not represent it.
+_PROBES_MIN = 20
+_NORMAL_95 = 1.959964
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitedFor:
+    """What part of the load clients wait for: all of it, except types in the background.
+
+    `server_ratio` of the server's time, `trips_ratio` of the exchanges. `fractions`, shape
+    (samples, types), of the samples of all sessions. `samples` counts sessions as far as clients
+    wait for them.
+    """
+
+    types: tuple[Served, ...]
+    places: tuple[Place, ...]
+    fractions: npt.NDArray[np.float64]
+    samples: WaitSamples | None
+    all_samples: WaitSamples | None
+    server_ratio: float
+    trips_ratio: float
+
+    @property
+    def background(self) -> set[str]:
+        """Return the names of the types in the background."""
+        return {one.name for one in self.types if one.is_background}
+
+    def core_ratio(self, backend_ns: float, active_ns: float | None) -> float:
+        """Return the share of the time that backends were on a core or waited for one.
+
+        Inside statements the samples tell; the rest is the begin and the end of exchanges.
+        Args: backend_ns, of all backends; active_ns, the time of all in statements.
+        """
+        if self.samples is None or self.all_samples is None or not backend_ns or not active_ns:
+            return self.server_ratio
+        is_active = np.asarray(self.all_samples.event) != ANSWERING
+        total = float(self.all_samples.session_count[is_active].sum())
+        if not total:
+            return self.server_ratio
+        at_work = float(
+            self.all_samples.session_count[np.asarray(self.all_samples.event) == ""].sum()
+        )
+        inside = min(active_ns * at_work / total / backend_ns, 1.0)
+        return inside * self.event_ratio(("",)) + (1 - inside) * self.trips_ratio
+
+    def event_ratio(self, events: tuple[str, ...]) -> float:
+        """Return how much of the time in some wait events is waited for, by the samples."""
+        if self.samples is None or self.all_samples is None:
+            return self.server_ratio
+        inside = np.isin(np.asarray(self.all_samples.event), events)
+        total = float(self.all_samples.session_count[inside].sum())
+        mine = float(self.samples.session_count[inside].sum())
+        return mine / total if total else self.server_ratio
+
+
+def waited_for(
+    stored: StoredRun, numbers: LoadNumbers, samples: WaitSamples | None, counted: ServerTime
+) -> WaitedFor:
+    """Return what part of a run's load its clients wait for.
+
+    An exchange takes what the server did not work of the time that transactions were held; if the
+    server kept no count, it takes what exchanges without work take.
+    """
+    summary = numbers.summary
+    types = tuple(
+        Served(
+            name=shape.name,
+            is_background=shape.is_background,
+            ended_count=script.served.ended_count,
+            held_ns=script.served.held_ns,
+            round_trip_count=script.served.round_trips,
+        )
+        for shape, script in zip(numbers.scripts, summary.scripts, strict=True)
+    )
+    exchange_ns = (exchange_of(summary).ns or 0.0) + (reply_wait_ns(summary) or 0.0)
+    trip_count = sum(one.round_trip_count for one in types)
+    if counted.active_ms is not None and trip_count:
+        # What the server did not work of the time that transactions were held.
+        held_ns = sum(one.held_ns for one in types)
+        exchange_ns = max(held_ns - counted.active_ms * 1e6, 0.0) / trip_count
+    places = _places(stored, numbers, exchange_ns)
+    # Results of an older engine do not tell what the server served.
+    if not any(one.ended_count for one in types):
+        none = np.zeros((0, 0))
+        return WaitedFor((), places, none, samples, samples, 1.0, 1.0)
+    shares = server_shares(types, exchange_ns)
+    fractions = np.zeros((0, len(types)))
+    if samples is not None:
+        fractions = type_fractions(samples, places, types, shares)
+    front = np.array([not one.is_background for one in types])
+    trips = np.array([one.round_trip_count for one in types], dtype=np.float64)
+    mine = samples
+    if samples is not None and not front.all():
+        count = samples.session_count * fractions[:, front].sum(axis=1)
+        mine = replace(samples, session_count=count)
+    return WaitedFor(
+        types=types,
+        places=places,
+        fractions=fractions,
+        samples=mine,
+        all_samples=samples,
+        server_ratio=float(shares[front].sum()),
+        trips_ratio=float(trips[front].sum() / trips.sum()) if trips.sum() else 1.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An exchange without work for the server, as the fields of TransactionFacts."""
+
+    ns: float | None = None
+    runnable_ns: float | None = None
+    client_cpu_ns: float | None = None
+    error_ns: float | None = None
+
+
+def exchange_of(summary: Summary) -> Exchange:
+    """Return how long an exchange without work takes, and what of it both ends are at work.
+
+    Measured while the load ran, where enough exchanges came back. Else those before the load: the
+    mean, where its parts are known as one; or the median, as one of the few may have been
+    disturbed.
+    """
+    probes = summary.round_trip_probes
+    if probes is not None and probes.count >= _PROBES_MIN:
+        error_ns = _NORMAL_95 * probes.error_ns
+        runnable_ns = probes.backend_runnable_ns
+        if runnable_ns is not None:
+            runnable_ns += probes.engine_runnable_ns
+        return Exchange(probes.round_trip_ns, runnable_ns, probes.engine_runnable_ns, error_ns)
+    idle = summary.distribution("round_trip")
+    if idle is None:
+        return Exchange()
+    if summary.round_trip_runnable_ns is not None:
+        return Exchange(mean_ns(idle), summary.round_trip_runnable_ns)
+    return Exchange(of_distribution(idle).percentile_ns(50))
+
+
+def reply_wait_ns(summary: Summary) -> float | None:
+    """Return how long a reply waited for the engine, mean over its threads by their clients."""
+    known = [t for t in summary.threads if t.reply_wait_ns_mean is not None]
+    clients = sum(thread.clients for thread in known)
+    if not clients:
+        return None
+    return sum((t.reply_wait_ns_mean or 0) * t.clients for t in known) / clients
+
+
+def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tuple[Place, ...]:
+    """Return every statement of the run's scripts with its query identifiers, if it has any."""
+    known: Mapping[str, Mapping[str, list[int]]] = (stored.document("server.json") or {}).get(
+        "query_ids"
+    ) or {}
+    timed = {
+        (one["script"], one["statement"]): (int(one["count"]), int(one["sum_ns"]))
+        for one in stored.statements
+    }
+    places = []
+    for number, (shape, script) in enumerate(
+        zip(numbers.scripts, numbers.summary.scripts, strict=True)
+    ):
+        mine = [timed.get((number, i), (0, 0)) for i in range(len(shape.statements))]
+        # Statements of a pipeline are timed from its begin, so together they have more time than
+        # their transactions.
+        is_apart = 0 < sum(ns for _, ns in mine) <= script.served.held_ns
+        for statement, (calls, sum_ns) in zip(shape.statements, mine, strict=True):
+            places.append(
+                Place(
+                    script=shape.name,
+                    line=statement.line,
+                    text=statement.text,
+                    calls=calls if is_apart else script.counts.completed,
+                    query_ids=tuple(known.get(shape.name, {}).get(str(statement.line), ())),
+                    server_ns=max(sum_ns - calls * exchange_ns, 0.0) if is_apart else None,
+                    writes=not shape.reads_only,
+                )
+            )
+    return tuple(places)
+
+
+def mean_ns(found: Distribution) -> float:
+    """Return the mean of a distribution of a record, 0 if it is empty."""
+    return found.sum_ns / found.count if found.count else 0.0
