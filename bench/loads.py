@@ -11,7 +11,7 @@ from pathlib import Path
 from bench import processes
 from bench.processes import Ended
 from bench.yardsticks import program_path
-from pgdyno.clock import read_pair
+from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.executable import engine_path
 from pgdyno.engine.job import (
     BuiltinScript,
@@ -31,8 +31,12 @@ from pgdyno.engine.job import (
     TextScript,
 )
 from pgdyno.engine.records import Failure, Hello, Summary, parse_record
+from pgdyno.measure.loading import load_scratch
+from pgdyno.measure.run_progress import Progress
 from pgdyno.server.find import Binaries
+from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
+from pgdyno.spec.dataset import PgbenchDataset
 
 SECOND_NS = 1_000_000_000
 APPLICATION_NAME = "pgdyno/bench/ratios"
@@ -150,6 +154,14 @@ def engine_init(target: Target, scale: int) -> Measured:
     work = InitWork(dataset=PgbenchOptions(scale=scale), mark="pgdyno bench")
     measured, _, _ = _run_engine(target, work, 600)
     return measured
+
+
+def scratch_init(server: ScratchCluster, target: Target, scale: int) -> Measured:
+    """Load the pgbench tables of a scratch server as pgdyno does, restarts and sync included."""
+    began_ns = monotonic_ns()
+    how = {"clock": read_pair(), "verb": "bench", "progress": Progress()}
+    load_scratch(server, PgbenchDataset(scale=scale), target, **how)
+    return Measured("load of a scratch server", 0, 0.0, 0, monotonic_ns() - began_ns, 0)
 
 
 def engine_facts(target: Target) -> Hello:

@@ -6,7 +6,7 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from bench.hour import generate_hour
 from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
-from pgdyno.clock import monotonic_ns
 from pgdyno.engine.executable import engine_path
 from pgdyno.process import signals
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
@@ -189,11 +188,10 @@ def init(bench: Bench) -> Iterator[Contest]:
         ours,
         (Question("duration", duration, 1 / 1.5, "at most"),),
     )
-    yield _init_of_scratch_server(bench)
 
 
-def _init_of_scratch_server(bench: Bench) -> Contest:
-    """Loading a scratch server with its settings for loading; both restarts are part of it."""
+def init_of_scratch_server(bench: Bench) -> Iterator[Contest]:
+    """Loading a scratch server as pgdyno does: restarts and sync are part of it."""
     request = ScratchRequest(bench.server.binaries, clients=20)
     server = bench.stack.enter_context(ScratchCluster.create(request))
 
@@ -201,13 +199,9 @@ def _init_of_scratch_server(bench: Bench) -> Contest:
         return loads.pgbench_init(server.binaries, _fresh_database(server), bench.init_scale)
 
     def ours() -> Measured:
-        target = _fresh_database(server)
-        began_ns = monotonic_ns()
-        with server.loading():
-            measured = loads.engine_init(target, bench.init_scale)
-        return replace(measured, wall_ns=monotonic_ns() - began_ns)
+        return loads.scratch_init(server, _fresh_database(server), bench.init_scale)
 
-    return Contest(
+    yield Contest(
         f"init of a scratch server, scale {bench.init_scale}",
         theirs,
         ours,
@@ -319,6 +313,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "bare-loop": bare_loop,
     "many-connections": many_connections,
     "init": init,
+    "init-scratch": init_of_scratch_server,
     "watching": watching,
     "busy-cores": busy_cores,
     "taken": taken,

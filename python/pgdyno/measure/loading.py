@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pgdyno.clock import ClockPair
@@ -12,13 +14,16 @@ from pgdyno.engine.job import InitWork, Job
 from pgdyno.engine.stream import EngineRun, print_sql
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.measure.jobs import engine_target, init_job
-from pgdyno.measure.run_progress import LoadWatch, Progress
+from pgdyno.measure.run_progress import LoadWatch, Moment, Progress
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import kind_of
+from pgdyno.server.heap_pages import UnknownPages
+from pgdyno.server.page_load import filled
+from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec
-from pgdyno.spec.dataset import Dataset
+from pgdyno.spec.dataset import Dataset, PgbenchDataset
 
 GO_ON = (
     "run the same command again to continue; --restart starts again, and pgdyno drop removes "
@@ -119,6 +124,49 @@ def load_dataset(
         )
         error.has_run = True
         raise error
+
+
+def load_scratch(
+    cluster: ScratchCluster,
+    dataset: Dataset,
+    target: Target,
+    *,
+    clock: ClockPair,
+    verb: str,
+    progress: Progress,
+) -> None:
+    """Create and fill large tables on a scratch server, with settings and ways for loading.
+
+    Accounts of pgbench are written as files where the server's pages are as expected, else copied.
+    Raises: as `load_dataset`. Tables of the same names are replaced.
+    """
+    load = partial(load_dataset, dataset, target, clock=clock, verb=verb, progress=progress)
+    with cluster.loading():
+        if isinstance(dataset, PgbenchDataset) and not (dataset.partitions or dataset.unlogged):
+            with (
+                suppress(UnknownPages),
+                connect(target, verb=verb, patient=True) as connection,
+            ):
+                load(how=_steps("dt"))
+                label = kind_of(dataset).label(dataset)
+
+                def tell(share: float) -> None:
+                    progress.moved(Moment(label, f"loading {share:.0%}"))
+
+                try:
+                    with filled(connection, cluster.data_dir, dataset.scale, tell):
+                        load(how=_steps("vpf" if dataset.foreign_keys else "vp"))
+                except OSError as error:
+                    raise ServerError(
+                        f"The accounts were not written: {error.strerror}.",
+                        hint="make room on the disk of the data directory",
+                    ) from error
+                return
+        load(how=Loading(drop_existing=True))
+
+
+def _steps(letters: str) -> Loading:
+    return Loading(resumed_with={"steps": letters})
 
 
 def _job(dataset: Dataset, target: Target, *, clock: ClockPair, verb: str, how: Loading) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.measure.backend_memory import refuse_too_little_memory
 from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
-from pgdyno.measure.loading import Loading, load_dataset
+from pgdyno.measure.loading import Loading, load_dataset, load_scratch
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server import dataset as datasets
@@ -220,17 +220,13 @@ def load_into(
             f"loading {kind.label(dataset)} into PostgreSQL {cluster.binaries.version}{place}"
         )
         is_large = kind.tables_bytes(dataset) >= _LARGE_BYTES
+        verb, clock = conditions.verb, conditions.clock
         if is_large:
             progress.said("until the tables are loaded, fsync is off and wal_level is minimal")
-        with cluster.loading() if is_large else nullcontext():
-            load_dataset(
-                dataset,
-                target,
-                clock=conditions.clock,
-                verb=conditions.verb,
-                progress=progress,
-                how=Loading(drop_existing=present.state != "none"),
-            )
+            load_scratch(cluster, dataset, target, clock=clock, verb=verb, progress=progress)
+        else:
+            how = Loading(drop_existing=present.state != "none")
+            load_dataset(dataset, target, clock=clock, verb=verb, progress=progress, how=how)
         if conditions.check:
             require_consistent(dataset, target, verb=conditions.verb, progress=progress)
     return target
