@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -122,3 +123,23 @@ def test_connections_are_those_of_the_variant_that_opens_most() -> None:
     assert asked.connections_max() == 910
     assert asked.workload_of(asked.planned_variants()[2]).connections_of(800) == 4
     assert variants[1].changes() == {"clients": "10", "idle": "900"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "connections"),
+    [
+        ({}, 48),  # One for five of the 40 connections.
+        ({"options": {"delivery": "inline"}}, 40),
+        ({"clients": 3}, 6),  # At least one a thread of the engine.
+        ({"clients": 3, "threads": 1}, 4),
+        ({"active": 10}, 10),
+        ({"idle": 5}, 53),
+    ],
+)
+def test_deferred_deliveries_need_additional_connections(
+    changes: dict[str, Any], connections: int
+) -> None:
+    given = {"clients": 40, **changes}
+    script = Script(builtin="tpcc-like", options=given.pop("options", {}))
+    workload = Workload(scripts=(script,), duration="10s", **given)
+    assert workload.connections_of(given["clients"]) == connections

@@ -111,7 +111,7 @@ def _execute(
     name = f"{folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
     around = Around(under_test, stage.clock, name)
-    examined = around.doctor(stage.checkup, clients=planned.cell.clients)
+    examined = around.doctor(stage.checkup, clients=_working_sessions(planned, stage))
     under_test, state = _prepared(stage, under_test, name)
     plans = _plans(stage, planned, under_test, name)
     # Explain last before the load, so that explaining does not count as one of its transactions.
@@ -284,6 +284,12 @@ def _totals(
             if not (tries_left and took_too_long(error)):
                 return None
     return None
+
+
+def _working_sessions(planned: PlannedRun, stage: Stage) -> int:
+    """Return how many sessions of the load may be at work at the same time."""
+    workload = stage.experiment.workload_of(planned.cell.variant)
+    return workload.connections_of(planned.cell.clients) - workload.idle_connections
 
 
 def _plans(

@@ -148,8 +148,6 @@ def load_job(
     the application_name of a connection that measures round trips while the load runs; None: none.
     """
     workload = experiment.workload_of(planned.cell.variant)
-    connections = workload.connections_of(planned.cell.clients)
-    working = connections - workload.idle_connections
     known = experiment.all_scripts()
     scripts = [known[index] for index in planned.cell.script_indexes]
     variables = {"scale": str(scale)} if scale is not None else {}
@@ -157,7 +155,7 @@ def load_job(
     if planned.transactions_per_client is not None:
         measure = MeasureTransactions(transactions_per_client=planned.transactions_per_client)
     work = LoadWork(
-        threads=threads_for(working, workload.threads),
+        threads=threads_for(workload.working_connections(planned.cell.clients), workload.threads),
         seed=planned.seed,
         protocol=workload.protocol,
         scripts=tuple(_script_source(script) for script in scripts),

@@ -244,6 +244,8 @@ class Experiment(Spec):
         words = f"{self.clients_max()} clients"
         if workload.active_connections is not None:
             words += f" on {min(self.clients_max(), workload.active_connections)} connections"
+        if background := workload.background_connections(self.clients_max()):
+            words += f", up to {background} connections for deliveries in the background"
         idle = workload.idle_connections
         return words + (f", {idle} idle connections" if idle else "")
 

@@ -16,6 +16,8 @@ from pgdyno.spec.rate import Rate, rate_from
 DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
 DEFAULT_SCRIPT_FOREIGN = "select-only"
 TPCC_LIKE = "tpcc-like"
+# Threads of the engine, where their number is not given.
+_THREADS_MAX = 8
 _BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _VARIABLE = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*")
 Protocol = Literal["simple", "extended", "prepared"]
@@ -168,9 +170,33 @@ class Workload(Spec):
         return self
 
     def connections_of(self, clients: int) -> int:
-        """Return how many connections this number of clients opens, the idle ones included."""
-        working = min(clients, self.active_connections or clients)
-        return working + self.idle_connections
+        """Return how many connections a load opens at most, idle and background ones included."""
+        return (
+            self.working_connections(clients)
+            + self.background_connections(clients)
+            + self.idle_connections
+        )
+
+    def working_connections(self, clients: int) -> int:
+        """Return on how many connections this number of clients works."""
+        return min(clients, self.active_connections or clients)
+
+    def background_connections(self, clients: int) -> int:
+        """Return how many connections the load opens at most for deliveries in the background.
+
+        One for five connections, and at least one a thread of the engine, which has at most 8
+        unless more are asked for. If the number of connections is given, clients share it with
+        them.
+        """
+        if self.active_connections is not None or not any(map(_defers, self.scripts)):
+            return 0
+        return max(-(-clients // 5), min(clients, self.threads or _THREADS_MAX))
+
+
+def _defers(script: Script) -> bool:
+    """Return whether transactions of the script put work off."""
+    is_deferred = script.options.get("delivery", "deferred") == "deferred"
+    return script.builtin == TPCC_LIKE and is_deferred and script.weight > 0
 
 
 def default_script(*, is_scratch: bool) -> Script:
