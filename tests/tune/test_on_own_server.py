@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,7 @@ ENTRIES = (
     "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"
     " ORDER BY seqno"
 )
+INTERRUPTED = 130
 pytestmark = pytest.mark.pg
 
 
@@ -68,6 +71,42 @@ now = {{ checkpoint_timeout = "17min" }}
     return path
 
 
+# A load whose speed is a matter of the setting, not of the machine: with 17min it sleeps longer.
+SLEEPS = "SELECT pg_sleep(CASE current_setting('checkpoint_timeout') WHEN '17min' THEN 0.03"
+SLEEPS += " ELSE 0.003 END);"
+
+
+def one_setting(target: Target, tmp_path: Path, *, server: str = "") -> Path:
+    """Return a spec in which one value is surely better: a pair ends soon, and the proof follows.
+
+    Args: server, further lines of [server].
+    """
+    path = spec_of(target, tmp_path, budget="1s", duration="200ms")
+    text = path.read_text()
+    text = text.replace('"checkpoint_timeout=5min..30min", "bgwriter_delay=10ms..1s"', "SEARCHED")
+    text = text.replace("SEARCHED", '"checkpoint_timeout=17min,5min"')
+    path.write_text(text.replace("[dataset]", f"{server}\n[dataset]"))
+    (tmp_path / "one.sql").write_text(SLEEPS + "\n")
+    return path
+
+
+def await_proof(running: RunningCommand, store: Path) -> None:
+    """Wait until a run of the proof is done."""
+
+    def is_in_proof() -> bool:
+        lines = (
+            json.loads(line)
+            for plan in store.glob("[!.]*/plan.jsonl")
+            for line in plan.read_text().splitlines()
+        )
+        decisions = list(lines)
+        done = {one["number"] for one in decisions if one["decision"] == "done"}
+        ran = [one for one in decisions if one["decision"] == "run" and one["number"] in done]
+        return any(one["round"] > 100_000 for one in ran)
+
+    eventually(is_in_proof, unless=lambda: running.process.poll() is not None)
+
+
 def runs_of(store: Path) -> int:
     """Return how many runs are done."""
     return sum(
@@ -106,6 +145,106 @@ def test_a_killed_tuning_is_undone_and_goes_on(
     assert document["runs"] >= ran
     assert run_sql(theirs.target, ENTRIES) == before
     assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"
+
+
+@pytest.mark.slow
+def test_an_interrupt_in_the_proof_keeps_what_is_known_and_marks_it_unproved(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    before = run_sql(theirs.target, ENTRIES)
+    running = pgdyno.start("run", one_setting(theirs.target, tmp_path))
+    await_proof(running, pgdyno.store)
+    running.signal(signal.SIGINT)
+    said = running.wait()
+    assert said.code == INTERRUPTED, said.err
+    text = " ".join(said.out.split())
+    assert "unproved: the search had promised +" in text
+    assert "candidate, not proved" in text
+    assert "ALTER SYSTEM SET checkpoint_timeout = '5min'" in text
+    assert run_sql(theirs.target, ENTRIES) == before
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"
+
+
+@pytest.mark.slow
+def test_a_tuning_killed_in_the_proof_is_undone_and_proved_later(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    before = run_sql(theirs.target, ENTRIES)
+    running = pgdyno.start("run", one_setting(theirs.target, tmp_path))
+    await_proof(running, pgdyno.store)
+    eventually(
+        lambda: scalar(theirs.target, "SHOW checkpoint_timeout") == "5min",
+        unless=lambda: running.process.poll() is not None,
+    )
+    running.process.kill()
+    running.wait()
+    done = pgdyno("undo")
+    assert done.code == 0, done.err
+    assert "checkpoint_timeout = 17min" in done.out
+    assert run_sql(theirs.target, ENTRIES) == before
+    document = pgdyno("run", "--resume", "1", "--json").document
+    assert document["verdict"] == "better", document["sentence"]
+    [setting] = document["settings"]
+    assert (setting["name"], setting["old"], setting["new"]) == (
+        *("checkpoint_timeout", "17min", "5min"),
+    )
+    assert run_sql(theirs.target, ENTRIES) == before
+
+
+@pytest.mark.slow
+def test_a_winner_that_the_server_refuses_in_the_proof_is_not_proved(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    refuses = tmp_path / "refuses"
+    change = tmp_path / "change.py"
+    change.write_text(
+        f"""
+import json, pathlib, psycopg, sys
+wanted = json.load(sys.stdin)
+if pathlib.Path("{refuses}").exists() and wanted.get("checkpoint_timeout") == "5min":
+    sys.exit("this value does not start on the fresh server")
+with psycopg.connect("{conninfo(theirs.target)}", autocommit=True) as connection:
+    for name, value in wanted.items():
+        change = f"SET {{name}} = '{{value}}'" if value else f"RESET {{name}}"
+        connection.execute(f"ALTER SYSTEM {{change}}")
+    connection.execute("SELECT pg_reload_conf()")
+"""
+    )
+    change.chmod(0o755)
+    command = f'apply_command = "{sys.executable} {change}"'
+    running = pgdyno.start("run", one_setting(theirs.target, tmp_path, server=command))
+    await_proof(running, pgdyno.store)
+    refuses.touch()
+    said = running.wait()
+    refuses.unlink()
+    text = " ".join(said.out.split())
+    assert "unproved: the search had promised +" in text, said.err
+    assert "the winner failed in the proof" in text
+    assert "candidate, not proved" in text
+    assert scalar(theirs.target, "SHOW checkpoint_timeout") == "17min"
+
+
+@pytest.mark.slow
+def test_settings_that_were_proved_are_applied_and_undone(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    before = run_sql(theirs.target, ENTRIES)
+    script = tmp_path / "sleeps.sql"
+    script.write_text(SLEEPS + "\n")
+    said = pgdyno(
+        *("tune", conninfo(theirs.target), "--admin", conninfo(theirs.target), "--json"),
+        *("--setting", "checkpoint_timeout=17min,5min", "--goal", "tps", "--apply"),
+        *("-f", script, "-T", "200ms", "--warmup", "0s", "--budget", "5min", "--reset", "none"),
+        timeout_s=400,
+    )
+    assert said.document["verdict"] == "better", said.err
+    assert "applied checkpoint_timeout = 5min; pgdyno undo 1 restores the old values" in said.err
+    assert scalar(theirs.target, "SHOW checkpoint_timeout") == "5min"
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n", "they were asked for"
+    done = pgdyno("undo", "1")
+    assert done.code == 0, done.err
+    eventually(lambda: scalar(theirs.target, "SHOW checkpoint_timeout") == "17min")
+    assert run_sql(theirs.target, ENTRIES) == before
 
 
 def test_applied_settings_stay_until_their_result_is_undone(

@@ -278,6 +278,76 @@ def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
     assert budget_of([8 * S_NS, 8 * S_NS], [quick, {}]) is None, "a result of an earlier version"
 
 
+def test_a_refuted_winner_gives_the_runner_up_a_second_proof() -> None:
+    one = tuning(rules={"max_wal_size": "256MB"})
+    # The search saw a winner that fresh runs do not confirm; the published rules do help.
+    first = None
+    while (step := one.next()) is not None:
+        first = one.best if step.stage == "proof" else first
+        is_lucky = step.stage != "search" and step.candidate == first
+        goal = 0.0 if is_lucky else gain_of(step.candidate)
+        one.take(Measured(step, goal + 0.001 * (step.round % 3), 6 * S_NS))
+    assert first is not None
+    assert one.reason.startswith(f"proved; the first proof refuted {first.name}")
+    assert one.best != first
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    assert found.verdict == "better"
+    assert found.proved is not None
+    assert found.proved.value == pytest.approx(math.exp(gain_of(one.best)), rel=0.01)
+
+
+def test_a_second_proof_that_refutes_too_reports_the_winner_of_the_search() -> None:
+    one = tuning(rules={"max_wal_size": "4GB"})
+    number = 0
+    while (step := one.next()) is not None:
+        number += 1
+        noise = 0.02 * (-1) ** step.round if step.candidate is one.base else 0.0
+        in_proof = 0.001 if step.candidate.name == "pgtune" else -0.001
+        goal = gain_of(step.candidate) if step.stage == "search" else in_proof
+        one.take(Measured(step, goal + noise, 6 * S_NS))
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    assert found.verdict == "not confirmed"
+    assert "a second proof did not confirm" in one.reason
+    assert one.proof_stage == "proof"
+
+
+def test_a_proof_that_refutes_everything_says_why_the_rest_of_the_time_is_not_used() -> None:
+    one = tuning(rules={"max_wal_size": "4GB"})
+    while (step := one.next()) is not None:
+        is_worse = step.stage != "search" and step.candidate is not one.base
+        goal = gain_of(step.candidate) if step.stage == "search" else -0.1 * is_worse
+        one.take(Measured(step, goal + 0.001 * (step.round % 3), 6 * S_NS))
+    assert one.reason == (
+        "the proof did not confirm what the search had promised; no other candidate of the proof"
+        " was better than your settings"
+    )
+
+
+def test_settings_that_can_replace_each_other_are_reported_together() -> None:
+    one = Tuning(
+        space(),
+        NOW,
+        [Candidate("pgtune", {"max_wal_size": "4GB", "work_mem": "64MB", "jit": "off"})],
+        budget_ns=1800 * S_NS,
+        seed=1,
+    )
+    while (step := one.next()) is not None:
+        settings = step.candidate.settings
+        # Either of two settings is enough, so that none of them is missed alone.
+        helps = settings.get("max_wal_size") == "4GB" or settings.get("work_mem") == "64MB"
+        goal = 0.2 * helps + 0.001 * (step.round % 3)
+        if step.stage == "search" and step.candidate.name not in (BASE, "pgtune"):
+            goal = -0.1
+        one.take(Measured(step, goal, 6 * S_NS))
+    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    assert found.verdict == "better"
+    assert len(found.together) == 2
+    assert {setting.name for setting in found.settings} == set(found.together)
+    assert len(found.idle) == 1
+    assert found.together_text.endswith("; no setting alone has a certain effect")
+    assert found.as_document()["together"] == list(found.together)
+
+
 def test_ratios_of_an_effect_are_of_pairs_of_one_round() -> None:
     one = tuning()
     carried_out(one)

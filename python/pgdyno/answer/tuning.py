@@ -19,7 +19,7 @@ from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.tune.design import Tune
 from pgdyno.tune.findings import Changed, SloHeld, TuneFindings, findings_of
-from pgdyno.tune.search import Tuning
+from pgdyno.tune.search import PROOF_LEVEL, Tuning
 from pgdyno.tune.trial import budget_of
 
 # Counters that explain a gain: collector, counter, and the name of its growth per transaction.
@@ -94,7 +94,9 @@ def _proof(
         if before < visit.planned.round <= before + _ROUNDS_MAX
     ]
     order = _variants_of(visits)
-    winner = next(variant for variant in order if variant.name == proved[0].name)
+    winner = next((variant for variant in order if variant.name == proved[0].name), None)
+    if winner is None:  # It failed in its first run of the proof.
+        return Compared(replace(seen, visits=()), only=[base]).findings(), findings
     compared = Compared(replace(seen, visits=visits), only=order)
     contrasts = [
         contrast
@@ -127,7 +129,7 @@ def _contrast(
     if not table:
         return None
     ratios = log_ratios([row[0] for row in table], [row[1] for row in table])
-    deciding = compare(ratios, looks="fixed", better=better_of(compared.metric))
+    deciding = compare(ratios, looks="fixed", better=better_of(compared.metric), level=PROOF_LEVEL)
     return compared.contrast(winner, against, deciding)
 
 

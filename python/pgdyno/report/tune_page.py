@@ -68,6 +68,8 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Picture
         f"**RISK: {setting.name} = {setting.new}: {setting.price} The loss was not measured.**\n"
         for setting in tuned.weakens_durability
     ]
+    if tuned.together_text:
+        lines.append(f"{tuned.together_text}.\n")
     if curse := curse_text(tuned):
         lines.append(f"{curse[0].upper()}{curse[1:]}.\n")
     if tuned.settings:

@@ -21,10 +21,12 @@ from pgdyno.tune.seen import defaults_of
 from pgdyno.tune.space import Dimension, check_risks, dimensions
 from pgdyno.tune.trial import BASE, Candidate, Stage, Step
 
-_STAGES: tuple[Stage, ...] = ("search", "proof", "attribution", "final")
+# The order gives each stage its seeds, so it never changes.
+_STAGES: tuple[Stage, ...] = ("search", "proof", "attribution", "final", "second")
 _STAGE_ROUNDS = 100_000
 _STAGE_WORDS = {
     "proof": "proof: the winner against your settings, with fresh runs",
+    "second": "proof: the winner was refuted, so another candidate is measured again",
     "attribution": "proof: the winner without each of its settings",
     "final": "proof: what is left of the winner, once more",
 }

@@ -14,7 +14,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.intervals import interval_of_mean
 from pgdyno.tune.space import Point
 
-Stage = Literal["search", "proof", "attribution", "final"]
+Stage = Literal["search", "proof", "attribution", "final", "second"]
 BASE = "yours"
 """Name of the server as it is."""
 
@@ -60,17 +60,19 @@ class Effect:
 
     name: str
     log_ratios: tuple[float, ...]
+    level_ratio: float = 0.95
 
     @property
     def mean(self) -> float:
         """Return the mean of the log ratios."""
         return float(np.mean(self.log_ratios)) if self.log_ratios else 0.0
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float]:
         """Return the ends of the interval for a number of pairs that was set beforehand."""
         if len(self.log_ratios) < 2:
             return -math.inf, math.inf
-        mean, half = interval_of_mean(np.array(self.log_ratios), level=level, looks="fixed")
+        ratios = np.array(self.log_ratios)
+        mean, half = interval_of_mean(ratios, level=self.level_ratio, looks="fixed")
         return mean - half, mean + half
 
     def estimate(self) -> Estimate:

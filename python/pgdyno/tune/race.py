@@ -1,0 +1,202 @@
+"""The search stage of a tuning: each candidate in pairs against the best so far. Pure.
+
+A race ends when its candidate looks worse, is surely better, or was tried long enough. Nothing is
+claimed by that: claims come from the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pgdyno.analysis.compare import is_reversed
+from pgdyno.analysis.intervals import sequential_t
+from pgdyno.tune.space import Dimension, Point, Sampler, Tried
+from pgdyno.tune.trial import BASE, Candidate, Effect, Step, Trial
+
+# A candidate that is undecided after this number of pairs is judged by its mean.
+_PAIRS_MAX = 8
+# How far below the best a mean must lie, in standard errors, to give a candidate up early.
+_GIVEN_UP = 1.3
+# A race whose first pairs all lack the metric is a failure. One that lacks it now and then is not:
+# a short run may end between two samples.
+_MISSING_MAX = 3
+_NOISE_RATIO = 0.05
+# If the first candidates fail without exception, the cause is not in their values.
+_FAILURES_MAX = 6
+
+
+@dataclass
+class _Race:
+    """One candidate against the best so far."""
+
+    challenger: Candidate
+    against: Candidate
+    log_ratios: list[float] = field(default_factory=list)
+    missing_count: int = 0
+    failure: str = ""
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.log_ratios)) if self.log_ratios else 0.0
+
+
+class Races:
+    """Who runs against whom, and who is the best so far; the sampler proposes the candidates."""
+
+    def __init__(
+        self,
+        space: Sequence[Dimension],
+        now: Point,
+        baselines: Sequence[Candidate],
+        *,
+        seed: int,
+        refusal: Callable[[Candidate], str],
+    ) -> None:
+        """Begin with the server as it is as the best.
+
+        Args: now, the value of each dimension on the server as it is; refusal, why a candidate
+        must not run, "" if it may.
+        """
+        self.base = Candidate(BASE, {})
+        self.best = self.base
+        self.second: Candidate | None = None
+        self._now = dict(now)
+        self._refusal = refusal
+        self._waiting = list(baselines)
+        self._races: list[_Race] = []
+        self._proposed_count = 0
+        self._sampler = Sampler(space, seed)
+        self._sampler.learn(Tried(self._now, 0.0))
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Return every candidate of the search, in the order they were tried."""
+        return tuple(
+            Trial(
+                race.challenger,
+                race.against.name,
+                Effect(race.challenger.name, tuple(race.log_ratios)),
+                race.failure,
+            )
+            for race in self._races
+        )
+
+    @property
+    def have_all_failed(self) -> bool:
+        """Return whether so many candidates failed without exception that the search must end."""
+        return len(self._races) >= _FAILURES_MAX and all(race.failure for race in self._races)
+
+    def settle(self) -> bool:
+        """Judge the present race if it is over; return whether another one may begin."""
+        if not self._races:
+            return True
+        race = self._races[-1]
+        if not self._is_over(race):
+            return False
+        self._judge(race)
+        return True
+
+    def begin(self) -> bool:
+        """Begin the race of the next candidate that may run; return False if there is none.
+
+        Candidates that must not run are kept as failed.
+        """
+        while (candidate := self._proposed()) is not None:
+            why = self._refusal(candidate)
+            self._races.append(_Race(candidate, self.best, failure=why))
+            if not why:
+                return True
+            self._judge(self._races[-1])
+        return False
+
+    def pair(self) -> list[Step]:
+        """Return the two runs of the next pair of the present race."""
+        race = self._races[-1]
+        order = [race.against, race.challenger]
+        if is_reversed(len(race.log_ratios)):
+            order.reverse()
+        number = sum(len(race.log_ratios) for race in self._races) + 1
+        return [Step("search", number, candidate) for candidate in order]
+
+    def fail(self, why: str) -> None:
+        """Keep that the candidate of the present race failed."""
+        self._races[-1].failure = why
+
+    def take(self, known: Mapping[str, float]) -> None:
+        """Take in a pair: the goals that could be measured, by the name of the candidate."""
+        race = self._races[-1]
+        if race.challenger.name in known and race.against.name in known:
+            race.log_ratios.append(known[race.challenger.name] - known[race.against.name])
+        elif not race.failure:
+            race.missing_count += 1
+            if race.missing_count >= _MISSING_MAX and not race.log_ratios:
+                race.failure = "the metric could not be measured"
+
+    def promised(self, candidate: Candidate) -> Effect:
+        """Return what the search saw of a candidate against the server as it was."""
+        own = [race for race in self._races if race.challenger == candidate]
+        ratios = [ratio + self._gain_of(race.against) for race in own for ratio in race.log_ratios]
+        return Effect(candidate.name, tuple(ratios))
+
+    def changed(self, candidate: Candidate) -> list[str]:
+        """Return the settings in which a candidate differs from the server as it was."""
+        return [n for n, v in candidate.settings.items() if v != self._now.get(n)]
+
+    def _proposed(self) -> Candidate | None:
+        while self._waiting:
+            candidate = self._waiting.pop(0)
+            if self.changed(candidate):
+                return candidate
+        point = self._sampler.propose()
+        if point is None:
+            return None
+        self._proposed_count += 1
+        changed = {name: value for name, value in point.items() if value != self._now[name]}
+        return Candidate(f"trial {self._proposed_count}", changed)
+
+    def _is_over(self, race: _Race) -> bool:
+        if race.failure:
+            return True
+        values = np.array(race.log_ratios)
+        count = int(values.size)
+        if count == 0:
+            return False
+        error = self._noise() / math.sqrt(count)
+        if race.mean < -_GIVEN_UP * error or count + race.missing_count >= _PAIRS_MAX:
+            return True
+        factor = sequential_t(count, 0.05) if count > 1 else math.inf
+        if math.isinf(factor):
+            return False
+        return race.mean - factor * float(values.std(ddof=1)) / math.sqrt(count) > 0
+
+    def _judge(self, race: _Race) -> None:
+        """Let the best so far be replaced, and the sampler learn."""
+        point = {n: race.challenger.settings.get(n, value) for n, value in self._now.items()}
+        if race.failure:
+            self._sampler.learn(Tried(point, None))
+            return
+        self._sampler.learn(Tried(point, self._gain_of(race.against) + race.mean))
+        if race.mean > 0.5 * self._noise() / math.sqrt(len(race.log_ratios)):
+            self.second = self.best if self.best is not self.base else None
+            self.best = race.challenger
+
+    def _gain_of(self, candidate: Candidate) -> float:
+        """Return what the search knows of a candidate against the server as it was."""
+        total = 0.0
+        while candidate is not self.base:
+            race = next(race for race in self._races if race.challenger == candidate)
+            total += race.mean
+            candidate = race.against
+        return total
+
+    def _noise(self) -> float:
+        """Return the standard deviation of one pair, of all races together."""
+        several = [np.array(race.log_ratios) for race in self._races if len(race.log_ratios) > 1]
+        spread = sum(float(np.sum((ratios - ratios.mean()) ** 2)) for ratios in several)
+        free = sum(ratios.size - 1 for ratios in several)
+        prior, weight = 2 * _NOISE_RATIO**2, 4
+        return math.sqrt((spread + weight * prior) / (free + weight))
