@@ -239,6 +239,7 @@ def test_settings_that_were_proved_are_applied_and_undone(
     )
     assert said.document["verdict"] == "better", said.err
     assert "applied checkpoint_timeout = 5min; pgdyno undo 1 restores the old values" in said.err
+    assert "the rules are measured without shared_buffers: it needs a restart" in said.err
     assert scalar(theirs.target, "SHOW checkpoint_timeout") == "5min"
     assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n", "they were asked for"
     done = pgdyno("undo", "1")

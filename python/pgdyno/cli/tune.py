@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,7 @@ def command(**given: Any) -> int:
         budget=given["budget"],
     )
     experiment = asked.experiment.model_copy(
-        update={"design": design, "variants": (_rules(known, risks),)}
+        update={"design": design, "variants": (_rules(asked, known, risks),)}
     )
     experiment = Experiment.model_validate(experiment.model_dump(by_alias=True))
     asked = replace(asked, experiment=experiment)
@@ -288,9 +289,20 @@ def _chosen(
     if not runs:
         raise ServerError("The first run could not be kept.", hint="see the messages above")
     chosen = choose(evidence_of(runs[-1]), known.machine, risks)
+    left_out = _unchangeable(asked, known, [choice.setting for choice in chosen])
     for choice in chosen:
-        output.note(f"search  {choice.setting}: {choice.why}")
-    return tuple(choice.setting for choice in chosen)
+        why = left_out.get(choice.setting)
+        output.note(
+            f"search  {choice.setting}: {choice.why}"
+            if why is None
+            else f"not searched  {choice.setting}: {why}"
+        )
+    if len(left_out) == len(chosen):
+        raise RefusedError(
+            "No setting that the evidence names can be changed on this server.",
+            hint="see the reasons above, or name settings with --setting",
+        )
+    return tuple(choice.setting for choice in chosen if choice.setting not in left_out)
 
 
 def _written(dimension: Dimension) -> str:
@@ -300,8 +312,8 @@ def _written(dimension: Dimension) -> str:
     return f"{dimension.name}={dimension.values[0]}..{dimension.values[-1]}"
 
 
-def _rules(known: _Known, risks: tuple[Any, ...]) -> Variant:
-    """Return the published rules as a variant: what they say of settings that may be changed."""
+def _rules(asked: Asked, known: _Known, risks: tuple[Any, ...]) -> Variant:
+    """Return the published rules as a variant: what they say of settings that can be changed."""
     settings = {}
     for name, advice in recommend(rule_set("pgtune"), known.machine).items():
         entry, rule = catalogue().get(name), snapshot(known.machine.major).get(name)
@@ -316,7 +328,29 @@ def _rules(known: _Known, risks: tuple[Any, ...]) -> Variant:
             and advice.text != known.now[name]
         ):
             settings[name] = advice.text
+    for name, why in _unchangeable(asked, known, settings).items():
+        output.note(f"the rules are measured without {name}: {why}")
+        del settings[name]
     return Variant(name="pgtune", settings=settings)
+
+
+def _unchangeable(asked: Asked, known: _Known, names: Iterable[str]) -> dict[str, str]:
+    """Return the settings that cannot be changed on the user's own server, each with the reason."""
+    server, rules = asked.experiment.server, snapshot(known.machine.major)
+    if asked.resolved is None or server.apply_command is not None:
+        return {}
+    needs = {name: needs_of(rules[name]) for name in names}
+    found = {}
+    if server.restart_command is None:
+        restarts = [name for name, need in needs.items() if need == "restart"]
+        found = dict.fromkeys(restarts, "it needs a restart, and --restart-command is missing")
+    if server.admin is not None:
+        admin = resolve(conninfo=server.admin).target
+        asked_of = [name for name, need in needs.items() if need != "session" and name not in found]
+        with connect(admin, verb="tune") as connection:
+            missing = not_alterable(connection, asked_of)
+        found |= dict.fromkeys(missing, f"{admin.user} may not change it")
+    return found
 
 
 def _refuse_short_budget(experiment: Experiment, budget: str, count: int) -> None:

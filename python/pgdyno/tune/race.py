@@ -87,7 +87,7 @@ class Races:
 
     @property
     def have_all_failed(self) -> bool:
-        """Return whether so many candidates failed without exception that the search must end."""
+        """Return whether the first candidates failed without exception, so that the search ends."""
         return len(self._races) >= _FAILURES_MAX and all(race.failure for race in self._races)
 
     def settle(self) -> bool:
