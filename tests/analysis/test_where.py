@@ -166,6 +166,17 @@ def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> No
     assert found.sampled_server_ms == pytest.approx(35.0)
 
 
+def test_no_session_is_added_to_samples_that_took_a_core_at_once() -> None:
+    # The kernel counted 2 sessions on a core. Who is not without wait event was at work inside one.
+    counted = {"backend_cpu_ns": 6000 * 20.0 * MS, "backend_runqueue_ns": 0.0, "core_count": 4}
+    waits = exact({"IO:WALSync": 3, "": 1})
+    found = where_the_time_goes(
+        facts(samples=waits, server_active_ms=None, samples_with_priority=True, **counted, **ROOM),
+        seed=1,
+    )
+    assert found.sampled_server_ms == pytest.approx(40.0)
+
+
 def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sampled() -> None:
     # 1 ms without wait event was sampled, and 2 ms spent on a core.
     found = where_the_time_goes(

@@ -382,3 +382,21 @@ def test_failures_are_retried_at_growing_intervals_and_forgotten_after_success()
     item.taken(0)
     item.failed(0)
     assert item.due_ns == 2 * SECOND_NS
+
+
+@pytest.mark.parametrize("is_scratch", [True, False])
+def test_only_on_a_scratch_server_samples_of_waits_have_priority(
+    pg15: ScratchCluster, is_scratch: bool
+) -> None:
+    sink = KeepingSink()
+    watching = observer(sink, observed(pg15.target, is_scratch=is_scratch), run="urgent")
+    watching.start()
+    find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgdyno/observe/urgent'"
+    policies = {os.sched_getscheduler(pid) for (pid,) in run_sql(pg15.target, find)}
+    had_priority = watching.samples_with_priority
+    assert watching.stop()
+    assert had_priority == any(policy & os.SCHED_FIFO for policy in policies)
+    if not is_scratch:
+        assert policies == {os.SCHED_OTHER}
+    elif had_priority:
+        assert len(policies) == 2

@@ -268,7 +268,7 @@ def compared(load: KnownLoad, database: Target, document: Document) -> list[Comp
     found = []
     for truth in load.truths(database, document):
         if truth.names == (SERVER,):
-            found.append((truth, float(where["server_ms"]), 0.0))
+            found.append((truth, float(where["server_ms"]), _sampled_half_ms(where)))
             continue
         there = [parts[name] for name in truth.names if name in parts]
         halves = [(part["high"] - part["low"]) / 2 for part in there if part["high"] is not None]
@@ -278,6 +278,15 @@ def compared(load: KnownLoad, database: Target, document: Document) -> list[Comp
         Compared(truth.names, truth.ms, ms, half, latency_ms, truth.more_ms)
         for truth, ms, half in found
     ]
+
+
+def _sampled_half_ms(where: Document) -> float:
+    """Return the half-width of the server's time: that of its parts, where samples made it."""
+    if where["server_how"] != "sampled":
+        return 0.0
+    there = [part for part in where["parts"] if part["name"] != "network"]
+    halves = [(part["high"] - part["low"]) / 2 for part in there if part["high"] is not None]
+    return max(halves, default=0.0)
 
 
 def doubts_of(document: Document) -> list[str]:

@@ -89,7 +89,8 @@ class TransactionFacts:
     server_active_error_ms: half-width of the interval of server_active_ms, where time of other
     sessions was taken off. counted_events: what the server's clocks counted in wait events.
     sleep_ns, shell_ns: a transaction's own \\sleep and \\shell. between_ns: from the end of a
-    transaction to the begin of its client's next (closed loop).
+    transaction to the begin of its client's next (closed loop). samples_with_priority: samples took
+    a core at once, whatever ran there, so that no core was hidden from them.
     """
 
     latency: Estimate
@@ -117,6 +118,7 @@ class TransactionFacts:
     sleep_ns: float | None = None
     shell_ns: float | None = None
     between_ns: float | None = None
+    samples_with_priority: bool = False
 
     def each(self, total: float | None) -> float | None:
         """Return a total of the measured phase as of one transaction."""

@@ -66,10 +66,12 @@ def with_unseen(facts: TransactionFacts, found: Sampled) -> Sampled:
     Sampling needs a core, and is mostly given the one of a session that has just fallen asleep, so
     on that core no session is ever seen at work. How many are at work on all of them the kernel
     counted: what the samples lack of it is added, up to one core's share, to sessions without
-    event as they were seen.
+    event as they were seen. A sampler with priority takes any core at any moment, and lacks none.
     """
     core_count = facts.core_count
-    if not found.events or not facts.backend_cpu_ns or not core_count:
+    if facts.samples_with_priority or not found.events:
+        return found
+    if not facts.backend_cpu_ns or not core_count:
         return found
     on_core = facts.backend_cpu_ns / (facts.window_seconds * 1e9)
     events = found.events + tuple(event for event in _NO_EVENT if event not in found.events)

@@ -172,6 +172,9 @@ def _facts(
         between_ns=None
         if summary.between_transactions_ns is None
         else summary.between_transactions_ns / ended,
+        samples_with_priority=bool(
+            (stored.document("server.json") or {}).get("samples_with_priority")
+        ),
     )
 
 

@@ -77,6 +77,7 @@ class Around:
                 "after": trips.as_document() if trips else None,
             },
             "host_clock": _host_clock(observer),
+            "samples_with_priority": observer.samples_with_priority,
             "disks": {name: self._disk(name, health) for name in self._disks},
         }
 

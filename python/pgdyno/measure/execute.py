@@ -342,6 +342,7 @@ def _observer(
             database=under_test.database,
             load_application_name=f"pgdyno/{under_test.verb}/{name}",
             is_local=facts.is_local,
+            is_scratch=under_test.is_scratch,
             postmaster_pid=facts.postmaster_pid,
             load_sessions=workload.connections_of(planned.cell.clients),
             connect_within=None

@@ -53,15 +53,17 @@ class ObservedServer:
     other than `database`, the load's, so that what is asked every second does not count as the
     load's work, `connect_within` gives one to `database`, for what only a session there sees.
     `load_application_name` is how application_name of every load session begins. `is_local`: its
-    processes are on this host. `postmaster_pid` where it is known. `load_sessions` keep the server
-    busy: the more there are, the longer its answers may take. `ask_too` makes what is asked in the
-    session within `database` besides all that is always asked there.
+    processes are on this host. `is_scratch`: pgdyno started it, so the backend that samples waits
+    may have priority over others. `postmaster_pid` where it is known. `load_sessions` keep the
+    server busy: the more there are, the longer its answers may take. `ask_too` makes what is asked
+    in the session within `database` besides all that is always asked there.
     """
 
     connect: Connect
     database: str
     load_application_name: str
     is_local: bool = False
+    is_scratch: bool = False
     postmaster_pid: int | None = None
     load_sessions: int = 0
     connect_within: Connect | None = None
@@ -99,6 +101,7 @@ class Observer:
         self._clock, self._sink = clock, sink
         self._began_ns = monotonic_ns()
         self._interval_ns = interval_ns
+        self._sampling: Worker | None = None
         self._workers = [self._here(server, folders or {}, loads=loads)]
         session = None if host is None else HostSession(host, clock)
         if server is not None:
@@ -137,6 +140,11 @@ class Observer:
             worker.cancel()
             worker.join(1.0)
         return not any(worker.is_alive() for worker in hanging)
+
+    @property
+    def samples_with_priority(self) -> bool:
+        """Whether samples of waits took a core at once, whatever ran there."""
+        return self._sampling is not None and self._sampling.has_priority
 
     @property
     def notices(self) -> Sequence[Notice]:
@@ -210,11 +218,13 @@ class Observer:
             usage = UsageCollector(backends.processes, there.usage)
             workers.append(self._host_worker(host, [backends, usage]))
         sampler = WaitSampler(waits, server.load_application_name, server.database)
-        return [
-            self._worker("server", collectors, session=regular),
-            self._worker("waits", [sampler], session=waits, gaps=random.Random(seed)),
-            *workers,
-        ]
+        self._sampling = self._worker(
+            *("waits", [sampler]),
+            session=waits,
+            gaps=random.Random(seed),
+            is_urgent=server.is_scratch and server.is_local,
+        )
+        return [self._worker("server", collectors, session=regular), self._sampling, *workers]
 
     def _pooler_worker(self, pooler: ObservedPooler) -> Worker:
         if pooler.is_local:
@@ -231,6 +241,7 @@ class Observer:
         *,
         session: Session | None = None,
         gaps: random.Random | None = None,
+        is_urgent: bool = False,
     ) -> Worker:
         # One grid for all threads, so that rows of one second are neighbours.
         scheduled = [
@@ -250,4 +261,5 @@ class Observer:
             notices=self._notices,
             cost=self.cost,
             session=session,
+            is_urgent=is_urgent,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
+from pgdyno.process.host import cores_of, give_priority, stay_on
 
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
@@ -48,7 +50,9 @@ class Worker(threading.Thread):
         notices: Notices,
         cost: OwnCost,
         session: Session | None = None,
+        is_urgent: bool = False,
     ) -> None:
+        """Prepare a thread; `is_urgent`: it may take the core of whatever runs there."""
         super().__init__(name=f"observe-{name}", daemon=True)
         self._scheduled = list(scheduled)
         self._clock = clock
@@ -56,6 +60,11 @@ class Worker(threading.Thread):
         self._notices = notices
         self._cost = cost
         self._session = session
+        self._is_urgent = is_urgent
+        # Whether the thread, and the backend of its session, have priority.
+        self.has_priority = False
+        self._cores: list[int] = []
+        self._random = random.Random(0)
         self._backend_cpu_ns = self._cpu_ns = 0
         self._stopping = Ending()
         self._to_begin = {item.collector.name for item in scheduled}
@@ -131,6 +140,8 @@ class Worker(threading.Thread):
                     return False
                 wait_s = min(wait_s * 2, RECONNECT_SLOWEST_S)
                 continue
+            if self._is_urgent and isinstance(session, ServerSession):
+                self._take_priority(session.backend_pid)
             self._backend_cpu_ns, self._cpu_ns = session.backend_cpu_ns(), time.thread_time_ns()
             self._notices.over(
                 session.what,
@@ -213,9 +224,31 @@ class Worker(threading.Thread):
             answer = collector.ask()
             now_ns = monotonic_ns()
             answers.append(((asked_ns + now_ns) // 2, answer))
+            self._change_core()
             item.taken(now_ns)
             if item.due_ns > until_ns or self._stopping.wait((item.due_ns - now_ns) / SECOND_NS):
                 return
+
+    def _take_priority(self, backend_pid: int) -> None:
+        """Give this thread and its backend priority, where this user may, on the backend's cores.
+
+        A sampler without it gets a core when somebody falls asleep, and sees that moment too often.
+        """
+        threads = (threading.get_native_id(), backend_pid)
+        self.has_priority = all([give_priority(thread) for thread in threads])
+        self._cores = cores_of(backend_pid)
+        self._change_core()
+
+    def _change_core(self) -> None:
+        """Take the next sample on a core at random, thread and backend on the same.
+
+        The core stands still from the moment at which the thread wakes to the answer. On two cores
+        the first would go on while the second is taken: what was interrupted there would wait
+        together with what runs instead, and samples would see more sessions at work than there are.
+        """
+        if self.has_priority and self._cores and isinstance(self._session, ServerSession):
+            core = self._random.choice(self._cores)
+            stay_on(core, threading.get_native_id(), self._session.backend_pid)
 
     def _held_until_ns(self, item: Scheduled) -> int:
         """Return until when answers may be held: not beyond what else the thread is to do.

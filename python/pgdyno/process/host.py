@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,3 +71,32 @@ def _start_by_ps(pid: int) -> str | None:
     except ProcessError:
         return None
     return completed.stdout.strip() or None
+
+
+def give_priority(thread: int) -> bool:
+    """Let a thread or process of this host run whenever it can; return False without the right.
+
+    For one that sleeps nearly always: it takes the core of whatever runs there at that moment.
+    What it starts has no priority. Source: sched(7), SCHED_FIFO; it needs CAP_SYS_NICE.
+    """
+    try:
+        policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(thread, policy, os.sched_param(1))
+    except OSError:
+        return False
+    return True
+
+
+def cores_of(thread: int) -> list[int]:
+    """Return the cores on which a thread or process of this host may run; none if it is gone."""
+    try:
+        return sorted(os.sched_getaffinity(thread))
+    except OSError:
+        return []
+
+
+def stay_on(core: int, *threads: int) -> None:
+    """Let threads or processes of this host run on one core only; those it may not are left."""
+    for thread in threads:
+        with suppress(OSError):
+            os.sched_setaffinity(thread, {core})
