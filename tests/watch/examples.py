@@ -7,7 +7,8 @@ from typing import Any
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.watch.panels import WatchFindings
 
-EVENTS = [{"wait_event": "Lock:transactionid", "sessions": 2.8, "share_ratio": 0.57}]
+LOCK = {"wait_event": "Lock:transactionid", "share_ratio": 0.57}
+EVENTS = [{**LOCK, "sessions": 12.94, "low": 12.7, "high": 13.2}]
 DOCUMENT: dict[str, Any] = {
     "number": 12,
     "name": "watch core",
@@ -22,17 +23,37 @@ DOCUMENT: dict[str, Any] = {
     "tps": 1902.0,
     "wal_bytes_per_second": 11e6,
     "hit_ratio": 0.991,
-    "sessions_at_work": {"mean": 22.7, "peak": 61, "samples": 35910},
+    "sessions_at_work": {
+        "mean": 22.7,
+        "low": 22.55,
+        "high": 22.85,
+        "how": "counted",
+        "why_sampled": "",
+        "sampled_mean": 21.3,
+        "sampled_low": 20.9,
+        "sampled_high": 21.7,
+        "peak": 61,
+        "samples": 35910,
+        "sightings": 764_883,
+    },
     "waits": EVENTS,
     "statements": [
         {
             "query_id": "-1",
             "text": "UPDATE account SET balance = balance + $1 WHERE <b>id</b> = $2",
             "share_ratio": 0.41,
-            "sessions": 9.3,
+            "share_low_ratio": 0.38,
+            "share_high_ratio": 0.44,
+            "sessions": 9.307,
+            "low": 8.6,
+            "high": 10.0,
+            "sightings": 313_602,
             "calls": 6_847_200,
-            "ms_per_call": 4.9,
-            "waits": EVENTS,
+            "ms_per_call": 4.7,
+            "db_ms_per_call": 4.9,
+            "db_ms_per_call_low": 4.5,
+            "db_ms_per_call_high": 5.3,
+            "waits": [{**LOCK, "sessions": 5.3}],
         }
     ],
     "gaps": [{"ended_unix_ns": 9, "seconds": 9.0}],

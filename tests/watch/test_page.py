@@ -27,11 +27,16 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
         "            MB, 38 MB per hour",
         "gaps        1: 9 s",
     ]
-    assert "top of DB time (22.7 sessions on average, at most 61; 35,910 samples)" in lines
+    at = lines.index("top of DB time")
+    assert lines[at - 2 : at] == [
+        "sessions    22.70 (22.55 to 22.85), counted by the server (samples alone: 21.3); at most"
+        " 61 in",
+        "            35,910 samples",
+    ]
     row = next(line for line in lines if "UPDATE account" in line)
-    assert row.startswith("   41%  UPDATE account SET balance = balance + $1…")
+    assert row.startswith("   41% ±3   UPDATE account SET balance = ba…  ")
     # 4.9 ms x 57 % of it.
-    assert row.endswith("4.9 ms per call, Lock:transactionid 2.8")
+    assert row.endswith("  4.9 ±0.4 ms per call, Lock:transactionid 2.8")
     assert lines[-1] == "saved       #12   pgdyno report 12"
     assert max(map(len, lines)) <= 100
 
@@ -45,7 +50,7 @@ def test_the_text_fits_the_terminal(width: int) -> None:
 
 def test_very_short_and_very_long_statements_keep_the_line_short() -> None:
     for ms, said in ((0.0006, "<0.01 ms per call, Lock:transactionid <0.01"), (1234.5, "1,234 ms")):
-        timed = [{**DOCUMENT["statements"][0], "ms_per_call": ms}]
+        timed = [{**DOCUMENT["statements"][0], "db_ms_per_call": None, "ms_per_call": ms}]
         assert said in text_of({**DOCUMENT, "statements": timed})
 
 
@@ -58,7 +63,7 @@ def test_a_watch_that_saw_nothing_is_said_in_words() -> None:
         "cost": None,
         "waits": [],
         "statements": [],
-        "sessions_at_work": {"mean": None, "peak": 0, "samples": 0},
+        "sessions_at_work": {"mean": None, "peak": None, "samples": 0},
         "is_complete": False,
     }
     assert "counted" not in text_of(empty)
@@ -69,7 +74,9 @@ def test_a_watch_that_saw_nothing_is_said_in_words() -> None:
 
 def test_statements_that_are_not_told_apart_leave_the_wait_events() -> None:
     nameless = [{**DOCUMENT["statements"][0], "text": ""}]
-    assert "57%       2.8  Lock:transactionid" in text_of({**DOCUMENT, "statements": nameless})
+    assert "57%  12.94 (12.70 to 13.20)    Lock:transactionid" in text_of(
+        {**DOCUMENT, "statements": nameless}
+    )
     assert "query id -1" in watch_page(findings(document={**DOCUMENT, "statements": nameless}))
 
 

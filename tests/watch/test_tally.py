@@ -10,10 +10,11 @@ import pytest
 from tests.watch.samples import SECOND_NS, Row, database, nobody, wait, waits, wal
 
 from pgdyno.cli.watch import line_parts, packed, statement_lines
+from pgdyno.report.watch_words import call_words, share_words
 from pgdyno.watch import tally as watch_tally
-from pgdyno.watch.document import Watched, sentence, statement_of
+from pgdyno.watch.document import Watched, Work, sentence, statement_of
 from pgdyno.watch.statements import Calls, KnownTexts
-from pgdyno.watch.tally import Gap, Series, Tally
+from pgdyno.watch.tally import Gap, Series, Stretches, Tally
 
 
 def tally() -> Tally:
@@ -166,7 +167,7 @@ def test_the_sentence_says_when_nothing_was_seen() -> None:
     seen.take("database", database(2, 1002))
     seen.take("waits", waits(("", 1, 3)))
     seen.take("database", database(9, 2000, interval=0))
-    assert sentence(seen) == ("1,000 tps, 3 active sessions on average, at most 3; 1 gap")
+    assert sentence(seen) == "1,000 tps, at most 3 active sessions; 1 gap"
     # One sample of three sessions does not say what most of the time is.
     for _ in range(9):
         seen.take("waits", waits(("", 1, 3)))
@@ -181,12 +182,64 @@ def test_a_call_of_commit_takes_its_share_of_db_time_with_the_wait_for_its_flush
         seen.take("waits", waits(("IO:WALSync", 7, 1), ("Lock:tuple", 8, 1)))
     counted = {"lasted_ns": 2_000_000_000, "asked_ns": 2_000_000_000, "began_utc": ""}
     watched = Watched(seen, **counted, is_complete=True, is_local=True, version="", cost_ns=None)
-    after = Calls({7: (500, 0.2)})
-    found = statement_of(watched, 7, before=Calls(), after=after)
+    after = Calls({7: (500, 0.2)}, at_ns=2_000_000_000)
+    found = statement_of(watched, Work.of(seen), 7, before=Calls(), after=after)
     assert found["share_ratio"] == 0.5
     assert found["ms_per_call"] == pytest.approx(0.0004)
     # One session at work for the 2 s that were seen, over 500 calls.
     assert found["db_ms_per_call"] == pytest.approx(4.0)
+
+
+def at_work_for(seconds: int, each_second: int, *, active_ns: int, own_ns: int = 0) -> Tally:
+    """Return what was seen of a server with this growth of active_time in each second."""
+    seen = tally()
+    for second in range(seconds + 1):
+        counts = {"active_time_ns": 7 + second * active_ns, "own_active_ns": second * own_ns}
+        both = {**counts, "own_active_least_ns": second * own_ns}
+        seen.take("database", database(second, 100 * second, **both))
+        for sample in range(each_second):
+            # In the second half a lock is waited for; a statement shows up in one sample of all.
+            event = "Lock:tuple" if second > seconds / 2 else ""
+            query = 9 if (second, sample) == (1, 1) else 7
+            seen.take("waits", waits((event, query, 2), ("", 8, 1)))
+    return seen
+
+
+def test_sessions_at_work_are_the_servers_count_without_our_own() -> None:
+    seen = at_work_for(30, 10, active_ns=3_300_000_000, own_ns=100_000_000)
+    found = seen.at_work()
+    assert found is not None
+    assert (found.how, found.mean.value) == ("counted", pytest.approx(3.2))
+    work = Work.of(seen)
+    assert sum(work.sessions(one).value for one in work.by_event.values()) == pytest.approx(3.2)
+    assert sum(work.sessions(one).value for one in work.by_statement.values()) == pytest.approx(3.2)
+    assert sentence(seen).startswith("98 tps, 3.20 active sessions on average, at most 3; ")
+
+
+def test_what_was_seen_a_few_times_has_an_upper_end_only() -> None:
+    seen = at_work_for(30, 10, active_ns=3_000_000_000)
+    counted = {"lasted_ns": 30 * SECOND_NS, "asked_ns": 30 * SECOND_NS, "began_utc": ""}
+    watched = Watched(seen, **counted, is_complete=True, is_local=True, version="", cost_ns=None)
+    after = Calls({7: (900, 9.0), 9: (10, 0.1)}, at_ns=30 * SECOND_NS)
+    often, few = (
+        statement_of(watched, Work.of(seen), query, before=Calls(), after=after) for query in (7, 9)
+    )
+    assert call_words(often).startswith("66.")
+    assert share_words(often).startswith("66.")
+    assert few["sightings"] == 2
+    assert call_words(few).startswith("under ")
+    assert share_words(few) == "under 0.8 %"
+
+
+def test_a_watch_of_days_keeps_few_stretches_and_no_sample_is_lost() -> None:
+    stretches = Stretches()
+    for number in range(10_000):
+        stretches.begin()
+        stretches.add("Lock:tuple" if number % 2 else "", number % 3, 2)
+    found = stretches.events(1000.0, seed=1)
+    assert dict(zip(found.events, found.point_count, strict=True)) == {"": 1.0, "Lock:tuple": 1.0}
+    assert stretches.statements(1000.0, seed=1).point_count.sum() == pytest.approx(2.0)
+    assert len(stretches._kept) <= 240
 
 
 def test_the_lag_of_the_slowest_standby_is_known_and_none_without_standbys() -> None:

@@ -7,11 +7,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pgdyno.analysis.arrays import FloatArray, coded, distinct
-from pgdyno.analysis.resample import block_weights, plan_blocks
+from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.resample import (
+    REPLICATES,
+    BlockPlan,
+    block_weights,
+    plan_blocks,
+    within_run_estimate,
+)
 from pgdyno.analysis.where_facts import ANSWERING, TransactionFacts
 from pgdyno.errors import AnalysisError
 
 _NO_EVENT = ("", ANSWERING)
+# If none of n samples shows a thing, its share is below 3/n with 95 % confidence.
+_RULE_OF_THREE = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,9 +64,46 @@ def sampled(facts: TransactionFacts, rng: np.random.Generator, replicates: int) 
     starts = np.searchsorted(group, np.arange(plan.group_count))
     counts = np.add.reduceat(by_instant, starts, axis=0)
     taken = np.bincount(group, minlength=plan.group_count).astype(np.float64)
+    return resampled(tuple(events), counts, taken, plan, rng, replicates)
+
+
+def resampled(
+    events: tuple[str, ...],
+    counts: FloatArray,
+    taken: FloatArray,
+    plan: BlockPlan,
+    rng: np.random.Generator,
+    replicates: int = REPLICATES,
+) -> Sampled:
+    """Return mean sessions of samples that are added up in the groups of a plan.
+
+    Args: counts, shape (groups, events), sessions seen; taken, shape (groups,), samples of each.
+    """
     weights = block_weights(plan, rng, replicates)
     redrawn = (weights @ counts) / (weights @ taken)[:, None]
-    return Sampled(tuple(events), by_instant.mean(axis=0), redrawn, plan.block_count)
+    return Sampled(events, counts.sum(axis=0) / taken.sum(), redrawn, plan.block_count)
+
+
+def shared_out(found: Sampled, total: float, unit: str, *, seen_count: int) -> tuple[Estimate, ...]:
+    """Return each event's part of a total that is known, with the interval of its share.
+
+    Args: seen_count, sightings of sessions: an interval is no narrower than the rule of three
+    allows, as samples that all show the same may have missed something.
+    """
+    shares = found.point_count / found.point_count.sum()
+    drawn = found.redrawn_count / np.maximum(found.redrawn_count.sum(axis=1, keepdims=True), 1e-12)
+    missed = total * _RULE_OF_THREE / seen_count
+    parts = []
+    for place, value in enumerate((shares * total).tolist()):
+        if found.block_count < 2:
+            parts.append(without_interval(value, unit))
+            continue
+        part = within_run_estimate(
+            value, drawn[:, place] * total, found.block_count, unit, is_positive=False
+        )
+        low, high = min(part.low or 0.0, value - missed), max(part.high or 0.0, value + missed)
+        parts.append(replace(part, low=max(low, 0.0), high=max(min(high, total), value)))
+    return tuple(parts)
 
 
 def with_unseen(facts: TransactionFacts, found: Sampled) -> Sampled:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pgdyno.analysis.arrays import FloatArray, IntArray, coded
-from pgdyno.analysis.estimate import Estimate, without_interval
-from pgdyno.analysis.resample import REPLICATES, within_run_estimate
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.resample import REPLICATES
 from pgdyno.analysis.where_facts import ANSWERING, NOT_INSTRUMENTED, TransactionFacts, WaitSamples
-from pgdyno.analysis.where_sampled import sampled
+from pgdyno.analysis.where_sampled import sampled, shared_out
 
 _EVENTS_SHOWN = 5
 
@@ -82,13 +82,9 @@ def named_statements(
     label = list(map(names.__getitem__, of_sample.tolist()))
     labelled = WaitSamples(samples.sampled_at_ns, samples.time_ns[kept], label, counts)
     found = sampled(replace(facts, samples=labelled), np.random.default_rng(seed), replicates)
-    total, blocks = found.point_count.sum(), found.block_count
-    drawn = found.redrawn_count / np.maximum(found.redrawn_count.sum(axis=1, keepdims=True), 1e-12)
+    parts = shared_out(found, server_ms, "ms", seen_count=int(counts.sum()))
     times = []
-    for i, key in enumerate(found.events):
-        ms = _estimate(
-            float(found.point_count[i] / total) * server_ms, drawn[:, i] * server_ms, blocks
-        )
+    for key, ms in zip(found.events, parts, strict=True):
         rows = np.isin(of_sample, [place for place, name in enumerate(names) if name == key])
         shares = _events(event_names, event[rows], counts[rows])
         times += _named(key, by_id, places, ms, shares)
@@ -148,13 +144,6 @@ def shares_of(places: Sequence[Place], *, in_wal: bool = False) -> FloatArray:
 def is_of_wal(event: str) -> bool:
     """Return whether a wait event is one of writing or confirming WAL."""
     return "wal" in event.casefold() or event == "IPC:SyncRep"
-
-
-def _estimate(value: float, drawn: FloatArray, block_count: int) -> Estimate:
-    if block_count < 2 or np.ptp(drawn) == 0:
-        return without_interval(value, "ms")
-    found = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)
-    return replace(found, low=max(0.0, found.low or 0.0))
 
 
 def _events(

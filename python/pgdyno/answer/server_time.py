@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import IntArray, distinct
+from pgdyno.analysis.at_work import own_time
 from pgdyno.analysis.where_facts import CountedEvents
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
@@ -84,7 +85,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     )
     whole_ns = totals.get("database.active_time_ns") if is_exact else None
     if whole_ns and committed and seen < _REPORTED_RATIO_MIN * per_transaction * ended:
-        own_ns, error_ns = _own_ns(
+        own_ns, error_ns = own_time(
             _whole_growth(rows, "own_active_ns"), _whole_growth(rows, "own_active_least_ns")
         )
         scale = ended / committed / 1e6
@@ -93,7 +94,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         return ServerTime(None)
     if per_transaction < 1 - _WHOLE_NUMBER_RATIO:
         return ServerTime(None, why_not="its sessions did not report all of their transactions")
-    own_ns, error_ns = _own_ns(
+    own_ns, error_ns = own_time(
         grown(rows, "own_active_ns", *numbers.span_ns) or 0.0,
         grown(rows, "own_active_least_ns", *numbers.span_ns) or 0.0,
     )
@@ -102,14 +103,6 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         error_ns += active_ns * _OWN_UNSURE / seen
     scale = per_transaction * ended / seen / 1e6
     return _possible((active_ns - own_ns) * scale, error_ns * scale, numbers)
-
-
-def _own_ns(most_ns: float, least_ns: float) -> tuple[float, float]:
-    """Return the time of our own statements in the server, and its half-width.
-
-    Args: most_ns, as it was timed here, the way there and back included; least_ns, without it.
-    """
-    return (most_ns + least_ns) / 2, max(most_ns - least_ns, 0.0) / 2
 
 
 def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:

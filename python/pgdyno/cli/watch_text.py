@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from pgdyno.quantities import compact_ms, format_bytes
+from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text_page import WIDTH, TextPage, joined
+from pgdyno.report.watch_words import (
+    call_ms,
+    call_words,
+    estimate_in,
+    half_width,
+    is_seen_enough,
+    peak_words,
+    sessions_words,
+    why_sampled_words,
+)
 
 _SHOWN = 5
-# The share before a statement, and behind it what it waited for.
-_BESIDE_STATEMENT = 58
+# The share before a statement; and with it, behind the statement, what it waited for.
+_BESIDE_SHARE = 12
+_BESIDE_STATEMENT = 68
+_WIDTH_OF_ONE_ROW = 90
 
 Document = dict[str, Any]
 
@@ -24,13 +38,11 @@ def text_of(document: Document, width: int = WIDTH) -> str:
         lines += page.row(label, said)
     sessions = document["sessions_at_work"]
     if sessions["mean"]:
-        low, high = sessions.get("low"), sessions.get("high")
-        interval = f" [{low:.3g} to {high:.3g}]" if low is not None else ""
-        lines.append(
-            f"top of DB time ({sessions['mean']:.3g}{interval} sessions on average, at most"
-            f" {sessions['peak']}; {sessions['samples']:,} samples)"
-        )
-        lines += _statements(document, width) or _waits(document)
+        lines += page.row("sessions", f"{sessions_words(sessions)}; {peak_words(sessions)}")
+        if why := why_sampled_words(sessions):
+            lines += page.row("", why)
+        if rows := _statements(document, width) or _waits(document):
+            lines += ["top of DB time", *rows]
     number = document["number"]
     state = "" if document["is_complete"] else ", ended early: results until then"
     lines += page.row("saved", f"#{number}{state}   pgdyno report {number}")
@@ -79,16 +91,27 @@ def _cost(document: Document) -> str:
 
 
 def _statements(document: Document, width: int) -> list[str]:
-    """Return one row a statement; empty when the server tells no statements apart."""
+    """Return one row a statement, two where the page is narrow; empty if none has a text."""
     rows = []
-    room = width - _BESIDE_STATEMENT
+    is_narrow = width < _WIDTH_OF_ONE_ROW
+    room = width - (_BESIDE_SHARE if is_narrow else _BESIDE_STATEMENT)
     for statement in document["statements"][:_SHOWN]:
         if not statement["text"]:
             continue
         # A statement is cut at the space it has; the document holds more of it.
-        text = shortened(statement["text"], room)
-        rows.append(f"  {statement['share_ratio']:4.0%}  {text:{room}}  {_why(statement)}"[:width])
-    return rows
+        text, why = shortened(statement["text"], room), _why(statement)
+        row = f"  {_share(statement):8}  {text:{room}}"
+        rows += [row, f"{'':{_BESIDE_SHARE}}{why}"] if is_narrow else [f"{row}  {why}"]
+    return [row[:width] for row in rows]
+
+
+def _share(part: Document) -> str:
+    """Return " 41% ±3", rounded up; "  <3%" if there are few sightings."""
+    words = f"{part['share_ratio']:4.0%}"
+    low, high = part.get("share_low_ratio"), part.get("share_high_ratio")
+    if high is not None and not is_seen_enough(part):
+        return f"{f'<{math.ceil(100 * high)}%':>4}"
+    return words if low is None else f"{words} ±{math.ceil(50 * (high - low)) or 1}"
 
 
 def shortened(text: str, room: int) -> str:
@@ -98,17 +121,27 @@ def shortened(text: str, room: int) -> str:
 
 
 def _why(statement: Document) -> str:
-    worst = statement["waits"][0]
-    # Results of older versions know only what pg_stat_statements timed.
-    ms = statement.get("db_ms_per_call") or statement["ms_per_call"]
-    if ms is None:
+    worst, each = statement["waits"][0], call_ms(statement)
+    if not is_seen_enough(statement):
+        few = f"seen {statement['sightings']} times"
+        return few if each is None else f"{call_words(statement)} ms per call, {few}"
+    if each is None:
         return str(worst["wait_event"])
-    waiting_ms = compact_ms(ms * worst["share_ratio"])
-    return f"{compact_ms(ms)} ms per call, {worst['wait_event']} {waiting_ms}"
+    half = half_width(each)
+    wide = "" if half is None else f" ±{compact_ms(half)}"
+    waiting_ms = compact_ms(each.value * worst["share_ratio"])
+    return f"{compact_ms(each.value)}{wide} ms per call, {worst['wait_event']} {waiting_ms}"
 
 
 def _waits(document: Document) -> list[str]:
     return [
-        f"  {wait['share_ratio']:4.0%}  {wait['sessions']:8.3g}  {wait['wait_event']}"
+        f"  {wait['share_ratio']:4.0%}  {_sessions(wait):24}  {wait['wait_event']}"
         for wait in document["waits"][:_SHOWN]
     ]
+
+
+def _sessions(part: Document) -> str:
+    sessions = estimate_in(part, "sessions")
+    assert sessions is not None, "every wait event has its sessions"
+    ends = f" ({interval_text(sessions)})" if sessions.has_interval else ""
+    return f"{value_text(sessions)}{ends}"

@@ -11,6 +11,17 @@ from pgdyno.quantities import format_bytes
 from pgdyno.report import embed, figures, palette
 from pgdyno.report.chart import Chart
 from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
+from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.watch_words import (
+    call_words,
+    estimate_in,
+    how_words,
+    is_seen_enough,
+    peak_words,
+    sessions_words,
+    share_words,
+    why_sampled_words,
+)
 from pgdyno.watch.panels import WatchFindings
 
 _HERO_HEIGHT_PX = 300
@@ -19,8 +30,12 @@ _X_LABEL = "time since the start"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One tile: a label, a value, its unit, and what else is to be said of it."""
+    """One tile: a label, a value, its unit, and what else is to be said of it.
 
+    `quantity` is the place of the value in the JSON document.
+    """
+
+    quantity: str
     label: str
     value: str
     unit: str
@@ -30,6 +45,7 @@ class Fact:
 def watch_page(findings: WatchFindings) -> str:
     """Return the report of a watch as one self-contained HTML document."""
     document = findings.document
+    sessions = document["sessions_at_work"]
     assets = page_assets()
     over_time = tuple(_since_watching(chart) for chart in figures.time_charts(findings))
     main = _main(findings)
@@ -54,6 +70,12 @@ def watch_page(findings: WatchFindings) -> str:
             tiles=_tiles(document),
             seen=_seen_words(document),
             cost=_cost_words(document),
+            sessions=f"{sessions_words(sessions)}; {peak_words(sessions)}",
+            why_sampled=why_sampled_words(sessions),
+            call_words=call_words,
+            is_seen_enough=is_seen_enough,
+            estimate_in=estimate_in,
+            share_words=share_words,
             worse=[
                 finding for finding in findings.examined if finding["verdict"] in ("bad", "warn")
             ],
@@ -79,19 +101,26 @@ def _since_watching(chart: Chart) -> Chart:
 
 def _tiles(document: Any) -> tuple[Fact, ...]:
     sessions, hits = document["sessions_at_work"], document["hit_ratio"]
-    wal = document["wal_bytes_per_second"]
+    wal, mean = document["wal_bytes_per_second"], estimate_in(sessions, "mean")
+    ends = f"{interval_text(mean)}, " if mean is not None and mean.has_interval else ""
     return (
-        Fact("transactions", _number(document["tps"]), "tps", "whole server, counted"),
+        Fact("tps", "transactions", _number(document["tps"]), "tps", "whole server, counted"),
         Fact(
+            "sessions_at_work.mean",
             "active sessions",
-            _number(sessions["mean"]),
+            "not measured" if mean is None else value_text(mean),
             "",
-            f"mean of {sessions['samples']:,} samples; at most {sessions['peak']}"
-            if sessions["samples"]
-            else "not visible to this role",
+            peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}",
         ),
-        Fact("WAL", _number(None if wal is None else wal / 1e6), "MB/s", "by its position"),
         Fact(
+            "wal_bytes_per_second",
+            "WAL",
+            _number(None if wal is None else wal / 1e6),
+            "MB/s",
+            "by its position",
+        ),
+        Fact(
+            "hit_ratio",
             "found in shared_buffers",
             _number(None if hits is None else 100 * hits),
             "%",

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pgdyno.analysis.at_work import SIGHTINGS_MIN, AtWork
+from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.rounding import decimals_of
+from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
+from pgdyno.analysis.where_sampled import Sampled, shared_out
+from pgdyno.quantities import fixed, plain
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.watch.statements import Calls, grown
+from pgdyno.watch.statements import Calls, counted_ms, grown
 from pgdyno.watch.tally import Tally
 
 _EVENTS_SHOWN = 12
 _EVENTS_OF_STATEMENT = 3
 _GAPS_SHOWN = 100
-# The sentence names a wait event if active sessions were seen this often: fewer are chance.
-_SESSIONS_SEEN_MIN = 30
+_SEED = 20_261_122
 
 Document = dict[str, Any]
 
@@ -56,13 +61,13 @@ def document_of(
 ) -> Document:
     """Return the document `pgdyno.watch/1`.
 
-    Counters are of the whole server and counted, not estimated; sessions at work are means over
-    samples at random gaps.
+    Counters are of the whole server. Sessions at work are the server's count of their time, which
+    samples only split by wait event and statement; where the count cannot be used, samples alone.
     """
     tally, total = watched.tally, watched.tally.total
+    work = Work.of(tally)
     size_bytes = sum(path.stat().st_size for path in folder.folder.rglob("*") if path.is_file())
     hours = watched.lasted_ns / 3.6e12
-    low, high = tally.active_series.interval() or (None, None)
     facts = folder.facts() or {}
     return {
         "format": "pgdyno.watch/1",
@@ -79,16 +84,10 @@ def document_of(
         "tps": total.tps,
         "wal_bytes_per_second": total.wal_bytes_per_second,
         "hit_ratio": total.hit_ratio,
-        "sessions_at_work": {
-            "mean": total.active,
-            "low": low,
-            "high": high,
-            "peak": tally.peak_sessions if total.wait_samples else None,
-            "samples": total.wait_samples,
-        },
-        "waits": _events(total.by_event, total.wait_samples, _EVENTS_SHOWN),
+        "sessions_at_work": _sessions(tally, work),
+        "waits": [_event(name, part, work) for name, part in work.largest(_EVENTS_SHOWN)],
         "statements": [
-            statement_of(watched, query, before=before, after=after)
+            statement_of(watched, work, query, before=before, after=after)
             for query in watched.dearest(10)
         ],
         "statement_texts": {str(query): text for query, text in after.texts.items()},
@@ -107,21 +106,30 @@ def document_of(
 
 def sentence(tally: Tally) -> str:
     """Return the answer of a watch in one sentence."""
-    total = tally.total
+    total, found = tally.total, tally.at_work()
     if total.tps is None:
         return "nothing was observed"
-    text = f"{total.tps:,.0f} tps"
-    if total.active is None:
-        text += ", active sessions not visible to this role"
-    else:
-        text += f", {total.active:.3g} active sessions on average, at most {tally.peak_sessions}"
-    if total.by_event.total() >= _SESSIONS_SEEN_MIN:
+    text = f"{total.tps:,.0f} tps, {_sessions_words(found, tally.peak_sessions)}"
+    if total.by_event.total() >= SIGHTINGS_MIN:
         event, count = total.by_event.most_common(1)[0]
         share = 100 * count / total.by_event.total()
-        text += f"; {share:.0f} % of DB time is {event or 'CPU or not instrumented'}"
+        text += f"; {share:.0f} % of DB time is {event or NOT_INSTRUMENTED}"
     if tally.gap_count:
         text += f"; {tally.gap_count} gap{'s' * (tally.gap_count > 1)}"
     return text
+
+
+def _sessions_words(found: AtWork | None, peak_count: int) -> str:
+    """Return how many sessions were at work; no mean that rests on a few sightings."""
+    if found is None:
+        return "active sessions not visible to this role"
+    if found.is_certain:
+        mean = fixed(found.mean.value, decimals_of(found.mean))
+        most = "" if found.sampled is None else f", at most {peak_count}"
+        return f"{mean} active sessions on average{most}"
+    if found.mean.high is None:
+        return f"at most {peak_count} active sessions"
+    return f"fewer than {plain(found.mean.high, 2)} active sessions on average"
 
 
 def utc(time_ns: int) -> str:
@@ -130,41 +138,123 @@ def utc(time_ns: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def statement_of(watched: Watched, query: int, *, before: Calls, after: Calls) -> Document:
-    """Return a statement's share of DB time, and what one call of it takes.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Sessions at work, and the share of each wait event and statement, with intervals."""
 
-    `ms_per_call` is pg_stat_statements' own figure, which ends before a COMMIT waits for its flush;
-    `db_ms_per_call` is sampled DB time over calls, and has that wait.
-    """
-    waits = watched.tally.total.by_statement[query]
-    total, samples = watched.tally.total.by_event.total(), watched.tally.total.wait_samples
-    counted = grown(before, after, query)
-    calls = counted[0] if counted else None
-    at_work_ms = waits.total() / samples * watched.tally.seen_ns / 1e6 if samples else 0.0
+    found: AtWork | None
+    by_event: Mapping[str, Estimate]
+    by_statement: Mapping[str, Estimate]
+
+    @classmethod
+    def of(cls, tally: Tally) -> Work:
+        """Return what was at work; the shares of each kind sum to 1."""
+        found = tally.at_work()
+        if found is None or not found.seen_count:
+            return cls(found, {}, {})
+
+        def shares(drawn: Sampled) -> Mapping[str, Estimate]:
+            parts = shared_out(drawn, 1.0, "", seen_count=found.seen_count)
+            return dict(zip(drawn.events, parts, strict=True))
+
+        seconds = max(tally.seen_ns, 1) / 1e9
+        return cls(
+            found,
+            shares(tally.stretches.events(seconds, seed=_SEED)),
+            shares(tally.stretches.statements(seconds, seed=_SEED)),
+        )
+
+    def largest(self, count: int) -> list[tuple[str, Estimate]]:
+        """Return the wait events that took most time, the largest first."""
+        return sorted(self.by_event.items(), key=lambda part: -part[1].value)[:count]
+
+    def sessions(self, share: Estimate) -> Estimate:
+        """Return a share of DB time as sessions; both have an error, and the errors add up."""
+        assert self.found is not None, "a share is of something"
+        mean = self.found.mean
+        value = share.value * mean.value
+        if share.low is None or share.high is None or mean.low is None or mean.high is None:
+            return without_interval(value, "sessions")
+        below = mean.value * (share.value - share.low), share.value * (mean.value - mean.low)
+        above = mean.value * (share.high - share.value), share.value * (mean.high - mean.value)
+        low, high = value - math.hypot(*below), value + math.hypot(*above)
+        return Estimate(value, max(low, 0.0), high, share.n, "sessions", "within_run")
+
+
+def _sessions(tally: Tally, work: Work) -> Document:
+    found, samples = work.found, tally.total.wait_samples
+    mean = found.mean if found is not None else None
+    sampled = found.sampled if found is not None else None
     return {
-        "query_id": str(query),  # More digits than a JSON reader's floating point keeps.
-        "text": after.texts.get(query, ""),
-        "share_ratio": waits.total() / total if total else 0.0,
-        "sessions": waits.total() / samples if samples else 0.0,
-        "calls": calls,
-        "ms_per_call": counted[1] if counted else None,
-        "db_ms_per_call": at_work_ms / calls if calls else None,
-        "waits": _events(waits, samples, _EVENTS_OF_STATEMENT),
+        "mean": mean and mean.value,
+        "low": mean and mean.low,
+        "high": mean and mean.high,
+        "how": found and found.how,
+        "why_sampled": found.why_sampled if found is not None else "",
+        "sampled_mean": sampled and sampled.value,
+        "sampled_low": sampled and sampled.low,
+        "sampled_high": sampled and sampled.high,
+        "peak": tally.peak_sessions if samples else None,
+        "samples": samples,
+        "sightings": found.seen_count if found is not None else 0,
     }
 
 
-def _events(waits: Counter[str], samples: int, count: int) -> list[Document]:
-    """Return the events that took most time; shares are of DB time, never of all waits."""
-    total = waits.total()
-    shown: Iterable[tuple[str, int]] = waits.most_common(count)
-    return [
-        {
-            "wait_event": event or "CPU or not instrumented",
-            "sessions": seen / samples if samples else 0.0,
-            "share_ratio": seen / total,
-        }
-        for event, seen in shown
-    ]
+def statement_of(
+    watched: Watched, work: Work, query: int, *, before: Calls, after: Calls
+) -> Document:
+    """Return a statement's share of DB time, and what one call of it takes.
+
+    `ms_per_call` is pg_stat_statements' own figure, which ends before a COMMIT waits for its flush;
+    `db_ms_per_call` is DB time over calls, and has that wait. Calls were counted over a slightly
+    longer time than sessions, so a rate is divided by a rate.
+    """
+    waits = watched.tally.total.by_statement[query]
+    share = work.by_statement[str(query)]
+    part = work.sessions(share)
+    counted = grown(before, after, query)
+    calls = counted[0] if counted else None
+    call_ms = counted_ms(before, after) / calls if calls else None
+    return {
+        "query_id": str(query),  # More digits than a JSON reader's floating point keeps.
+        "text": after.texts.get(query, ""),
+        "share_ratio": share.value,
+        "share_low_ratio": share.low,
+        "share_high_ratio": share.high,
+        "sessions": part.value,
+        "low": part.low,
+        "high": part.high,
+        "sightings": waits.total(),
+        "calls": calls,
+        "ms_per_call": counted[1] if counted else None,
+        "db_ms_per_call": _times(part.value, call_ms),
+        "db_ms_per_call_low": _times(part.low, call_ms),
+        "db_ms_per_call_high": _times(part.high, call_ms),
+        "waits": [
+            {
+                "wait_event": event or NOT_INSTRUMENTED,
+                "sessions": part.value * seen / waits.total(),
+                "share_ratio": seen / waits.total(),
+            }
+            for event, seen in waits.most_common(_EVENTS_OF_STATEMENT)
+        ],
+    }
+
+
+def _times(value: float | None, factor: float | None) -> float | None:
+    return None if value is None or factor is None else value * factor
+
+
+def _event(name: str, share: Estimate, work: Work) -> Document:
+    """Return one wait event; its share is of DB time, never of all waits."""
+    part = work.sessions(share)
+    return {
+        "wait_event": name or NOT_INSTRUMENTED,
+        "sessions": part.value,
+        "low": part.low,
+        "high": part.high,
+        "share_ratio": share.value,
+    }
 
 
 def _cost(watched: Watched) -> Document | None:

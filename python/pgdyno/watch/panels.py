@@ -40,7 +40,7 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
     facts = folder.facts() or {}
     seconds = float(document["seconds"])
     origin_ns = _origin(segments)
-    waits = _waits(segments, origin_ns, seconds)
+    waits = _waits(segments, origin_ns, seconds, _scale(document["sessions_at_work"]))
     names = StatementNames(document.get("statement_texts") or {})
     charts = panels_of_charts((*WATCHED, *FIRST, *FURTHER), segments, origin_ns, names)
     drawn = [*charts[:1], waits, *charts[1:]]
@@ -65,8 +65,19 @@ def _origin(segments: Iterable[StoredRun]) -> int:
     return 0
 
 
-def _waits(segments: Iterable[StoredRun], origin_ns: int, seconds: float) -> Panel | None:
-    """Sessions at work by what they waited for, means over equal spans of time."""
+def _scale(sessions: Mapping[str, Any]) -> float:
+    """Return by how much samples are scaled to the server's count; 1 where they stand alone."""
+    sampled = sessions.get("sampled_mean")
+    return float(sessions["mean"] / sampled) if sampled else 1.0
+
+
+def _waits(
+    segments: Iterable[StoredRun], origin_ns: int, seconds: float, scale: float
+) -> Panel | None:
+    """Sessions at work by what they waited for, means over equal spans of time.
+
+    Args: scale, the server's count over the samples: the mean of the chart is that of the page.
+    """
     span_ns = max(_SECOND_NS, int(seconds * 1e9 / _POINTS))
     count = max(1, int(seconds * 1e9 // span_ns) + 1)
     taken = np.zeros(count)
@@ -91,7 +102,7 @@ def _waits(segments: Iterable[StoredRun], origin_ns: int, seconds: float) -> Pan
     if len(ranked) > _WAITS_SHOWN:
         lines["other"] = np.sum([by_event[event] for event in ranked[_WAITS_SHOWN:]], axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        lines_drawn = tuple(series(name, line / taken) for name, line in lines.items())
+        lines_drawn = tuple(series(name, scale * line / taken) for name, line in lines.items())
     axis = tuple(float((place + 0.5) * span_ns / 1e9) for place in range(count))
     title = "Active sessions by what they wait for"
     return Panel("waits", title, "sessions", axis, lines_drawn, is_stacked=True)

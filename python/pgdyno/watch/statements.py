@@ -30,9 +30,13 @@ CALLS_SQL = (
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What pg_stat_statements had counted at one moment, by query id: calls and ms."""
+    """What pg_stat_statements had counted at one moment, by query id: calls and ms.
+
+    `at_ns`: that moment, of the monotonic clock.
+    """
 
     by_statement: dict[int, tuple[int, float]] = field(default_factory=dict)
+    at_ns: int = 0
     texts: dict[int, str] = field(default_factory=dict)
 
 
@@ -58,13 +62,13 @@ def read_calls(target: Target, *, texts_of: Sequence[int] = ()) -> Calls:
             if not schemas:
                 return Calls()
             schema = str(schemas[0][0])
-            rows = session.fetch(CALLS_SQL.format(schema=schema))
+            rows, at_ns = session.fetch(CALLS_SQL.format(schema=schema)), monotonic_ns()
             calls = {int(query): (int(calls), float(ms)) for query, calls, ms in rows}
             texts: dict[int, str] = {}
             if texts_of:
                 sql = TEXTS_SQL.format(schema=schema)
                 texts = shown_texts(session.fetch(sql, [list(texts_of)]))
-            return Calls(calls, texts)
+            return Calls(calls, at_ns, texts)
     except (PgdynoError, psycopg.Error):
         return Calls()
 
@@ -84,6 +88,11 @@ def grown(before: Calls, after: Calls, query_id: int) -> tuple[int, float] | Non
     if calls <= calls_before or ms < ms_before:
         return None
     return calls - calls_before, (ms - ms_before) / (calls - calls_before)
+
+
+def counted_ms(before: Calls, after: Calls) -> float:
+    """Return the time between two readings, ms."""
+    return (after.at_ns - before.at_ns) / 1e6
 
 
 ASKED_MAX = 10

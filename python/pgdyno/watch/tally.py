@@ -9,9 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from pgdyno.analysis.at_work import AtWork, CountedTime, at_work, drawn_from_groups, own_time
+from pgdyno.analysis.estimate import Estimate, Scope
+from pgdyno.analysis.where_sampled import Sampled
 from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
 
 _ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
+# Since PostgreSQL 14; our own part of it is timed by us, with and without the way there and back.
+_ACTIVE = ("active_time_ns", "own_active_ns", "own_active_least_ns")
 # Beyond these the rest is added up under one name.
 _STATEMENTS_MAX = 2000
 _GAPS_KEPT = 500
@@ -20,6 +27,7 @@ _GAP_INTERVALS = 3
 _NORMAL_95 = 1.959964
 _RULE_OF_THREE = 3.0
 _SERIES_MIN = 10
+_STRETCHES_MAX = 240
 # The collectors whose samples are added up.
 TAKEN = ("database", "wal", "waits", "replication")
 
@@ -76,11 +84,74 @@ class Series:
 
 
 @dataclass(slots=True)
+class _Stretch:
+    """A number of samples: how many there are, and the sessions that they saw at work."""
+
+    taken_count: int = 0
+    by_event: Counter[str] = field(default_factory=Counter)
+    by_statement: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: _Stretch) -> _Stretch:
+        return _Stretch(
+            self.taken_count + other.taken_count,
+            self.by_event + other.by_event,
+            self.by_statement + other.by_statement,
+        )
+
+
+class Stretches:
+    """Samples of sessions at work, added up over equal numbers of samples in time order.
+
+    If there are too many stretches, neighbours become one: a watch of days needs no more memory.
+    """
+
+    def __init__(self) -> None:
+        self._each = 1
+        self._kept: list[_Stretch] = []
+
+    def begin(self) -> None:
+        """Begin the next sample."""
+        if not self._kept or self._kept[-1].taken_count == self._each:
+            if len(self._kept) == _STRETCHES_MAX:
+                pairs = zip(self._kept[::2], self._kept[1::2], strict=True)
+                self._kept = [first + second for first, second in pairs]
+                self._each *= 2
+            self._kept.append(_Stretch())
+        self._kept[-1].taken_count += 1
+
+    def add(self, event: str, statement: int, count: int) -> None:
+        """Add sessions at work of the sample that began last."""
+        self._kept[-1].by_event[event] += count
+        self._kept[-1].by_statement[str(statement)] += count
+
+    def events(self, seconds: float, *, seed: int) -> Sampled:
+        """Return mean sessions by wait event, with what other samples might have shown."""
+        return self._drawn([stretch.by_event for stretch in self._kept], seconds, seed)
+
+    def statements(self, seconds: float, *, seed: int) -> Sampled:
+        """Return the same by query identifier, as texts."""
+        return self._drawn([stretch.by_statement for stretch in self._kept], seconds, seed)
+
+    def _drawn(self, groups: Sequence[Counter[str]], seconds: float, seed: int) -> Sampled:
+        names = sorted(set[str]().union(*groups))
+        counts = np.array([[group[name] for name in names] for group in groups], dtype=np.float64)
+        taken = np.array([stretch.taken_count for stretch in self._kept], dtype=np.float64)
+        return drawn_from_groups(names, counts, taken, seconds=seconds, seed=seed)
+
+
+@dataclass(slots=True)
 class Sums:
-    """What a span of time added up to. Waits are counts of sessions over samples."""
+    """What a span of time added up to. Waits are counts of sessions over samples.
+
+    `scale_ratio`: by how much the samples of the whole watch are below the server's count so far.
+    """
 
     span_ns: int = 0
     transactions: int = 0
+    active_ns: int = 0
+    own_active_ns: int = 0
+    own_active_least_ns: int = 0
+    active_span_ns: int = 0
     blocks_hit: int = 0
     blocks_read: int = 0
     wal_bytes: int = 0
@@ -91,6 +162,7 @@ class Sums:
     wait_samples: int = 0
     by_event: Counter[str] = field(default_factory=Counter)
     by_statement: dict[int, Counter[str]] = field(default_factory=dict)
+    scale_ratio: float = 1.0
 
     @property
     def tps(self) -> float | None:
@@ -101,7 +173,9 @@ class Sums:
     @property
     def active(self) -> float | None:
         """Return the mean number of sessions at work; None where they were not to be seen."""
-        return self.by_event.total() / self.wait_samples if self.wait_samples else None
+        if not self.wait_samples:
+            return None
+        return self.scale_ratio * self.by_event.total() / self.wait_samples
 
     @property
     def wal_bytes_per_second(self) -> float | None:
@@ -142,6 +216,7 @@ class Tally:
         self.reset_count = 0
         self.peak_sessions = 0
         self.active_series = Series()
+        self.stretches = Stretches()
         self.connections = 0
         self.replay_lag_ns: int | None = None
         self.began_ns = 0
@@ -183,10 +258,28 @@ class Tally:
         """Return the time that was seen, gaps left out."""
         return self.total.span_ns
 
+    def at_work(self) -> AtWork | None:
+        """Return the sessions at work: counted where the server's count can be used."""
+        with self._lock:
+            total, sampled = self.total, None
+            if (value := total.active) is not None:
+                low, high = self.active_series.interval() or (None, None)
+                n = max(self.active_series.count, 1)
+                scope: Scope = "none" if low is None else "within_run"
+                sampled = Estimate(value, low, high, n, "sessions", scope)
+            counted = None
+            if total.active_span_ns:
+                own_ns, error_ns = own_time(total.own_active_ns, total.own_active_least_ns)
+                counted = CountedTime(total.active_ns, own_ns, error_ns, total.active_span_ns)
+            bare = total.by_event[""] / total.wait_samples if total.wait_samples else 0.0
+            seen = total.by_event.total()
+            return at_work(sampled, seen_count=seen, bare_count=bare, counted=counted)
+
     def _take_database(self, rows: Sequence[Row]) -> None:
         now = {name: sum(int(row[name]) for row in rows) for name in _ADDED_UP}
         time_ns, interval_ns = int(rows[0]["time_ns"]), int(rows[0]["interval_ns"])
-        now |= {"time_ns": time_ns, "own": sum(_own(row) for row in rows)}
+        now |= {"time_ns": time_ns, "own": _sum_known(rows, "own_transactions")}
+        now |= {name: _sum_known(rows, name) for name in _ACTIVE}
         now["reset_ns"] = max(int(row["stats_reset_ns"]) for row in rows)
         before, self._database = self._database, now
         self.connections = sum(int(row["connections"]) for row in rows)
@@ -207,6 +300,13 @@ class Tally:
             sums.transactions += grown["xact_commit"] - own
             sums.blocks_hit += grown["blks_hit"]
             sums.blocks_read += grown["blks_read"]
+        active_ns, own_ns, least_ns = (now[name] - before[name] for name in _ACTIVE)
+        if now["active_time_ns"] and active_ns >= 0:
+            for sums in (self.total, self._recent):
+                sums.active_span_ns += elapsed_ns
+                sums.active_ns += active_ns
+                sums.own_active_ns += own_ns
+                sums.own_active_least_ns += least_ns
 
     def _take_wal(self, row: Row) -> None:
         before, self._wal = self._wal, row
@@ -247,24 +347,27 @@ class Tally:
         if any(row["backend_type"] == UNSEEN for row in rows):
             return  # Who is at work is not known: nobody would be a wrong answer.
         active = 0
+        self.stretches.begin()
         for row in rows:
             if row["backend_type"] != "client backend" or row["state"] != "active":
                 continue
             count, event, statement = int(row["count"]), str(row["wait_event"]), row["query_id"]
             event = "" if event == ANSWERED else event
             active += count
-            for sums in (self.total, self._recent):
+            for sums in (self._recent, self.total):
                 sums.by_event[event] += count
                 known = sums.by_statement
                 place = statement if statement in known or len(known) < _STATEMENTS_MAX else 0
                 known.setdefault(place, Counter())[event] += count
+            self.stretches.add(event, place, count)
         for sums in (self.total, self._recent):
             sums.wait_samples += 1
         self.active_series.add(active)
         self.peak_sessions = max(self.peak_sessions, active)
 
 
-def _own(row: Row) -> int:
-    """Return how many transactions were our own; results of before this was counted lack it."""
-    own = row.get("own_transactions")
-    return 0 if own is None or own != own else int(own)  # NaN: read back from the store.
+def _sum_known(rows: Sequence[Row], name: str) -> int:
+    """Return the sum of a column; 0 where the server or an older result does not have it."""
+    values = [row.get(name) for row in rows]
+    # NaN: read back from the store.
+    return sum(int(value) for value in values if value is not None and value == value)

@@ -1,0 +1,129 @@
+"""Sessions at work: counted by the server where its count can be used, else sampled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.resample import plan_blocks
+from pgdyno.analysis.where_facts import How
+from pgdyno.analysis.where_sampled import Sampled, resampled
+
+_NORMAL_95 = 1.959964
+# A busy session reports its time once a second, at an instant of its own. At both ends of a watch
+# some of it is missing: uniform in 0..1 s, so the difference has this standard deviation.
+_REPORTED_EVERY_S = 1.0
+_ENDS_S = _REPORTED_EVERY_S * math.sqrt(2 / 12)
+# A sampler takes the core of a session at work, so it misses up to one.
+_UNSEEN_MAX = 1.0
+# Sessions: below this a difference says nothing.
+_ALIKE = 0.02
+# Fewer sightings of sessions at work are chance: no headline rests on them.
+SIGHTINGS_MIN = 30
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTime:
+    """Growth of active_time over a span. `own_ns` is our sessions' part; half-width of its error.
+
+    Two times are known of our own statements: with the way to the server and back, and without.
+    """
+
+    active_ns: float
+    own_ns: float
+    own_error_ns: float
+    span_ns: int
+
+    @property
+    def mean_count(self) -> float:
+        """Return the mean number of other people's sessions at work."""
+        return max(self.active_ns - self.own_ns, 0.0) / self.span_ns
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """The mean number of sessions at work, unit "sessions", and how it was made.
+
+    `sampled`: the same by the samples alone, None if sessions are not visible; `seen_count`: how
+    often the samples saw a session at work. `why_sampled`: why the server's count was not used,
+    "" if it was, or if there is none.
+    """
+
+    mean: Estimate
+    how: How
+    sampled: Estimate | None
+    seen_count: int
+    why_sampled: str = ""
+
+    @property
+    def factor_ratio(self) -> float:
+        """Return by how much the samples are scaled, so that they add up to the mean."""
+        if self.sampled is None or not self.sampled.value:
+            return 1.0
+        return self.mean.value / self.sampled.value
+
+    @property
+    def is_certain(self) -> bool:
+        """True if the mean does not rest on a few samples."""
+        return self.how == "counted" or self.seen_count >= SIGHTINGS_MIN
+
+
+def own_time(most_ns: float, least_ns: float) -> tuple[float, float]:
+    """Return the time of our own statements in the server, and the half-width of its error.
+
+    Args: most_ns, as it was timed here, the way there and back included; least_ns, without it.
+    """
+    return (most_ns + least_ns) / 2, max(most_ns - least_ns, 0.0) / 2
+
+
+def at_work(
+    sampled: Estimate | None, *, seen_count: int, bare_count: float, counted: CountedTime | None
+) -> AtWork | None:
+    """Return the sessions at work: the server's count if the samples agree with it.
+
+    The count is exact, but a statement is added when it ends or, in a busy session, once a second.
+    So a long statement that still runs is missing, and one that began before the watch is counted
+    whole. Samples see who is at work now, but miss a session on the core of the sampler.
+    Therefore the count stands if the samples are at most that far away.
+    Args: sampled, None if sessions are not visible; bare_count, of it without a wait event.
+    Returns: None if there is neither.
+    """
+    if counted is None or counted.span_ns <= 0:
+        return None if sampled is None else AtWork(sampled, "sampled", sampled, seen_count)
+    count, span_s = counted.mean_count, counted.span_ns / 1e9
+    if sampled is not None and (why_not := _why_not(sampled, bare_count, count, span_s)):
+        return AtWork(sampled, "sampled", sampled, seen_count, why_not)
+    ends = _NORMAL_95 * _ENDS_S * math.sqrt(count) / span_s
+    half = math.hypot(ends, counted.own_error_ns / counted.span_ns)
+    mean = Estimate(count, max(count - half, 0.0), count + half, span_s, "sessions", "within_run")
+    return AtWork(mean, "counted", sampled, seen_count)
+
+
+def _why_not(sampled: Estimate, bare_count: float, count: float, span_s: float) -> str:
+    """Return why the server's count cannot be that of the span; "" if the samples agree."""
+    low = sampled.value if sampled.low is None else sampled.low
+    high = sampled.value if sampled.high is None else sampled.high
+    late = _ALIKE + sampled.value * _REPORTED_EVERY_S / span_s
+    if count > high + min(bare_count, _UNSEEN_MAX) + late:
+        return f"the server counted {count:.3g}, with statements that began earlier"
+    if count < low - late:
+        return f"the server counted {count:.3g}, without statements that had not ended"
+    return ""
+
+
+def drawn_from_groups(
+    names: Sequence[str], counts: FloatArray, taken: FloatArray, *, seconds: float, seed: int
+) -> Sampled:
+    """Return mean sessions by name from samples that were added up over stretches of time.
+
+    Args: counts, shape (groups, names), sessions seen; taken, shape (groups,), samples of each.
+    """
+    if not counts.sum():
+        return Sampled((), np.zeros(0), np.zeros((1, 0)), 1)
+    plan = plan_blocks(counts.sum(axis=1) / taken, len(taken) / seconds)
+    return resampled(tuple(names), counts, taken, plan, np.random.default_rng(seed))

@@ -1,0 +1,100 @@
+"""A watch against what the server itself adds up, on 2 saturated cores and while sessions sleep."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.clusters import connection, make_cluster, run_sql
+from tests.truth.known_loads import function
+from tests.watch.test_watch import Steps, once, request, sampled
+
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.store.experiment import Store
+from pgdyno.watch.watch import watch
+
+CLIENTS = 4
+# Each reads a table and reports at once, so that what it did is in the counts when it is read.
+STATEMENT = "SELECT work(), pg_stat_force_next_flush() FROM pg_am LIMIT 1"
+LOADS = {
+    "at work": "PERFORM count(*) FROM generate_series(1, 100000);",
+    "asleep": "PERFORM pg_sleep(0.03);",
+}
+# The server times functions by another clock than sessions.
+SERVERS_OWN = (
+    "SELECT d.active_time, f.total_time FROM pg_stat_database d, pg_stat_user_functions f"
+    " WHERE d.datname = current_database() AND f.funcname = 'work'"
+)
+
+
+@pytest.fixture(scope="module", params=["15", "18"])
+def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchCluster]:
+    """A server without vacuum that times functions, and on 15 counts statements."""
+    preload = "pg_stat_statements" if request.param == "15" else ""
+    settings = {"shared_preload_libraries": preload, "track_functions": "pl", "autovacuum": "off"}
+    with make_cluster(request.param, settings=settings) as cluster:
+        if preload:
+            run_sql(cluster.target, "CREATE EXTENSION pg_stat_statements")
+        yield cluster
+
+
+@contextmanager
+def _under_load(cluster: ScratchCluster, body: str) -> Iterator[None]:
+    run_sql(cluster.target, function(body))
+    stopping = threading.Event()
+
+    def work() -> None:
+        with connection(cluster.target) as session:
+            while not stopping.is_set():
+                session.execute(STATEMENT)
+
+    threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+        run_sql(cluster.target, "DROP FUNCTION work")
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("load", list(LOADS))
+def test_a_watch_says_what_the_server_adds_up(
+    counting: ScratchCluster, tmp_path: Path, load: str
+) -> None:
+    read: list[tuple[float, ...]] = []
+
+    def look() -> None:
+        [row] = run_sql(counting.target, SERVERS_OWN)
+        read.append((time.monotonic(), *map(float, row)))
+
+    with _under_load(counting, LOADS[load]):
+        steps = Steps(sampled(1, 5), once(look), sampled(5, 30), once(look))
+        asked = request(counting.target, interval_ns=1_000_000_000)
+        document: dict[str, Any] = watch(asked, Store(tmp_path / "store"), steps).document
+    seconds, active, functions = (last - first for first, last in zip(*read, strict=True))
+    active, functions = active / 1e3 / seconds, functions / 1e3 / seconds
+    work = document["sessions_at_work"]
+    print(load, f"active_time {active:.3f}, functions {functions:.3f}", work)
+    half = (work["high"] - work["low"]) / 2
+    assert work["how"] == "counted", work
+    assert abs(work["mean"] - active) <= max(0.05 * active, 2 * half)
+    # A session is active a little longer than its function runs.
+    assert work["mean"] >= functions - max(0.05 * functions, 2 * half)
+    for statement in document["statements"][:1]:
+        if statement["db_ms_per_call"] is None:
+            continue  # Without pg_stat_statements nobody counts calls.
+        # The same calls by the extension's clock, which leaves out what is around a statement.
+        each_ms = statement["ms_per_call"] * active / functions
+        wide_ms = statement["db_ms_per_call_high"] - statement["db_ms_per_call_low"]
+        print(f"a call: {each_ms:.3f} ms", statement)
+        assert "work()" in statement["text"]
+        assert abs(statement["db_ms_per_call"] - each_ms) <= max(0.05 * each_ms, wide_ms)
