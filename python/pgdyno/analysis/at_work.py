@@ -15,7 +15,7 @@ from pgdyno.analysis.where_facts import How
 from pgdyno.analysis.where_sampled import Sampled, resampled
 
 _NORMAL_95 = 1.959964
-# A busy session reports its time once a second, at an instant of its own. At both ends of a watch
+# A busy session reports its time once a second, each at another instant. At both ends of a watch
 # some of it is missing: uniform in 0..1 s, so the difference has this standard deviation.
 _REPORTED_EVERY_S = 1.0
 _ENDS_S = _REPORTED_EVERY_S * math.sqrt(2 / 12)

@@ -90,6 +90,8 @@ def shared_out(found: Sampled, total: float, unit: str, *, seen_count: int) -> t
     Args: seen_count, sightings of sessions: an interval is no narrower than the rule of three
     allows, as samples that all show the same may have missed something.
     """
+    if not found.events:
+        return ()
     shares = found.point_count / found.point_count.sum()
     drawn = found.redrawn_count / np.maximum(found.redrawn_count.sum(axis=1, keepdims=True), 1e-12)
     missed = total * _RULE_OF_THREE / seen_count

@@ -11,7 +11,7 @@ from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.quantities import fixed, percent, plain_decimals
 from pgdyno.report.numbers import interval_text, value_text
 
-# Samples further away than this from the server's count are told.
+# Samples further away than this from the server's count are printed next to it.
 _APART_RATIO = 0.05
 
 Document = Mapping[str, Any]
