@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.arrays import FloatArray, coded
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.resample import plan_blocks
-from pgdyno.analysis.where_facts import How
+from pgdyno.analysis.where_facts import ANSWERING, NOT_INSTRUMENTED, How, WaitSamples
 from pgdyno.analysis.where_sampled import Sampled, resampled
 
 _NORMAL_95 = 1.959964
@@ -23,6 +23,8 @@ _ENDS_S = _REPORTED_EVERY_S * math.sqrt(2 / 12)
 _UNSEEN_MAX = 1.0
 # Sessions: below this a difference says nothing.
 _ALIKE = 0.02
+_BUSY_RATIO = 0.9
+_EVENTS_SHOWN = 3
 # Fewer sightings of sessions at work are chance: no headline rests on them.
 SIGHTINGS_MIN = 30
 
@@ -127,3 +129,27 @@ def drawn_from_groups(
         return Sampled((), np.zeros(0), np.zeros((1, 0)), 1)
     plan = plan_blocks(counts.sum(axis=1) / taken, len(taken) / seconds)
     return resampled(tuple(names), counts, taken, plan, np.random.default_rng(seed))
+
+
+def events_while_busy(samples: WaitSamples) -> tuple[tuple[str, float], ...]:
+    """Return what sessions waited for when all were busy: the largest events with their shares.
+
+    A transaction waits for a free client only while no client is free. Samples with at least nine
+    tenths of the most sessions seen are of such moments. Returns: nothing from few sightings.
+    """
+    names, event = coded(samples.event)
+    kept = event != (names.index(ANSWERING) if ANSWERING in names else -1)
+    instants, place = np.unique(samples.time_ns[kept], return_inverse=True)
+    counts = samples.session_count[kept].astype(np.float64)
+    if not instants.size:
+        return ()
+    busy_count = np.bincount(place, counts)
+    is_busy = (busy_count >= _BUSY_RATIO * busy_count.max())[place]
+    sums = np.bincount(event[kept][is_busy], counts[is_busy], len(names))
+    total = float(sums.sum())
+    if total < SIGHTINGS_MIN:
+        return ()
+    largest = np.argsort(-sums, kind="stable")[:_EVENTS_SHOWN].tolist()
+    return tuple(
+        (names[i] or NOT_INSTRUMENTED, float(sums[i]) / total) for i in largest if sums[i] > 0
+    )

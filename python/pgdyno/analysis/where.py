@@ -13,7 +13,15 @@ from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interv
 from pgdyno.analysis.resample import REPLICATES, within_run_estimate
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.analysis.where_amounts import Amounts, amounts
-from pgdyno.analysis.where_facts import NETWORK, How, Side, TransactionFacts
+from pgdyno.analysis.where_facts import (
+    CONNECTION_WAIT,
+    NETWORK,
+    POOLER_WAIT,
+    SCHEDULE_LAG,
+    How,
+    Side,
+    TransactionFacts,
+)
 from pgdyno.analysis.where_sampled import Sampled, is_active, sampled, with_unseen
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.analysis.where_types import TypeTime
@@ -24,6 +32,7 @@ _NS_PER_MS = 1e6
 _NORMAL_95 = 1.959964
 # If none of n samples shows a thing, its share is below 3/n with 95 % confidence.
 _RULE_OF_THREE = 3.0
+_WAITING = (SCHEDULE_LAG, CONNECTION_WAIT, POOLER_WAIT)
 # An interval narrower than this, relative to the value, is only rounding error.
 _COUNTED_RATIO = 1e-9
 
@@ -64,7 +73,8 @@ class WhereTheTimeGoes:
     interval. `why_sampled`: why the server's count of its time was not used, "" if it was, or if
     there is none. `others_ratio`: share of the server's active sessions that were not the load's.
     `statements`: the server's time by statement, where query identifiers tell; `types`: the time of
-    each transaction type of a program.
+    each transaction type of a program. `while_busy`: if transactions waited for a free client or
+    connection, what the busy ones waited for at that time, with shares.
     """
 
     latency_ms: Estimate
@@ -81,6 +91,13 @@ class WhereTheTimeGoes:
     server_how: How = "counted"
     sampled_server: Estimate | None = None
     why_sampled: str = ""
+    while_busy: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def waiting_ratio(self) -> float:
+        """Return the share of the latency in which a transaction waited for a client or session."""
+        waiting_ms = math.fsum(part.ms.value for part in self.parts if part.name in _WAITING)
+        return waiting_ms / self.latency_ms.value if self.latency_ms.value else 0.0
 
 
 def where_the_time_goes(

@@ -36,7 +36,20 @@ def bench_sentence(run: RunFindings | None) -> str:
         largest = max(run.where.parts, key=lambda part: part.ms.value)
         share = largest.ms.value / run.where.latency_ms.value if run.where.latency_ms.value else 0
         words += f"; {percent(share)} of the time is {largest.name}"
+        if busy := while_busy_words(run.where):
+            words += f"; {busy}"
     return words + "."
+
+
+def while_busy_words(where: WhereTheTimeGoes) -> str:
+    """Return what busy clients waited for while transactions waited for a client; "" if none did.
+
+    A wait for a client is only the consequence: its cause is in this sentence.
+    """
+    if not where.while_busy:
+        return ""
+    event, share = where.while_busy[0]
+    return f"meanwhile the busy clients spent {percent(share)} of their time in {event}"
 
 
 def _tpcc_sentence(run: RunFindings, tpcc: TpccFindings) -> str:

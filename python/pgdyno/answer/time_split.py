@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import distinct
+from pgdyno.analysis.at_work import events_while_busy
 from pgdyno.analysis.resample import REPLICATES
 from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
 from pgdyno.analysis.where_facts import (
@@ -37,6 +38,8 @@ from pgdyno.store.stored_run import StoredRun
 
 _SEED = 20_260_102
 _OVERLAP_RATIO_MAX = 0.15
+# From this share of the latency on, waiting for a client needs a reason.
+_WAITING_RATIO_MIN = 0.1
 _GAP_NS_MAX = 3_000_000_000
 # A server with many clients answers late, and so leaves longer gaps: up to half of the phase.
 _LATE_RATIO_MAX = 0.5
@@ -87,6 +90,8 @@ def split_or_why_not(
     if where.residual_ratio < -_OVERLAP_RATIO_MAX:
         excess = percent(-where.residual_ratio)
         return Split(None, f"the measured parts exceed the latency by {excess}")
+    if samples is not None and where.waiting_ratio >= _WAITING_RATIO_MIN:
+        where = replace(where, while_busy=events_while_busy(samples))
     if where.server_ms is None or samples is None or not with_intervals:
         return Split(where)
     places = [place for place in waited.places if place.script not in waited.background]

@@ -201,6 +201,9 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
         "server_how": where.server_how,
         "sampled_server_ms": where.sampled_server_ms,
         "others_ratio": where.others_ratio,
+        "while_busy": [
+            {"wait_event": event, "share_ratio": share} for event, share in where.while_busy
+        ],
         "scheduled": None if where.scheduled is None else asdict(where.scheduled),
         "statements": [
             {

@@ -10,12 +10,20 @@ from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.quantities import fixed, plain_decimals
 from pgdyno.report.numbers import interval_text
-from pgdyno.report.parts import shown_decimals
+from pgdyno.report.parts import shown_decimals, words_of
 
 _STATEMENTS_SHOWN = 8
 _EVENTS_SHOWN = 2
 _ROOM_MIN = 28
 _LEAST_RATIO = 0.005
+
+
+def busy_words(where: WhereTheTimeGoes) -> str:
+    """Return what the busy clients waited for while transactions waited for a client; or ""."""
+    if not where.while_busy:
+        return ""
+    events = [f"{words_of(name)} {quantities.percent(share)}" for name, share in where.while_busy]
+    return f"while transactions waited for a client, the busy clients: {', '.join(events)}"
 
 
 def others_words(where: WhereTheTimeGoes) -> str:
@@ -64,7 +72,7 @@ def event_words(statement: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
 
 def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     """Yield whose the server's time was, and the statements that took most of it."""
-    for words in (others_words(where), scheduled_words(where)):
+    for words in (busy_words(where), others_words(where), scheduled_words(where)):
         if words:
             yield from textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    ")
     whole = where.server_ms or 0.0
