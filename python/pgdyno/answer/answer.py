@@ -41,9 +41,9 @@ from pgdyno.store.folder import ExperimentFolder
 
 # Doubts about the setting rather than about one run.
 _OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
-# What a run must have, and a single execution cannot.
+# Doubts about conditions that a single execution cannot meet.
 _OF_A_DURATION = ("too_short", "littles_law")
-# What spoils a trial of a load: that it was not held is what the trial was made to learn.
+# Doubts that spoil a trial of a load. A load that was not held is a result and no doubt.
 _OF_A_TRIAL = ("engine_busy", "timer_lag", "steal", "throttled")
 # Settings that say where a server is, not how it works.
 _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
@@ -51,7 +51,7 @@ _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_pe
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What an answer is made from: the runs that count, their numbers, and which are valid.
+    """The input of an answer: the runs that count, their numbers, and which are valid.
 
     `numbers` and `valid` are by the number of a run; `run` is the one shown in detail.
     """
@@ -71,7 +71,7 @@ class Measurements:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one kind of answer adds to the findings; `own`, what only this kind knows."""
+    """What one kind of answer adds to the findings; `own` is for findings of this kind alone."""
 
     sentence: str
     curves: tuple[CurveFindings, ...] = ()
@@ -88,7 +88,7 @@ def run_answer(seen: Measurements) -> Answer:
 
 
 def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
-    """Return everything an experiment says, from its files alone.
+    """Return the findings of an experiment, from its files alone.
 
     Args: make, the kind of answer.
     Raises: StoreError when no run of the folder counts, with what it has.
@@ -154,7 +154,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
 
 
 def with_validity(findings: CompareFindings | None, validity: str) -> CompareFindings | None:
-    """Return a comparison in which each verdict says whether its runs may be believed."""
+    """Return a comparison in which each verdict begins with the validity of its runs."""
     if findings is None or not validity:
         return findings
     contrasts = (
@@ -166,7 +166,8 @@ def with_validity(findings: CompareFindings | None, validity: str) -> CompareFin
 def answer_so_far(
     folder: ExperimentFolder | None, error: PgdynoError | None, make: MakeAnswer
 ) -> ExperimentFindings | None:
-    """Return the findings of an experiment that just ended; when it broke off, of what there is.
+    """Return the findings of an experiment that just ended; if it was interrupted, of its stored
+    runs.
 
     Args: error, what ended it early. Without an error an answer that cannot be made is raised.
     """
@@ -208,14 +209,14 @@ def _doubts_of_round(
     )
     if is_by_clock(visit.planned):
         return doubts
-    # An execution lasts as long as it lasts.
+    # The duration of an execution is its result, so doubts about short runs do not apply.
     return tuple(doubt for doubt in doubts if doubt.kind not in _OF_A_DURATION)
 
 
 def _doubts_of_trial(
     visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
 ) -> tuple[Doubt, ...]:
-    """Return why a trial of the search for the capacity says nothing of the server."""
+    """Return why a trial of the search for the capacity tells nothing about the server."""
     doubts = _doubts_of_round(visit, numbers, facts)
     return tuple(
         replace(doubt, message=f"During the search for the capacity: {doubt.message}")
@@ -227,7 +228,7 @@ def _doubts_of_trial(
 def run_findings(
     experiment: Experiment, visit: Visit, numbers: LoadNumbers, server: Mapping[str, Any]
 ) -> RunFindings:
-    """Return one run whole: numbers, time split, doubts, time line."""
+    """Return all findings of one run: numbers, time split, doubts, timeline."""
     stored, planned = visit.stored, visit.planned
     changes = changes_of(numbers)
     marks = marks_of(stored, numbers, changes)
@@ -278,7 +279,7 @@ def run_findings(
 
 
 def _rounds_doubts(by_run: Iterable[tuple[Doubt, ...]], *, of_variants: bool) -> tuple[Doubt, ...]:
-    """Return what makes single runs not valid, each kind once; of variants what most runs share."""
+    """Return doubts that make runs not valid, each kind once; of variants, those of most runs."""
     first_by_kind: dict[str, Doubt] = {}
     counts: Counter[str] = Counter()
     total = 0
@@ -314,7 +315,7 @@ def _facts(facts: Mapping[str, Any]) -> Facts:
 
 
 def _settings(server: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    """Return the settings somebody chose: name, value, source; what only says where is left out."""
+    """Return the settings that were chosen: name, value, source; folders and ports are left out."""
     sources = server.get("setting_sources", {})
     return tuple(
         (name, value, sources[name])

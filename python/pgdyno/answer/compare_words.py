@@ -60,8 +60,8 @@ def verdict_sentence(
 def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) -> str:
     """Return why: changed plans first, then the parts whose change is sure, the largest first.
 
-    A part counts when its interval between runs excludes 0, it goes the way the latency goes, and
-    it is a tenth of it: what explains less is no reason.
+    A part is a reason if its interval between runs excludes 0, it changed in the same direction as
+    the latency, and it is at least a tenth of that change.
     """
     if plans:
         first = plans[0]

@@ -1,4 +1,4 @@
-"""From the runs of variants to the answer: contrasts, their reasons, what cannot be told apart."""
+"""From the runs of variants to the answer: contrasts, their reasons, and confounds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Contrasts = tuple[ContrastFindings, ...]
 
 
 def comparison_answer(seen: Measurements) -> Answer:
-    """Return every variant against the reference, at the looks that were taken."""
+    """Return every variant against the reference, as the design saw it after each round."""
     compared = Compared(seen)
     standings = Compare(seen.experiment).standings(compared.history, compared.excluded_ids)
     contrasts = tuple(
@@ -100,7 +100,7 @@ def _effects_answer(seen: Measurements, design: Factorial | Matrix) -> Answer:
     by_variant = zip(design.variants(), design.asked.levels_by_variant(), strict=True)
     cells = [levels for variant, levels in by_variant if variant in order]
     effects: tuple[Effect, ...] = ()
-    # Too few rounds, or a cell that could not start makes it unbalanced: then there is no effect.
+    # There are too few rounds, or a cell could not start: then no effect can be estimated.
     with suppress(AnalysisError):
         effects = factorial(factors, cells, compared.table(order))
     return _answer(compared.findings(effects=effects))

@@ -1,4 +1,4 @@
-"""What an experiment cannot tell apart, in words."""
+"""Confounds in words: causes that an experiment cannot separate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Variant
 
-# Changes that put the data elsewhere, or otherwise.
+# Changes of the place or the layout of the data.
 _LAYOUT = (
     *DatasetChange.model_fields,
     *("sql", "version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment", "dsn"),
@@ -28,9 +28,9 @@ def confounds(
     resumed_count: int,
     steps: Sequence[Variant] = (),
 ) -> Iterator[str]:
-    """Yield other possible causes of a difference than the change itself.
+    """Yield possible causes of a difference other than the change itself.
 
-    Args: runs, by variant; resumed_count, how often the experiment went on after an interruption;
+    Args: runs, by variant; resumed_count, how often the experiment continued after an interruption;
     steps, what each pass adds to the passes before it.
     """
     layouts = {tuple(own.spec.changes().get(name) for name in _LAYOUT) for own in runs}
@@ -104,7 +104,9 @@ _GROWN_RATIO = 0.02
 
 
 def state_words(name: str, runs: Sequence[Visit]) -> str:
-    """Return growth and what was cleared before the runs of one variant, "" if not known."""
+    """Return the growth of the data and the rows removed before the runs of a variant, "" if not
+    known.
+    """
     resets: list[dict[str, Any]] = [
         reset
         for visit in runs

@@ -102,7 +102,7 @@ def _curve(of_line: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
         for level in levels
     }
     least = min((len(runs) for runs in by_level.values()), default=0)
-    # An interrupted last round leaves some levels with a run more: a curve needs all or one each.
+    # An interrupted last round leaves some levels with an additional run: use all runs or one each.
     kept = [pair for runs in by_level.values() for pair in (runs if least > 1 else runs[:1])]
     if not kept:
         return None
@@ -143,7 +143,7 @@ def _speed_up(
 
 
 def _limit(of_line: list[Visit], numbers: Numbers, curve: LoadCurve) -> str:
-    """Return in words what most of a transaction's time at the knee goes to."""
+    """Return in words the part of a transaction's time that is largest at the knee."""
     at_knee = [v for v in of_line if v.planned.cell.clients == curve.knee.clients]
     splits: list[WhereTheTimeGoes] = []
     busy: list[float] = []

@@ -1,4 +1,4 @@
-"""What a stored run shows that speaks for a setting: the evidence that tuning begins with."""
+"""Evidence in a stored run for changing a setting: tuning begins with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
     written = grown(wal, "bytes", *span_ns)
     images = grown(wal, "full_page_images", *span_ns)
     if written and images is not None:
-        # Images are compressed or have holes: at most what is written.
+        # Images are compressed or have holes, so this is an upper limit.
         ratio = min(1.0, images * _PAGE_BYTES / written)
         yield Seen("full_page_images", ratio, f"up to {ratio:.0%} of the WAL")
     full = grown(wal, "buffers_full", *span_ns)

@@ -22,7 +22,7 @@ _Ends = tuple[Mapping[str, str], float, float]
 
 
 def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...]:
-    """Return the tables there is something to say in."""
+    """Return the tables that have rows."""
     makers: tuple[Callable[[StoredRun, LoadNumbers], FactTable | None], ...] = (
         _statements,
         _tables,
@@ -36,7 +36,7 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
 
 
 def state_tables(runs: Sequence[StoredRun]) -> tuple[FactTable, ...]:
-    """Return the tables of what was there before and after, of a run or of a watch's segments."""
+    """Return the tables of sizes before and after, of a run or of a watch's segments."""
     tables = (make(runs) for make in (_sizes, _memory, _objects))
     return tuple(table for table in tables if table is not None)
 
@@ -90,7 +90,8 @@ def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
 
 
 def _processes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
-    # In clock ticks, some processes at a time: how the time divides, rather than how much it is.
+    # Counted in clock ticks and for some processes at a time: the shares are right, the sums are
+    # not.
     modes = _grown(stored, numbers, "process_usage", ("cpu_user_ns", "cpu_system_ns"))
     user_share = {key["backend_type"]: user / (user + system) for key, (user, system) in modes}
     rows = []
@@ -137,7 +138,7 @@ def _objects(runs: Sequence[StoredRun]) -> FactTable | None:
 
 
 def _log(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
-    """Return how often what was logged in the measured phase."""
+    """Return how often each kind of event was logged in the measured phase."""
     arrays = stored.telemetry("log")
     if arrays is None:
         return None
@@ -165,7 +166,8 @@ def _log(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
 def _grown(
     stored: StoredRun, numbers: LoadNumbers, collector: str, names: tuple[str, ...]
 ) -> _Grown:
-    """Return by key what counters grew by near the measured phase, those that did not left out.
+    """Return by key the growth of counters near the measured phase; keys without growth are left
+    out.
 
     Slow collectors rarely sample just when a phase begins: every interval that overlaps counts.
     """

@@ -21,7 +21,7 @@ _COUNTED = ("calls", "rows")
 def hazel_of_sweep(measured: Sequence[tuple[Visit, LoadNumbers]]) -> Hazel | None:
     """Return both methods' answers for one line of a sweep: every run is a window.
 
-    Statements are what pg_stat_statements counted, or the load's own where it is not there.
+    Statements are those that pg_stat_statements counted, else those of the load.
     """
     windows = []
     for visit, numbers in measured:

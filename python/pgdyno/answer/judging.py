@@ -1,4 +1,4 @@
-"""From one stored run to what speaks against believing it."""
+"""From one stored run to the doubts about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def changes_of(numbers: LoadNumbers) -> tuple[float, ...]:
     whole = numbers.counts_100ms.size // counts_per_second * counts_per_second
     seconds = numbers.counts_100ms[:whole].reshape(-1, counts_per_second).sum(axis=1)
     if not seconds.size:
-        return ()  # A run of -t 1 is over before a second is.
+        return ()  # A run of -t 1 ends within a second.
     points = change_points(seconds, interval_ns=counts_per_second * numbers.interval_ns, seed=_SEED)
     return tuple(point.time_ns / 1e9 for point in points)
 
@@ -72,7 +72,7 @@ def doubts_of(
         throttled_ns=_throttled_ns(stored, numbers),
         is_same_host=bool(server.get("is_local")),
         writes=any(not script.reads_only for script in numbers.scripts),
-        # Within a sweep every run begins at the same checkpoint phase: that is the point of it.
+        # Within a sweep every run begins at the same checkpoint phase on purpose.
         checkpoint_count=checkpoint_count if planned.purpose == "detail" else None,
         checkpoint_timeout_seconds=_checkpoint_timeout_seconds(server),
         scale=(server.get("dataset") or {}).get("scale"),
@@ -101,10 +101,9 @@ def _updates_branches(numbers: LoadNumbers) -> bool:
 
 
 def offered_tps(numbers: LoadNumbers) -> float:
-    """Return the load that was really offered: random arrivals are not their rate exactly.
-
-    200 a second for 5 s are 1000 +- 32 arrivals; the rate itself would call half of such runs
-    short of what was offered.
+    """Return the load that was really offered: random arrivals do not match their rate exactly. 200
+    a second for 5 s are 1000 +- 32 arrivals. Compared with the nominal rate, half of such runs
+    would seem too slow.
     """
     return numbers.counts.scheduled / numbers.seconds
 
@@ -161,7 +160,7 @@ def _is_steady(numbers: LoadNumbers) -> bool | None:
 
 
 def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return what was stolen of the host that lost most: the server's, or the load's."""
+    """Return the larger steal of two hosts: the server's and the load's."""
     ratios = []
     for table in ("cpu", "load_cpu"):
         by_mode = _cpu(stored, numbers, table)

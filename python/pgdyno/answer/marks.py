@@ -1,4 +1,4 @@
-"""What happened during a run, of telemetry: checkpoints, vacuums, what the server's log told."""
+"""Events during a run from telemetry: checkpoints, vacuums, events in the server's log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS = {
 
 
 def event_marks(run: StoredRun, origin_ns: int) -> Iterator[Mark]:
-    """Yield checkpoints begun, vacuums first seen, and what the log told that a chart should show.
+    """Yield checkpoints at their begin, vacuums when first seen, and events of the log for charts.
 
     Seconds count from `origin_ns`.
     """
@@ -56,10 +56,10 @@ _WIDER = 1.25
 
 
 def nearest_merged(marks: Iterable[Mark], at_most: int = MARKS_MAX) -> tuple[Mark, ...]:
-    """Return marks in order of time; of more than `at_most` those of a kind that are near are one.
+    """Return marks in order of time; if there are more than `at_most`, join near marks of one kind.
 
-    Such a mark stands where the first of them does, and says how many there are within which time.
-    That time is the shortest of a row that leaves `at_most`, so what happened alone stays alone.
+    A joined mark is at the first of them, with their number and the time they span. This span is
+    the shortest that leaves `at_most` marks, so single events stay single.
     Args: at_most, at least one for each kind.
     """
     ordered = sorted(marks, key=lambda mark: mark.time_s)
@@ -72,7 +72,7 @@ def nearest_merged(marks: Iterable[Mark], at_most: int = MARKS_MAX) -> tuple[Mar
 
 
 def _merged(ordered: Sequence[Mark], within_s: float) -> list[Mark]:
-    """Return the marks with all of a kind as one that come so soon after the first of them."""
+    """Return the marks; those of a kind that follow the first within the span are joined."""
     groups: list[list[Mark]] = []
     latest: dict[str, list[Mark]] = {}
     for mark in ordered:

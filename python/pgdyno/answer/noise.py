@@ -1,4 +1,4 @@
-"""A against A: the experiment, and what its pairs say of the host's noise."""
+"""A against A: the experiment, and the host's noise that its pairs show."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ from pgdyno.spec.workload import default_script
 
 MINUTES = (5, 15, 30, 60)
 _PAIRS_MIN = 3
-# Never reached: it is the budget that ends it, not a verdict, which would be a false one.
+# Never reached: the budget ends the experiment and not a verdict, which would be false.
 _NEVER = 0.0001
 
 
 @dataclass(frozen=True, slots=True)
 class HostNoise:
-    """What A against A showed. `detectable_ratio`: minutes -> the smallest difference seen in them.
+    """The result of A against A.
 
-    `pair_seconds`: what one pair of runs takes, everything included.
+    `detectable_ratio`: minutes -> the smallest difference seen in them.
+
+    `pair_seconds`: the time of one pair of runs, including reset and warm-up.
     """
 
     contrast: ContrastFindings
@@ -43,16 +45,16 @@ class HostNoise:
 
     @property
     def is_false_verdict(self) -> bool:
-        """True when A differs from itself: drift, or something that comes and goes."""
+        """True if A differs from itself, because of drift or temporary disturbances."""
         return self.contrast.deciding.verdict not in ("no difference", "cannot tell")
 
 
 def aa_experiment(
     *, dsn: str | None, clients: int, run: str, budget: str, scale: int
 ) -> Experiment:
-    """Return the experiment: one server, one load, twice the same variant.
+    """Return the experiment: one server, one load, the same variant twice.
 
-    On a server of the user's own it only reads.
+    On the user's own server it only reads.
     Raises: pydantic.ValidationError naming what cannot be.
     """
     return Experiment(
@@ -71,7 +73,7 @@ def aa_experiment(
 
 
 def host_noise(findings: ExperimentFindings) -> HostNoise:
-    """Return what an A/A experiment says of the host.
+    """Return the noise of the host that an A/A experiment shows.
 
     Raises: AnalysisError when fewer than 3 pairs were measured.
     """

@@ -1,4 +1,4 @@
-"""An open loop's phases, and what was late: what was offered against what came of it."""
+"""The phases of an open loop and its late transactions: offered against completed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _SEED = 20_261_120
 
 
 def late_of(stored: StoredRun, numbers: LoadNumbers, workload: Workload) -> LateFindings | None:
-    """Return what was above the latency limit; None where none was given."""
+    """Return how many transactions were above the latency limit; None without a limit."""
     limit_ns = workload.latency_limit_ns
     if limit_ns is None:
         return None
-    # Of more than the engine keeps ages of, the ages are a sample; the number is exact.
+    # The engine keeps a limited number of ages: beyond it, the ages are a sample, but the number is
+    # exact.
     never_count = numbers.counts.unfinished + numbers.counts.not_started
     ages = np.zeros(never_count, dtype=np.int64)
     share = late_share(seconds_of(stored, "latency"), limit_ns, seed=_SEED, unfinished_ages_ns=ages)
@@ -37,7 +38,7 @@ def backlog_of(stored: StoredRun) -> int:
 def phases_of(
     stored: StoredRun, numbers: LoadNumbers, workload: Workload, planned: PlannedRun
 ) -> tuple[PhaseFindings, ...]:
-    """Return each phase of a rate that has several; of a constant rate there is nothing to tell.
+    """Return each phase of a rate that has several; nothing for a constant rate.
 
     Transactions count where they ended, arrivals where they were due; a phase begins and ends at
     the nearest of the intervals in which the engine counts, its percentiles at the nearest second.
@@ -55,7 +56,7 @@ def phases_of(
         end_ns = begin_ns + (phase.duration_ns or 0)
         inside = np.flatnonzero(chosen)[(middle_ns >= begin_ns) & (middle_ns < end_ns)]
         if not inside.size:
-            break  # The run ended before its time.
+            break  # The run ended early.
         spent_s = intervals["interval_ns"][inside].sum() / 1e9
         completed = int(intervals["completed"][inside].sum())
         latency = Histogram.merged(

@@ -15,7 +15,7 @@ _BUSY_RATIO = 0.9
 
 
 def validity_words(*, valid: int, total: int) -> str:
-    """Return what an answer begins with unless every run may be believed, "" if every run may."""
+    """Return the begin of an answer if not every run is valid, else ""."""
     if valid == total:
         return ""
     if total == 1:
@@ -72,7 +72,7 @@ def sweep_sentence(curves: tuple[CurveFindings, ...]) -> str:
 
 
 def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str:
-    """Return what the time at the knee goes to, and whether the cores were full."""
+    """Return the largest parts of the time at the knee, and whether all cores were busy."""
     words = []
     if cpu_busy_ratio is not None and cpu_busy_ratio >= _BUSY_RATIO:
         words.append(f"all cores {percent(cpu_busy_ratio)} busy")

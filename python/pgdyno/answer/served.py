@@ -1,4 +1,4 @@
-"""From the stored runs of a variant to how it was reached and how evenly it served."""
+"""From the stored runs of a variant to its connections and its fairness."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NS_PER_MS = 1e6
 def connections_of(numbers: LoadNumbers, workload: Workload, clients: int) -> ConnectionFindings:
     """Return how the load of a run was connected.
 
-    Args: clients, of the run: those of a sweep have more or less than the workload says.
+    Args: clients, of the run: in a sweep they differ from the workload's number.
     """
     summary = numbers.summary
     connect, wait = summary.distribution("connect"), summary.distribution("connection_wait")
@@ -72,13 +72,13 @@ def _percentiles(distribution: Distribution) -> dict[str, float]:
 def cost_of(variant: Variant, tps: Estimate | None) -> Estimate | None:
     """Return what 1,000 transactions a second of the variant cost, with the interval of `tps`.
 
-    None without a price, or where no load is known to be held.
+    None without a price, or if no load is known that the variant holds.
     """
     if variant.cost is None or tps is None or tps.value <= 0:
         return None
     amount, unit = variant.cost
     if tps.censored:
-        return None  # More may be held than was offered.
+        return None  # The variant may hold more than was offered.
     cost, ends = amount * 1000 / tps.value, (tps.high, tps.low)
     low, high = (amount * 1000 / end if end else None for end in ends)
     return Estimate(cost, low, high, tps.n, f"{unit} per 1,000 tps", tps.scope)

@@ -1,4 +1,4 @@
-"""From one stored run to what its telemetry says: facts, tables, doubts."""
+"""From the telemetry of one stored run to facts, tables and doubts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgdyno.measure.clock_watch import CLOCK_SET
 from pgdyno.quantities import milliseconds
 from pgdyno.store.stored_run import StoredRun
 
-# What the observer said that the reader of any number must know.
+# Notices of the observer that matter for every number.
 _DOUBTED = frozenset(
     {
         CLOCK_SET,
@@ -52,7 +52,7 @@ def telemetry_findings(stored: StoredRun, numbers: LoadNumbers) -> TelemetryFind
 
 
 def telemetry_doubts(stored: StoredRun) -> Iterator[Doubt]:
-    """Yield what telemetry and the doctor say against a run."""
+    """Yield the doubts about a run from telemetry and the doctor."""
     server = stored.document("server.json") or {}
     for change in server.get("settings_changed") or ():
         of = f" of {change['of']}" if change["of"] else ""

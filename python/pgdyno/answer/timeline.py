@@ -28,7 +28,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tuple[Panel, ...]:
-    """Return the panels there is data for, in the order they are read.
+    """Return the panels that have data, in reading order.
 
     Args: device, the disk that the server's data lie on, where known.
     """
@@ -57,7 +57,7 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
 def marks_of(
     stored: StoredRun, numbers: LoadNumbers, change_seconds: Sequence[float]
 ) -> tuple[Mark, ...]:
-    """Return checkpoints begun, changes of speed, and gaps; of very many the nearest as one."""
+    """Return begins of checkpoints, changes of speed, and gaps; near ones are joined if many."""
     marks = [Mark(second, "change", "throughput changed") for second in change_seconds]
     for warning in stored.warnings:
         if "gap" in warning["kind"] or "lost" in warning["kind"]:
@@ -97,7 +97,7 @@ def _throughput(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 
 def is_open_loop(stored: StoredRun) -> bool:
-    """True where the clock, not the clients, said when transactions were due."""
+    """True if the clock and not the clients decided when transactions were due."""
     arrivals = stored.job.get("work", {}).get("arrivals", {})
     return bool(arrivals.get("loop") == "open")
 
@@ -222,7 +222,7 @@ def _disk_bytes(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> 
 
 
 def _disk_times(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
-    """Mean time of a request; a flush is what a commit waits for."""
+    """Mean time of a request; commits wait for flushes."""
     growth = _disk(stored, device)
     if growth is None:
         return None

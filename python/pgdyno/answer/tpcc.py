@@ -1,4 +1,4 @@
-"""From one stored run of the TPC-C-like program to what the specification asks of it."""
+"""From one stored run of the TPC-C-like program to the numbers that the specification asks for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tpcc_of(
     scripts: Sequence[ScriptFindings],
     server: Mapping[str, Any],
 ) -> TpccFindings | None:
-    """Return what a run says of TPC-C; None if it ran anything else.
+    """Return the TPC-C findings of a run; None if it ran another program.
 
     Args: scripts, of the run; server, the facts of the server as stored.
     """
@@ -92,7 +92,7 @@ def _is_tpcc(numbers: LoadNumbers) -> bool:
 
 
 def check_of(stored: StoredRun) -> CheckFindings | None:
-    """Return what the check of the data after a run found, None if nothing was checked."""
+    """Return the result of the data check after a run, None if nothing was checked."""
     document = (stored.document("server.json") or {}).get("consistency")
     if not document:
         return None

@@ -1,4 +1,4 @@
-"""From the runs of a tuning to its answer: what was proved, why, and what each setting brings."""
+"""From the runs of a tuning to its answer: the proved gain, reasons, and each setting's part."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tune_answer(seen: Measurements) -> Answer:
         is_more_better=design.is_more_better,
         why_ended=design.why_no_candidate_counts(history),
     )
-    # The server's own words are in the journal, by the id of the variant.
+    # The server's messages are in the journal, by the id of the variant.
     tried = tuple(
         replace(trial, failure=reasons.get(trial.name.replace(" ", "-"), trial.failure))
         if trial.failure

@@ -1,4 +1,3 @@
-"""Checks with verdicts: is this server, on this host, fit to be measured and sane?
-
-Facts are gathered by thin readers, judged by pure functions, one a check.
+"""Checks with verdicts: can this server, on this host, be measured and trusted? Thin readers gather
+facts; pure functions judge them, one function a check.
 """

@@ -1,4 +1,4 @@
-"""The doctor's look before every run: the host once a command, the server each time, no waiting."""
+"""The doctor's checks before every run: the host once a command, the server each time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Checkup:
                 return _document(*self._last)
         except PgdynoError:
             self._last = None
-            return None  # The run itself will say what is wrong with the server.
+            return None  # The run itself will report the server's error.
 
     def document_by_hand(self, files: Sequence[Path]) -> dict[str, Any] | None:
         """Return the last document with the facts of the server's host that a file holds.

@@ -1,4 +1,4 @@
-"""Everything the checks may look at. Whatever is not known here is None, or raises Unknown."""
+"""All facts for the checks. An unknown fact is None, or raises Unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SYSTEM_BYTES_MAX = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class PeakActive:
-    """The most sessions that were seen at work at one time, and where that was seen."""
+    """The largest number of sessions at work at one time, and where it was observed."""
 
     sessions: int
     source: str

@@ -1,4 +1,4 @@
-"""That a fact is not known here, and the reasons that many checks share."""
+"""Verdicts, findings, and the error for an unknown fact."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Judgement:
 
 
 def good(seen: str) -> Judgement:
-    """Nothing to mend."""
+    """Nothing to repair."""
     return Judgement("good", seen)
 
 
 def warn(seen: str, mend: str) -> Judgement:
-    """Results can be had, and read with care."""
+    """Results can be measured, but need caution."""
     return Judgement("warn", seen, mend)
 
 

@@ -1,4 +1,6 @@
-"""How long the disk takes to make 8 kB durable: what every commit pays. Writes, so only on request.
+"""How long the disk takes to make 8 kB durable, which every commit waits for.
+
+It writes, so it runs only on request.
 
 As pg_test_fsync does for fdatasync: one block written to a preallocated file, flushed, again.
 """

@@ -1,4 +1,4 @@
-"""What each verb could do with this role, and the statements that would give it the rest."""
+"""What each verb can do with this role, and the statements that grant the missing rights."""
 
 from __future__ import annotations
 

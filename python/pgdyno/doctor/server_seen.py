@@ -1,4 +1,4 @@
-"""Reads what the server says of itself, in one read-only session of short statements."""
+"""Reads the server's facts in one read-only session of short statements."""
 
 from __future__ import annotations
 

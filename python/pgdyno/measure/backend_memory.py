@@ -16,17 +16,18 @@ from pgdyno.server.target import Target
 SESSIONS = 5
 # Fewer connections need no measuring: a few hundred fit on any machine that runs PostgreSQL.
 ASKED_FROM = 500
-# What a session has read before it works: most of its memory is what it keeps of the catalogue.
+# Queries that a session runs before it is measured: most of its memory is its cache of the
+# catalogue.
 _WARM_UP = "SELECT count(*) FROM pg_catalog.pg_stat_all_tables"
 _GIB, _MIB = 2**30, 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class BackendMemory:
-    """What one more backend needs, and what this host has to give.
+    """The memory that one more backend needs, and the memory that this host has.
 
-    That is what a backend shares with no other process, and its page tables. Its proportional share
-    of the rest (Pss) is divided by a few sessions here, and by thousands in the load.
+    A backend needs its private memory and its page tables. Its proportional share of the rest (Pss)
+    is not used: it is divided by a few sessions here, but by thousands in the load.
     Limits: page tables grow with the part of shared_buffers that a backend has touched.
     """
 
@@ -54,8 +55,8 @@ def refuse_too_little_memory(
 ) -> None:
     """Raise RefusedError if the connections need more memory than there is, unless confirmed.
 
-    Says what they need where it is more than a half. A server elsewhere, or one whose processes
-    may not be looked at, is not judged.
+    If they need more than half of it, print how much. A server elsewhere, or one whose processes
+    may not be read, is not judged.
     """
     if not is_local or connections < ASKED_FROM:
         return
@@ -79,7 +80,7 @@ def refuse_too_little_memory(
 
 
 def measured(target: Target, *, verb: str, proc: Path = Path("/proc")) -> BackendMemory | None:
-    """Return what a backend of this server needs, or None where the kernel does not tell us."""
+    """Return the memory that a backend of this server needs, None if the kernel hides it."""
     sizes: list[int] = []
     with ExitStack() as stack:
         sessions = [

@@ -1,4 +1,4 @@
-"""What is looked at before and after one run: settings, round trips, clocks, disks, the doctor."""
+"""Looks before and after one run: settings, round trips, clocks, disks, the doctor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pgdyno.server.connect import connect
 
 
 class Around:
-    """Looks at a server before and after a run, for a moment each; nothing here ends a run."""
+    """Looks at a server before and after a run, for a moment each; its errors never end a run."""
 
     def __init__(self, under_test: UnderTest, clock: ClockPair, name: str) -> None:
         self._under_test, self._clock, self._name = under_test, clock, name
@@ -33,11 +33,11 @@ class Around:
         self.notices: list[dict[str, Any]] = []
 
     def look_at_clock(self) -> None:
-        """Note whether this host's wall clock was set; to be done often while the run lasts."""
+        """Note whether this host's wall clock was set; call it often while the run lasts."""
         self._clock_watch.look()
 
     def doctor(self, checkup: Checkup, clients: int) -> dict[str, Any] | None:
-        """Return what the doctor says of the server as it is now."""
+        """Return the doctor's document about the present server."""
         facts = self._under_test.facts
         folder = facts.settings.get("data_directory")
         target = self._under_test.direct or self._under_test.target
@@ -56,15 +56,15 @@ class Around:
         return findings
 
     def document(self, observer: Observer) -> dict[str, Any]:
-        """Look again, and return what is kept of both looks: keys of server.json.
+        """Look again, and return the results of both looks: keys of server.json.
 
-        What is to be said of the run besides is in `notices` then.
+        `notices` then has the notices about the run.
         """
         settings, trips = self._look()
         notice = self._clock_watch.notice(_clock_of(self._trips), _clock_of(trips))
         self.notices += [notice] if notice is not None else []
         known = self._settings is not None and settings is not None
-        # What said nothing before the run is not asked again.
+        # Disks that did not answer before the run are not asked again.
         health, _ = _healths(tuple(self._health), self._under_test.host_command)
         return {
             "settings_changed": [
@@ -97,9 +97,9 @@ class Around:
         }
 
     def _look(self) -> tuple[SettingsSeen | None, RoundTrips | None]:
-        """Return settings and round trips, None when the server does not answer any more."""
+        """Return settings and round trips, None if the server does not answer any more."""
         here = self._under_test
-        # Not in the load's database, where that can be: it would count as the load's work.
+        # If possible, not in the load's database: there it would count as the load's work.
         path = here.target if here.direct is not None else here.observe
         try:
             with connect(here.observe, verb=here.verb, run=self._name, patient=True) as connection:
@@ -138,7 +138,9 @@ def _disks(under_test: UnderTest) -> tuple[str, ...]:
 def _healths(
     disks: tuple[str, ...], command: tuple[str, ...] | None
 ) -> tuple[dict[str, Health], dict[str, str]]:
-    """Return the health of these disks, and why some say nothing; command leads to their host."""
+    """Return the health of these disks, and the reasons of those without; command leads to their
+    host.
+    """
     healths: dict[str, Health] = {}
     unknown: dict[str, str] = {}
     if command is not None:

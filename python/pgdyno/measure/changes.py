@@ -1,7 +1,7 @@
 """The journal of changes on servers that pgdyno did not start, and its undoing.
 
-An entry with the previous state is on the disk before anything is changed; "undone" follows when
-it is as it was again. What has no such end is undone by `pgdyno undo`.
+Before a change, an entry with the previous state is on the disk. After the previous state is back,
+the entry "undone" follows. `pgdyno undo` undoes changes without this entry.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SystemChanges:
         self._restarts |= restarts
 
     def apply(self, wanted: Mapping[str, str], target: Target, journal: Journal) -> None:
-        """Make the server have the variant's settings, and what it does not set as it was.
+        """Give the server the variant's settings, and restore all others.
 
         Raises: ServerError when they do not hold in a new session of `target`.
         """
@@ -73,7 +73,7 @@ class SystemChanges:
             raise
 
     def undo(self, journal: Journal) -> None:
-        """Put everything back as it was; a signal meanwhile does not cut this short."""
+        """Restore everything; a signal does not interrupt this."""
         if self._previous is None:
             return
         with signals.shielded():
@@ -89,7 +89,9 @@ class SystemChanges:
             cleanup.forget(self._token)
 
     def _bring_back(self, error: ServerError, wanted: Mapping[str, str]) -> None:
-        """Start the server again as it was, after a variant with which it does not start."""
+        """Start the server again with its previous settings, after a variant with which it does not
+        start.
+        """
         assert self._previous is not None
         how = "the recover command" if self.system.recover_command else "the previous settings"
         try:
@@ -107,7 +109,7 @@ class SystemChanges:
 
 
 def _refuse_secrets(previous: Mapping[str, str | None]) -> None:
-    """Raise RefusedError for a value that the journal would not keep, so that none can be lost."""
+    """Raise RefusedError for a secret value: the journal would not keep it, so it could be lost."""
     hidden = [name for name, value in previous.items() if value and masked_text(value) != value]
     if hidden:
         raise RefusedError(
@@ -119,7 +121,7 @@ def _refuse_secrets(previous: Mapping[str, str | None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What became of one journal: which server, which settings, and why it failed, if it did."""
+    """The result of undoing one journal: server, settings, and the error if it failed."""
 
     place: str
     previous: Mapping[str, str | None]
@@ -129,7 +131,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Commands that stand in for those of a journal."""
+    """Commands that replace those of a journal."""
 
     apply_command: str | None = None
     restart_command: str | None = None
@@ -143,10 +145,10 @@ def undo_outstanding(
     *,
     with_applied: bool = False,
 ) -> list[Undone]:
-    """Put back what a killed experiment left, each journal by itself; return what became of each.
+    """Restore what a killed experiment left, each journal separately; return the result of each.
 
-    Args: reach, from the place a journal names to where and as whom to connect; with_applied, put
-    back what `apply_for_good` changed, too.
+    Args: reach, from the place a journal names to where and as whom to connect; with_applied, also
+    restore the changes of `apply_for_good`.
     """
     undone = []
     for entry in folder.outstanding_changes(with_applied=with_applied):
@@ -195,7 +197,7 @@ def apply_for_good(
 
 
 def dismiss_outstanding(folder: ExperimentFolder) -> list[Undone]:
-    """Note that nobody will put these changes back; return what would have been."""
+    """Note that these changes will not be undone; return them."""
     dismissed = []
     for entry in folder.outstanding_changes():
         previous = dict(entry["previous"])

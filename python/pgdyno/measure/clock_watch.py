@@ -1,7 +1,7 @@
 """Notices when a wall clock is set while a run lasts.
 
-Nothing of ours is measured by it: engine and collectors stamp by the monotonic clock. But the
-server counts `active_time` by its wall clock, and its log is dated by it.
+Our own times do not depend on it: engine and collectors use the monotonic clock. But the server
+counts `active_time` by its wall clock, and dates its log by it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pgdyno.clock import ClockPair, monotonic_ns, read_pair
 from pgdyno.observe.round_trips import ServerClock
 
 CLOCK_SET = "clock_set"
-# Less is reading two clocks one after the other on a busy machine.
+# Smaller differences come from reading two clocks one after the other on a busy machine.
 _STEP_NS = 50_000_000
-# More than clocks are slewed by, which is 0.05 %.
+# More than clocks are adjusted by, which is at most 0.05 %.
 _SLEW_RATIO = 0.001
 
 
@@ -31,7 +31,7 @@ class ClockWatch:
         """Note a step since the last look."""
         now_ns = monotonic_ns()
         allowed_ns = _STEP_NS + _SLEW_RATIO * (now_ns - self._seen_ns)
-        # Of two readings the one nearer to the last: one may have been torn apart by a pause.
+        # Take the reading that is nearer to the last: a pause may have spoiled the other.
         near = min(
             (_ahead_ns(self._clock) for _ in range(2)),
             key=lambda ahead_ns: abs(ahead_ns - self._ahead_ns),
@@ -43,7 +43,7 @@ class ClockWatch:
     def notice(
         self, before: ServerClock | None, after: ServerClock | None
     ) -> dict[str, Any] | None:
-        """Return what is to be said of this run, None where no clock was set.
+        """Return the notice about this run, None if no clock was set.
 
         Args: before and after, how far the server's clock was ahead of the axis around the run.
         """

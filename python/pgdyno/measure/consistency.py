@@ -1,4 +1,4 @@
-"""Do the rows of a dataset still agree with one another? Asked after every load and every run."""
+"""Checks after every load and every run whether the rows of a dataset are consistent."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def conditions_after(
 def checked_after_run(
     control: Callable[[], Connection], conditions: tuple[Condition, ...]
 ) -> dict[str, Any]:
-    """Return what the check of the data after a run found, as a document.
+    """Return the result of the data check after a run, as a document.
 
-    A server that does not answer any more has no verdict, and the document says why.
+    If the server does not answer any more, the document has the reason instead of a verdict.
     """
     began_ns = monotonic_ns()
     try:

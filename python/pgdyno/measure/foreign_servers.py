@@ -1,4 +1,4 @@
-"""Servers of the user's own, changed at the narrowest level that works, and put back."""
+"""The user's own servers, changed at the narrowest level that works, and restored."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import size_bytes
 from pgdyno.spec.variant import COMMANDS, Variant
 
-# What a variant may change there besides settings: it is of the load, or where the load goes.
+# What a variant may change there in addition to settings: the load, or its path to the server.
 _OF_THE_LOAD = frozenset({"script", "clients", "idle", "active", "protocol", "dsn"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Means:
-    """Who and what changes the server of a variant as a whole; its own, else the experiment's.
+    """The role or commands that change a variant's server; the variant's, else the experiment's.
 
     `are_shared`: the commands are the experiment's, which name no server.
     """
@@ -70,11 +70,11 @@ class _Place:
 
 
 class ForeignServers(Servers):
-    """Servers of the user's own, changed at the narrowest level that works.
+    """The user's own servers, changed at the narrowest level that works.
 
-    What a session may change is given to the load's sessions alone. The rest is changed for the
-    whole server by the `admin` role or the user's commands, journaled first and undone. Variants
-    with a `dsn` of their own are on other servers, or reach the same one another way.
+    Settings that a session may change are set only in the load's sessions. The rest is changed for
+    the whole server by the `admin` role or the user's commands, journaled first and undone.
+    Variants with a `dsn` of their own are on other servers, or reach the same one another way.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ForeignServers(Servers):
         return replace(place.under_test, target=target, facts=facts)
 
     def close(self) -> None:
-        """Put the servers' settings back as they were, each by itself.
+        """Restore the settings of each server separately.
 
         Raises: the first error, after all were tried.
         """
@@ -191,7 +191,7 @@ class ForeignServers(Servers):
     def _changes_of(
         self, under_test: UnderTest, names: frozenset[str], means: _Means, *, restarts: bool
     ) -> SystemChanges:
-        """Return what changes the server as a whole: one for all the ways that lead to it."""
+        """Return the object that changes the whole server: one for all paths to this server."""
         _require_means(means, under_test, names, restarts=restarts)
         data_dir = _data_dir(under_test)
         with under_test.control() as connection:
@@ -226,7 +226,7 @@ class ForeignServers(Servers):
     def _refuse_what_may_not_start(
         self, system: SystemSettings, under_test: UnderTest, names: frozenset[str]
     ) -> None:
-        """Refuse a restart that nothing could take back, and values that cannot start."""
+        """Refuse a restart that could not be undone, and values that prevent a start."""
         facts = under_test.facts
         if not system.can_start_again:
             raise RefusedError(

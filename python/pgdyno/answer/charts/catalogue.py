@@ -1,4 +1,4 @@
-"""Every chart of telemetry, in reading order; the charts that pgcluu has are the floor."""
+"""Every chart of telemetry, in reading order; all charts of pgcluu are among them."""
 
 from __future__ import annotations
 

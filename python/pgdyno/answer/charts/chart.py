@@ -1,4 +1,4 @@
-"""What one chart of telemetry is: columns of one collector, drawn over time in one unit."""
+"""A chart of telemetry: columns of one collector, drawn over time in one unit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TelemetryChart:
     """One chart. Counters are drawn as rates, gauges as they are, all in `unit`.
 
     A line is the sum over all rows of an instant. `keys` chooses rows by any of their keys. `by`
-    names keys: each value of them has a line, instead of the lines named.
+    names keys: each value of them has a line, instead of the named lines.
     """
 
     key: str

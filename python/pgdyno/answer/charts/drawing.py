@@ -1,4 +1,4 @@
-"""Telemetry over time: a chart is drawn from what its collector stored.
+"""Telemetry over time: a chart is drawn from the stored rows of its collector.
 
 Runs (of a watch: segments) are read one after another, and only what is drawn is kept.
 """
@@ -45,7 +45,7 @@ class _Drawn:
         self.pieces.append((np.insert(axis_ns, after, middles), with_gaps))
 
     def joined(self) -> tuple[IntArray, dict[str, FloatArray]]:
-        """Return time and lines; one has NaN where it was not there yet, or not any more."""
+        """Return time and lines; a line is NaN at times when it did not exist."""
         if not self.pieces:
             return np.zeros(0, dtype=np.int64), {}
         names = dict.fromkeys(name for _, lines in self.pieces for name in lines)
@@ -70,7 +70,7 @@ def panels_of_charts(
 
     Args: seconds, the length of what is shown, from `origin_ns`; None: all there is.
     """
-    # Of one run what was computed is kept for the next chart; of many that would be too much.
+    # With one run, the rates are kept for the next chart; with many runs they would be too large.
     known: _Known | None = {} if len(runs) == 1 else None
     panels = (
         panel_of(chart, runs, origin_ns, statements, seconds=seconds, known=known)
@@ -88,7 +88,7 @@ def panel_of(
     seconds: float | None = None,
     known: _Known | None = None,
 ) -> Panel | None:
-    """Return one panel, or None if nothing was measured, or nothing ever happened there."""
+    """Return one panel, None if nothing was measured or all values are 0."""
     drawn = _Drawn()
     for run in runs:
         arrays = run.telemetry(chart.collector)
@@ -119,7 +119,7 @@ def panel_of(
     if chart.by:
         busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
         names = [name for name in busiest if sums[name]]
-    # Charts that are folded away are many: they need not have every second of an hour.
+    # There are many folded charts: they do not need every second of an hour.
     points = _Points(axis_s.size, _FOLDED_POINTS_MAX if chart.section else axis_s.size)
 
     def shown(name: str) -> str:
@@ -138,7 +138,7 @@ def panel_of(
 
 
 class _Points:
-    """Reduces many points to this number: each is the mean of a stretch without its gaps."""
+    """Reduces many points to this number: each is the mean of a stretch, gaps left out."""
 
     def __init__(self, count: int, at_most: int) -> None:
         shown = min(count, at_most)
@@ -178,7 +178,7 @@ def _rates(
     ]
     if not of_keys:
         return {}, np.zeros(0, dtype=np.int64), 0
-    # Keys are mostly sampled at the same instants: a stable sort only merges what is in order.
+    # Keys are mostly sampled at the same instants, so a stable sort only merges ordered parts.
     axis_ns = distinct(
         np.sort(np.concatenate([growth.time_ns for growth in of_keys]), kind="stable")
     )

@@ -1,4 +1,4 @@
-"""What a crash may lose, by risk: speed bought here is paid elsewhere."""
+"""What a crash may lose, by risk: these settings trade safety for speed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def data_checksums(facts: Facts) -> Judgement:
 
 @check("durability", "with these settings, the server reads damaged data without an error")
 def damage_ignored(facts: Facts) -> Judgement:
-    """Settings for rescuing data that were left on."""
+    """Whether settings for rescuing damaged data are still on."""
     server = facts.on_server()
     names = [n for n in ("zero_damaged_pages", "ignore_checksum_failure") if server.is_on(n)]
     if names:
@@ -140,7 +140,7 @@ def archiving(facts: Facts) -> Judgement:
 
 @check("durability", "a forgotten prepared transaction keeps locks and dead rows forever")
 def prepared_transactions(facts: Facts) -> Judgement:
-    """Room for two-phase commit, and what was forgotten."""
+    """Room for two-phase commit, and forgotten prepared transactions."""
     server = facts.on_server()
     room, connections = (
         int(server.number(name)) for name in ("max_prepared_transactions", "max_connections")

@@ -1,4 +1,4 @@
-"""The machine below: what makes runs differ though nothing was changed."""
+"""The machine: conditions that make runs differ although nothing was changed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cpu_governor(facts: Facts) -> Judgement:
 
 @check("host", "frequencies above the nominal one depend on temperature, and so do the results")
 def cpu_boost(facts: Facts) -> Judgement:
-    """Frequencies that are not kept up for long."""
+    """Frequencies that a core can keep only for a short time."""
     host = facts.on_host()
     if host.has_boost is None:
         raise Unknown("the cores do not report whether they boost")
@@ -61,7 +61,7 @@ def cpu_boost(facts: Facts) -> Judgement:
 
 @check("host", "the kernel stops programs while it builds huge pages")
 def transparent_huge_pages(facts: Facts) -> Judgement:
-    """Huge pages without being asked."""
+    """Transparent huge pages."""
     mode = facts.on_host().huge_pages_mode
     if not mode:
         raise Unknown("this kernel has no transparent huge pages, or does not report them")
@@ -78,7 +78,7 @@ def transparent_huge_pages(facts: Facts) -> Judgement:
     "if the kernel swapped out the server's memory, the server must read it back during a run",
 )
 def swappiness(facts: Facts) -> Judgement:
-    """How readily programs are swapped out, and whether they are."""
+    """How easily the kernel swaps programs out, and whether it does."""
     host = facts.on_host()
     value = host.sysctl.get("vm/swappiness")
     if value is None:
@@ -99,7 +99,7 @@ def swappiness(facts: Facts) -> Judgement:
 
 @check("host", "the kernel writes gigabytes of dirty pages at once, and every flush waits for that")
 def dirty_limits(facts: Facts) -> Judgement:
-    """How much may wait to be written before the kernel begins, and before it stops writers."""
+    """How much unwritten data the kernel permits before it writes, and before it stops writers."""
     host = facts.on_host()
     names = ("vm/dirty_background_bytes", "vm/dirty_background_ratio")
     if not all(name in host.sysctl for name in names):
@@ -119,7 +119,7 @@ def dirty_limits(facts: Facts) -> Judgement:
 
 @check("host", "a kernel that promises more memory than it has may kill the server")
 def overcommit(facts: Facts) -> Judgement:
-    """Whether memory is promised that is not there."""
+    """Whether the kernel promises more memory than there is."""
     host = facts.on_host()
     value = host.sysctl.get("vm/overcommit_memory")
     if value is None:
@@ -184,7 +184,7 @@ def irqbalance(facts: Facts) -> Judgement:
 
 @check("host", "a slow clock makes timed reads expensive: track_io_timing, EXPLAIN ANALYZE")
 def clock_source(facts: Facts) -> Judgement:
-    """What the kernel reads the time from."""
+    """The kernel's source of time."""
     host = facts.on_host()
     if not host.clock_source:
         raise Unknown("the kernel does not report its clock source")
@@ -258,7 +258,7 @@ def _limits(facts: Facts) -> Limits:
 
 @check("host", "other programs can use the server's cores, disk and cache at any time")
 def neighbours(facts: Facts) -> Judgement:
-    """Who else is at work on the host."""
+    """Other busy programs on the host."""
     host = facts.on_host()
     if host.window is None:
         raise Unknown("the host was not observed")

@@ -1,4 +1,4 @@
-"""Does what the settings allow fit into memory? The rule as published, and by what was observed."""
+"""Whether the memory that settings allow exists: by the published rule, and by observation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def memory_rule(facts: Facts) -> Judgement:
     seen = f"{text} = {format_bytes(total_bytes)}, memory {format_bytes(ram_bytes)}"
     if total_bytes <= ram_bytes:
         return good(seen)
-    # Twice the memory is no longer a matter of how likely it is that all work at once.
+    # At twice the memory, even a part of the sessions at work is too much.
     verdict = bad if total_bytes > 2 * ram_bytes else warn
     return verdict(seen, _mend(facts, connections, nodes=1))
 
@@ -52,7 +52,7 @@ def memory_at_the_peak(facts: Facts) -> Judgement:
 
 @check("memory", "temp_buffers is per session: every session with temporary tables uses that much")
 def temp_buffers(facts: Facts) -> Judgement:
-    """What temporary tables may take if every session has some."""
+    """The memory of temporary tables if every session has some."""
     server = facts.on_server()
     each_bytes, ram_bytes = server.size_bytes("temp_buffers"), facts.memory_bytes()
     connections = int(server.number("max_connections"))
@@ -93,7 +93,7 @@ def shared_buffers(facts: Facts) -> Judgement:
 
 @check("memory", "the planner selects index scans by the cache size that it assumes")
 def effective_cache_size(facts: Facts) -> Judgement:
-    """The planner's belief about caches against memory and shared_buffers."""
+    """The cache size that the planner assumes, against memory and shared_buffers."""
     server = facts.on_server()
     believed_bytes, ram_bytes = server.size_bytes("effective_cache_size"), facts.memory_bytes()
     shared_bytes = server.size_bytes("shared_buffers")

@@ -1,4 +1,4 @@
-"""Settings that contradict each other or the machine, or that hide what is to be measured."""
+"""Settings that contradict each other or the machine, or that hide measurements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def track_wal_io_timing(facts: Facts) -> Judgement:
 
 @check("settings", "wait events and autovacuum depend on tracking")
 def tracking(facts: Facts) -> Judgement:
-    """The statistics everything else is read from."""
+    """The statistics that all other measurements need."""
     server = facts.on_server()
     off = [name for name in ("track_activities", "track_counts") if not server.is_on(name)]
     if off:
@@ -45,7 +45,7 @@ def tracking(facts: Facts) -> Judgement:
 
 @check("settings", "without pg_stat_statements, results do not separate statements")
 def statements(facts: Facts) -> Judgement:
-    """pg_stat_statements in the database that is looked at."""
+    """pg_stat_statements in the examined database."""
     server = facts.on_server()
     is_there, query_id = bool(server.answer("identity")[4]), server.text("compute_query_id")
     if not is_there:

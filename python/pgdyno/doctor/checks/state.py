@@ -1,4 +1,4 @@
-"""What is going on in the server now, and what has piled up: both spoil a measurement."""
+"""Present activity in the server and leftovers of the past: both spoil a measurement."""
 
 from __future__ import annotations
 

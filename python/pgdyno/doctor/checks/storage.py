@@ -1,4 +1,4 @@
-"""The disks below data and WAL: what commits wait for, and whether it can be trusted."""
+"""The disks below data and WAL: commits wait for their flushes, and rely on them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def write_cache(facts: Facts) -> Judgement:
 
 @check("storage", "a worn or hot disk slows down irregularly, and later loses data")
 def disk_health(facts: Facts) -> Judgement:
-    """What NVMe disks say of their own wear, heat and errors."""
+    """Wear, heat and errors that NVMe disks report."""
 
     def judge(disk: Disk) -> Judgement:
         health = facts.health.get(disk.name, f"the health of {disk.name} was not read")
@@ -116,7 +116,7 @@ def free_space(facts: Facts) -> Judgement:
     "a commit is never faster than one flush; a flush that is too fast does not reach the disk",
 )
 def flush_latency(facts: Facts) -> Judgement:
-    """The measured latency of flushes, and whether it can be true."""
+    """The measured latency of flushes, and whether it is plausible."""
     times = facts.flush
     is_elsewhere = facts.is_afar or (facts.host is None and facts.server is not None)
     if times is None and is_elsewhere:
