@@ -54,10 +54,10 @@ def run(
 ) -> Result:
     """Carry out the experiment of a spec file, keep it in the store, and return its result.
 
-    Args: store, the results folder, as --store; permissions, what is allowed on a server of your
-    own (default: nothing); said, called with a line for each step that was reached.
-    Raises: SpecError with every mistake of the file; the error that the experiment broke off with,
-    after what was measured was kept (`.hint` says where).
+    Args: store, the results folder, as --store; permissions, what is allowed on your own server
+    (default: nothing); said, a function that is called with a line for each step.
+    Raises: SpecError with every mistake in the file; the error that ended the experiment early,
+    after its measurements were stored (`.hint` says where).
     """
     experiment = read_spec(Path(spec)).experiment
     server = resolve(conninfo=experiment.server.dsn) if experiment.server.scratch is None else None
@@ -100,7 +100,7 @@ def results(*, store: str | Path | None = None) -> list[Result]:
 
 
 class Result:
-    """One experiment in the store; everything is read when it is first asked for."""
+    """One experiment in the store; each part is read when it is first used."""
 
     def __init__(self, folder: ExperimentFolder) -> None:
         self._folder = folder
@@ -117,17 +117,17 @@ class Result:
 
     @property
     def folder(self) -> Path:
-        """Where everything measured lies."""
+        """The folder with all measurements."""
         return self._folder.folder
 
     @cached_property
     def experiment(self) -> Experiment:
-        """What was asked."""
+        """The experiment as it was asked."""
         return Experiment.model_validate(tomllib.loads(self._folder.spec()))
 
     @cached_property
     def findings(self) -> ExperimentFindings:
-        """The whole answer, typed: what every report is made from."""
+        """The whole answer, typed; every report is made from it."""
         return answer_of(self._folder)
 
     @property
@@ -137,7 +137,7 @@ class Result:
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Reasons not to believe it, or to believe it with care."""
+        """Reasons to distrust the answer, or to read it with care."""
         run = self.findings.run
         return (*self.findings.doubts, *(run.doubts if run is not None else ()))
 
@@ -163,7 +163,7 @@ class Result:
     def compare(self, variant: str, reference: str) -> Contrast:
         """Return `variant` against `reference`, as far as the design compared the two.
 
-        Asked the other way round than measured, ratios and verdicts are turned round.
+        If the two were measured the other way round, ratios and verdicts are inverted.
         Raises: SpecError that lists what was compared.
         """
         findings = self.findings.compare
@@ -222,7 +222,7 @@ class Result:
 class Contrast:
     """Two variants compared; each metric is a `Comparison`: its ratio, interval and verdict.
 
-    `is_turned`: asked the other way round than it was measured.
+    `is_turned`: the two were measured the other way round.
     """
 
     findings: ContrastFindings
@@ -260,7 +260,7 @@ class Contrast:
 
     @property
     def verdict(self) -> Verdict:
-        """What the deciding metric says."""
+        """The verdict of the deciding metric."""
         return self.deciding.verdict
 
     @property
@@ -275,7 +275,7 @@ class Contrast:
 
     @property
     def difference(self) -> Difference | None:
-        """Where the difference of a transaction's time lies, as measured."""
+        """The parts of a transaction's time that differ, as measured."""
         return self.findings.difference
 
     @property
@@ -310,16 +310,16 @@ class _Said(Progress):
         self._say = say
 
     def said(self, text: str) -> None:
-        """Hand a step on."""
+        """Pass on a step."""
         if self._say is not None:
             self._say(text)
 
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Take Ctrl-C over while something is measured; whatever was made is removed at the end."""
+    """Handle Ctrl-C during a measurement; at the end remove everything that it created."""
     is_main = threading.current_thread() is threading.main_thread()
-    begun = cleanup.mark()  # What the caller's process holds besides is not ours to remove.
+    begun = cleanup.mark()  # Do not remove what else the caller's process has registered.
     with signals.handled() if is_main else nullcontext():
         try:
             yield

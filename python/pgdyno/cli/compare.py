@@ -73,7 +73,7 @@ def command(**given: Any) -> int:
 
 
 def _refuse_the_same(variants: tuple[Variant, ...]) -> None:
-    """Raise SpecError for a variant that is the reference under another name."""
+    """Raise SpecError if a variant is the same as the reference under another name."""
     for variant in variants[1:]:
         if variant.changes() == variants[0].changes():
             both = "both change nothing" if not variant.changes() else "both change the same"

@@ -19,7 +19,7 @@ from pgdyno.spec.base import Spec
 def options_of(
     model: type[Spec], heading: str, *, without: Collection[str] = ()
 ) -> Callable[[Any], Any]:
-    """Return a decorator that adds an option for each field of `model` that is one.
+    """Return a decorator that adds an option for each field of `model` made by `option`.
 
     Args: without, fields that get no option.
     """
@@ -49,7 +49,7 @@ def given_of(model: type[Spec], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_options(model: type[Spec], given: dict[str, Any]) -> Spec:
-    """Return `model` as the command line has it.
+    """Return `model` with the values of the command line.
 
     Raises: click.BadParameter naming the option.
     """
@@ -74,7 +74,7 @@ def _names(field: FieldInfo) -> list[str]:
 
 
 def _settings(field: FieldInfo) -> dict[str, Any]:
-    """Return what click needs for the type of the field; nothing given is None, or False."""
+    """Return click's settings for the type of the field; an absent option is None or False."""
     kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
     is_optional = NoneType in get_args(field.annotation)
     annotation = kinds[0] if is_optional and len(kinds) == 1 else field.annotation

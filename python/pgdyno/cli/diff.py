@@ -1,4 +1,4 @@
-"""`pgdyno diff`: two results side by side, with what speaks against comparing them."""
+"""`pgdyno diff`: two results side by side, and the reasons not to compare them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
 
 
 def _numbers_of(findings: ExperimentFindings, named: str) -> dict[str, Estimate]:
-    """Return the metrics that are set side by side.
+    """Return the metrics that are shown side by side.
 
     Raises: SpecError for an unknown variant, and for a result with neither run nor variants.
     """
@@ -127,7 +127,7 @@ def _rows(a: dict[str, Estimate], b: dict[str, Estimate]) -> Iterator[tuple[str,
 
 
 def _drift(store: Store, a: ExperimentFolder, b: ExperimentFolder) -> dict[str, Any]:
-    """Return how the first one's load changed until the second, from what the store has of it."""
+    """Return how the first load's result changed until the second, from results in the store."""
     seen = references(store, a, b)
     numbers = ", ".join(f"#{reference.number}" for reference in seen)
     document: dict[str, Any] = {
@@ -184,9 +184,8 @@ class Reference:
 
 
 def references(store: Store, first: ExperimentFolder, second: ExperimentFolder) -> list[Reference]:
-    """Return what measured the first one's load, from the first to the second, in time order.
-
-    The first is among them. Of a result with variants its reference counts.
+    """Return the results that measured the load of the first, from the first to the second, in time
+    order. The first is among them. If a result has variants, its reference counts.
     """
     asked = _question(first)
     begins = sorted((first.began_ns, second.began_ns))
@@ -202,7 +201,7 @@ def references(store: Store, first: ExperimentFolder, second: ExperimentFolder) 
 
 
 def _question(folder: ExperimentFolder) -> dict[str, Any]:
-    """Return what was asked without name and design: server, data, load, the first variant."""
+    """Return the question without name and design: server, data, load, the first variant."""
     spec = tomllib.loads(folder.spec())
     kept = {name: spec.get(name) for name in ("server", "dataset", "workload")}
     workload = dict(kept["workload"] or {})

@@ -1,4 +1,4 @@
-"""`pgdyno doctor`: fit to be measured, sane, and which rights are there?"""
+"""`pgdyno doctor`: checks host, settings and privileges before you measure."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def command(**given: Any) -> int:
 
 
 def sql_text() -> str:
-    """Return every statement, those of each version that has its own."""
+    """Return every statement, with those of each version that differ."""
     parts: list[str] = []
     said: set[str] = set()
     for version in range(OLDEST_MAJOR, 19):
@@ -159,7 +159,7 @@ _SCALE = 10
 
 
 def measure_noise(given: dict[str, Any]) -> int:
-    """Carry A against A out, print the noise floor, and return the exit code."""
+    """Measure A against A, print the noise floor, and return the exit code."""
     resolved = server_named(given)
     asked = _experiment(given, resolved.target.place if resolved else None)
     progress = Live()
@@ -203,7 +203,7 @@ def _experiment(given: dict[str, Any], dsn: str | None) -> Experiment:
 
 
 def lines_of(noise: HostNoise, asked: Experiment, target: str) -> Iterator[str]:
-    """Yield what was found as text."""
+    """Yield the lines of the noise floor as text."""
     floor = noise.floor
     script = asked.workload.scripts[0].name
     page = TextPage(output.width())
@@ -234,7 +234,7 @@ def lines_of(noise: HostNoise, asked: Experiment, target: str) -> Iterator[str]:
 
 
 def document_of_noise(noise: HostNoise) -> dict[str, Any]:
-    """Return what was found for JSON."""
+    """Return the noise floor as a JSON document."""
     deciding = noise.contrast.deciding
     return {
         "pairs": noise.floor.pair_count,

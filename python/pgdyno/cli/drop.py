@@ -21,7 +21,7 @@ class KindFirst(Verb):
     """Takes the first word as the kind of dataset if it is one."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Keep the kind for the command; the other words are as in every verb."""
+        """Store the kind for the command; parse the other words as usual."""
         if args and args[0] in KINDS:
             context.obj, args = KINDS[args[0]], args[1:]
         return super().parse_args(context, args)

@@ -1,4 +1,4 @@
-"""`pgdyno export`: the runs of a result, or any table of theirs, for other programs."""
+"""`pgdyno export`: the runs of a result, or any table of the runs, for other programs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _make(folder: ExperimentFolder, name: str, made: Path, form: Form) -> tuple[
 
 
 def _document(folder: ExperimentFolder, name: str, columns: tuple[Column, ...], made: Path) -> str:
-    """Return the rows as one document with what the columns mean."""
+    """Return the rows as one document with the meaning of the columns."""
     described = [{"name": c.name, "unit": c.unit, "meaning": c.meaning} for c in columns]
     document = {"format": "pgdyno.export/1", "number": folder.number, "columns": described}
     return json.dumps(document | {name: json.loads(made.read_text())}, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""From the words of a verb to the question: options in, spec objects out."""
+"""From a verb's options to the question: options in, spec objects out."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from pgdyno.spec.setting_rules import object_to
 from pgdyno.spec.translation import TERMINALS_PER_WAREHOUSE
 from pgdyno.spec.workload import default_script, read_text
 
-# Fields that the options call otherwise.
+# Fields whose options have another name.
 _OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
 _SCRATCH_ONLY = ("pg_version", "pg_bin", "data_dir", "wal_dir", "allow_tmpfs", "keep", "settings")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An experiment, and what does not belong into its file: the resolved server, permissions."""
+    """An experiment, and what is not part of its file: the resolved server, permissions."""
 
     experiment: Experiment
     resolved: Resolved | None
@@ -55,7 +55,7 @@ class Asked:
 def experiment_of(
     verb: str, options: dict[str, Any], design: Design, variants: tuple[Variant, ...] = ()
 ) -> Asked:
-    """Return what a verb's options ask for.
+    """Return the experiment that a verb's options describe.
 
     Raises: SpecError naming the option, the value and the rule; nothing was started.
     """
@@ -135,34 +135,34 @@ def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
 
 
 def _duration_of(options: dict[str, Any], usual: str) -> str | None:
-    """Return how long to measure; None where the phases of the rate say it."""
+    """Return how long to measure; None if the phases of the rate define it."""
     if options.get("duration") or options.get("rate") is None:
         return options.get("duration") or usual
     return None if rate_from(options["rate"]).length_ns else usual
 
 
 def _limit_of(text: str | None) -> str | None:
-    """Return a latency limit with its unit: without one it is milliseconds, as pgbench's."""
+    """Return a latency limit with its unit; the default unit is milliseconds, as in pgbench."""
     is_bare = text is not None and text.strip().replace(".", "", 1).isdigit()
     return f"{text}ms" if is_bare else text
 
 
 def host_command_of(options: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the command that --ssh or --host-shell means. Raises: SpecError for a bad one."""
+    """Return the command of --ssh or --host-shell. Raises: SpecError for a bad one."""
     return command_to_host(ssh=options["ssh"], host_shell=options["host_shell"])
 
 
 def say_unused_ways(
     options: Mapping[str, Any], names: Sequence[str] = ("ssh", "host_shell")
 ) -> None:
-    """Say which options lead to the host of a server that is found to be on this one."""
+    """Note which options for the server's host are unused, because the server is on this host."""
     for name in names:
         if options[name]:
             output.note(f"warning: {way_unused('--' + name.replace('_', '-'))}")
 
 
 def permissions_of(options: dict[str, Any]) -> Permissions:
-    """Return what the options allow on a server of the user's own."""
+    """Return what the options allow on the user's own server."""
     return Permissions(
         allow_write=options["allow_write"],
         confirm=options["confirm"],
@@ -173,7 +173,7 @@ def permissions_of(options: dict[str, Any]) -> Permissions:
 
 
 def server_named(options: dict[str, Any]) -> Resolved | None:
-    """Return the server of the user's own that the options name, or None for a scratch server."""
+    """Return the user's own server that the options name, None for a scratch server."""
     names = ("conninfo", "host", "port", "user", "database", "password_command")
     is_given = any(options.get(name) for name in names)
     refuse_silent_target(server_given=is_given, scratch_given=bool(options.get("scratch")))
@@ -194,7 +194,7 @@ def server_named(options: dict[str, Any]) -> Resolved | None:
 
 
 def refuse(error: ValidationError) -> NoReturn:
-    """Raise a SpecError that lists everything pydantic found, in words of the options."""
+    """Raise a SpecError that lists all errors of pydantic, with the names of the options."""
     mistakes = [_mistake(item).rstrip(".") for item in error.errors()]
     context = click.get_current_context(silent=True)
     hint = f"{context.command_path} --help" if context else "see --help"
@@ -243,7 +243,7 @@ def _refuse_unused(own: dict[str, str], scripts: list[Script]) -> None:
 
 
 def _protocol_of(scripts: tuple[Script, ...]) -> Protocol:
-    """Return the protocol that runs when none was named: native programs have no simple one."""
+    """Return the default protocol: native programs cannot use the simple one."""
     builtins = [script.builtin for script in scripts if script.builtin]
     known = engine_facts() if builtins else None
     programs = [known.builtin(name) for name in builtins] if known else []
@@ -290,7 +290,7 @@ def _settings(texts: tuple[str, ...], version: str | None) -> dict[str, str]:
 
 
 def _refuse_settings(place: str, settings: Mapping[str, str], version: str | None) -> None:
-    """Raise a SpecError for a setting that no PostgreSQL, or not that version, would take."""
+    """Raise a SpecError for a setting that no PostgreSQL, or not this version, accepts."""
     major = int(version) if version and version.isdigit() else None
     for name, value in settings.items():
         objection = object_to(name, value, major)
@@ -324,14 +324,14 @@ def _scratch(options: dict[str, Any]) -> Scratch:
     )
 
 
-# Scale factor of a scratch server where none is asked for.
+# Default scale factor of a scratch server.
 _SCALE = 10
 
 
 def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Dataset:
-    """Return the tables of a scratch server that the options describe: those the built-ins use.
+    """Return the tables of a scratch server from the options: those that the built-ins use.
 
-    Raises: SpecError for an option that the kind of tables does not have.
+    Raises: SpecError for an option that this kind of tables does not have.
     """
     builtins = [script.builtin for script in scripts if script.builtin]
     known = engine_facts() if builtins else None

@@ -24,7 +24,7 @@ ANSWER = "Answer"
 REST = "Options"
 
 
-# The long form of help, and where a context keeps that it was asked for.
+# The option for the long help, and the key under which the context remembers it.
 _HELP_ALL = "--help-all"
 _SHOWS_ALL = "pgdyno.help_all"
 

@@ -135,7 +135,7 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
 def _examined(
     resolved: Resolved, given: dict[str, Any], dataset: Dataset, how: Loading
 ) -> tuple[Target, datasets.Dataset]:
-    """Return where to load, judged safe and large enough, and the tables that are there.
+    """Return the target, checked for safety and space, and its existing tables.
 
     Raises: RefusedError, ServerError.
     """
@@ -172,7 +172,10 @@ def _examined(
 def _continued(
     how: Loading, present: datasets.Dataset, dataset: Dataset, *, is_restart: bool
 ) -> Loading:
-    """Return how to load next to existing data. Raises: RefusedError if options contradict it."""
+    """Return how to continue or replace existing data.
+
+    Raises: RefusedError if options contradict it.
+    """
     interrupted = present.interrupted
     kind = kind_of(dataset)
     if interrupted is not None and not is_restart:
@@ -180,7 +183,7 @@ def _continued(
         refuse_other_options(how.options_of(dataset), dict(interrupted))
         return replace(how, resume=True)
     if not kind.has_step(how.loading, "t") and present.options:
-        # The tables stay as they were made: what is asked for must be what they are.
+        # The tables keep their options: the options given must match them.
         refuse_other_options(how.mark_of(dataset), dict(present.options))
     is_whole = kind.steps_of(how.loading) is None
     return replace(how, drop_existing=is_whole and present.state != "none")

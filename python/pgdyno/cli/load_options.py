@@ -16,17 +16,17 @@ from pgdyno.errors import PgdynoError
 
 
 def one_server(command: Command) -> Command:
-    """Add what every verb that makes load has besides its own options."""
+    """Add the options that every verb with a load has."""
     return apply(command, *_LOADED, *_CARRIED_OUT)
 
 
 def variants(command: Command) -> Command:
-    """Add the same, and how settings of a server are changed."""
+    """Add the same options, and those for changing settings of a server."""
     return apply(command, *_LOADED, options.changing, *_CARRIED_OUT)
 
 
 def clients(command: Command) -> Command:
-    """Add how many clients make the load, where it is one number."""
+    """Add the number of clients, for verbs with one number."""
     return apply(
         command,
         under(LOAD)(
@@ -67,7 +67,7 @@ def connections(command: Command) -> Command:
 
 
 def programs(command: Command) -> Command:
-    """Add which built-ins the clients run, and how."""
+    """Add the options for the built-ins that clients run."""
     option = under(LOAD)
     return apply(
         command,
@@ -96,7 +96,7 @@ def programs(command: Command) -> Command:
 
 
 def workload(command: Command) -> Command:
-    """Add what the clients do, but not how many they are."""
+    """Add the options for the clients' work, without their number."""
     option, before = under(LOAD), under(BEFORE)
     return apply(
         programs(command),

@@ -49,7 +49,7 @@ VERBS: dict[str, str] = {
     "note": "Keep a remark with a result.",
     "undo": "Restore settings that a killed experiment left changed.",
 }
-# Verbs whose name is no name of a module.
+# Verbs whose name cannot be the name of a module.
 _MODULES = {"work-mem": "work_mem"}
 
 
@@ -118,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Lead closed standard streams to /dev/null: the next file opened would take their place."""
+    """Open closed standard streams as /dev/null, or the next opened file takes their place."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -152,7 +152,8 @@ def _run(arguments: list[str]) -> int:
         return InterruptedByUser.exit_code
     except PgdynoError as error:
         output.failed(error.kind, error.message, error.hint, sqlstate=error.sqlstate)
-        # What comes up to here ended the command before anything ran, except in the engine.
+        # Errors that arrive here ended the command before it started anything, except in the
+        # engine.
         has_run = error.has_run or isinstance(error, _RAN)
         return error.exit_code if has_run else EXIT_USAGE
     except Exception as error:  # A defect of pgdyno: one paragraph, and the trace in a file.

@@ -44,7 +44,7 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of a verb: its exit code, and where something was measured, folder and answer."""
+    """The result of a verb: its exit code, and, if it measured, folder and answer."""
 
     exit_code: int
     folder: ExperimentFolder | None = None
@@ -54,7 +54,7 @@ class Measured:
 def measured(
     verb: str, asked: Asked, options: dict[str, Any], resumed: ExperimentFolder | None = None
 ) -> Measured:
-    """Do what `measure` does, and return the answer too."""
+    """Work as `measure` does, and also return the answer."""
     if options["quiet"]:
         output.be_quiet()
     for text in options.get("abort_if", ()):
@@ -103,7 +103,7 @@ def measured(
 
 
 def _has_begun(outcome: Outcome) -> bool:
-    """Return whether a run was begun; an interruption has a code of its own at any time."""
+    """Return whether a run has begun; an interruption always has its separate exit code."""
     folder = outcome.folder
     if isinstance(outcome.error, InterruptedByUser):
         return True
@@ -111,7 +111,7 @@ def _has_begun(outcome: Outcome) -> bool:
 
 
 def _next_step(outcome: Outcome, findings: ExperimentFindings | None) -> str:
-    """Return the error's hint; of an interruption, what is there of it."""
+    """Return the error's hint; after an interruption, the runs that were stored."""
     assert outcome.error is not None
     if not isinstance(outcome.error, InterruptedByUser):
         return outcome.error.hint
@@ -124,7 +124,7 @@ def _next_step(outcome: Outcome, findings: ExperimentFindings | None) -> str:
 
 
 def _warn_of_changes_left(store: Store) -> None:
-    """Say what a killed experiment left changed on somebody's server."""
+    """Warn about settings that a killed experiment left changed on a server."""
     for listed in store.list():
         if ExperimentFolder(listed.folder).outstanding_changes():
             output.note(
@@ -134,7 +134,7 @@ def _warn_of_changes_left(store: Store) -> None:
 
 
 def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> bool:
-    """Say which gates are not kept; return whether any is."""
+    """Print the gates that were not met; return whether there are any."""
     failed = False
     for gate in gates:
         for judged_gate in judge(gate, findings) if findings is not None else ():
@@ -155,7 +155,7 @@ def _unfavourable(
     gate: Condition, seen: Estimate, findings: ExperimentFindings | None
 ) -> tuple[str, str]:
     """Return the interval that a gate was judged on in words, and the next step."""
-    # Of few pairs there is no interval, although there are more than one.
+    # Few pairs have no interval, although there is more than one pair.
     if not seen.has_interval and findings is not None and findings.compare is not None:
         return (
             "no interval yet",

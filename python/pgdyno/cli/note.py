@@ -1,4 +1,4 @@
-"""`pgdyno note`: a person's words kept with a result."""
+"""`pgdyno note`: remarks stored with a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options shared by the verbs: pgbench's and psql's letters mean here what they mean there."""
+"""Options shared by the verbs; letters have the meaning that they have in pgbench and psql."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def password_command(command: Command) -> Command:
 
 
 def scratch(command: Command) -> Command:
-    """Add what a server of pgdyno's own can be made of."""
+    """Add the options of a scratch server."""
     option = under(SCRATCH)
     return apply(
         command,
@@ -97,9 +97,8 @@ def scratch(command: Command) -> Command:
 
 
 def dataset(command: Command) -> Command:
-    """Add the options of the tables of a scratch server: pgbench's, and those that tpcc has more.
-
-    The seed of the data stays at its default: --seed is the load's.
+    """Add the options for the tables of a scratch server: those of pgbench, and the additional ones
+    of tpcc. The seed of the data keeps its default, because --seed belongs to the load.
     """
     more = options_of(TpccDataset, TABLES, without={*PgbenchDataset.model_fields, "seed"})
     return apply(command, options_of(PgbenchDataset, TABLES), more)
@@ -150,7 +149,7 @@ def progress(command: Command) -> Command:
 
 
 def changing(command: Command) -> Command:
-    """Add how settings of a server of the user's own may be changed."""
+    """Add the options for changing settings of the user's own server."""
     option = under(FOREIGN)
     return apply(
         command,
@@ -176,7 +175,7 @@ def changing(command: Command) -> Command:
 
 
 def watching(command: Command) -> Command:
-    """Add how a server elsewhere is watched: its host, and a pooler in the path."""
+    """Add the options for observing a remote server: its host, and a pooler in the path."""
     option = under(WATCHED)
     return apply(
         command,
@@ -198,7 +197,7 @@ def watching(command: Command) -> Command:
 
 
 def host(command: Command) -> Command:
-    """Add how the server's host is reached, where that is another one."""
+    """Add the options for reaching the server's host if it is remote."""
     option = under(WATCHED)
     return apply(
         command,
@@ -226,7 +225,7 @@ def host(command: Command) -> Command:
 
 
 def gates(command: Command) -> Command:
-    """Add conditions on the answer, and what is asked without measuring."""
+    """Add conditions on the answer, and the options that only print."""
     option = under(ANSWER)
     return apply(
         command,
@@ -315,9 +314,9 @@ def write(text: str, document: str, json_to: str | None) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write what was asked for into the file that was named.
+    """Write a text to the file that an option names.
 
-    Raises: StoreError saying why it cannot be.
+    Raises: StoreError with the reason if this fails.
     """
     try:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -335,7 +334,7 @@ def _print_collector(context: click.Context, _option: click.Parameter, given: bo
 
 
 def _writable(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Refuse a file that could not be written before anything is measured for it."""
+    """Refuse a file that cannot be written, before anything is measured."""
     if value is not None and value != "-":
         path = Path(value)
         if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):

@@ -1,4 +1,4 @@
-"""The two voices: data on standard output, talk on standard error. The only place that prints."""
+"""Data on standard output, messages on standard error. The only place that prints."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pgdyno.report.text_page import WIDTH
 
 _is_quiet = False
 _is_json = False
-# Tables are not made for less: a narrower terminal breaks their lines itself.
+# Tables need this width: a narrower terminal wraps their lines itself.
 _WIDTH_MIN = 72
-# Of a terminal that does not tell its own.
+# Width of a terminal that does not report its width.
 _WIDTH_USUAL = 80
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LABEL = re.compile(r"\S+  +")
@@ -38,7 +38,7 @@ def use_any_encoding() -> None:
 
 
 def be_quiet() -> None:
-    """Say nothing more on standard error, except errors."""
+    """From now on, write only errors to standard error."""
     global _is_quiet
     _is_quiet = True
 
@@ -46,16 +46,15 @@ def be_quiet() -> None:
 def is_terminal() -> bool:
     """Return whether standard error is a terminal that a live line can be drawn on.
 
-    TERM=dumb is one that cannot move its cursor (a shell within an editor, a log of a session).
+    With TERM=dumb the cursor cannot move (a shell in an editor, a log of a session).
     """
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not _is_quiet
 
 
 def width() -> int:
-    """Return how wide text for standard output is set: as the terminal, within 72 and 100 signs.
+    """Return the width of text on standard output: that of the terminal, from 72 to 100 signs.
 
-    Without a terminal it is 100: who reads the file later has no fewer, and scripts that look for
-    a line find it unbroken wherever they run.
+    Without a terminal it is 100, so that scripts find the same lines wherever they run.
     """
     if not sys.stdout.isatty():
         return WIDTH
@@ -72,7 +71,7 @@ def data(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write one line about what is going on; a terminal too narrow for it gets it in several."""
+    """Write one line about the progress; a narrow terminal gets it in several lines."""
     if _is_quiet:
         return
     clear_live()
@@ -101,7 +100,7 @@ def live(*lines: str) -> None:
 
 
 def clear_live() -> None:
-    """Take the live lines away, so that what follows begins at the margin."""
+    """Erase the live lines, so that the next text begins at the margin."""
     global _live_lines
     if _live_lines:
         _write(sys.stderr, _erasing())
@@ -109,12 +108,12 @@ def clear_live() -> None:
 
 
 def _printable(text: str) -> str:
-    """Return a text with control characters escaped: a name may hold what moves the cursor."""
+    """Return a text with control characters escaped: a name may contain some."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _erasing() -> str:
-    """Return what moves the cursor to the first live line and erases from there on."""
+    """Return the control codes that erase from the first live line on."""
     up = f"\x1b[{_live_lines - 1}A" if _live_lines > 1 else ""
     return f"\r{up}\x1b[J"
 
@@ -125,7 +124,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
     text = _printable(masked_text(f"pgdyno: {message}{code}"))
     room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
-    # A script error brings its own lines (the source and a caret), which must not be refilled.
+    # A script error has several lines (the source and a caret), which must stay as they are.
     lines = (
         [text]
         if "\n" in text
@@ -137,13 +136,13 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
 
 
 def expect_json(is_expected: bool) -> None:
-    """Write errors as JSON documents on standard output, too, where --json asks for one."""
+    """From now on, also write errors as JSON documents to standard output, because of --json."""
     global _is_json
     _is_json = is_expected
 
 
 def failed(kind: str, message: str, hint: str, *, sqlstate: str | None = None) -> None:
-    """Write an error that no result came with; under --json it is the document."""
+    """Write an error without a result; with --json it is the document."""
     problem(message, hint, sqlstate=sqlstate)
     if _is_json:
         error = {"kind": kind, "message": masked_text(message), "hint": masked_text(hint)}
@@ -168,14 +167,14 @@ def keep_trace(trace: str) -> str:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write and flush. Who reads no more (`| head -1`) misses the rest: a run does not end by it.
+    """Write and flush. If the reader has gone (`| head -1`), the run continues.
 
     Raises: StoreError if standard output cannot be written for another reason.
     """
     try:
         print(text, end="", file=stream, flush=True)
     except OSError as error:
-        # What is left in the buffer would be complained about once more at the very end.
+        # Python would report the rest of the buffer once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             raise StoreError(
@@ -190,7 +189,7 @@ _PLAIN_EVERY_NS = 10_000_000_000
 
 @dataclass(slots=True)
 class Live(Progress):
-    """Shows phase, elapsed of total, tps, p99 and failures of the run under way.
+    """Shows phase, elapsed of total time, tps, p99 and failures of the present run.
 
     Without a terminal: a line every ten seconds of a run, and one when it ended.
     """
@@ -221,7 +220,7 @@ class Live(Progress):
             note(line(moment))
 
     def ended(self) -> None:
-        """Take the live line away, or say plainly where the run stood at its end."""
+        """Erase the live line, or write the last state of the run as a line."""
         clear_live()
         if self._last is not None and self._last is not self._said and not is_terminal():
             note(line(self._last))
@@ -229,7 +228,7 @@ class Live(Progress):
 
 
 def fitting(moment: Moment, width: int) -> str:
-    """Return the state of a run in one line; where it is narrow the figures stay, names go."""
+    """Return the state of a run in one line; if there is little room, names are left out."""
     shown = line(moment)
     if len(shown) > width and moment.position:
         shown = line(replace(moment, label=""))
@@ -262,7 +261,7 @@ def line(moment: Moment) -> str:
 
 
 def _of_now(rate: float, digits: int = 3) -> str:
-    """Return a rate of the last seconds, whose later digits change with every look."""
+    """Return a rate of the last seconds with few digits, because the others change all the time."""
     return fixed(rate, min(0, plain_decimals(rate, digits)))
 
 

@@ -1,4 +1,4 @@
-"""`pgdyno pgbench`: the drop-in for pgbench, which the engine is by itself."""
+"""`pgdyno pgbench`: the drop-in for pgbench, which is part of the engine."""
 
 from __future__ import annotations
 

@@ -47,14 +47,14 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
         findings = answered(folder)
         signals.check()
         contents = _contents(findings, path, form)
-    signals.check()  # What is begun to be written is written.
+    signals.check()  # Once writing has begun, a signal does not interrupt it.
     _write(folder, contents, is_kept=file is None)
     output.data(str(path.absolute()))
     return 0
 
 
 def _page_of_watch(folder: ExperimentFolder) -> str:
-    # A watch is reported with what watches and examines, which no other result needs.
+    # Only a watch needs these rooms.
     from pgdyno.report.watch_page import watch_page
     from pgdyno.watch.panels import watch_findings
 
@@ -64,7 +64,7 @@ def _page_of_watch(folder: ExperimentFolder) -> str:
 def _contents(
     findings: ExperimentFindings, path: Path, form: str | None
 ) -> dict[Path, str | bytes]:
-    """Return what is written, by place; the report itself first."""
+    """Return the content of each file, by its path; the report is first."""
     if form is None:
         return {path: page_of(findings)}
     if form == "pdf":

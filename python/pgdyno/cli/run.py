@@ -1,4 +1,4 @@
-"""`pgdyno run`: any experiment from a file, or an interrupted one from where it was."""
+"""`pgdyno run`: runs an experiment from a file, or continues an interrupted one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _scripts_in(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _changed(experiment: Experiment, given: dict[str, Any]) -> Experiment:
-    """Return the experiment with what the command line says instead of the file."""
+    """Return the experiment with the changes of the command line."""
     named = ("admin", "apply_command", "restart_command", "recover_command")
     commands = {name: given[name] for name in named if given[name] is not None}
     if commands:

@@ -96,7 +96,7 @@ def command(**given: Any) -> int:
 
 
 def _reviewed(given: dict[str, Any]) -> Reviewed:
-    """Return what the settings are, of the server or the file that was named."""
+    """Return the settings of the named server or file."""
     ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
     if given["conf_file"] is not None:
         if server_named(given) is not None:

@@ -47,14 +47,13 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
 
 
 def answered(folder: ExperimentFolder) -> ExperimentFindings:
-    """Return what a result says, as `read_kept` does."""
+    """Return the answer of a result, as `read_kept` does."""
     return read_kept(folder, lambda: answer_of(folder))
 
 
 def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:
-    """Return what `read` makes of a result, with a warning for each file that was altered since.
-
-    Raises: StoreError naming the files that are missing or damaged, where `read` can make nothing.
+    """Return the value of `read` for a result, with a warning for each file that was altered.
+    Raises: StoreError with the missing or damaged files if `read` fails because of them.
     """
     altered = folder.altered()
     listed = " ".join(altered[:_NAMED]) + (" ..." if len(altered) > _NAMED else "")
@@ -75,7 +74,7 @@ def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:
 
 
 def _why(error: Exception) -> str:
-    """Return what is wrong with a file in one line: pydantic and tomllib have many."""
+    """Return an error of a file in one line: pydantic and tomllib write several."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         place = ".".join(str(step) for step in first["loc"])

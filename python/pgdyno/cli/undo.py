@@ -1,4 +1,4 @@
-"""`pgdyno undo`: put settings back that a killed experiment left changed."""
+"""`pgdyno undo`: restores settings that a killed experiment left changed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def command(
         if dismiss:
             done = dismiss_outstanding(folder)
         else:
-            # Settings that somebody applied stay, unless their result is named.
+            # Settings that `tune --apply` changed stay, unless their result is named.
             done = undo_outstanding(
                 folder, reach, Commands(**commands), with_applied=result is not None
             )
@@ -93,7 +93,7 @@ def _with_changes(store: Store) -> list[ExperimentFolder]:
 
 
 def _said(folder: ExperimentFolder, undone: Undone, *, is_dismissed: bool) -> int:
-    """Print what became of one journal; return its exit code."""
+    """Print the result of undoing one journal; return its exit code."""
     values = ", ".join(
         name if value is None else f"{name} = {value}"
         for name, value in sorted(undone.previous.items())

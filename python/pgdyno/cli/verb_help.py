@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# What an example does, and what is typed. Each is tried by tests/examples/test_documents.py.
+# The purpose of an example, and its command. Each is tried by tests/examples/test_documents.py.
 Example = tuple[str, str]
 
 EXAMPLES: dict[str, tuple[Example, Example]] = {

@@ -27,7 +27,7 @@ class Axis:
     ticks: tuple[tuple[float, str], ...]
 
     def at(self, value: float) -> float:
-        """Return the pixel of `value`; values outside the range are held at its ends."""
+        """Return the pixel of `value`; values outside the range are at its ends."""
         value = min(max(value, self.low), self.high)
         if self.is_log:
             ratio = math.log(value / self.low) / math.log(self.high / self.low)
@@ -68,7 +68,7 @@ def logarithmic(low: float, high: float, *, start_px: float, end_px: float) -> A
 
 
 def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: float) -> Axis:
-    """Return an axis whose ticks are the loads that were measured themselves.
+    """Return an axis whose ticks are the measured loads.
 
     Ticks that would print over one another (closer than 30 px) are left out, the ends kept.
     """

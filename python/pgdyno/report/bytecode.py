@@ -16,20 +16,20 @@ FOLDER = Path(__file__).parent / "templates/__pycache__"
 
 
 class TemplateBytecode(BytecodeCache):
-    """Reads what was compiled; jinja2 compiles anew what is of another text or another Python."""
+    """Reads compiled templates; jinja2 compiles again if the text or Python's version differs."""
 
     def __init__(self, *, is_building: bool = False) -> None:
         """Take the folder as it is. Args: is_building, keep what had to be compiled."""
         self._is_building = is_building
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Fill the bucket with what a build compiled, if there was one and it is still right."""
-        # What was cut off is like what is not there.
+        """Fill the bucket with the compiled template of a build, if it exists and is current."""
+        # A truncated file counts as missing.
         with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
             bucket.bytecode_from_string(_file(bucket).read_bytes())
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keep what was compiled, whole or not at all: others may be reading."""
+        """Store the compiled template atomically: other processes may read it."""
         if self._is_building:
             FOLDER.mkdir(exist_ok=True)
             partial = _file(bucket).with_suffix(".partial")
@@ -38,7 +38,7 @@ class TemplateBytecode(BytecodeCache):
 
 
 def compile_templates() -> None:
-    """Compile every template that is not yet, or not as it is now."""
+    """Compile every template whose compiled form is missing or old."""
     from pgdyno.report.html import page_environment
 
     environment = page_environment()

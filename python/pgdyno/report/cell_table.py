@@ -9,7 +9,7 @@ from pgdyno.analysis.compare_findings import CompareFindings, VariantFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.report import numbers
 
-# What a variant may change that makes clients be served differently, or reached another way.
+# Changes of a variant that affect the fairness between clients, or the path to the server.
 _SERVING = frozenset({"clients", "idle", "active", "pooler", "script"})
 _REACHING = frozenset({"path", "dsn", "pooler"})
 Pick = Callable[[VariantFindings], Estimate | None]
@@ -40,7 +40,7 @@ def cell_table(compared: CompareFindings) -> CellTable | None:
     ]
     note = ""
     if changed & _REACHING:
-        # Through a socket it is some us, over a network some ms: each in its own unit.
+        # A socket takes microseconds and a network milliseconds, so each has its unit.
         columns.append(
             (
                 "round trip",

@@ -1,7 +1,7 @@
-"""What a chart is, before anything draws it: `svg` draws it in ink, `report.js` on a canvas.
+"""The description of a chart, which three painters draw.
 
-Both drawings come from the same `Chart`, so the page without JavaScript and on paper shows the same
-data as the page with it.
+`svg` draws it for paper and for the page without JavaScript, `report.js` on a canvas, `plot` for
+pictures and PDF. Therefore all of them show the same data.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Chart:
 
 
 def _numbers(values: Iterable[Values]) -> npt.NDArray[np.float64]:
-    """Return all values that are no gaps."""
+    """Return all values without the gaps."""
     numbers = [np.array(some, dtype=np.float64) for some in values]
     joined = np.concatenate(numbers) if numbers else np.zeros(0)
     return joined[~np.isnan(joined)]

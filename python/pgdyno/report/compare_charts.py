@@ -110,7 +110,7 @@ class PartChange:
 
 
 def bars_of(compared: CompareFindings) -> tuple[VariantBar, ...]:
-    """Return one bar a variant that was measured: its length is its mean latency."""
+    """Return one bar for each measured variant; its length is the mean latency."""
     measured = [
         (variant.name, variant.where) for variant in compared.variants if variant.where is not None
     ]
@@ -170,7 +170,7 @@ def _row(part: Part, largest: float, decimals: int) -> PartChange:
 
 
 def _farthest(ms: Estimate) -> float:
-    """Return how far the bar of a change reaches; a very wide interval is cut off."""
+    """Return the end of the bar of a change; a very wide interval is cut off."""
     ends = [abs(end) for end in (ms.low, ms.high) if end is not None]
     return min(max([abs(ms.value), *ends]), 2 * abs(ms.value))
 

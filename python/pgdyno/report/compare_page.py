@@ -110,9 +110,8 @@ def page_with(
 def _differing(
     compared: CompareFindings, *, line_count: int
 ) -> list[tuple[ContrastFindings, tuple[PartChange, ...]]]:
-    """Return the largest changes of the contrasts: together as many lines as the forest plot has.
-
-    A hole on either side looks as if something were missing.
+    """Return the largest changes of the contrasts, together as many lines as the forest plot has,
+    so that neither side of the page has a gap.
     """
     known = [(contrast, rows) for contrast in compared.contrasts if (rows := changes_of(contrast))]
     shown = known[: max(line_count // (_ROWS_BESIDE_MIN + 1), 1)]
@@ -129,7 +128,7 @@ def _painted(
         "said": said,
         "drawing": forest.whisker(row.ratio, scale, decides=row.decides),
         "verdict": row.verdict,
-        # No colour praises or blames what no valid run supports.
+        # A verdict without valid runs gets no colour.
         "tone": next((tone for known, tone in _TONES.items() if known == row.verdict), "plain")
         if is_valid
         else "plain",

@@ -87,7 +87,7 @@ def _run(run: RunFindings) -> Document:
 
 
 def tpcc_document(findings: TpccFindings) -> Document:
-    """Return what a TPC-C-like run has: NOPM, its types, what was drawn, the check of the data."""
+    """Return the document of a TPC-C-like run: NOPM, types, shares of the mix, data check."""
     check = findings.check
     return {
         "nopm": findings.nopm.to_json(),
@@ -143,7 +143,7 @@ def _type(kind: TypeFindings) -> Document:
 
 
 def _offered(run: RunFindings) -> Document:
-    """Return what only an open loop or a latency limit has."""
+    """Return the keys of an open loop or a latency limit."""
     document: Document = {}
     if run.backlog_at_end_count is not None:
         document["backlog_at_end_count"] = run.backlog_at_end_count

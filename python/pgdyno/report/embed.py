@@ -16,7 +16,7 @@ from pgdyno.report.chart import POINTS_MAX, Chart, Flag, Line, Values, thin, thi
 from pgdyno.report.palette import MODEL_DASH
 
 _DIGITS = 4
-# Charts that are folded away are many: fewer points, and their means alone.
+# There are many folded charts, so they have fewer points, and only means.
 _FOLDED_POINTS_MAX = 200
 Axes = dict[tuple[float | int | None, ...], int]
 Flags = dict[tuple[Flag, ...], int]
@@ -97,7 +97,7 @@ def _line(
     }
     if ends is not None:
         shown["x"] = _places(thin_axis(line.x, points_max), ends)
-    # In a stack the spans of single layers would say nothing, so only the means travel.
+    # In a stack, ranges of single layers have no meaning, so only means are stored.
     if low is not None and high is not None and has_spans:
         shown["low"], shown["high"] = _rounded(low), _rounded(high)
     return shown
@@ -114,7 +114,7 @@ def _rounded(values: Values) -> list[float | int | None]:
     """Return what `_short` makes of each value, many at once."""
     numbers = np.array(values, dtype=np.float64)
     size = np.abs(numbers)
-    # Between these, powers of ten are exact, and so is what they divide.
+    # Between these exponents, powers of ten are exact, and quotients are correctly rounded.
     is_usual = (size >= 1e-11) & (size < 1e18)
     usual = np.where(is_usual, numbers, 1.0)
     digits = _DIGITS - 1 - np.floor(np.log10(np.abs(usual)))
@@ -122,7 +122,7 @@ def _rounded(values: Values) -> list[float | int | None]:
     scaled = np.where(digits < 0, usual / powers, usual * powers)
     whole = np.rint(scaled)
     shown = _plain_numbers(np.where(digits < 0, whole * powers, whole / powers))
-    # Next to the middle between two roundings only the digits themselves tell.
+    # Near the middle between two roundings, only the decimal digits decide.
     is_close = np.abs(np.abs(scaled - whole) - 0.5) < 1e-6
     for place in np.flatnonzero(is_close | ~is_usual).tolist():
         value = values[place]

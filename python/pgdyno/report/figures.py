@@ -1,4 +1,4 @@
-"""Which charts a report has: from findings to `Chart`s, only for data that exists."""
+"""From findings to the `Chart`s of a report, only for data that exists."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Timed(Protocol):
 
 
 def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
-    """Return what the first screen shows: the load curve, else tps and latency over time.
+    """Return the charts of the first screen: the load curve, else tps and latency over time.
 
     Their height leaves room for a long sentence above them: all of it fits into 720 pixels.
     """
@@ -82,7 +82,7 @@ def time_charts(run: Timed) -> tuple[Chart, ...]:
 
 
 def sections_of(charts: Iterable[Chart]) -> tuple[tuple[str, tuple[Chart, ...]], ...]:
-    """Return the charts that are folded away, by the heading they are under, in order."""
+    """Return the folded charts by their heading, in order."""
     by_section: dict[str, list[Chart]] = {}
     for chart in charts:
         if chart.section:

@@ -1,4 +1,4 @@
-"""What the templates call: numbers into words, and small drawings that need a scale."""
+"""Functions for templates: numbers to words, and small drawings that need a scale."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgdyno.report import gauge, numbers
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.figures import TIME_GROUP, in_ms, percentile_name
 
-# What may not be torn apart at the end of a line: "93 %", "1,360 tps", "29 ms".
+# Texts that must not be broken at the end of a line: "93 %", "1,360 tps", "29 ms".
 _UNIT_AFTER_NUMBER = re.compile(r"(\d) (%|tps|ms|s|min|clients?|rounds?)(?!\w)")
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -97,7 +97,7 @@ def percentile_names(findings: CurveFindings) -> tuple[str, ...]:
 
 
 def said(finding: Mapping[str, Any]) -> str:
-    """Return what the doctor saw with the check's name before it, unless it begins with it."""
+    """Return the doctor's observation after the check's name, unless it begins with the name."""
     name = str(finding["id"]).replace("_", " ")
     seen = str(finding["seen"])
     return seen if seen.startswith((name, str(finding["id"]))) else f"{name}: {seen}"

@@ -27,9 +27,9 @@ METRIC_NAMES = {
 PAPER_METRICS = 2  # rows of a contrast in pictures and on paper
 # The tail before the median: what the sentence names, where there is little room.
 _METRICS = ("tps", "nopm", "p99", "p50", "cpu_per_tx", "wal_per_tx")
-# The mean of the ratios and the ratio of the means: further apart than this needs a word.
+# If the mean of the ratios and the ratio of the means differ by more, a note explains it.
 _MEANS_APART = 0.01
-# Up to here a change is drawn as it is: -25 % lies as far from "equal" as +25 %.
+# Smaller changes are drawn on a linear axis: -25 % is as far from "equal" as +25 %.
 _LINEAR_MAX = 1.5
 # The ends of the axis, so that both are round changes: 4 is +300 %, and its inverse -75 %.
 _ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0)
@@ -114,7 +114,7 @@ def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
     groups += (
         [ForestGroup(f"Effects on {metric_name(compared.metric)}", effects)] if effects else []
     )
-    # The scale is set by what decides, so that it is not pressed together.
+    # Only the deciding rows set the scale, so that wide intervals of others do not compress it.
     deciding = [row.ratio for group in groups for row in group.rows if row.decides]
     every = (*compared.contrasts, *compared.steps)
     margin_ratio = every[0].deciding.margin_ratio if every else 0.0
@@ -234,7 +234,7 @@ def whisker(ratio: Estimate, scale: Scale, *, decides: bool = True) -> Markup:
         ends = scale.at(ratio.low), scale.at(ratio.high)
         body.append(f'<line class="bar" x1="{ends[0]:.2f}%" x2="{ends[1]:.2f}%" y1="11" y2="11"/>')
         for end, bound in zip(ends, (ratio.low, ratio.high), strict=True):
-            # No cap where the interval goes on beyond the scale.
+            # No cap if the interval continues beyond the scale.
             if not scale.beyond(bound):
                 body.append(f'<line x1="{end:.2f}%" x2="{end:.2f}%" y1="7" y2="15"/>')
     size = 5 if decides else 3.5

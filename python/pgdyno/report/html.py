@@ -141,7 +141,7 @@ def page_assets() -> Assets:
 
 @lru_cache(maxsize=1)
 def page_environment() -> jinja2.Environment:
-    """Return the templates with what they call."""
+    """Return the templates' environment with the functions they call."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pgdyno.report", "templates"),
         autoescape=True,

@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 A4_INCHES = (8.27, 11.69)
-# Letters on paper are a little wider than those fitted to the pixels of a screen.
+# Letters on paper are a little wider than letters on a screen.
 _HINTING = 1.06
 _VARIABLE = re.compile(r"--([\w-]+):\s*(#[0-9a-fA-F]{3,8})")
 NAME_SIZE = 7.5  # of the names left of a plot, points
@@ -79,7 +79,7 @@ def text_width_inches(figure: Figure, text: str, size: float, weight: str) -> fl
 
 
 def names_inches(names: Iterable[str], *, least: float, weight: str = "normal") -> float:
-    """Return the room that names left of a plot take, with what keeps them off both sides."""
+    """Return the width of the names left of a plot, with margins."""
     figure = new_figure(1, 1)
     widths = [text_width_inches(figure, name, NAME_SIZE, weight) for name in names]
     return max(least, *(width + 0.2 for width in widths))

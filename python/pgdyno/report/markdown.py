@@ -48,7 +48,7 @@ def markdown_with(
     tables: Sequence[tuple[str, Table]] = (),
     lines: Sequence[str] = (),
 ) -> tuple[str, Pictures]:
-    """Return the same with tables and lines that only this kind of answer has, before all others.
+    """Return the same, with this answer's additional lines and tables before all others.
 
     Args: tables, each with its title.
     """
@@ -159,12 +159,12 @@ def _rows(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> Iterator[str]
 
 
 def _cell(text: str) -> str:
-    """Return a text that stays within one cell and is no markup."""
+    """Return a text that stays within one cell, with markup escaped."""
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
 def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
-    """Yield name and PNG of what the first screen of the page shows."""
+    """Yield name and PNG of the pictures of the page's first screen."""
     compared, run = findings.compare, findings.run
     with ink.style():
         if (

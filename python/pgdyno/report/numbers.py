@@ -55,7 +55,9 @@ def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
 
 
 def low_text(low: float, decimals: int) -> str:
-    """Return the lower end of an interval; one above 0 keeps a digit, as "0" would be too low."""
+    """Return the lower end of an interval; an end above 0 keeps a digit, because "0" would be too
+    low.
+    """
     if low > 0 and round(low, decimals) == 0:
         return plain(low, 1)
     return fixed(low, decimals)

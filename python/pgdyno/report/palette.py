@@ -1,4 +1,4 @@
-"""How a thing looks wherever it appears: one colour, dash and marker for each meaning.
+"""The look of each meaning, the same everywhere: colour, dash and marker.
 
 Colours themselves stand in `assets/report.css` (light and dark); here are the names of them, and
 what tells things apart without colour. `CPU`, a wait class, a percentile or the network looks the
@@ -124,7 +124,7 @@ def role_of(name: str, position: int) -> Role:
 
 
 def at(position: int) -> Role:
-    """Return the look of the thing at a place; the seventh has the colour of the first alone."""
+    """Return the look at a place; the seventh shares only the colour with the first."""
     turn, place = divmod(position, len(SEQUENCE))
     dashed, marked = (SEQUENCE[(place + step * turn) % len(SEQUENCE)] for step in (1, 2))
     return Role(SEQUENCE[place].css, dashed.dash, marked.marker)

@@ -1,4 +1,4 @@
-"""Where the time goes, made ready to be shown: words, classes, shares, small parts folded."""
+"""Where the time goes, prepared for showing: words, classes, shares, small parts folded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_EXPLAINED = "not explained"
 OTHER = "other"
 _FOLD_BELOW_RATIO = 0.01
 
-# Keyed as `canonical_event` gives it, so that a name of any major finds its words.
+# By the name that `canonical_event` returns, so that names of every version have words.
 _WORDS: dict[str, str] = {
     "cpu": "server CPU",
     "server": "server, not split",
@@ -82,7 +82,7 @@ class TimePart:
 
 
 def words_of(name: str) -> str:
-    """Return what a wait event or a part means to somebody who is not a developer of PostgreSQL."""
+    """Return the meaning of a wait event or a part for people who do not develop PostgreSQL."""
     return _WORDS.get(canonical_event(name), name)
 
 

@@ -83,7 +83,7 @@ def _first(sheet: Sheet, findings: ExperimentFindings) -> None:
 
 
 def _more_charts(sheet: Sheet, findings: ExperimentFindings) -> None:
-    """Fill what is left of the first sheet: latency against load, then the run over time."""
+    """Fill the rest of the first sheet: latency against load, then the run over time."""
     if findings.compare is not None:
         return
     more = figures.curve_charts(findings)

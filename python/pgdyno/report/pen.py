@@ -1,4 +1,4 @@
-"""Paths in few bytes: relative moves in tenths of a pixel, from places that were rounded first."""
+"""SVG paths in few bytes: relative moves in tenths of a pixel between rounded points."""
 
 from __future__ import annotations
 

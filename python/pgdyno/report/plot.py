@@ -1,4 +1,4 @@
-"""Charts, forest plots and time bars drawn by matplotlib, from what the page is drawn from."""
+"""Charts, forest plots and time bars by matplotlib, from the same descriptions as the page."""
 
 from __future__ import annotations
 

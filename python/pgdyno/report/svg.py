@@ -1,4 +1,4 @@
-"""Draw a `Chart` as static SVG: what is seen on paper, without JavaScript, and before it starts."""
+"""Draw a `Chart` as static SVG: for paper, and for the page before and without JavaScript."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ LABEL_WIDTH = 12
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """Sets rows in lines of at most `column_count` signs; what cannot be broken may stand out."""
+    """Sets rows in lines of at most `column_count` signs; an unbreakable word may be longer."""
 
     column_count: int = WIDTH
 

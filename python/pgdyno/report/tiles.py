@@ -47,7 +47,7 @@ def doubts_of(findings: ExperimentFindings) -> tuple[Doubt, ...]:
 
 
 def is_valid(findings: ExperimentFindings) -> bool:
-    """Return whether every run may be believed."""
+    """Return whether every run is valid."""
     run_is_valid = findings.run is None or findings.run.is_valid
     return run_is_valid and findings.runs_valid == findings.runs_total
 
