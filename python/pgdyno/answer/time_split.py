@@ -49,7 +49,7 @@ _SAMPLES_MIN = 10
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where the time goes, or why that cannot be said, as the end of a sentence."""
+    """Where the time goes, or the reason why it is not known, as the end of a sentence."""
 
     where: WhereTheTimeGoes | None
     why_not: str = ""
@@ -58,7 +58,7 @@ class Split:
 def time_split(
     stored: StoredRun, numbers: LoadNumbers, *, with_intervals: bool = True
 ) -> WhereTheTimeGoes | None:
-    """Return where a transaction's time goes, None where that cannot be said."""
+    """Return where a transaction's time goes, None if it is not known."""
     return split_or_why_not(stored, numbers, with_intervals=with_intervals).where
 
 
@@ -206,7 +206,7 @@ def _longest_gap_ns(samples: WaitSamples, numbers: LoadNumbers) -> int:
 
 
 def _gap_ns_max(stored: StoredRun, numbers: LoadNumbers) -> float:
-    """Return how long nobody may have looked: longer where an answer may take longer."""
+    """Return the longest permitted gap between samples; it is longer if answers may take longer."""
     clients = sum(thread.clients for thread in numbers.summary.threads)
     late_ns = clients * BUSY_SESSION_MS * 1_000_000
     if any(warning["kind"] == "observer_lost_server" for warning in stored.warnings):
@@ -228,7 +228,7 @@ def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
 
 
 def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
-    """Return what our sessions waited for within the measured phase."""
+    """Return the samples of the load's sessions within the measured phase."""
     waits = stored.waits()
     inside = inside_phase(waits, numbers)
     if not inside.any():

@@ -27,7 +27,7 @@ def busy_words(where: WhereTheTimeGoes) -> str:
 
 
 def others_words(where: WhereTheTimeGoes) -> str:
-    """Return how much of the server's time was not the load's; "" where that is not known."""
+    """Return how much of the server's time was not the load's; "" if not known."""
     if where.others_ratio is None:
         return ""
     if where.others_ratio <= 0:
@@ -36,7 +36,7 @@ def others_words(where: WhereTheTimeGoes) -> str:
 
 
 def scheduled_words(where: WhereTheTimeGoes) -> str:
-    """Return what the kernel counted of the backends; "" where it could not be asked."""
+    """Return the kernel's counts of the backends; "" if they could not be read."""
     scheduled = where.scheduled
     if scheduled is None:
         return ""
@@ -89,7 +89,7 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
         text = " ".join(statement.text.split())
         if has_several and statement.script:
             text = f"{statement.script}: {text}"
-        # A second event has to leave room for what the statement is.
+        # A second event must leave room for the statement's text.
         for at_most in (_EVENTS_SHOWN, 1):
             events = event_words(statement, at_most)
             room = width - len(start) - len(events) - 2
