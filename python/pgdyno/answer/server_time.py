@@ -24,18 +24,18 @@ from pgdyno.store.stored_run import StoredRun
 # Server transactions a script transaction: a whole number unless autocommitted statements vary.
 _WHOLE_NUMBER_RATIO = 0.03
 _OWN_UNSURE = 2
-# Transactions a second of our own sessions that nobody counted: before and after they observe.
+# Transactions a second of our own sessions that are not counted, before and after they observe.
 _OWN_TRANSACTIONS_S = 20
 # With less than so much of the measured transactions reported in their time, the whole load tells.
 _REPORTED_RATIO_MIN = 0.9
-# Reports come up to a second late: a short window may hold that of some time before it.
+# Reports come up to a second late: a short window may contain reports of earlier work.
 _POSSIBLE_RATIO = 2.0
 # Foreign statements are added when they end: a sum this far from the samples is of another time.
 _OTHERS_APART_RATIO = 0.25
 _SESSIONS_SEEN_MIN = 30
 _RULE_OF_THREE = 3.0
 _LATE_RATIO_MAX = 0.5
-# Sessions that work for somebody: what a server does for itself serves the load too.
+# Sessions that work for a client; the server's own maintenance serves the load, too.
 FOR_SOMEBODY = ("client backend", "parallel worker")
 
 
@@ -58,9 +58,9 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     Backends report active_time and xact_commit together and up to a second late, so their ratio
     is taken over the window, and only then multiplied by the transactions the engine counted. Some
     loads are hardly reported before their sessions end: backends that touch no table say nothing
-    until then. For these the whole load stands, warm-up included. What our own sessions did in
-    the load's database was timed statement by statement, and is taken off. The server counts by
-    its wall clock: no count where that was set meanwhile, or says more than all sessions had.
+    until then. For these the whole load stands, warm-up included. The time of our own statements in
+    the load's database was measured one by one, and is subtracted. The server counts by its wall
+    clock: no count where that was set meanwhile, or says more than all sessions had.
     """
     if any(warning["kind"] == CLOCK_SET for warning in stored.warnings):
         return ServerTime(None, why_not="the wall clock was set during the run")
@@ -99,7 +99,8 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         grown(rows, "own_active_least_ns", *numbers.span_ns) or 0.0,
     )
     if own:
-        # A transaction or two of ours may be counted here and there in different intervals.
+        # One or two of our transactions may be counted in different intervals by us and by the
+        # server.
         error_ns += active_ns * _OWN_UNSURE / seen
     scale = per_transaction * ended / seen / 1e6
     return _possible((active_ns - own_ns) * scale, error_ns * scale, numbers)
@@ -108,9 +109,9 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
 def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
     """Return the server's count of the load's time, without that of others in its database.
 
-    The server adds up the sessions of a database, so samples tell how much of it the load's were.
-    A statement is added when it ends: where others were at work and the sum is far from the
-    samples, it is of statements of another time, and the samples stand.
+    The server adds up all sessions of a database, so samples tell the share of the load. A
+    statement is added when it ends. If others were at work and the sum is far from the samples, it
+    contains statements of another time; then the samples are used.
     """
     ended = numbers.counts.completed + numbers.counts.failed
     whole = server_time(stored, numbers, ended)
@@ -203,7 +204,7 @@ def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEven
     """Return what the server's clocks counted of the load's wait events in the measured phase.
 
     A clock counts for all sessions of the database, or of the server: samples of the same event
-    tell how much of it was the load's. A clock that stands at 0 does not run.
+    tell the share of the load. A clock at 0 is switched off.
     """
     waits = stored.waits()
     inside = inside_phase(waits, numbers)
@@ -251,14 +252,14 @@ def inside_phase(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
 
 
 def _whole_growth(rows: Deltas | None, counter: str) -> float:
-    """Return by how much a counter grew while it was looked at; 0 where it was not kept."""
+    """Return the growth of a counter over the whole run; 0 if it was not stored."""
     if rows is None or counter not in rows.by_column:
         return 0.0
     return float(np.nansum(rows.by_column[counter]))
 
 
 def _possible(active_ms: float, error_ms: float, numbers: LoadNumbers) -> ServerTime:
-    """Return the time, if all clients together had so much of it."""
+    """Return the time, unless it is more than all clients together had."""
     clients = sum(thread.clients for thread in numbers.summary.threads)
     had_ms = clients * numbers.seconds * 1e3
     if clients and active_ms > _POSSIBLE_RATIO * had_ms:
@@ -274,8 +275,8 @@ def server_transactions_each(
     Args: seen, what the server reported within the window, and ended, the scripts' transactions
     of it; reported, what it had reported after its sessions were closed (None: not known), and
     committed, the scripts' transactions of the whole load; own_max, how many of them our own
-    sessions can be. Of a short window a good part is reported after it, so the whole load tells
-    better: unless others worked there, which shows in a number that is not whole.
+    sessions can be. Much of a short window is reported after it, so the whole load gives the better
+    number. If others worked there, the number is not whole, and the window is used.
     """
     if reported and committed:
         per_transaction = reported / committed
