@@ -30,6 +30,7 @@ PYTHON = (
     python_rules.seeded_randomness,
     python_rules.designs_in_one_table,
     python_rules.arguments_by_name,
+    python_rules.locals_named_by_content,
     units.units_in_names,
 )
 RUST = (

@@ -214,3 +214,18 @@ def arguments_by_name(source: Source) -> Iterator[str]:
             for argument in node.args:
                 if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple):
                     yield source.problem(node.lineno, "name these arguments instead of *(...)")
+
+
+# They say that there is something, and not what.
+EMPTY_NAMES = {"one", "found", "each"}
+
+
+def locals_named_by_content(source: Source) -> Iterator[str]:
+    """A local or argument of the lab and of bench/ has the noun of what it holds."""
+    if not source.path.startswith(("python/", "bench/")):
+        return
+    for node in ast.walk(source.syntax):
+        is_bound = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        name = node.id if isinstance(node, ast.Name) else getattr(node, "arg", None)
+        if (is_bound or isinstance(node, ast.arg)) and name in EMPTY_NAMES:
+            yield source.problem(node.lineno, f"name this by what it holds rather than `{name}`")

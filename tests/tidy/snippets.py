@@ -57,6 +57,12 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "if findings.kind == 'sweep':\n    pass",
         "if mark.kind == 'checkpoint':\n    pass",
     ),
+    (
+        python_rules.locals_named_by_content,
+        "python/pgdyno/a.py",
+        "def f(found):\n    return [one for one in found]",
+        "def f(rows):\n    return [g(row, one=1).found for row in rows]",
+    ),
     (python_rules.arguments_by_name, "python/pgdyno/a.py", "Run(*(a, b), c=d)", "Run(*rows, c=d)"),
     (
         python_rules.no_io_in_pure_stages,

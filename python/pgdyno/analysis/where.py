@@ -125,25 +125,28 @@ def where_the_time_goes(
     if facts.latency.unit != "ns":
         raise AnalysisError(f"latency must be in ns, got {facts.latency.unit}")
     rng = np.random.default_rng(seed)
-    found = with_unseen(facts, sampled(facts, rng, replicates))
+    samples = with_unseen(facts, sampled(facts, rng, replicates))
     active_ns = facts.each(facts.server_active_ms)
     exact_ns = None if active_ns is None else active_ns * _NS_PER_MS
     exact = None if exact_ns is None else np.array([exact_ns])
-    point = amounts(facts, found, found.point_count[None, :], exact)
+    point = amounts(facts, samples, samples.point_count[None, :], exact)
     drawn = amounts(
-        facts, found, found.redrawn_count, _drawn_exact(facts, exact_ns, len(found.redrawn_count))
+        facts,
+        samples,
+        samples.redrawn_count,
+        _drawn_exact(facts, exact_ns, len(samples.redrawn_count)),
     )
-    missed_ns = _missed_ns(facts, found, exact_ns)
+    missed_ns = _missed_ns(facts, samples, exact_ns)
     # Parts that follow from sessions without a wait event, if this number of them was missed.
     fewer, more = (
-        amounts(facts, found, found.point_count[None, :], exact, missed_ns=ns).ns[0]
+        amounts(facts, samples, samples.point_count[None, :], exact, missed_ns=ns).ns[0]
         for ns in (-missed_ns, missed_ns)
     )
-    parts = _parts(facts, found, point, drawn, _Ends(missed_ns, fewer, more))
+    parts = _parts(facts, samples, point, drawn, _Ends(missed_ns, fewer, more))
     unsplit_ns = facts.latency.value - drawn.ns.sum(axis=1)
     sampled_ms = None
-    if found.events:
-        sampled_ms = found.active * facts.window_seconds * 1e3 / facts.server_transaction_count
+    if samples.events:
+        sampled_ms = samples.active * facts.window_seconds * 1e3 / facts.server_transaction_count
     server_ms = sampled_ms if exact_ns is None else exact_ns / _NS_PER_MS
     whole = _whole(
         facts.latency.scaled(1 / _NS_PER_MS, "ms"),
@@ -156,14 +159,14 @@ def where_the_time_goes(
     value_ns = whole.residual_ms * _NS_PER_MS
     way_ns = _errors_ns(facts).get(NETWORK, 0.0)
     residual = _estimate(
-        *(value_ns, unsplit_ns, found.block_count, (value_ns - way_ns, value_ns + way_ns)),
+        *(value_ns, unsplit_ns, samples.block_count, (value_ns - way_ns, value_ns + way_ns)),
         is_positive=False,
     )
     return replace(
         whole,
         residual=residual,
         server_how="sampled" if exact_ns is None else "counted",
-        sampled_server=None if sampled_ms is None else _sampled_server(facts, found, sampled_ms),
+        sampled_server=None if sampled_ms is None else _sampled_server(facts, samples, sampled_ms),
     )
 
 
@@ -177,18 +180,18 @@ class _Ends:
 
 
 def _parts(
-    facts: TransactionFacts, found: Sampled, point: Amounts, drawn: Amounts, ends: _Ends
+    facts: TransactionFacts, samples: Sampled, point: Amounts, drawn: Amounts, ends: _Ends
 ) -> list[Part]:
     """Return every part with its interval, where it has one, and how it was made."""
     errors_ns = _errors_ns(facts)
     parts = []
     for i, (name, side) in enumerate(point.parts):
         value = float(point.ns[0, i])
-        half_ns = errors_ns.get(name, ends.missed_ns if name in found.events else None)
+        half_ns = errors_ns.get(name, ends.missed_ns if name in samples.events else None)
         low_high = (float(ends.fewer_ns[i]), float(ends.more_ns[i]))
         if half_ns is not None:
             low_high = (value - half_ns, value + half_ns)
-        block_count = found.block_count if side == "server" or name in errors_ns else 1
+        block_count = samples.block_count if side == "server" or name in errors_ns else 1
         ms = _estimate(value, drawn.ns[:, i], block_count, low_high)
         how = "sampled" if point.how[i] == "counted" and ms.has_interval else point.how[i]
         parts.append(Part(name, ms, side, how))
@@ -243,14 +246,14 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _sampled_server(facts: TransactionFacts, found: Sampled, sampled_ms: float) -> Estimate:
+def _sampled_server(facts: TransactionFacts, samples: Sampled, sampled_ms: float) -> Estimate:
     """Return the server's time by the samples, with their interval."""
     each_ns = facts.window_seconds * 1e9 / facts.server_transaction_count
-    drawn = found.redrawn_count[:, is_active(found.events)].sum(axis=1) * each_ns
-    missed_ns = _missed_ns(facts, found, None)
+    drawn = samples.redrawn_count[:, is_active(samples.events)].sum(axis=1) * each_ns
+    missed_ns = _missed_ns(facts, samples, None)
     value_ns = sampled_ms * _NS_PER_MS
     return _estimate(
-        value_ns, drawn, found.block_count, (value_ns - missed_ns, value_ns + missed_ns)
+        value_ns, drawn, samples.block_count, (value_ns - missed_ns, value_ns + missed_ns)
     )
 
 
@@ -295,13 +298,13 @@ def _scheduled(facts: TransactionFacts, point: Amounts) -> Scheduled | None:
     return Scheduled(*(float(ns) / _NS_PER_MS for ns in (cpu, queue, *inside)))
 
 
-def _missed_ns(facts: TransactionFacts, found: Sampled, exact_ns: float | None) -> float:
+def _missed_ns(facts: TransactionFacts, samples: Sampled, exact_ns: float | None) -> float:
     """Return how much of a transaction the samples may have missed, so few as they are."""
-    if facts.samples is None or not found.events:
+    if facts.samples is None or not samples.events:
         return 0.0
     sessions = _RULE_OF_THREE / np.unique(facts.samples.sampled_at_ns).size
-    if exact_ns is not None and found.active:
-        return sessions / found.active * exact_ns
+    if exact_ns is not None and samples.active:
+        return sessions / samples.active * exact_ns
     return sessions * facts.window_seconds * 1e9 / facts.server_transaction_count
 
 
@@ -321,14 +324,14 @@ def _estimate(
     value, drawn = value_ns / _NS_PER_MS, drawn_ns / _NS_PER_MS
     if block_count < 2:
         return without_interval(value, "ms")
-    found = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)
-    assert found.low is not None, "two blocks give an interval"
-    assert found.high is not None
+    estimate = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)
+    assert estimate.low is not None, "two blocks give an interval"
+    assert estimate.high is not None
     ends = [ns / _NS_PER_MS for ns in ends_ns]
-    low, high = min(found.low, value, *ends), max(found.high, value, *ends)
+    low, high = min(estimate.low, value, *ends), max(estimate.high, value, *ends)
     if high - low <= _COUNTED_RATIO * abs(value):
         return without_interval(value, "ms")
-    wide = replace(found, low=low, high=high)
+    wide = replace(estimate, low=low, high=high)
     return _above_zero(wide) if is_positive else wide
 
 

@@ -48,7 +48,7 @@ class Amounts:
 
 def amounts(
     facts: TransactionFacts,
-    found: Sampled,
+    samples: Sampled,
     sessions: FloatArray,
     exact_ns: FloatArray | None,
     *,
@@ -63,16 +63,16 @@ def amounts(
     rows = sessions.shape[0]
     each_ns = sessions * (facts.window_seconds * 1e9 / facts.server_transaction_count)
     answering = np.zeros(rows)
-    if ANSWERING in found.events:
-        answering = each_ns[:, found.events.index(ANSWERING)]
-    by_event, bare = _in_server(facts, found, each_ns, exact_ns)
+    if ANSWERING in samples.events:
+        answering = each_ns[:, samples.events.index(ANSWERING)]
+    by_event, bare = _in_server(facts, samples, each_ns, exact_ns)
     bare = np.maximum(bare + missed_ns, 0.0)
     made = _Parts(rows)
     bound = {event for counted in facts.counted_events for event in counted.events}
     for event, ns in by_event.items():
         made.add(event, "server", ns, "counted" if event in bound else "sampled")
     _outside(made, facts, answering)
-    if not found.events:
+    if not samples.events:
         if exact_ns is not None:
             made.add(SERVER, "server", exact_ns, "counted")
         return made.amounts()
@@ -120,7 +120,7 @@ class _Parts:
 
 
 def _in_server(
-    facts: TransactionFacts, found: Sampled, each_ns: FloatArray, exact_ns: FloatArray | None
+    facts: TransactionFacts, samples: Sampled, each_ns: FloatArray, exact_ns: FloatArray | None
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """Return the time in each wait event, and without one, of the server's time of a transaction.
 
@@ -128,24 +128,24 @@ def _in_server(
     among them. What the count of the whole leaves is divided by the samples of the others.
     """
     rows = each_ns.shape[0]
-    places = [i for i, active in enumerate(is_active(found.events)) if active]
-    by_event = {found.events[i]: each_ns[:, i].copy() for i in places}
+    places = [i for i, active in enumerate(is_active(samples.events)) if active]
+    by_event = {samples.events[i]: each_ns[:, i].copy() for i in places}
     bound_ns = np.zeros(rows)
     bound: set[str] = set()
     for counted in facts.counted_events:
-        each = facts.each(counted.total_ns) or 0.0
+        per_transaction_ns = facts.each(counted.total_ns) or 0.0
         here = [event for event in counted.events if event in by_event] or [counted.events[0]]
         sampled = np.array([by_event.get(event, np.zeros(rows)) for event in here])
         total = sampled.sum(axis=0)
         share = np.where(total > 0, sampled / np.where(total > 0, total, 1.0), 1.0 / len(here))
-        by_event |= dict(zip(here, share * each, strict=True))
+        by_event |= dict(zip(here, share * per_transaction_ns, strict=True))
         bound |= set(here)
-        bound_ns = bound_ns + each
+        bound_ns = bound_ns + per_transaction_ns
     free = [event for event in by_event if event not in bound]
     if exact_ns is not None:
         total = np.sum([by_event[event] for event in free] or [np.zeros(rows)], axis=0)
         left_ns = np.maximum(exact_ns - bound_ns, 0.0)
-        if not free and found.events:
+        if not free and samples.events:
             by_event[""] = left_ns
         for event in free:
             by_event[event] = by_event[event] * left_ns / np.where(total > 0, total, 1.0)

@@ -84,31 +84,35 @@ def resampled(
     return Sampled(events, counts.sum(axis=0) / taken.sum(), redrawn, plan.block_count)
 
 
-def shared_out(found: Sampled, total: float, unit: str, *, seen_count: int) -> tuple[Estimate, ...]:
+def shared_out(
+    samples: Sampled, total: float, unit: str, *, seen_count: int
+) -> tuple[Estimate, ...]:
     """Return each event's part of a total that is known, with the interval of its share.
 
     Args: seen_count, sightings of sessions: an interval is no narrower than the rule of three
     allows, as samples that all show the same may have missed something.
     """
-    if not found.events:
+    if not samples.events:
         return ()
-    shares = found.point_count / found.point_count.sum()
-    drawn = found.redrawn_count / np.maximum(found.redrawn_count.sum(axis=1, keepdims=True), 1e-12)
+    shares = samples.point_count / samples.point_count.sum()
+    drawn = samples.redrawn_count / np.maximum(
+        samples.redrawn_count.sum(axis=1, keepdims=True), 1e-12
+    )
     missed = total * _RULE_OF_THREE / seen_count
     parts = []
     for place, value in enumerate((shares * total).tolist()):
-        if found.block_count < 2:
+        if samples.block_count < 2:
             parts.append(without_interval(value, unit))
             continue
         part = within_run_estimate(
-            value, drawn[:, place] * total, found.block_count, unit, is_positive=False
+            value, drawn[:, place] * total, samples.block_count, unit, is_positive=False
         )
         low, high = min(part.low or 0.0, value - missed), max(part.high or 0.0, value + missed)
         parts.append(replace(part, low=max(low, 0.0), high=max(min(high, total), value)))
     return tuple(parts)
 
 
-def with_unseen(facts: TransactionFacts, found: Sampled) -> Sampled:
+def with_unseen(facts: TransactionFacts, samples: Sampled) -> Sampled:
     """Return the samples with the sessions that were on the core of the sampler.
 
     Sampling needs a core, and is mostly given the one of a session that has just fallen asleep, so
@@ -117,17 +121,17 @@ def with_unseen(facts: TransactionFacts, found: Sampled) -> Sampled:
     event as they were seen. A sampler with priority takes any core at any moment, and lacks none.
     """
     core_count = facts.core_count
-    if facts.samples_with_priority or not found.events:
-        return found
+    if facts.samples_with_priority or not samples.events:
+        return samples
     if not facts.backend_cpu_ns or not core_count:
-        return found
+        return samples
     on_core = facts.backend_cpu_ns / (facts.window_seconds * 1e9)
-    events = found.events + tuple(event for event in _NO_EVENT if event not in found.events)
+    events = samples.events + tuple(event for event in _NO_EVENT if event not in samples.events)
     columns = [events.index(event) for event in _NO_EVENT]
 
     def completed(count: FloatArray) -> FloatArray:
-        known = count.reshape(-1, len(found.events))
-        whole = np.pad(known, ((0, 0), (0, len(events) - len(found.events))))
+        known = count.reshape(-1, len(samples.events))
+        whole = np.pad(known, ((0, 0), (0, len(events) - len(samples.events))))
         seen = whole[:, columns].sum(axis=1, keepdims=True)
         unseen = np.clip(on_core - seen, 0.0, on_core / core_count)
         share = np.where(seen > 0, whole[:, columns] / np.where(seen > 0, seen, 1.0), (1.0, 0.0))
@@ -135,10 +139,10 @@ def with_unseen(facts: TransactionFacts, found: Sampled) -> Sampled:
         return whole.reshape(*count.shape[:-1], len(events))
 
     return replace(
-        found,
+        samples,
         events=events,
-        point_count=completed(found.point_count),
-        redrawn_count=completed(found.redrawn_count),
+        point_count=completed(samples.point_count),
+        redrawn_count=completed(samples.redrawn_count),
     )
 
 

@@ -78,13 +78,15 @@ def named_statements(
         for identifier in place.query_ids:
             by_id.setdefault(identifier, []).append(place)
     ids, of_sample = np.unique(samples.query_id[kept], return_inverse=True)
-    names = [_label(int(one), by_id) for one in ids]
+    names = [_label(int(query_id), by_id) for query_id in ids]
     label = list(map(names.__getitem__, of_sample.tolist()))
     labelled = WaitSamples(samples.sampled_at_ns, samples.time_ns[kept], label, counts)
-    found = sampled(replace(facts, samples=labelled), np.random.default_rng(seed), replicates)
-    parts = shared_out(found, server_ms, "ms", seen_count=int(counts.sum()))
+    of_statements = sampled(
+        replace(facts, samples=labelled), np.random.default_rng(seed), replicates
+    )
+    parts = shared_out(of_statements, server_ms, "ms", seen_count=int(counts.sum()))
     times = []
-    for key, ms in zip(found.events, parts, strict=True):
+    for key, ms in zip(of_statements.events, parts, strict=True):
         rows = np.isin(of_sample, [place for place, name in enumerate(names) if name == key])
         shares = _events(event_names, event[rows], counts[rows])
         times += _named(key, by_id, places, ms, shares)
@@ -151,6 +153,8 @@ def _events(
 ) -> tuple[tuple[str, float], ...]:
     """Return the largest events with their shares. Args: event, places of the names."""
     sums = np.bincount(event, weights=counts, minlength=len(names))
-    found = ((names[place], sums[place] / sums.sum()) for place in np.unique(event).tolist())
-    shares = sorted(found, key=lambda pair: -pair[1])
+    shares_of_events = (
+        (names[place], sums[place] / sums.sum()) for place in np.unique(event).tolist()
+    )
+    shares = sorted(shares_of_events, key=lambda pair: -pair[1])
     return tuple((name or NOT_INSTRUMENTED, float(share)) for name, share in shares[:_EVENTS_SHOWN])

@@ -71,10 +71,12 @@ def server_shares(types: Sequence[Served], exchange_ns: float) -> FloatArray:
     The server is at work for a type as long as its transactions are held, without their exchanges.
     Args: exchange_ns, one exchange without work for the server, and the wait for its reply.
     """
-    held = np.array([one.held_ns for one in types], dtype=np.float64)
-    trips = np.array([one.round_trip_count for one in types], dtype=np.float64)
+    held = np.array([kind.held_ns for kind in types], dtype=np.float64)
+    trips = np.array([kind.round_trip_count for kind in types], dtype=np.float64)
     worked = np.maximum(held - trips * exchange_ns, 0.0)
-    whole = next((one for one in (worked, held, trips) if one.sum() > 0), np.ones(len(types)))
+    whole = next(
+        (weights for weights in (worked, held, trips) if weights.sum() > 0), np.ones(len(types))
+    )
     return np.asarray(whole / whole.sum())
 
 
@@ -88,11 +90,11 @@ def type_fractions(
     no identifier is divided in the same way among the statements without one.
     Args: otherwise, shape (types,), for samples of which nothing is known.
     """
-    column = {one.name: i for i, one in enumerate(types)}
+    column = {kind.name: i for i, kind in enumerate(types)}
     events, event = coded(samples.event)
     of_wal = np.array([is_of_wal(name) for name in events], dtype=bool)[event]
     ids = np.zeros(len(event), dtype=np.int64) if samples.query_id is None else samples.query_id
-    found = np.tile(otherwise, (len(event), 1))
+    fractions = np.tile(otherwise, (len(event), 1))
     for identifier in np.unique(ids).tolist():
         those = [place for place in places if identifier in (place.query_ids or (0,))]
         # Without times, nothing is known of planning and of statements without an identifier.
@@ -103,8 +105,8 @@ def type_fractions(
             for place, share in zip(those, shares_of(those, in_wal=in_wal), strict=True):
                 row[column[place.script]] += share
             if row.sum() > 0:
-                found[(ids == identifier) & (of_wal == in_wal)] = row
-    return found
+                fractions[(ids == identifier) & (of_wal == in_wal)] = row
+    return fractions
 
 
 def time_by_type(
@@ -128,10 +130,10 @@ def time_by_type(
     """
     event = np.asarray(samples.event)
     is_active, is_core = event != ANSWERING, event == ""
-    foreground = [not one.is_background for one in types]
+    foreground = [not kind.is_background for kind in types]
     mine = samples.session_count * fractions[:, foreground].sum(axis=1)
     seen = (float(mine[is_core].sum()), float(mine[is_active & ~is_core].sum()))
-    trips = sum(one.round_trip_count for one in types if not one.is_background)
+    trips = sum(kind.round_trip_count for kind in types if not kind.is_background)
     if not trips or not sum(seen):
         return ()
     total = facts.server_transaction_count
@@ -149,18 +151,18 @@ def time_by_type(
         engine_ms_each_trip=total * _sum(ms for side, _, ms in parts if side == "client") / trips,
         network_each_trip=network.scaled(total / trips, "ms"),
     )
-    found = []
-    for one, fraction in zip(types, fractions.T, strict=True):
+    times = []
+    for kind, fraction in zip(types, fractions.T, strict=True):
         counts = (samples.session_count * fraction)[is_active]
-        if one.ended_count:
+        if kind.ended_count:
             rng = np.random.default_rng(seed)
             labels = np.where(is_core, _CORE, _WAIT)[is_active].tolist()
             own = replace(samples, time_ns=samples.time_ns[is_active], event=labels, query_id=None)
             own = replace(own, session_count=counts)
             split = sampled(replace(facts, samples=own), rng, replicates)
             largest = _largest(event[is_active & ~is_core], counts[~is_core[is_active]])
-            found.append(replace(_type_time(facts, one, own, split, whole), events=largest))
-    return tuple(found)
+            times.append(replace(_type_time(facts, kind, own, split, whole), events=largest))
+    return tuple(times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +177,24 @@ class _Whole:
 
 
 def _type_time(
-    facts: TransactionFacts, one: Served, samples: WaitSamples, split: Sampled, whole: _Whole
+    facts: TransactionFacts, kind: Served, samples: WaitSamples, split: Sampled, whole: _Whole
 ) -> TypeTime:
     """Return the time of a type. Args: samples, its own; split, the same by core and wait event."""
-    each = 1.0 / one.ended_count
-    trips = one.round_trip_count * each
+    per_transaction = 1.0 / kind.ended_count
+    trips = kind.round_trip_count * per_transaction
     instants = np.unique(samples.sampled_at_ns).size
-    missed_ms = _RULE_OF_THREE / instants * facts.window_seconds * 1e3 * each
-    core_ms, core_drawn = _sampled_ms(split, _CORE, whole.core_ms_each_sample * each * instants)
-    wait_ms, wait_drawn = _sampled_ms(split, _WAIT, whole.wait_ms_each_sample * each * instants)
+    missed_ms = _RULE_OF_THREE / instants * facts.window_seconds * 1e3 * per_transaction
+    core_ms, core_drawn = _sampled_ms(
+        split, _CORE, whole.core_ms_each_sample * per_transaction * instants
+    )
+    wait_ms, wait_drawn = _sampled_ms(
+        split, _WAIT, whole.wait_ms_each_sample * per_transaction * instants
+    )
     outside_ms = whole.outside_ms_each_trip * trips
     core = _estimate(core_ms, core_drawn, split.block_count, missed_ms, outside_ms)
     waits = _estimate(wait_ms, wait_drawn, split.block_count, missed_ms, 0.0)
     way = whole.network_each_trip.scaled(trips, "ms") if trips else without_interval(0.0, "ms")
-    held, engine = one.held_ns / 1e6 * each, whole.engine_ms_each_trip * trips
+    held, engine = kind.held_ns / 1e6 * per_transaction, whole.engine_ms_each_trip * trips
     rest = held - engine - way.value - outside_ms
     drawn = rest - core_drawn - wait_drawn
     residual = without_interval(rest - core_ms - wait_ms, "ms")
@@ -197,9 +203,9 @@ def _type_time(
             residual.value, drawn, split.block_count, "ms", is_positive=False
         )
     return TypeTime(
-        name=one.name,
-        is_background=one.is_background,
-        count=one.ended_count,
+        name=kind.name,
+        is_background=kind.is_background,
+        count=kind.ended_count,
         held=without_interval(held, "ms"),
         core=core,
         waits=waits,
@@ -228,10 +234,12 @@ def _estimate(
     """Return a sampled time, and `more_ms` that was counted, with its interval."""
     if block_count < 2 or drawn.size < 2:
         return without_interval(value + more_ms, "ms")
-    found = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)
-    low = min(found.low or 0.0, value - missed_ms)
-    high = max(found.high or 0.0, value + missed_ms)
-    return replace(found, value=value + more_ms, low=max(low, 0.0) + more_ms, high=high + more_ms)
+    estimate = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)
+    low = min(estimate.low or 0.0, value - missed_ms)
+    high = max(estimate.high or 0.0, value + missed_ms)
+    return replace(
+        estimate, value=value + more_ms, low=max(low, 0.0) + more_ms, high=high + more_ms
+    )
 
 
 def _largest(event: npt.NDArray[np.str_], counts: FloatArray) -> tuple[tuple[str, float], ...]:

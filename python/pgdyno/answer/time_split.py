@@ -152,9 +152,9 @@ def _facts(
         server_active_ms=_scaled(counted.active_ms, server_ratio),
         server_active_error_ms=counted.error_ms * server_ratio,
         counted_events=tuple(
-            replace(one, total_ns=one.total_ns * ratio, error_ns=one.error_ns * ratio)
-            for one in counted_events(stored, numbers)
-            for ratio in (waited.event_ratio(one.events),)
+            replace(counted, total_ns=counted.total_ns * ratio, error_ns=counted.error_ns * ratio)
+            for counted in counted_events(stored, numbers)
+            for ratio in (waited.event_ratio(counted.events),)
         ),
         samples=waited.samples,
         round_trip_count=round_trips / ended,

@@ -44,7 +44,7 @@ class WaitedFor:
     @property
     def background(self) -> set[str]:
         """Return the names of the types in the background."""
-        return {one.name for one in self.types if one.is_background}
+        return {kind.name for kind in self.types if kind.is_background}
 
     def core_ratio(self, backend_ns: float, active_ns: float | None) -> float:
         """Return the share of the time that backends were on a core or waited for one.
@@ -94,22 +94,22 @@ def waited_for(
         for shape, script in zip(numbers.scripts, summary.scripts, strict=True)
     )
     exchange_ns = (exchange_of(summary).ns or 0.0) + (reply_wait_ns(summary) or 0.0)
-    trip_count = sum(one.round_trip_count for one in types)
+    trip_count = sum(kind.round_trip_count for kind in types)
     if counted.active_ms is not None and trip_count:
         # What the server did not work of the time that transactions were held.
-        held_ns = sum(one.held_ns for one in types)
+        held_ns = sum(kind.held_ns for kind in types)
         exchange_ns = max(held_ns - counted.active_ms * 1e6, 0.0) / trip_count
     places = _places(stored, numbers, exchange_ns)
     # Results of an older engine do not tell what the server served.
-    if not any(one.ended_count for one in types):
+    if not any(kind.ended_count for kind in types):
         none = np.zeros((0, 0))
         return WaitedFor((), places, none, samples, samples, 1.0, 1.0)
     shares = server_shares(types, exchange_ns)
     fractions = np.zeros((0, len(types)))
     if samples is not None:
         fractions = type_fractions(samples, places, types, shares)
-    front = np.array([not one.is_background for one in types])
-    trips = np.array([one.round_trip_count for one in types], dtype=np.float64)
+    front = np.array([not kind.is_background for kind in types])
+    trips = np.array([kind.round_trip_count for kind in types], dtype=np.float64)
     mine = samples
     if samples is not None and not front.all():
         count = samples.session_count * fractions[:, front].sum(axis=1)
@@ -172,8 +172,11 @@ def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tupl
         "query_ids"
     ) or {}
     timed = {
-        (one["script"], one["statement"]): (int(one["count"]), int(one["sum_ns"]))
-        for one in stored.statements
+        (distribution["script"], distribution["statement"]): (
+            int(distribution["count"]),
+            int(distribution["sum_ns"]),
+        )
+        for distribution in stored.statements
     }
     places = []
     for number, (shape, script) in enumerate(
@@ -198,6 +201,6 @@ def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tupl
     return tuple(places)
 
 
-def mean_ns(found: Distribution) -> float:
+def mean_ns(distribution: Distribution) -> float:
     """Return the mean of a distribution of a record, 0 if it is empty."""
-    return found.sum_ns / found.count if found.count else 0.0
+    return distribution.sum_ns / distribution.count if distribution.count else 0.0

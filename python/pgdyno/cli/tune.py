@@ -340,17 +340,19 @@ def _unchangeable(asked: Asked, known: _Known, names: Iterable[str]) -> dict[str
     if asked.resolved is None or server.apply_command is not None:
         return {}
     needs = {name: needs_of(rules[name]) for name in names}
-    found = {}
+    reasons = {}
     if server.restart_command is None:
         restarts = [name for name, need in needs.items() if need == "restart"]
-        found = dict.fromkeys(restarts, "it needs a restart, and --restart-command is missing")
+        reasons = dict.fromkeys(restarts, "it needs a restart, and --restart-command is missing")
     if server.admin is not None:
         admin = resolve(conninfo=server.admin).target
-        asked_of = [name for name, need in needs.items() if need != "session" and name not in found]
+        asked_of = [
+            name for name, need in needs.items() if need != "session" and name not in reasons
+        ]
         with connect(admin, verb="tune") as connection:
             missing = not_alterable(connection, asked_of)
-        found |= dict.fromkeys(missing, f"{admin.user} may not change it")
-    return found
+        reasons |= dict.fromkeys(missing, f"{admin.user} may not change it")
+    return reasons
 
 
 def _refuse_short_budget(experiment: Experiment, budget: str, count: int) -> None:

@@ -151,8 +151,8 @@ class Shown(WatchShow):
         is_new = tally.seen_ns > self._seen_ns
         if not self._is_due(time_ns, is_new, _TERMINAL_EVERY_NS if is_live else _PLAIN_EVERY_NS):
             return
-        recent, found = tally.look(), tally.at_work()
-        recent.scale_ratio = found.factor_ratio if found is not None else 1.0
+        recent, at_work = tally.look(), tally.at_work()
+        recent.scale_ratio = at_work.factor_ratio if at_work is not None else 1.0
         parts = line_parts(recent, tally.connections, with_events=not is_live)
         if not is_new and tally.ended_ns:
             parts.insert(0, f"server not reached for {(time_ns - tally.ended_ns) / 1e9:.0f} s")
@@ -231,11 +231,11 @@ def statement_lines(recent: Sums, texts: KnownTexts) -> list[str]:
 def events_text(recent: Sums) -> str:
     """Return what the sessions at work waited for, as mean numbers of them."""
     shown = recent.by_event.most_common(3)
-    each = recent.scale_ratio / recent.wait_samples
-    texts = [f"{event or 'CPU?'} {count * each:.2g}" for event, count in shown]
+    sessions_per_count = recent.scale_ratio / recent.wait_samples
+    texts = [f"{event or 'CPU?'} {count * sessions_per_count:.2g}" for event, count in shown]
     rest = recent.by_event.total() - sum(count for _, count in shown)
     if rest:
-        texts.append(f"other {rest * each:.2g}")
+        texts.append(f"other {rest * sessions_per_count:.2g}")
     return ", ".join(texts)
 
 

@@ -121,16 +121,16 @@ def shortened(text: str, room: int) -> str:
 
 
 def _why(statement: Document) -> str:
-    worst, each = statement["waits"][0], call_ms(statement)
+    worst, per_call = statement["waits"][0], call_ms(statement)
     if not is_seen_enough(statement):
         few = f"seen {statement['sightings']} times"
-        return few if each is None else f"{call_words(statement)} ms per call, {few}"
-    if each is None:
+        return few if per_call is None else f"{call_words(statement)} ms per call, {few}"
+    if per_call is None:
         return str(worst["wait_event"])
-    half = half_width(each)
+    half = half_width(per_call)
     wide = "" if half is None else f" ±{compact_ms(half)}"
-    waiting_ms = compact_ms(each.value * worst["share_ratio"])
-    return f"{compact_ms(each.value)}{wide} ms per call, {worst['wait_event']} {waiting_ms}"
+    waiting_ms = compact_ms(per_call.value * worst["share_ratio"])
+    return f"{compact_ms(per_call.value)}{wide} ms per call, {worst['wait_event']} {waiting_ms}"
 
 
 def _waits(document: Document) -> list[str]:

@@ -105,11 +105,11 @@ def shown_visits(folder: ExperimentFolder) -> list[Visit]:
     If no detail run is complete, an interrupted one is used, because a part is better than no
     answer. A part without a completed transaction is not used.
     """
-    found = list(_stored(folder))
-    has_detail = any(one.planned.purpose == "detail" for one, is_done in found if is_done)
+    visits_done = list(_stored(folder))
+    has_detail = any(visit.planned.purpose == "detail" for visit, is_done in visits_done if is_done)
     return [
         visit
-        for visit, is_done in found
+        for visit, is_done in visits_done
         if is_done or (not has_detail and _is_part_of_detail(visit))
     ]
 
@@ -123,21 +123,23 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
     """Yield every stored run with its plan, in order, and whether it is known to be complete."""
     decisions = folder.decisions()
     stored = {run.number: run for run in folder.runs()}
-    done = {one["number"]: one for one in decisions if one["decision"] == "done"}
-    took_ns = {number: one["took_ns"] for number, one in done.items()}
+    done = {
+        decision["number"]: decision for decision in decisions if decision["decision"] == "done"
+    }
+    took_ns = {number: entry["took_ns"] for number, entry in done.items()}
     # Old stores have no "done" entries: if they have a stop, runs without a variant are done.
     is_old = not took_ns and any(decision["decision"] == "stop" for decision in decisions)
     ran = [decision for decision in decisions if decision["decision"] == "run"]
     known = _recorded(decisions)
-    if {str(one["cell"]["variant"]) for one in ran} - {"None", *known}:
+    if {str(decision["cell"]["variant"]) for decision in ran} - {"None", *known}:
         known = {variant.id: variant for variant in variants(folder)}
-    planned = {one["number"]: _planned(one, known) for one in ran}
-    for number, one in sorted(planned.items()):
+    planned = {decision["number"]: _planned(decision, known) for decision in ran}
+    for number, run in sorted(planned.items()):
         if number in stored:
-            usual_ns = one.warm_ns + one.measure_ns
+            usual_ns = run.warm_ns + run.measure_ns
             spent_ns = done.get(number, {}).get("spent_ns", {})
-            visit = Visit(one, stored[number], took_ns.get(number, usual_ns), spent_ns)
-            yield visit, number in took_ns or (is_old and one.cell.variant is None)
+            visit = Visit(run, stored[number], took_ns.get(number, usual_ns), spent_ns)
+            yield visit, number in took_ns or (is_old and run.cell.variant is None)
 
 
 def variants(folder: ExperimentFolder) -> tuple[PlannedVariant, ...]:

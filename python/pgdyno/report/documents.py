@@ -217,29 +217,29 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
             }
             for statement in where.statements
         ],
-        "types": [_type_time(one) for one in where.types],
+        "types": [_type_time(kind) for kind in where.types],
     }
 
 
-def _type_time(one: TypeTime) -> Document:
+def _type_time(kind: TypeTime) -> Document:
     """Return where the time of one transaction type goes; its parts sum to `held_ms`."""
     parts = {
         name: {"ms": ms.value, "low": ms.low, "high": ms.high}
         for name, ms in (
-            ("core", one.core),
-            ("wait_events", one.waits),
-            ("network", one.network),
-            ("engine", one.engine),
-            ("not_explained", one.residual),
+            ("core", kind.core),
+            ("wait_events", kind.waits),
+            ("network", kind.network),
+            ("engine", kind.engine),
+            ("not_explained", kind.residual),
         )
     }
     return {
-        "name": one.name,
-        "is_background": one.is_background,
-        "count": one.count,
-        "held_ms": one.held.value,
+        "name": kind.name,
+        "is_background": kind.is_background,
+        "count": kind.count,
+        "held_ms": kind.held.value,
         "parts": parts,
-        "events": dict(one.events),
+        "events": dict(kind.events),
     }
 
 

@@ -111,15 +111,15 @@ def type_rows(
 
     The numbers have the columns of `TYPE_COLUMNS`: mean ms of a transaction; "" = no interval.
     """
-    for one in where.types:
-        decimals = max(0, min(3, plain_decimals(one.held.value)))
-        parts = (one.held, one.core, one.waits, one.network, one.engine, one.residual)
+    for kind in where.types:
+        decimals = max(0, min(3, plain_decimals(kind.held.value)))
+        parts = (kind.held, kind.core, kind.waits, kind.network, kind.engine, kind.residual)
         cells = tuple(
             (fixed(ms.value, decimals), interval_text(ms, decimals) if ms.has_interval else "")
             for ms in parts
         )
-        events = [f"{name} {quantities.percent(share)}" for name, share in one.events]
-        yield one.name + " (background)" * one.is_background, cells, ", ".join(events)
+        events = [f"{name} {quantities.percent(share)}" for name, share in kind.events]
+        yield kind.name + " (background)" * kind.is_background, cells, ", ".join(events)
 
 
 def type_lines(where: WhereTheTimeGoes) -> Iterator[str]:

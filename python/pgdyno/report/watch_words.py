@@ -24,13 +24,13 @@ def estimate_in(
 
     Results of older versions have no intervals.
     """
-    found = document.get(value)
-    if found is None:
+    number = document.get(value)
+    if number is None:
         return None
     ends = document.get(low), document.get(high)
     if None in ends:
-        return without_interval(found, unit)
-    return Estimate(found, *ends, 2, unit, "within_run")
+        return without_interval(number, unit)
+    return Estimate(number, *ends, 2, unit, "within_run")
 
 
 def sessions_words(sessions: Document) -> str:
@@ -99,12 +99,16 @@ def share_words(part: Document) -> str:
 
 def call_words(statement: Document) -> str:
     """Return "4.9 (4.5 to 5.3)", or "under 0.07" if there are few sightings."""
-    each = call_ms(statement)
-    if each is None:
+    per_call = call_ms(statement)
+    if per_call is None:
         return "not timed"
-    if not is_seen_enough(statement) and each.high is not None:
-        return f"under {_upper(each.high)}"
-    return f"{value_text(each)} ({interval_text(each)})" if each.has_interval else value_text(each)
+    if not is_seen_enough(statement) and per_call.high is not None:
+        return f"under {_upper(per_call.high)}"
+    return (
+        f"{value_text(per_call)} ({interval_text(per_call)})"
+        if per_call.has_interval
+        else value_text(per_call)
+    )
 
 
 def _upper(value: float) -> str:

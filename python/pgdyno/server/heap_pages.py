@@ -138,10 +138,10 @@ def model_of(
     if sample_map:
         again.append(model.map_pages(row_count))
         files.append(_as_pages(sample_map))
-    for made, found in zip(again, files, strict=True):
-        if made.shape != found.shape or not np.array_equal(_blank(made), _blank(found)):
+    for made, original in zip(again, files, strict=True):
+        if made.shape != original.shape or not np.array_equal(_blank(made), _blank(original)):
             raise UnknownPages
-        if has_checksums and not _has_good_checksums(found):
+        if has_checksums and not _has_good_checksums(original):
             raise UnknownPages
     return model
 

@@ -67,8 +67,8 @@ def filled(connection: Connection, data_dir: Path, scale: int, told: Told) -> It
         paths = _write(threads, table, model, scale * ACCOUNTS_PER_BRANCH, told)
         syncing = [threads.submit(_sync, path) for path in paths]
         yield
-        for each in syncing:
-            each.result()
+        for task in syncing:
+            task.result()
 
 
 def _model(connection: Connection, data_dir: Path) -> PageModel:
@@ -143,8 +143,8 @@ def _write(
                 told(done / len(firsts))
                 signals.check()
     finally:
-        for each in running:
-            each.result()
+        for task in running:
+            task.result()
     if model.map_header:
         paths.append(Path(f"{table.path}_vm"))
         _create_as(paths[-1], owner)

@@ -127,7 +127,10 @@ class Workload(Spec):
             return given
         scripts = given.get("scripts")
         scripts = scripts if isinstance(scripts, (list, tuple)) else ()
-        names = [one.get("builtin") if isinstance(one, dict) else one.builtin for one in scripts]
+        names = [
+            script.get("builtin") if isinstance(script, dict) else script.builtin
+            for script in scripts
+        ]
         return {**given, "protocol": "prepared"} if TPCC_LIKE in names else given
 
     @model_validator(mode="after")

@@ -111,7 +111,7 @@ class TuneFindings:
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
         """Return the candidates that failed, with the server's own words."""
-        return tuple((one.name, one.failure) for one in self.tried if one.failure)
+        return tuple((trial.name, trial.failure) for trial in self.tried if trial.failure)
 
     @property
     def optimism_points(self) -> float | None:
@@ -127,7 +127,7 @@ class TuneFindings:
     @property
     def weakens_durability(self) -> tuple[SettingEffect, ...]:
         """Return the settings that may lose or damage data."""
-        return tuple(one for one in self.settings if one.risk == "durability")
+        return tuple(setting for setting in self.settings if setting.risk == "durability")
 
     @property
     def together_text(self) -> str:
@@ -140,7 +140,7 @@ class TuneFindings:
     @property
     def needs_restart(self) -> tuple[str, ...]:
         """Return the settings that a reload does not change."""
-        return tuple(one.name for one in self.settings if one.needs == "restart")
+        return tuple(setting.name for setting in self.settings if setting.needs == "restart")
 
     def sentence(self) -> str:
         """Return the answer in one sentence."""
@@ -176,15 +176,15 @@ class TuneFindings:
             "reason": self.reason,
             "settings": [
                 {
-                    "name": one.name,
-                    "old": one.old,
-                    "new": one.new,
-                    "class": one.risk,
-                    "needs": one.needs,
-                    "price": one.price,
-                    "ratio": _document(one.ratio),
+                    "name": setting.name,
+                    "old": setting.old,
+                    "new": setting.new,
+                    "class": setting.risk,
+                    "needs": setting.needs,
+                    "price": setting.price,
+                    "ratio": _document(setting.ratio),
                 }
-                for one in self.settings
+                for setting in self.settings
             ],
             "together": list(self.together),
             "without_effect": list(self.idle),
@@ -196,25 +196,25 @@ class TuneFindings:
             "trial_count": self.trial_count,
             "tried": [
                 {
-                    "candidate": one.name,
-                    "settings": dict(one.settings),
-                    "against": one.against,
-                    "pair_count": one.pair_count,
-                    "ratio": _document(one.ratio),
-                    "failure": one.failure or None,
+                    "candidate": trial.name,
+                    "settings": dict(trial.settings),
+                    "against": trial.against,
+                    "pair_count": trial.pair_count,
+                    "ratio": _document(trial.ratio),
+                    "failure": trial.failure or None,
                 }
-                for one in self.tried
+                for trial in self.tried
             ],
             "failures": [{"candidate": name, "why": why} for name, why in self.failures],
             "slo": asdict(self.slo) if self.slo is not None else None,
             "budget": asdict(self.budget) if self.budget is not None else None,
             "counters": [
                 {
-                    "name": one.name,
-                    "before": _document(one.before),
-                    "after": _document(one.after),
+                    "name": change.name,
+                    "before": _document(change.before),
+                    "after": _document(change.after),
                 }
-                for one in self.changed
+                for change in self.changed
             ],
         }
 
@@ -244,7 +244,7 @@ def findings_of(
         verdict = "unproved"
         if is_proved and proved is not None:
             verdict = "better" if proved[1].interval()[0] > 0 else "not confirmed"
-    is_one_sure = any(one.interval()[0] > 0 for one in alone.values())
+    is_one_sure = any(effect.interval()[0] > 0 for effect in alone.values())
     of_winner = [name for name, value in winner.settings.items() if value != now.get(name)]
     against = tuning.against_rules()
     return TuneFindings(
@@ -263,54 +263,54 @@ def findings_of(
         against_rules=_ratio(against, is_more_better) if against is not None else None,
         rules=tuning.rules.name if tuning.rules is not None else "",
         trial_count=tuning.trial_count,
-        tried=tuple(_tried(one, is_more_better) for one in tuning.trials),
+        tried=tuple(_tried(trial, is_more_better) for trial in tuning.trials),
         together=tuple(changed)
         if verdict == "better" and len(changed) > 1 and not is_one_sure
         else (),
     )
 
 
-def conf_fragment(found: TuneFindings) -> str:
+def conf_fragment(findings: TuneFindings) -> str:
     """Return the settings as lines of postgresql.conf, each with what it changes."""
-    lines = [f"# pgdyno tune: {found.sentence()}", *_restart_comment(found, "#")]
-    for one in found.settings:
-        lines += [f"# {line}" for line in _comments(found, one)]
-        mark = "# " if one.needs == "new cluster" else ""
-        lines.append(f"{mark}{one.name} = {_quoted(one.new)}")
+    lines = [f"# pgdyno tune: {findings.sentence()}", *_restart_comment(findings, "#")]
+    for setting in findings.settings:
+        lines += [f"# {line}" for line in _comments(findings, setting)]
+        mark = "# " if setting.needs == "new cluster" else ""
+        lines.append(f"{mark}{setting.name} = {_quoted(setting.new)}")
     return "\n".join(lines)
 
 
-def alter_system(found: TuneFindings) -> str:
+def alter_system(findings: TuneFindings) -> str:
     """Return the statements that set everything, with comments; a restart is named first."""
-    lines = [*_restart_comment(found, "--")]
-    for one in found.settings:
-        lines += [f"-- {line}" for line in _comments(found, one)]
-        if one.needs == "new cluster":
-            lines.append(f"-- {one.name} = {one.new}")
+    lines = [*_restart_comment(findings, "--")]
+    for setting in findings.settings:
+        lines += [f"-- {line}" for line in _comments(findings, setting)]
+        if setting.needs == "new cluster":
+            lines.append(f"-- {setting.name} = {setting.new}")
         else:
-            lines.append(f"ALTER SYSTEM SET {one.name} = {_quoted(one.new)};")
+            lines.append(f"ALTER SYSTEM SET {setting.name} = {_quoted(setting.new)};")
     return "\n".join([*lines, "SELECT pg_reload_conf();"])
 
 
-def effect_text(found: TuneFindings, one: SettingEffect) -> str:
+def effect_text(findings: TuneFindings, setting: SettingEffect) -> str:
     """Return what a setting brings: "tps +18 % (14 to 22)", or that it was not measured alone."""
-    if one.ratio is not None:
-        return f"{found.metric} {change_text(one.ratio)}"
-    if len(found.settings) == 1 and found.proved is not None:
-        return f"{found.metric} {change_text(found.proved)}"
+    if setting.ratio is not None:
+        return f"{findings.metric} {change_text(setting.ratio)}"
+    if len(findings.settings) == 1 and findings.proved is not None:
+        return f"{findings.metric} {change_text(findings.proved)}"
     return "not measured alone"
 
 
-def _restart_comment(found: TuneFindings, mark: str) -> Iterable[str]:
-    if found.needs_restart:
-        yield f"{mark} needs a restart: {', '.join(found.needs_restart)}"
+def _restart_comment(findings: TuneFindings, mark: str) -> Iterable[str]:
+    if findings.needs_restart:
+        yield f"{mark} needs a restart: {', '.join(findings.needs_restart)}"
 
 
-def _comments(found: TuneFindings, one: SettingEffect) -> Iterable[str]:
-    words = NEEDS_WORDS[one.needs]
-    yield f"was {one.old}; {effect_text(found, one)}; class {one.risk}; {words}"
-    if one.price:
-        yield " ".join(one.price.split())
+def _comments(findings: TuneFindings, setting: SettingEffect) -> Iterable[str]:
+    words = NEEDS_WORDS[setting.needs]
+    yield f"was {setting.old}; {effect_text(findings, setting)}; class {setting.risk}; {words}"
+    if setting.price:
+        yield " ".join(setting.price.split())
 
 
 def _quoted(value: str) -> str:
@@ -338,7 +338,7 @@ def _setting(
 
 
 def _restarts_first(settings: Iterable[SettingEffect]) -> tuple[SettingEffect, ...]:
-    return tuple(sorted(settings, key=lambda one: one.needs != "restart"))
+    return tuple(sorted(settings, key=lambda setting: setting.needs != "restart"))
 
 
 def _tried(trial: Trial, is_more_better: bool) -> Tried:
@@ -358,14 +358,16 @@ def _ratio(effect: Effect, is_more_better: bool) -> Estimate | None:
         return None
     if is_more_better:
         return effect.estimate()
-    return replace(effect, log_ratios=tuple(-one for one in effect.log_ratios)).estimate()
+    return replace(
+        effect, log_ratios=tuple(-log_ratio for log_ratio in effect.log_ratios)
+    ).estimate()
 
 
 def _document(estimate: Estimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
-    found = asdict(estimate)
-    return {name: None if _is_odd(value) else value for name, value in found.items()}
+    document = asdict(estimate)
+    return {name: None if _is_odd(value) else value for name, value in document.items()}
 
 
 def _is_odd(value: object) -> bool:

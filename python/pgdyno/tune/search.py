@@ -55,7 +55,7 @@ class Tuning:
         must not run, "" if it may.
         """
         self.space = tuple(space)
-        self.rules = next((one for one in baselines if one.settings), None)
+        self.rules = next((baseline for baseline in baselines if baseline.settings), None)
         self.reason = ""
         self._now = dict(now)
         self._budget_ns = budget_ns
@@ -102,7 +102,7 @@ class Tuning:
     @property
     def failures(self) -> tuple[tuple[Candidate, str], ...]:
         """Return the candidates that failed, with the server's own words."""
-        return tuple((one.candidate, one.failure) for one in self.trials if one.failure)
+        return tuple((trial.candidate, trial.failure) for trial in self.trials if trial.failure)
 
     def next(self) -> Step | None:
         """Return the next run, None when the tuning is over (`reason` says why)."""
@@ -189,7 +189,7 @@ class Tuning:
             self._next_stage()
             return
         order = self._ordered if not is_reversed(done) else self._ordered[::-1]
-        self._queue = [Step(self._stage, done + 1, one) for one in order]
+        self._queue = [Step(self._stage, done + 1, candidate) for candidate in order]
 
     def _plan_search(self) -> None:
         races = self._races
@@ -233,7 +233,7 @@ class Tuning:
         if self._winner is self.base:
             self.reason = NOTHING_BETTER
             return
-        if self.rules is not None and any(self.rules == one for one, _ in self.failures):
+        if self.rules is not None and any(self.rules == failed for failed, _ in self.failures):
             self.rules = None
         self._begin("proof", [self.base, self._winner, self._races.second, self.rules], later=8)
 
@@ -242,7 +242,7 @@ class Tuning:
 
         Args: later, candidates of the stages after this one, for which as many rounds are kept.
         """
-        unique = {one.name: one for one in candidates if one is not None}
+        unique = {candidate.name: candidate for candidate in candidates if candidate is not None}
         rounds = int(self._runs_left // (len(unique) + later))
         self._stage, self._ordered = stage, list(unique.values())
         self._planned[stage] = min(max(rounds, PROOF_ROUNDS_MIN), _ROUNDS_MAX)
@@ -266,9 +266,11 @@ class Tuning:
 
     def _begin_second_proof(self) -> None:
         """Prove the best of the other candidates, if its runs in the proof were better."""
-        others = [one for one in (self._races.second, self.rules) if one is not None]
-        gains = {one.name: self.gain("proof", one.name).mean for one in others}
-        candidate = max(others, key=lambda one: gains[one.name], default=None)
+        others = [
+            candidate for candidate in (self._races.second, self.rules) if candidate is not None
+        ]
+        gains = {candidate.name: self.gain("proof", candidate.name).mean for candidate in others}
+        candidate = max(others, key=lambda candidate: gains[candidate.name], default=None)
         if candidate is None or gains[candidate.name] <= 0:
             self._end_refuted("no other candidate of the proof was better than your settings")
         elif self._runs_left < PROOF_ROUNDS_MIN * 3:

@@ -146,11 +146,13 @@ def budget_of(took_ns: Sequence[int], spent_ns: Sequence[Mapping[str, int]]) -> 
         return None
 
     def share(part: str) -> float:
-        return sum(one.get(part, 0) for one in spent_ns) / total_ns
+        return sum(spent.get(part, 0) for spent in spent_ns) / total_ns
 
     known = [share(part) for part in ("load", "reset", "restart", "loading")]
     starts_s = [
-        one["start"] / 1e9 for one in spent_ns if not one.get("restart") and not one.get("loading")
+        spent["start"] / 1e9
+        for spent in spent_ns
+        if not spent.get("restart") and not spent.get("loading")
     ]
     return Budget(
         total_s=total_ns / 1e9,

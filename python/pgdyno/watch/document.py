@@ -106,10 +106,10 @@ def document_of(
 
 def sentence(tally: Tally) -> str:
     """Return the answer of a watch in one sentence."""
-    total, found = tally.total, tally.at_work()
+    total, at_work = tally.total, tally.at_work()
     if total.tps is None:
         return "nothing was observed"
-    text = f"{total.tps:,.0f} tps, {_sessions_words(found, tally.peak_sessions)}"
+    text = f"{total.tps:,.0f} tps, {_sessions_words(at_work, tally.peak_sessions)}"
     if total.by_event.total() >= SIGHTINGS_MIN:
         event, count = total.by_event.most_common(1)[0]
         share = 100 * count / total.by_event.total()
@@ -119,17 +119,17 @@ def sentence(tally: Tally) -> str:
     return text
 
 
-def _sessions_words(found: AtWork | None, peak_count: int) -> str:
+def _sessions_words(at_work: AtWork | None, peak_count: int) -> str:
     """Return how many sessions were at work; no mean that rests on a few sightings."""
-    if found is None:
+    if at_work is None:
         return "active sessions not visible to this role"
-    if found.is_certain:
-        mean = fixed(found.mean.value, decimals_of(found.mean))
-        most = "" if found.sampled is None else f", at most {peak_count}"
+    if at_work.is_certain:
+        mean = fixed(at_work.mean.value, decimals_of(at_work.mean))
+        most = "" if at_work.sampled is None else f", at most {peak_count}"
         return f"{mean} active sessions on average{most}"
-    if found.mean.high is None:
+    if at_work.mean.high is None:
         return f"at most {peak_count} active sessions"
-    return f"fewer than {plain(found.mean.high, 2)} active sessions on average"
+    return f"fewer than {plain(at_work.mean.high, 2)} active sessions on average"
 
 
 def utc(time_ns: int) -> str:
@@ -142,24 +142,24 @@ def utc(time_ns: int) -> str:
 class Work:
     """Sessions at work, and the share of each wait event and statement, with intervals."""
 
-    found: AtWork | None
+    sessions_at_work: AtWork | None
     by_event: Mapping[str, Estimate]
     by_statement: Mapping[str, Estimate]
 
     @classmethod
     def of(cls, tally: Tally) -> Work:
         """Return what was at work; the shares of each kind sum to 1."""
-        found = tally.at_work()
-        if found is None or not found.seen_count:
-            return cls(found, {}, {})
+        at_work = tally.at_work()
+        if at_work is None or not at_work.seen_count:
+            return cls(at_work, {}, {})
 
         def shares(drawn: Sampled) -> Mapping[str, Estimate]:
-            parts = shared_out(drawn, 1.0, "", seen_count=found.seen_count)
+            parts = shared_out(drawn, 1.0, "", seen_count=at_work.seen_count)
             return dict(zip(drawn.events, parts, strict=True))
 
         seconds = max(tally.seen_ns, 1) / 1e9
         return cls(
-            found,
+            at_work,
             shares(tally.stretches.events(seconds, seed=_SEED)),
             shares(tally.stretches.statements(seconds, seed=_SEED)),
         )
@@ -170,8 +170,8 @@ class Work:
 
     def sessions(self, share: Estimate) -> Estimate:
         """Return a share of DB time as sessions; both have an error, and the errors add up."""
-        assert self.found is not None, "a share is of something"
-        mean = self.found.mean
+        assert self.sessions_at_work is not None, "a share is of something"
+        mean = self.sessions_at_work.mean
         value = share.value * mean.value
         if share.low is None or share.high is None or mean.low is None or mean.high is None:
             return without_interval(value, "sessions")
@@ -182,21 +182,21 @@ class Work:
 
 
 def _sessions(tally: Tally, work: Work) -> Document:
-    found, samples = work.found, tally.total.wait_samples
-    mean = found.mean if found is not None else None
-    sampled = found.sampled if found is not None else None
+    at_work, samples = work.sessions_at_work, tally.total.wait_samples
+    mean = at_work.mean if at_work is not None else None
+    sampled = at_work.sampled if at_work is not None else None
     return {
         "mean": mean and mean.value,
         "low": mean and mean.low,
         "high": mean and mean.high,
-        "how": found and found.how,
-        "why_sampled": found.why_sampled if found is not None else "",
+        "how": at_work and at_work.how,
+        "why_sampled": at_work.why_sampled if at_work is not None else "",
         "sampled_mean": sampled and sampled.value,
         "sampled_low": sampled and sampled.low,
         "sampled_high": sampled and sampled.high,
         "peak": tally.peak_sessions if samples else None,
         "samples": samples,
-        "sightings": found.seen_count if found is not None else 0,
+        "sightings": at_work.seen_count if at_work is not None else 0,
     }
 
 
