@@ -44,6 +44,15 @@ def test_a_scratch_server_is_examined_with_its_host(any_server: ScratchCluster) 
     assert found.facts.data is not None
 
 
+def test_a_check_of_a_setting_names_the_place_of_its_value(database15: Target) -> None:
+    run_sql(database15, f"ALTER DATABASE {database15.database} SET track_io_timing = off")
+    seen = {finding.id: finding.seen for finding in of(database15).findings}
+    assert seen["track_io_timing"].endswith(", from ALTER DATABASE")
+    assert "/postgresql.conf line " in seen["fsync"]
+    # PostgreSQL's default: nobody set it.
+    assert "from" not in seen["autovacuum"]
+
+
 def test_the_text_has_the_target_the_rights_and_each_mend(pg15: ScratchCluster) -> None:
     found = of(pg15.target)
     for width in (80, 72):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -218,6 +219,29 @@ def test_weakened_durability_is_named(cluster: ScratchCluster) -> None:
         assert found.weakened_durability == ("fsync", "synchronous_commit")
     finally:
         cluster.apply({})
+
+
+def test_a_setting_has_the_place_that_a_new_session_of_the_role_gets_it_from(
+    cluster: ScratchCluster, connection: Connection
+) -> None:
+    name = cluster.target.database
+    connection.execute("CREATE ROLE tuned LOGIN SUPERUSER")
+    connection.execute("ALTER ROLE tuned SET random_page_cost = 1.5")
+    connection.execute(f'ALTER DATABASE "{name}" SET wal_compression = on')
+    try:
+        target = replace(cluster.target, user="tuned")
+        with connect(target, verb="test") as tuned:
+            found = facts.collect(tuned, target)
+        assert found.settings["random_page_cost"] == "1.5"
+        places = found.setting_sources
+        assert places["random_page_cost"] == "ALTER ROLE"
+        assert places["wal_compression"] == "ALTER DATABASE"
+        assert places["work_mem"] == "default"
+        conf = re.escape(str(cluster.path / "postgresql.conf"))
+        assert re.fullmatch(rf"{conf} line \d+", places["max_connections"])
+    finally:
+        connection.execute(f'ALTER DATABASE "{name}" RESET wal_compression')
+        connection.execute("DROP ROLE tuned")
 
 
 def test_a_plain_role_sees_what_it_may(cluster: ScratchCluster, connection: Connection) -> None:

@@ -24,7 +24,9 @@ class Check:
             judged = self.judge(facts)
         except Unknown as missing:
             return Finding(self.id, self.group, "unknown", str(missing), self.why)
-        return Finding(self.id, self.group, judged.verdict, judged.seen, self.why, judged.mend)
+        source = facts.source_of(self.id)
+        seen = f"{judged.seen}, from {source}" if source else judged.seen
+        return Finding(self.id, self.group, judged.verdict, seen, self.why, judged.mend)
 
 
 def check(group: Group, why: str) -> Callable[[Callable[[Facts], Judgement]], Check]:

@@ -56,6 +56,11 @@ class Facts:
             raise Unknown(self.no_host)
         return self.host
 
+    def source_of(self, setting: str) -> str:
+        """Return where the value of a setting comes from, "" where that is not known."""
+        known = self.server.settings.get(setting) if self.server is not None else None
+        return known.source if known is not None else ""
+
     def on_server(self) -> ServerSeen:
         """Return the server's facts. Raises: Unknown when no server was named."""
         if self.server is None:

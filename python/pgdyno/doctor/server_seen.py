@@ -13,6 +13,7 @@ from pgdyno.doctor.server_sql import SQL
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import pick
 from pgdyno.quantities import format_bytes
+from pgdyno.server.settings import source_text
 
 _UNIT_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10}
 _UNIT_BYTES |= {"MB": 1 << 20, "GB": 1 << 30}
@@ -21,11 +22,16 @@ _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of pg_settings; `unit` is "" for settings without."""
+    """One row of pg_settings; `unit` is "" for settings without.
+
+    `source` says where the value comes from; "" for PostgreSQL's default, and where this session
+    has set another value, which hides it.
+    """
 
     text: str
     unit: str = ""
     is_pending: bool = False
+    source: str = ""
 
     @property
     def shown(self) -> str:
@@ -125,8 +131,13 @@ def read_settings(session: ServerSession) -> dict[str, Setting]:
     """Return the settings the checks look at, and those that wait for a restart."""
     rows = session.fetch(pick("settings", SQL["settings"], session.version))
     return {
-        str(name): Setting(str(text), str(unit or ""), bool(is_pending))
-        for name, text, unit, is_pending in rows
+        str(name): Setting(
+            str(text),
+            str(unit or ""),
+            bool(is_pending),
+            "" if source in ("default", "session", "override") else source_text(source, *place),
+        )
+        for name, text, unit, is_pending, source, *place in rows
     }
 
 

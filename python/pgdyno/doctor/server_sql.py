@@ -92,8 +92,8 @@ def _running(command: str) -> str:
 SQL: Mapping[str, Mapping[int, str]] = {
     "settings": {
         # What a new session of this role has in this database: `setting` is what ours made of it.
-        10: "SELECT name, reset_val, unit, pending_restart FROM pg_catalog.pg_settings"
-        f" WHERE pending_restart OR name IN ({_LISTED})"
+        10: "SELECT name, reset_val, unit, pending_restart, source, sourcefile, sourceline"
+        f" FROM pg_catalog.pg_settings WHERE pending_restart OR name IN ({_LISTED})"
     },
     "role": {
         10: _role(alter_system="r.rolsuper"),

@@ -13,6 +13,7 @@ from pgdyno.quantities import counted, format_bytes
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
+from pgdyno.server.settings import source_text
 from pgdyno.server.storage import device_name, mount_of
 from pgdyno.server.target import Target
 
@@ -56,7 +57,7 @@ class ServerFacts:
     """One server at one moment, as one role sees it; None means "not known from here".
 
     `settings` maps names to values with units, as SHOW prints them; `setting_sources` says where
-    each came from, as pg_settings.source does. `is_local` is true only if the
+    each came from: a file with its line, a command, or "default". `is_local` is true only if the
     session's own backend was seen among this host's processes.
     """
 
@@ -243,13 +244,18 @@ def _settings(connection: Connection) -> tuple[dict[str, str], dict[str, str]]:
     Values of unknown (extension) settings are left out: they may hold secrets.
     """
     rows = connection.execute(
-        "SELECT name, current_setting(name, true), source FROM pg_settings WHERE name = ANY(%s)"
+        "SELECT name, current_setting(name, true), source, sourcefile, sourceline"
+        " FROM pg_settings WHERE name = ANY(%s)"
         " OR name IN ('server_version', 'data_directory')"
         " OR (source NOT IN ('default', 'client', 'session') AND category <> 'Customized Options'"
         "     AND name !~ 'conninfo|password|command|passphrase')",
         [list(ALWAYS_KEPT)],
     ).fetchall()
-    known = [(str(name), str(value), str(how)) for name, value, how in rows if value is not None]
+    known = [
+        (str(name), str(value), source_text(str(source), file, line))
+        for name, value, source, file, line in rows
+        if value is not None
+    ]
     return {name: value for name, value, _ in known}, {name: how for name, _, how in known}
 
 

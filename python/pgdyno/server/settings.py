@@ -89,6 +89,27 @@ def as_configuration(settings: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
+# pg_settings.source, as the command that a person would look for.
+_SOURCES = {
+    "database": "ALTER DATABASE",
+    "user": "ALTER ROLE",
+    "database user": "ALTER ROLE IN DATABASE",
+    "global": "ALTER ROLE ALL",
+    "client": "the connection's options",
+}
+
+
+def source_text(source: str, file: str | None, line: int | None) -> str:
+    """Return where a value comes from: a file with its line, or the command that set it.
+
+    Args: as in pg_settings; file is None where none set it, or this role may not see which.
+    """
+    if not file:
+        return _SOURCES.get(source, source)
+    by = " (ALTER SYSTEM)" if file.endswith("/postgresql.auto.conf") else ""
+    return f"{file} line {line}{by}"
+
+
 def contexts(connection: Connection, names: Iterable[str]) -> dict[str, str]:
     """Return what changing each setting needs (reload, restart ...): pg_settings.context."""
     rows = connection.execute(
