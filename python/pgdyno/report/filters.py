@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,7 +23,9 @@ _UNIT_AFTER_NUMBER = re.compile(r"(\d) (%|tps|ms|s|min|clients?|rounds?)(?!\w)")
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "estimate": numbers.estimate_text,
-    "value": lambda estimate: numbers.value_text(estimate).replace(">= ", "≥ "),
+    "value": lambda estimate, most=math.inf: numbers.value_text(estimate, most=most).replace(
+        ">= ", "≥ "
+    ),
     "interval": numbers.interval_text,
     "plain": quantities.plain,
     "fixed": fixed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pgdyno import quantities
@@ -17,7 +17,10 @@ from pgdyno.report.words import knee_range_text
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One tile; `estimate` draws the ruler under the value."""
+    """One tile; `estimate` draws the ruler under the value.
+
+    `quantity`: the place of the value in the JSON document; "" if it is not a number there.
+    """
 
     label: str
     value: str
@@ -26,6 +29,7 @@ class Tile:
     range_text: str = ""
     estimate: Estimate | None = None
     tone: Literal["plain", "good", "bad", "failed"] = "plain"
+    quantity: str = ""
 
 
 def tiles_of(findings: ExperimentFindings) -> tuple[Tile, ...]:
@@ -64,10 +68,13 @@ def _of_run(run: RunFindings) -> list[Tile]:
     if run.tpcc is not None:
         return _of_tpcc(run, run.tpcc)
     offered = f"{quantities.plain(run.offered_tps)} offered" if run.offered_tps else ""
-    shown = [_number("throughput", run.tps, offered or quantities.clients_text(run.clients))]
+    shown = [_number("throughput", run.tps, offered or quantities.clients_text(run.clients), "tps")]
     for name in ("p50", "p99"):
         if name in run.latency.percentiles:
-            shown.append(_number(f"{name} latency", in_ms(run.latency.percentiles[name])))
+            percentile = in_ms(run.latency.percentiles[name])
+            tile = _number(f"{name} latency", percentile, quantity=f"latency_ms.{name}")
+            value = numbers.value_text(percentile, most=run.latency.max_ms)
+            shown.append(replace(tile, value=value))
     failed = sum(run.failures.values())
     shown.append(
         Tile(
@@ -76,6 +83,7 @@ def _of_run(run: RunFindings) -> list[Tile]:
             aside=quantities.seconds(run.duration_s),
             range_text=f"{failed:,} failed, {run.retried:,} retried",
             tone="failed" if failed else "plain",
+            quantity="transactions",
         )
     )
     return shown
@@ -102,14 +110,20 @@ def _of_curve(findings: CurveFindings) -> list[Tile]:
     if peak.is_at_edge:
         where = f"at the highest load, {peak.clients}"
     shown = [
-        _number("peak", peak.tps, where),
+        _number("peak", peak.tps, where, "curves.0.peak.tps"),
         Tile(
-            "knee", quantities.count(knee.clients), "clients", "N_BASE", knee_range_text(findings)
+            "knee",
+            quantities.count(knee.clients),
+            "clients",
+            "N_BASE",
+            knee_range_text(findings),
+            quantity="curves.0.knee.clients",
         ),
         _number(
             "at the knee",
             knee.tps,
             quantities.percent(knee.tps.value / peak.tps.value) + " of peak",
+            "curves.0.knee.tps",
         ),
     ]
     latency = latency_at(findings, "p99", clients=findings.curve.knee.clients)
@@ -132,7 +146,7 @@ def _of_script(findings: CurveFindings) -> Tile:
     )
 
 
-def _number(label: str, estimate: Estimate, aside: str = "") -> Tile:
+def _number(label: str, estimate: Estimate, aside: str = "", quantity: str = "") -> Tile:
     return Tile(
         label,
         numbers.value_text(estimate),
@@ -140,6 +154,7 @@ def _number(label: str, estimate: Estimate, aside: str = "") -> Tile:
         aside,
         numbers.interval_text(estimate),
         estimate,
+        quantity=quantity,
     )
 
 
