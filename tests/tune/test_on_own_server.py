@@ -76,13 +76,15 @@ SLEEPS = "SELECT pg_sleep(CASE current_setting('checkpoint_timeout') WHEN '17min
 SLEEPS += " ELSE 0.003 END);"
 
 
-def one_setting(target: Target, tmp_path: Path, *, server: str = "") -> Path:
+def one_setting(
+    target: Target, tmp_path: Path, *, server: str = "", workload: str = "", duration: str = "200ms"
+) -> Path:
     """Return a spec in which one value is surely better: a pair ends soon, and the proof follows.
 
-    Args: server, further lines of [server].
+    Args: server, workload, further lines of these tables.
     """
-    path = spec_of(target, tmp_path, budget="1s", duration="200ms")
-    text = path.read_text()
+    path = spec_of(target, tmp_path, budget="1s", duration=duration)
+    text = path.read_text().replace("[design]", f"{workload}\n[design]")
     text = text.replace('"checkpoint_timeout=5min..30min", "bgwriter_delay=10ms..1s"', "SEARCHED")
     text = text.replace("SEARCHED", '"checkpoint_timeout=17min,5min"')
     path.write_text(text.replace("[dataset]", f"{server}\n[dataset]"))
@@ -189,6 +191,25 @@ def test_a_tuning_killed_in_the_proof_is_undone_and_proved_later(
         *("checkpoint_timeout", "17min", "5min"),
     )
     assert run_sql(theirs.target, ENTRIES) == before
+
+
+@pytest.mark.slow
+def test_under_a_rate_the_runs_that_met_the_latency_target_are_counted(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    path = one_setting(theirs.target, tmp_path, workload="rate = 20\nclients = 16", duration="1s")
+    text = path.read_text().replace('metric = "tps"', 'slo = "p99=180ms"')
+    path.write_text(text)
+    # The times are far from the target, so that a busy machine changes little.
+    (tmp_path / "one.sql").write_text(SLEEPS.replace("0.03", "0.25").replace("0.003", "0.02"))
+    document = pgdyno("run", path, "--json").document
+    assert (document["metric"], document["verdict"]) == ("p99", "better"), document["sentence"]
+    slo = document["slo"]
+    assert slo["target"] == "p99=180ms"
+    assert slo["before_count"] == 0, "yours sleeps for 250 ms"
+    assert slo["before_runs"] == slo["after_runs"] >= 6
+    assert 0 < slo["after_count"] <= slo["after_runs"]
+    assert "p99=180ms was met in" in document["sentence"]
 
 
 @pytest.mark.slow
