@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,7 @@ def split(
     event: str = "Lock:tuple",
     adds_up: bool = True,
     reported_ratio: float = 1.0,
+    notices: Sequence[str] = (),
 ) -> Split:
     folder = Store(tmp_path).create("split", "bench")
     with folder.begin_run(1, "run", {}) as writer:
@@ -90,6 +92,8 @@ def split(
             add_waits(writer, seconds=waits, unseen=unseen, event=event)
         if adds_up:
             add_database(writer, reported_ratio=reported_ratio)
+        for kind in notices:
+            writer.add_notice({"time_ns": 0, "kind": kind, "message": "", "hint": ""})
         writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
         writer.finish()
     return split_or_why_not(folder.runs()[0], load)
@@ -154,6 +158,25 @@ def test_with_thousands_of_clients_late_answers_leave_a_part_of_the_time_unsampl
     seen = [second for second in every(0.1) if not 3 < second < 3 + gap_s]
     found = split(tmp_path, numbers(clients=8000), waits=seen)
     assert (found.where is not None) == is_split, found.why_not
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_known"),
+    [
+        (["observer_answered_late"], True),
+        (["observer_answered_late", "observer_lost_server"], False),
+    ],
+)
+def test_of_a_server_that_answered_too_late_its_own_count_is_known(
+    tmp_path: Path, kinds: list[str], is_known: bool
+) -> None:
+    found = split(tmp_path, numbers(clients=8000), waits=[2.0, 9.0], notices=kinds)
+    if not is_known:
+        assert found.why_not == "the server could not be observed for 7 s of the run"
+        return
+    assert found.where is not None
+    assert round(found.where.server_ms or 0) == 100
+    assert [part.name for part in found.where.parts] == ["server"]
 
 
 def test_a_server_that_was_not_observed_at_all_is_not_split(tmp_path: Path) -> None:

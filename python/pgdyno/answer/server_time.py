@@ -82,6 +82,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         reported=reported,
         committed=committed,
         own_max=round(_OWN_TRANSACTIONS_S * (numbers.seconds + 2)),
+        start_count=sum(thread.clients for thread in numbers.summary.threads),
     )
     whole_ns = totals.get("database.active_time_ns") if is_exact else None
     if whole_ns and committed and seen < _REPORTED_RATIO_MIN * per_transaction * ended:
@@ -268,15 +269,22 @@ def _possible(active_ms: float, error_ms: float, numbers: LoadNumbers) -> Server
 
 
 def server_transactions_each(
-    *, seen: float, ended: int, reported: int | None, committed: int, own_max: int
+    *,
+    seen: float,
+    ended: int,
+    reported: int | None,
+    committed: int,
+    own_max: int,
+    start_count: int = 0,
 ) -> float:
     """Return how many of the server's transactions one transaction of the scripts is.
 
     Args: seen, what the server reported within the window, and ended, the scripts' transactions
     of it; reported, what it had reported after its sessions were closed (None: not known), and
     committed, the scripts' transactions of the whole load; own_max, how many of them our own
-    sessions can be. Much of a short window is reported after it, so the whole load gives the better
-    number. If others worked there, the number is not whole, and the window is used.
+    sessions can be; start_count, sessions that the load started: each start is a transaction,
+    before the window. Much of a short window is reported after it, so the whole load gives the
+    better number. If others worked there, the number is not whole, and the window is used.
     """
     if reported and committed:
         per_transaction = reported / committed
@@ -285,6 +293,8 @@ def server_transactions_each(
             return round(per_transaction)
         if int(per_transaction) and excess <= own_max:
             return per_transaction
+        if int(per_transaction) and excess <= own_max + start_count:
+            return int(per_transaction)
     per_transaction = seen / ended
     return round(per_transaction) if _is_whole(per_transaction) else per_transaction
 

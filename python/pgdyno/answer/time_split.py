@@ -76,14 +76,17 @@ def split_or_why_not(
     if numbers.counts.completed == 0 or numbers.seconds <= 0:
         return Split(None, "no transaction was completed")
     samples = _samples(stored, numbers)
-    if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _gap_ns_max(
-        stored, numbers
-    ):
-        return Split(None, f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run")
+    why_not = _why_not_sampled(samples)
+    if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _gap_ns_max(numbers):
+        why_not = f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run"
+        if not _answered_late(stored):
+            return Split(None, why_not)
+        # Too few to split the server's time, which the server counted all the same.
+        samples = None
     counted = loads_server_time(stored, numbers)
     waited = waited_for(stored, numbers, samples, counted)
     facts = _facts(stored, numbers, waited, counted)
-    if facts.server_active_ms is None and (why_not := _why_not_sampled(samples)):
+    if facts.server_active_ms is None and why_not:
         return Split(None, why_not)
     where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
     where = replace(where, why_sampled=counted.why_not)
@@ -205,14 +208,18 @@ def _longest_gap_ns(samples: WaitSamples, numbers: LoadNumbers) -> int:
     return int(np.diff(at_ns).max())
 
 
-def _gap_ns_max(stored: StoredRun, numbers: LoadNumbers) -> float:
+def _gap_ns_max(numbers: LoadNumbers) -> float:
     """Return the longest permitted gap between samples; it is longer if answers may take longer."""
     clients = sum(thread.clients for thread in numbers.summary.threads)
     late_ns = clients * BUSY_SESSION_MS * 1_000_000
-    if any(warning["kind"] == "observer_lost_server" for warning in stored.warnings):
-        late_ns = 0
     phase_ns = numbers.ended_ns - numbers.began_ns
     return max(_GAP_NS_MAX, min(_GAP_NS_MAX + late_ns, _LATE_RATIO_MAX * phase_ns))
+
+
+def _answered_late(stored: StoredRun) -> bool:
+    """Return whether the server was slow to answer, but no connection to it was lost."""
+    kinds = {str(warning["kind"]) for warning in stored.warnings}
+    return "observer_answered_late" in kinds and "observer_lost_server" not in kinds
 
 
 def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
