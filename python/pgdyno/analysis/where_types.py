@@ -199,9 +199,13 @@ def _type_time(
     drawn = rest - core_drawn - wait_drawn
     residual = without_interval(rest - core_ms - wait_ms, "ms")
     if split.block_count > 1 and np.ptp(drawn) > 0:
-        residual = within_run_estimate(
+        known = within_run_estimate(
             residual.value, drawn, split.block_count, "ms", is_positive=False
         )
+        assert known.low is not None, "two blocks give an interval"
+        assert known.high is not None
+        low = min(known.low, known.value - missed_ms)
+        residual = replace(known, low=low, high=max(known.high, known.value + missed_ms))
     return TypeTime(
         name=kind.name,
         is_background=kind.is_background,

@@ -35,9 +35,9 @@ def tpcc_lines(page: TextPage, findings: TpccFindings) -> Iterator[str]:
         yield from page.row("consistency", check_words(findings.check))
 
 
-def nopm_words(findings: TpccFindings) -> str:
+def nopm_words(findings: TpccFindings, *, with_unit: bool = False) -> str:
     """Return NOPM with its interval, its share of the maximum, and how it was run."""
-    words = numbers.estimate_text(findings.nopm)
+    words = numbers.estimate_text(findings.nopm, with_unit=with_unit)
     if findings.of_maximum is not None and findings.warehouses:
         share = _percent(findings.of_maximum.value)
         these = quantities.counted(findings.warehouses, "warehouse")

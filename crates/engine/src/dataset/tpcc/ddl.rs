@@ -233,7 +233,7 @@ impl Table {
     }
 }
 
-/// Table, columns, and what they refer to (clause 1.4.2).
+/// Table, columns, and what they refer to (clause 1.3).
 pub(super) const FOREIGN_KEYS: [(&str, &str, &str); 9] = [
     ("district", "d_w_id", "warehouse"),
     ("customer", "c_w_id, c_d_id", "district"),

@@ -43,6 +43,15 @@ impl Run {
                  expected {wanted}, found {seen}"
             )));
         }
+        // Without it every transaction would read a whole table.
+        let missing: (Option<String>,) =
+            session.ask(sql::MISSING_INDEX, |rows| Ok(rows.one()?)).await?;
+        if let Some(index) = missing.0 {
+            return Err(refused(format!(
+                "the tables are not as they were loaded: no index begins with the columns of \
+                 {index}"
+            )));
+        }
         // Not from the numbers of the clients: the seed alone gives the constants.
         let mut random = Prng::from_seed(self.seed ^ 0x7470_6363);
         self.inputs.get_or_init(|| Inputs {

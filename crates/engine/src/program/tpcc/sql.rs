@@ -14,6 +14,18 @@ pub(super) const COUNTS: &str = "SELECT (SELECT count(*) FROM warehouse), \
      (SELECT count(*) FROM (SELECT c_id FROM customer LIMIT 1) AS c), \
      (SELECT count(*) FROM (SELECT s_i_id FROM stock LIMIT 1) AS s)";
 
+/// Table and columns of an index that the statements need and that is not there, or is not valid.
+pub(super) const MISSING_INDEX: &str = "SELECT min(name || ' (' || columns || ')') FROM (VALUES \
+     ('warehouse', 'w_id'), ('district', 'd_w_id, d_id'), ('customer', 'c_w_id, c_d_id, c_id'), \
+     ('customer', 'c_w_id, c_d_id, c_last'), ('new_order', 'no_w_id, no_d_id, no_o_id'), \
+     ('orders', 'o_w_id, o_d_id, o_id'), ('orders', 'o_w_id, o_d_id, o_c_id'), \
+     ('order_line', 'ol_w_id, ol_d_id, ol_o_id'), ('item', 'i_id'), ('stock', 's_w_id, s_i_id')) \
+     AS wanted(name, columns) WHERE NOT EXISTS (SELECT FROM pg_index \
+     WHERE indrelid = name::regclass AND indisvalid AND indpred IS NULL AND starts_with(\
+     (SELECT string_agg(attname::text, ', ' ORDER BY place) \
+     FROM unnest(indkey::int2[]) WITH ORDINALITY AS k(number, place) \
+     JOIN pg_attribute ON attrelid = indrelid AND attnum = number), columns))";
+
 const COMMIT: &str = "COMMIT";
 const BY_LAST_NAME: &str = "SELECT c_id FROM customer \
      WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first";

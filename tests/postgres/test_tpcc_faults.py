@@ -1,0 +1,67 @@
+"""A TPC-C-like run that meets trouble: other tables, conflicts, a server that starts again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from tests.fixtures.clusters import run_sql
+from tests.fixtures.command import Command, server_options
+from tests.fixtures.own_servers import MakeOwn
+
+from pgdyno.server.target import Target
+
+pytestmark = pytest.mark.pg
+HOLD = {str(number): 0 for number in range(1, 13)}
+SHORT = ("--warmup", "0s", "--reset", "none", "--json")
+MARK = "COMMENT ON TABLE warehouse IS 'pgdyno dataset tpcc warehouses={} seed=1 c_last=157'"
+
+# What somebody did to the tables, one after another, and what the run is refused with.
+CHANGES = (
+    ("ALTER TABLE stock DROP COLUMN s_order_cnt", "s_order_cnt"),
+    ("DROP INDEX orders_lookup_idx", "no index begins with the columns of orders (o_w_id, o_d_id"),
+    ("DELETE FROM district WHERE d_id = 10", "rows in district: expected 10, found 9"),
+    (MARK.format(2), "with 2 warehouses: rows in warehouse: expected 2, found 1"),
+    (MARK.format(0), "must have warehouses=W, W at least 1"),
+)
+
+
+def test_tables_that_were_changed_are_refused_with_what_is_wrong(
+    pgdyno: Command, database15: Target
+) -> None:
+    where = server_options(database15)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "1", "--no-check").code == 0
+    for change, reason in CHANGES:
+        run_sql(database15, change)
+        said = pgdyno("bench", *where, "-b", "tpcc-like", "-T", "1s", *SHORT)
+        assert said.code == 2, (change, said.err)
+        assert reason in " ".join(said.error.split()), (change, said.error)
+
+
+def test_retried_work_keeps_all_conditions(pgdyno: Command, database15: Target) -> None:
+    where = server_options(database15)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "1", "--no-check").code == 0
+    load = ("--terminals", "8", "--isolation", "serializable", "-T", "2s")
+    said = pgdyno("bench", *where, "-b", "tpcc-like", *load, *SHORT)
+    types = said.document["types"]
+    assert sum(one["retries"] for one in types) > 0
+    assert said.document["check"]["violations"] == HOLD
+
+
+def test_a_server_that_starts_again_during_a_run_leaves_the_data_consistent(
+    new_own_server: MakeOwn, pgdyno: Command
+) -> None:
+    own = new_own_server()
+    host, port = own.target.host, own.target.ports
+    # Named twice, the load waits for the server for a minute instead of five seconds.
+    server = f"host={host},{host} port={port},{port} user={own.target.user} dbname=postgres"
+    assert pgdyno("init", "tpcc", server, "--warehouses", "1", "--no-check").code == 0
+    load = ("-b", "tpcc-like", "--terminals", "4", "-T", "6s", *SHORT)
+    running = pgdyno.start("bench", server, *load)
+    running.await_load(pgdyno.store)
+    subprocess.run(f"{own.pg_ctl} restart -m immediate", shell=True, cwd="/", check=True)
+    document = json.loads(running.wait().out)
+    assert document["connections"]["reconnected_count"] > 0
+    assert "restarted" in {warning["kind"] for warning in document["warnings"]}
+    assert document["check"]["violations"] == HOLD
