@@ -21,8 +21,9 @@ _REPORTED_EVERY_S = 1.0
 _ENDS_S = _REPORTED_EVERY_S * math.sqrt(2 / 12)
 # A sampler takes the core of a session at work, so it misses up to one.
 _UNSEEN_MAX = 1.0
-# Sessions: below this a difference says nothing.
-_ALIKE = 0.02
+# Below this a difference says nothing, in sessions and relative to the samples: on a busy machine
+# samples come late when most sessions are at work, so their interval alone is too narrow.
+_ALIKE, _ALIKE_RATIO = 0.02, 0.1
 _BUSY_RATIO = 0.9
 _EVENTS_SHOWN = 3
 # Fewer sightings of sessions at work are chance: no headline rests on them.
@@ -91,7 +92,7 @@ def at_work(
     The count is exact, but a statement is added when it ends or, in a busy session, once a second.
     So a long statement that still runs is missing, and one that began before the watch is counted
     whole. Samples see who is at work now, but miss a session on the core of the sampler.
-    Therefore the count stands if the samples are at most that far away.
+    Therefore the count stands if the samples are at most that far away, and a tenth.
     Args: sampled, None if sessions are not visible; bare_count, of it without a wait event.
     Returns: None if there is neither.
     """
@@ -110,10 +111,10 @@ def _why_not(sampled: Estimate, bare_count: float, count: float, span_s: float) 
     """Return why the server's count cannot be that of the span; "" if the samples agree."""
     low = sampled.value if sampled.low is None else sampled.low
     high = sampled.value if sampled.high is None else sampled.high
-    late = _ALIKE + sampled.value * _REPORTED_EVERY_S / span_s
-    if count > high + min(bare_count, _UNSEEN_MAX) + late:
+    apart = _ALIKE + sampled.value * (_REPORTED_EVERY_S / span_s + _ALIKE_RATIO)
+    if count > high + min(bare_count, _UNSEEN_MAX) + apart:
         return f"the server counted {count:.3g}, with statements that began earlier"
-    if count < low - late:
+    if count < low - apart:
         return f"the server counted {count:.3g}, without statements that had not ended"
     return ""
 
