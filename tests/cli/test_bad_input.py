@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,27 @@ LINES: list[tuple[list[str], str]] = [
     (["work-mem", "-h", "db1", "--scratch"], "the command names a server"),
     (["work-mem", "-h", "db1", "--sql", "FILE"], "--scratch is not given"),
     (["work-mem", "--log", "FILE", "--pg-version", "15"], "--pg-version 15 is for a scratch"),
+    (["bench", *SCRATCH, "-T", ""], "--duration is empty"),
+    (["bench", *SCRATCH, "-D", ""], "--define is empty"),
+    (["bench", *SCRATCH, "-b", "tpcb-like@9999999999999999999"], "must be at most 4294967295"),
+    (["bench", *SCRATCH, "-f", "EMPTY"], "empty command list"),
+    (["bench", "--scratch", "--store", "LOOP"], "a symbolic link that leads nowhere"),
+    (["bench", *SCRATCH, "--json", "LOOP"], "cannot be written"),
+    (["bench", "--scratch", "--data-dir", "LOOP"], "is not a folder"),
+    (["sweep", *SCRATCH, "-c", "999999999"], "999999999: must be less than or equal to 100000."),
+    (["compare", *SCRATCH, "--variant", ""], "the name is empty"),
+    (["watch", "-h", "db1", "--duration", "0"], "is shorter than one interval of 1s"),
+    (["work-mem", "--scratch", "-f", "FILE", "--max", "-1"], "--max must be a number"),
     (["watch", "--duration", "soon", "-h", "/nowhere"], "soon"),
 ]
+
+
+@pytest.fixture(scope="module")
+def loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A symbolic link to itself."""
+    link = tmp_path_factory.mktemp("links") / "loop"
+    link.symlink_to(link)
+    return link
 
 
 @pytest.mark.parametrize(("line", "said"), LINES, ids=[" ".join(line)[:60] for line, _ in LINES])
@@ -109,13 +129,15 @@ def test_a_bad_command_line_ends_in_one_paragraph_and_exit_code_1(
     line: list[str],
     said: str,
     tmp_path: Path,
+    loop: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    places = {"FILE": __file__, "LOOP": str(loop), "EMPTY": os.devnull}
     monkeypatch.delenv("PGDYNO_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
-    code = _run([__file__ if word == "FILE" else word for word in line])
+    code = _run([places.get(word, word) for word in line])
     shown = capsys.readouterr()
     words = " ".join(shown.err.split())
     assert code == 1, words

@@ -26,6 +26,15 @@ def older(tmp_path: Path, said: str) -> Path:
     return engine
 
 
+def test_an_engine_that_is_named_and_cannot_run_is_not_replaced_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for named in (tmp_path, tmp_path / "nothing"):
+        monkeypatch.setenv("PGDYNO_ENGINE", str(named))
+        with pytest.raises(EngineError, match=f"PGDYNO_ENGINE is {named}, which is not a file"):
+            engine_path()
+
+
 @pytest.mark.parametrize(
     "said",
     ["pgdyno-engine 0.0.9 (release, abc)", "pgdyno-engine 0.0.9 (release, abc, contract 1.1)"],

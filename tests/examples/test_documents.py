@@ -57,7 +57,7 @@ def test_a_command_line_of_the_documents_can_be_typed(
     monkeypatch.chdir(tmp_path)
     for name in re.findall(r"[\w/]+\.(?:sql|conf|log|txt)", line):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("")
+        (tmp_path / name).write_text("SELECT 1;\n" if name.endswith(".sql") else "")
     _, verb, *arguments = shlex.split(line)
     if verb == "pgbench":
         return  # The drop-in reads its own.

@@ -71,6 +71,20 @@ def test_an_unreachable_server_is_told_with_its_address() -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("said", "step"),
+    [
+        ('pg_hba.conf rejects connection for host "h", user "u", no encryption', "sslmode=require"),
+        ('no pg_hba.conf entry for host "h", user "u", no encryption', "sslmode=require"),
+        ('no pg_hba.conf entry for host "h", user "u", SSL encryption', "pg_hba.conf must allow"),
+        ('root certificate file "/root.crt" does not exist', "sslrootcert"),
+    ],
+)
+def test_a_server_that_wants_tls_is_told_with_the_option(said: str, step: str) -> None:
+    target = Target(host="h", ports="5432", user="u", database="d")
+    assert step in failure(target, psycopg.OperationalError(f"FATAL: {said}")).hint
+
+
 def test_a_socket_that_is_not_there_is_told() -> None:
     target = Target(host="/nowhere", ports="5432", user="me", database="core")
     with pytest.raises(ServerError, match="No such file or directory") as caught:

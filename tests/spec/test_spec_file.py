@@ -103,6 +103,20 @@ def test_every_mistake_is_said_at_once_with_its_line(tmp_path: Path) -> None:
         ("clients = 16", "clients = 16\nactive = 50", "50 connections for 16 clients"),
         ("clients = 16", 'clients = 16\nvariables = { 1x = "2" }', "not the name of a variable"),
         ('duration = "10s"', 'duration = "40d"', "at most 31 d"),
+        ("clients = 16", "clients = true", "workload: clients must be a number, got true"),
+        ("clients = 16", "clients = 1.5", "workload.clients = 1.5: must be a whole number"),
+        ("clients = 16", 'clients = "many"', "'many': must be a whole number"),
+        (
+            'kind = "compare"',
+            'kind = "sweep"\nlevels = [1, "x"]',
+            "has 3 mistakes:\n  ",
+        ),
+        (
+            'kind = "compare"',
+            'kind = "sweep"\nlevels = [1, "x"]',
+            "levels.1 = 'x': must be a whole",
+        ),
+        ("[workload]", "[[workload]]", "workload: must be a table"),
     ],
 )
 def test_a_mistake_is_refused_with_its_rule(tmp_path: Path, old: str, new: str, rule: str) -> None:

@@ -33,10 +33,11 @@ from pgdyno.spec.experiment import (
     Variant,
     Workload,
 )
+from pgdyno.spec.file import is_other_form
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.setting_rules import object_to
 from pgdyno.spec.translation import TERMINALS_PER_WAREHOUSE
-from pgdyno.spec.workload import default_script, read_text
+from pgdyno.spec.workload import default_script, read_text, weight_from
 
 # Fields whose options have another name.
 _OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
@@ -59,12 +60,11 @@ def experiment_of(
 
     Raises: SpecError naming the option, the value and the rule; nothing was started.
     """
+    _refuse_empty(options)
     resolved = server_named(options)
     scripts = _scripts(options, is_scratch=resolved is None)
     dsn = resolved.conninfo if resolved else None
     dataset = dataset_of(options, scripts) if resolved is None else ExistingDataset()
-    if options.get("name") == "":
-        raise SpecError("--name is empty.", hint="leave it out, or give a name")
     try:
         experiment = Experiment(
             name=options.get("name") or _default_name(verb, scripts),
@@ -172,10 +172,20 @@ def permissions_of(options: dict[str, Any]) -> Permissions:
     )
 
 
+def _refuse_empty(options: dict[str, Any]) -> None:
+    """Raise SpecError for an option whose value is empty, which would count as not given."""
+    for name, value in options.items():
+        if name not in _CONNECTION and (value == "" or (isinstance(value, tuple) and "" in value)):
+            option = {"settings": "set"}.get(name, name).replace("_", "-")
+            raise SpecError(f"--{option} is empty.", hint="leave it out, or give a value")
+
+
+_CONNECTION = ("conninfo", "host", "port", "user", "database", "password_command")
+
+
 def server_named(options: dict[str, Any]) -> Resolved | None:
     """Return the user's own server that the options name, None for a scratch server."""
-    names = ("conninfo", "host", "port", "user", "database", "password_command")
-    is_given = any(options.get(name) for name in names)
+    is_given = any(options.get(name) for name in _CONNECTION)
     refuse_silent_target(server_given=is_given, scratch_given=bool(options.get("scratch")))
     if not is_given:
         return None
@@ -190,12 +200,14 @@ def server_named(options: dict[str, Any]) -> Resolved | None:
             message,
             hint="remove one of the two",
         )
-    return resolve(**{name: options.get(name) for name in names})
+    return resolve(**{name: options.get(name) for name in _CONNECTION})
 
 
 def refuse(error: ValidationError) -> NoReturn:
     """Raise a SpecError that lists all errors of pydantic, with the names of the options."""
-    mistakes = [_mistake(item).rstrip(".") for item in error.errors()]
+    items = error.errors()
+    # Of "auto or a list", a list that is wrong is not wrong for not being "auto".
+    mistakes = [_mistake(item).rstrip(".") for item in items if not is_other_form(item, items)]
     context = click.get_current_context(silent=True)
     hint = f"{context.command_path} --help" if context else "see --help"
     raise SpecError("; ".join(mistakes) + ".", hint=hint) from None
@@ -265,7 +277,7 @@ def _weighted(text: str, option: str) -> tuple[str, int]:
             f"{option} {text}: the weight after @ must be a whole number, got {weight!r}.",
             hint=f"write {option} {name}@3, or {option} {text}@1 if the name contains an @",
         )
-    return name, int(weight)
+    return name, weight_from(weight, of=f"{option} {text}")
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from pgdyno.cli.from_options import Asked
 from pgdyno.cli.output import Live
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
 from pgdyno.errors import InterruptedByUser, PgdynoError
-from pgdyno.loop.drive import Outcome, carry_out
+from pgdyno.loop.drive import Outcome, carry_out, checked_scripts
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
@@ -67,6 +67,7 @@ def measured(
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
     if options.get("dry_run"):
+        checked_scripts(asked.experiment)
         output.data(preview(asked.experiment, design_of(asked.experiment)))
         return Measured(0)
     for warning in asked.resolved.notes if asked.resolved else ():

@@ -337,6 +337,11 @@ def _writable(_context: click.Context, _option: click.Parameter, value: str | No
     """Refuse a file that cannot be written, before anything is measured."""
     if value is not None and value != "-":
         path = Path(value)
-        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        leads_nowhere = path.is_symlink() and not path.exists()
+        if (
+            path.is_dir()
+            or leads_nowhere
+            or not os.access(path if path.exists() else path.parent, os.W_OK)
+        ):
             raise click.BadParameter(f"{value} cannot be written.")
     return value

@@ -83,10 +83,16 @@ def command(**given: Any) -> int:
             f"--interval must be at least 100ms, got {given['interval']}.",
             hint="waits are sampled ten times in each interval",
         )
+    watched_ns = duration_ns(given["duration"], what="--duration")
+    if watched_ns < interval_ns:
+        raise SpecError(
+            f"--duration {given['duration']} is shorter than one interval of {given['interval']}.",
+            hint="watch longer, or give a shorter --interval",
+        )
     outcome = watch(
         WatchRequest(
             target=resolved.target,
-            duration_ns=duration_ns(given["duration"], what="--duration"),
+            duration_ns=watched_ns,
             interval_ns=interval_ns,
             name=given["name"] or f"watch {resolved.target.database}",
             note=given["note"],

@@ -131,6 +131,8 @@ def command(**given: Any) -> int:
     _refuse(given, resolved)
     variables = dict(_pair(text) for text in given["define"])
     statements = {str(path): statements_in(path, variables) for path in given["files"]}
+    max_bytes = size_bytes(given["largest"], what="--max")
+    timeout_ms = duration_ns(given["timeout"], what="--timeout") // 1_000_000
     logged = read_log(given["log"]) if given["log"] else None
     with _opened(given, resolved) as where:
         needs: tuple[Need, ...] = ()
@@ -139,9 +141,9 @@ def command(**given: Any) -> int:
                 where.connection,
                 statements,
                 now_bytes=where.now_bytes,
-                max_bytes=size_bytes(given["largest"], what="--max"),
+                max_bytes=max_bytes,
                 is_scratch=where.is_scratch,
-                timeout_ms=duration_ns(given["timeout"], what="--timeout") // 1_000_000,
+                timeout_ms=timeout_ms,
             )
     advice = _advice(needs, where, given)
     document = _document(where, needs, advice, logged)

@@ -21,17 +21,22 @@ _TIMEOUT_S = 30.0
 def engine_path() -> Path:
     """Return the engine's executable: $PGDYNO_ENGINE, the one of this Python, or the one on PATH.
 
-    Raises: EngineError that lists the places.
+    Raises: EngineError that lists the places, or says that $PGDYNO_ENGINE is no program.
     """
     named = os.environ.get("PGDYNO_ENGINE")
     sibling = Path(sys.executable).with_name("pgdyno-engine")
     on_path = shutil.which("pgdyno-engine")
+    if named and not (Path(named).is_file() and os.access(named, os.X_OK)):
+        raise EngineError(
+            f"$PGDYNO_ENGINE is {named}, which is not a file that can be executed.",
+            hint="name the file pgdyno-engine, or unset the variable",
+        )
     for candidate in (named, sibling, on_path):
         if candidate and os.access(candidate, os.X_OK):
             return Path(candidate)
     raise EngineError(
-        f"The load engine was not found: $PGDYNO_ENGINE is {named or 'not set'}, {sibling} does "
-        "not exist, and PATH has no engine.",
+        f"The load engine was not found: $PGDYNO_ENGINE is not set, {sibling} does not exist, and "
+        "PATH has no engine.",
         hint="run make build",
     )
 

@@ -65,7 +65,7 @@ def carry_out(
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
     clock = read_pair()
-    scripts = _checked_scripts(experiment)
+    scripts = checked_scripts(experiment)
     store.require_writable()
     conditions = Conditions(
         verb=verb,
@@ -240,7 +240,7 @@ def _why_ended(done: Executed) -> PgdynoError | None:
     return None
 
 
-def _checked_scripts(experiment: Experiment) -> tuple[ScriptShape, ...]:
+def checked_scripts(experiment: Experiment) -> tuple[ScriptShape, ...]:
     """Let the engine check the scripts before anything starts.
 
     Raises: SpecError with file, line, column and caret.

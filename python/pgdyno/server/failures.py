@@ -37,6 +37,16 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
         "28P01",
         "check -U and the password: ~/.pgpass, PGPASSWORD or the service file",
     ),
+    (
+        r"(rejects connection|no pg_hba\.conf entry) .*no encryption|server requires SSL",
+        "28000",
+        "if the server wants TLS, connect with sslmode=require (PGSSLMODE=require)",
+    ),
+    (
+        r"root certificate file .* does not exist",
+        None,
+        "name the certificate of the authority with sslrootcert, or use sslmode=require",
+    ),
     (r"no pg_hba\.conf entry", "28000", "the server's pg_hba.conf must allow this host and user"),
     (r"authentication failed", "28000", "check -U and the server's pg_hba.conf"),
     (r'role ".*" does not exist', "28000", "name an existing role with -U"),

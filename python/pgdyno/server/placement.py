@@ -58,7 +58,8 @@ def place(
 
 def check_folder(folder: Path, *, user: UserIds, option: str, allow_tmpfs: bool) -> None:
     """Raise unless a cluster's folder can be made inside `folder`."""
-    if folder.exists() and not folder.is_dir():
+    # A symbolic link to nothing or to itself does not "exist", and nothing can be made there.
+    if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
         raise SpecError(f"{option} {folder} is not a folder.", hint="name a folder")
     if not folder.exists() and not folder.absolute().parent.is_dir():
         raise SpecError(

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 
 from pgdyno.errors import SpecError, masked_text
 from pgdyno.spec.units import duration_ns
@@ -67,3 +76,22 @@ class Spec(BaseModel):
     """A frozen model that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _true_is_no_number(cls, given: object) -> object:
+        """Refuse `clients = true`, which would be taken as 1."""
+        if not isinstance(given, dict):
+            return given
+        for name, field in cls.model_fields.items():
+            value = given.get(field.alias or name, given.get(name))
+            kinds = set(_plain_types(field.annotation)) if isinstance(value, bool) else set()
+            if kinds & {int, float} and bool not in kinds:
+                raise ValueError(f"{name} must be a number, got {str(value).lower()}")
+        return given
+
+
+def _plain_types(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from _plain_types(part)

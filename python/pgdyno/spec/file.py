@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -76,8 +76,10 @@ class _Reader:
         try:
             experiment = Experiment.model_validate(document)
         except ValidationError as error:
-            for item in error.errors():
-                self._add(item["loc"], _rule(item), item)
+            items = error.errors()
+            for item in items:
+                if not is_other_form(item, items):
+                    self._add(item["loc"], _rule(item), item)
         self._judge_settings(document)
         self._judge_variants(document)
         if self._mistakes:
@@ -202,6 +204,29 @@ def _tables_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, dict[str,
             yield from _tables_in(inner, (*place, index))
 
 
+def is_other_form(item: Any, items: Sequence[Any]) -> bool:
+    """Return whether an error is only about the other form of a value, a word such as "auto"."""
+    return item["type"] == "literal_error" and not isinstance(item["input"], str) and len(items) > 1
+
+
+# Kinds of pydantic's errors whose own words name types of Python.
+_EXPECTED = {
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "dict_type": "a table",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "string_type": "text in quotes",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+}
+
+
 def _rule(item: Any) -> str:
     if item["type"] == "missing":
         return "is missing"
@@ -209,6 +234,8 @@ def _rule(item: Any) -> str:
         return f"must be one of {item['ctx']['expected_tags']}"
     if item["type"] == "union_tag_not_found":
         return "kind is missing"
+    if (expected := _EXPECTED.get(item["type"])) is not None:
+        return f"must be {expected}"
     said = str(item["msg"]).removeprefix("Value error, ")
     return said.replace("Input should be", "must be")
 
@@ -232,6 +259,8 @@ def _without_tags(loc: Place) -> tuple[Place, type[BaseModel] | None]:
         ]
         if tagged:
             annotation = tagged[0]
+            continue
+        if "[" in part:  # A member of a union, such as tuple[...].
             continue
         place.append(part)
         holder = candidates[0] if candidates else None

@@ -100,6 +100,8 @@ def variant_from(text: str) -> Variant:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(step) for step in first["loc"])
+        if first["type"] == "string_too_short":
+            raise SpecError(f"--variant {text!r}: the {place} is empty.", hint=_FORM) from None
         said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
         raise SpecError(
             f"--variant {text!r}: {place} {said}, got {first['input']!r}.", hint=_FORM

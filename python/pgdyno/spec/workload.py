@@ -23,13 +23,27 @@ _VARIABLE = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]
 Protocol = Literal["simple", "extended", "prepared"]
 
 
+# The engine's 32 bits.
+_WEIGHT_MAX = 2**32 - 1
+
+
+def weight_from(text: str, *, of: str) -> int:
+    """Return the weight of a script, given as digits. Raises: SpecError if it is too large."""
+    if int(text) > _WEIGHT_MAX:
+        raise SpecError(
+            f"{of}: the weight must be at most {_WEIGHT_MAX}, got {text}.",
+            hint="only the ratio of the weights counts: choose smaller ones",
+        )
+    return int(text)
+
+
 class Script(Spec):
     """One script of the mix: the name of a built-in, or a file with its text."""
 
     builtin: str | None = None
     file: Path | None = None
     text: str | None = Field(default=None, exclude=True)
-    weight: Annotated[int, Field(ge=0)] = 1
+    weight: Annotated[int, Field(ge=0, le=_WEIGHT_MAX)] = 1
     options: dict[str, str] = Field(default_factory=dict)
     """Options of a native built-in; the engine knows their names and values."""
 
@@ -219,12 +233,12 @@ def script_named(text: str) -> Script:
     path = Path(name)
     if not path.exists():
         if _BUILTIN_NAME.fullmatch(name):
-            return Script(builtin=name, weight=int(weight))
+            return Script(builtin=name, weight=weight_from(weight, of=text))
         raise SpecError(
             f"There is no script {name!r}: neither a built-in nor a file has that name.",
             hint="use a file, or a built-in (-b list shows them)",
         )
-    return Script(file=path.absolute(), text=read_text(path), weight=int(weight))
+    return Script(file=path.absolute(), text=read_text(path), weight=weight_from(weight, of=text))
 
 
 def read_text(path: Path) -> str:
@@ -240,11 +254,12 @@ def read_text(path: Path) -> str:
         return read.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         lines = read[: error.start].decode("utf-8").split("\n")
+        encoding = "UTF-16" if read.startswith((b"\xff\xfe", b"\xfe\xff")) else "LATIN1"
         raise SpecError(
             f"{path}, line {len(lines)}, column {len(lines[-1]) + 1}:"
             f" byte 0x{read[error.start]:02x} is not UTF-8.",
             hint=(
-                f"iconv -f LATIN1 -t UTF-8 {path} > COPY, and use the copy: the server converts "
-                "to its encoding"
+                f"iconv -f {encoding} -t UTF-8 {path} > COPY, and use the copy: the server "
+                "converts to its encoding"
             ),
         ) from None

@@ -111,6 +111,11 @@ class Store:
         Raises: StoreError when the folder or the disk refuses.
         """
         place = self.root
+        if place.is_symlink() and not place.exists():
+            raise StoreError(
+                f"{place} is a symbolic link that leads nowhere.",
+                hint="name a folder with --store",
+            )
         while not place.exists() and place.parent != place:
             place = place.parent
         if not place.is_dir():
