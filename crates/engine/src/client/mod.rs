@@ -13,6 +13,7 @@ mod prepare;
 mod round_trips;
 mod script;
 mod state;
+mod terminal;
 mod trace;
 mod transaction;
 
@@ -25,7 +26,8 @@ use pgdyno_wire::ServerError;
 pub use self::failures::{FIRST_TRANSACTIONS, FailureNews, FailureWords, Failures};
 pub use self::prepare::{Prepared, prepare};
 pub use self::round_trips::{RoundTrips, round_trips};
-pub use self::state::{ClientState, Clients, Current, Link, News, Pause, Seat, Shard, Terminal};
+pub use self::state::{ClientState, Clients, Current, Link, News, Shard};
+pub use self::terminal::{Pause, Seat, Terminal};
 pub use self::transaction::{End, transaction};
 use crate::clock::now_ns;
 use crate::outcome::{FailureCode, Stopped};

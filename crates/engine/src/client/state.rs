@@ -9,12 +9,13 @@ use pgdyno_wire::{
 };
 
 use super::Failures;
+use super::terminal::{Seat, Terminal};
 use crate::clock::NEVER_NS;
 use crate::observer::{Misplaced, Observer};
 use crate::outcome::Remark;
 use crate::plan::Refusal;
 use crate::poller::{Event, Poller};
-use crate::program::{Counted, Deck, Deferred};
+use crate::program::{Counted, Deferred};
 use crate::recorder::{Recorder, Traffic};
 use crate::tally::Owner;
 use crate::timers::Timers;
@@ -82,7 +83,7 @@ pub struct ClientState {
     pub terminal: u32,
     /// Variables and random numbers of the terminal as the transaction found them, where it may be
     /// tried again.
-    saved: Option<Box<(ClientVariables, Prng)>>,
+    pub(super) saved: Option<Box<(ClientVariables, Prng)>>,
     pub current: Option<Current>,
     /// Exchanges of its transaction so far.
     pub round_trips: u32,
@@ -165,75 +166,6 @@ impl ClientState {
         self.results_ns = None;
         self.last_words = None;
         self.reply.status = TransactionStatus::Idle;
-    }
-}
-
-/// One client: what it keeps whether or not it has a connection. Small, so that a hundred thousand
-/// that think are data.
-#[derive(Debug)]
-pub struct Terminal {
-    /// Among all clients of the load, from 0.
-    pub number: u32,
-    pub variables: ClientVariables,
-    pub random: Prng,
-    /// Of the measured phase, when it is bounded by number.
-    pub transactions_left: u64,
-    /// Of each program that deals its transaction types from a deck, the cards left.
-    pub decks: Vec<Deck>,
-    pub pause: Pause,
-}
-
-/// Whether a terminal keeps still between two transactions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pause {
-    /// It has not run a transaction yet.
-    #[default]
-    Fresh,
-    /// It runs, waits for, or may begin a transaction; this was its last script.
-    None { last_script: u32 },
-    /// It thinks, and then keys in a transaction of this script.
-    Until { due_ns: u64, script: u32 },
-}
-
-impl Terminal {
-    pub fn new(number: u32, variables: ClientVariables, random: Prng, left: u64) -> Terminal {
-        Terminal {
-            number,
-            variables,
-            random,
-            transactions_left: left,
-            decks: Vec::new(),
-            pause: Pause::Fresh,
-        }
-    }
-}
-
-/// A connection, and the terminal whose transaction it runs.
-#[derive(Debug)]
-pub struct Seat<'a> {
-    pub connection: &'a mut ClientState,
-    pub terminal: &'a mut Terminal,
-}
-
-impl Seat<'_> {
-    /// Keep variables and random numbers for another try; each connection has memory for it.
-    pub fn save(&mut self) {
-        let Terminal { variables, random, .. } = &*self.terminal;
-        match &mut self.connection.saved {
-            Some(saved) => {
-                saved.0.clone_from(variables);
-                saved.1 = *random;
-            }
-            saved => *saved = Some(Box::new((variables.clone(), *random))),
-        }
-    }
-
-    /// Set variables and random numbers to what was saved.
-    pub fn restore(&mut self) {
-        if let Some(saved) = &self.connection.saved {
-            self.terminal.variables.clone_from(&saved.0);
-            self.terminal.random = saved.1;
-        }
     }
 }
 

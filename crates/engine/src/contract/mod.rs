@@ -5,10 +5,12 @@
 
 pub mod bucket;
 pub mod corpus;
+mod corpus_jobs;
 pub mod facts;
 pub mod init;
 pub mod job;
 pub mod record;
+mod summary;
 pub mod tls;
 
 /// Version of the contract; a job of another one is refused.

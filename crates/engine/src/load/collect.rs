@@ -1,4 +1,4 @@
-//! What the threads hand over, put together: interval and histogram records, and the totals.
+//! Merges the counts of all threads: interval and histogram records, and the totals.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,12 +15,12 @@ use crate::recorder::{Epoch, Levels, OWNER_PHASES, Spares, Traffic};
 use crate::tally::{HistogramSet, Layout, OWNERS, Owner, Tally};
 use crate::timeline::Timeline;
 
-/// See the module's text.
+/// The counts of all threads so far.
 #[derive(Debug)]
 pub(super) struct Collector {
     layout: Layout,
     timeline: Timeline,
-    /// End of the last epoch of each thread; of a finished one, never.
+    /// End of the last epoch of each thread; "never" for a finished thread.
     seen_ns: Vec<u64>,
     /// Levels of each thread at the end of its last epoch.
     levels: Vec<Levels>,
@@ -36,7 +36,7 @@ pub(super) struct Collector {
     pub(super) totals: [Tally; 3],
     pub(super) histograms: [HistogramSet; 3],
     gaps: Gaps,
-    /// Shorter ones are not looked for.
+    /// Shorter gaps are not reported.
     count_interval_ns: u64,
     clock: ClockPair,
     /// Of the measured phase.
@@ -86,17 +86,17 @@ impl Collector {
         self.pending.entry(epoch.end_ns).or_default().push(*epoch);
     }
 
-    /// A thread hands over nothing more.
+    /// A thread has ended: it sends no more counts.
     pub(super) fn finished(&mut self, thread: u32) {
         self.seen_ns[thread as usize] = u64::MAX;
     }
 
-    /// Of clients and idle ones, as far as the threads have told.
+    /// Connections of clients and idle ones, as last reported by the threads.
     pub(super) fn connections(&self) -> u64 {
         self.levels.iter().map(|levels| levels.connections + levels.idle_connections).sum()
     }
 
-    /// Write the next interval that all threads have passed, and what goes with it.
+    /// Write the next interval that all threads have passed, with its other records.
     pub(super) fn next_interval<W: Write>(&mut self, output: &mut Output<W>) -> Option<Interval> {
         let complete_ns = self.seen_ns.iter().copied().min().unwrap_or(0);
         let (&end_ns, _) = self.pending.first_key_value()?;
@@ -134,7 +134,7 @@ impl Collector {
                 let Some(mut set) = set.take() else { continue };
                 window.merge(&set);
                 set.clear();
-                // A thread that is gone needs none.
+                // A thread that has ended needs none.
                 let _ = self.spares[epoch.thread as usize].send(set);
             }
             if epoch.phase == PhaseName::Measure {
@@ -219,7 +219,7 @@ impl Collector {
             .then(|| Gap { began_ns: unix_ns(begin_ns), ended_ns: unix_ns(end_ns) })
     }
 
-    /// The run is over: write what is left of the phases.
+    /// The run is over: write the remaining phase records.
     pub(super) fn end_phases<W: Write>(&mut self, end_ns: u64, output: &mut Output<W>) {
         self.gaps.completed(end_ns, end_ns, &self.timeline);
         self.write_phases(end_ns, output);

@@ -6,13 +6,13 @@ use crate::plan::{Plan, Refusal};
 
 const TOLD_EVERY_NS: u64 = 1_000_000_000;
 
-/// See the module's text.
+/// Progress of the connect phase.
 #[derive(Debug)]
 pub(super) struct Connecting {
     wanted_count: u64,
-    /// So long the phase may go on without a further connection.
+    /// How long the phase may last without a new connection.
     timeout_ns: u64,
-    /// Most connections there were at once, and when the last of them was made.
+    /// The largest number of connections so far, and when it was reached.
     made_count: u64,
     progressed_ns: u64,
     told_ns: u64,
@@ -29,9 +29,9 @@ impl Connecting {
         }
     }
 
-    /// Take note of the connections that there are at an instant.
+    /// Note the number of connections at an instant.
     ///
-    /// Returns: the record of it, when it is time for one.
+    /// Returns: a progress record, once a second.
     pub(super) fn see(
         &mut self,
         count: u64,
@@ -52,12 +52,12 @@ impl Connecting {
         })
     }
 
-    /// When patience ends, unless a further connection is made before.
+    /// When the phase counts as stuck, unless a new connection is made before.
     pub(super) fn deadline_ns(&self) -> u64 {
         self.progressed_ns.saturating_add(self.timeout_ns)
     }
 
-    /// No further connection was made for too long.
+    /// True if no new connection was made for too long.
     pub(super) fn refusal(&self) -> Refusal {
         let seconds = self.timeout_ns as f64 / 1e9;
         Refusal::new(

@@ -1,8 +1,8 @@
 //! Round trips while the load runs, on a connection that no client uses.
 //!
 //! The network of an idle moment is not the network under load: proxies, drivers and hypervisors
-//! then have more to do. A thread sends a Sync message at random instants, which the server
-//! answers without any work, and takes off what both ends were at work or waited for a core.
+//! then have more to do. A thread sends a Sync message at random instants, which the server answers
+//! without any work. It subtracts the time in which either end worked or waited for a core.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ pub(super) struct Probe {
     thread: JoinHandle<Vec<Exchange>>,
 }
 
-/// One exchange. Of the backend: what the kernel counted until then, None where it does not tell.
+/// One exchange, with the kernel's counts of the backend until then; None if unknown.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     duration_ns: u64,
@@ -39,7 +39,7 @@ struct Exchange {
 }
 
 impl Probe {
-    /// Start it if the job asks for one; it measures in the measured phase alone.
+    /// Start it if the job asks for a probe; it measures only in the measured phase.
     pub(super) fn start(plan: &Plan, shared: &Arc<Shared>) -> Option<Probe> {
         let application_name = plan.work.probe_application_name.clone()?;
         let target = Target { application_name, ..plan.target.clone() };
@@ -50,7 +50,7 @@ impl Probe {
         Some(Probe { stop, thread })
     }
 
-    /// Return what it measured, None if that was nothing.
+    /// Return its result, None without any exchange.
     pub(super) fn end(self) -> Option<RoundTripProbes> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -89,15 +89,15 @@ fn measure(target: &Target, stop: &StopFlag, shared: &Shared, mut random: Prng) 
     found
 }
 
-/// How long this thread waited for a core so far. Its CPU time is asked of a clock: the kernel's
-/// file has that of a running thread as of the last tick.
+/// How long this thread has waited for a core so far. Its CPU time is read from a clock, because
+/// the kernel's file is only updated at each tick.
 fn starved_ns(own: Option<&Schedstat>) -> u64 {
     own.and_then(Schedstat::read).map_or(0, |seen| seen.starved_ns)
 }
 
-/// The means; and, where the backend is known, the standard error of what is neither end's work.
+/// The means; if the backend is known, also the standard error of the network's part.
 fn summed_up(exchanges: &[Exchange]) -> Option<RoundTripProbes> {
-    // What a backend did since the exchange before is known from the second on.
+    // The backend's work since the exchange before is known from the second exchange on.
     let (first, rest) = exchanges.split_first()?;
     let mut before = first.backend;
     let (mut duration_ns, mut engine_ns, mut backend_ns, mut slices) = (0, 0, 0, 0);
@@ -115,7 +115,8 @@ fn summed_up(exchanges: &[Exchange]) -> Option<RoundTripProbes> {
     }
     let count = rest.len() as u64;
     let mean = |sum: u64| sum.checked_div(count);
-    // A process of another host has the number of somebody here, who does not work for each.
+    // If the server is on another host, a local process may have the backend's pid; it does not
+    // work during each exchange.
     let is_backend = before.is_some() && slices >= count / 2;
     Some(RoundTripProbes {
         count,

@@ -83,7 +83,7 @@ pub(super) fn threads(
 fn spawn(setup: Setup) -> Result<(), Refusal> {
     let (thread, sender) = (setup.thread, setup.sender.clone());
     let body = move || {
-        // As good as the clock: the default would let timers fire 50 us late.
+        // The smallest timer slack: with the default, timers would fire 50 us late.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         if catch_unwind(AssertUnwindSafe(|| worker::run(setup))).is_err() {
             let _ = sender.send(Message::Died(thread));
@@ -109,11 +109,11 @@ fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If it fails, the error comes when the descriptors run out, with its own name.
+    // If this fails, the error is reported when the descriptors run out.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Clients are dealt to threads round robin; by pgbench in ranges.
+/// Clients are dealt to threads round robin; pgbench deals ranges.
 fn client_ids(plan: &Plan, thread: u32) -> Vec<u32> {
     let (clients, threads) = (plan.client_count(), plan.thread_count());
     if !plan.pgbench.deals_ranges() {
@@ -171,7 +171,7 @@ fn terminals(plan: &Plan, thread: u32, streams: &RandomStreams) -> Vec<Terminal>
         terminal
     };
     let mut terminals: Vec<Terminal> = client_ids(plan, thread).into_iter().map(terminal).collect();
-    // They draw nothing: what they do was drawn when it was put off.
+    // They draw no random numbers: those of their work were drawn when it was put off.
     let background = |number: u32| {
         let variables = ClientVariables::new(&plan.variables);
         let random = Prng::from_seed(plan.work.seed ^ u64::from(number));

@@ -1,4 +1,4 @@
-//! The last record.
+//! The summary, which is the last record.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub(crate) fn resident_bytes_max() -> u64 {
     kibibytes.unwrap_or(0) * 1024
 }
 
-/// What a summary is made of.
+/// The input of a summary.
 pub(super) struct Parts<'a> {
     pub(super) plan: &'a Plan,
     pub(super) clock: ClockPair,
@@ -140,7 +140,7 @@ fn round_trip_runnable_ns(finished: &[Finished]) -> Option<u64> {
     (count > 0).then(|| runnable_ns / count)
 }
 
-/// Where nothing but the engine is between two transactions.
+/// True if only the engine's work is between two transactions.
 fn between_transactions_ns(plan: &Plan, measured: &Tally) -> Option<u64> {
     let waits_for_nothing = !plan.layout.is_open_loop() && !plan.connects_each_time();
     waits_for_nothing.then_some(measured.between_transactions_ns)

@@ -11,17 +11,17 @@ use crate::tally::Tally;
 
 /// How long a condition lasts before it ends the run.
 const PATIENCE_NS: u64 = 5_000_000_000;
-/// How long all connections may be lost where there is another host to go to.
+/// How long all connections may be lost if there is another host to connect to.
 const FAILOVER_NS: u64 = 60_000_000_000;
 
-/// See the module's text.
+/// The state of both conditions.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Length, completed and failed transactions of the last intervals.
     window: VecDeque<(u64, u64, u64)>,
     window_ns: u64,
     disconnected_ns: u64,
-    /// Of each kind of failure the words of the first.
+    /// The message of the first failure of each kind.
     words: BTreeMap<FailureCode, FailureWords>,
     /// Threads whose first transactions all failed in one way.
     failing: BTreeMap<ThreadId, FailureCode>,
@@ -38,7 +38,8 @@ impl Watch {
         }
     }
 
-    /// Transactions of a thread failed in a way that is new; what ends the run, if something does.
+    /// Take a new kind of failure of a thread. Returns: the error that ends the run, if it must
+    /// end.
     pub(super) fn on_failures(
         &mut self,
         thread: ThreadId,
@@ -84,7 +85,7 @@ impl Watch {
         }
     }
 
-    /// Look at one more interval; what ends the run, if something does.
+    /// Take one more interval. Returns: the error that ends the run, if it must end.
     ///
     /// Args: `totals`, all that was counted until now.
     pub(super) fn judge(
@@ -96,7 +97,7 @@ impl Watch {
         if !matches!(interval.phase, PhaseName::Warm | PhaseName::Measure) {
             return None;
         }
-        // A load that connects for every transaction may have none at the instant of looking.
+        // A load that connects for every transaction may have no connection at this instant.
         if interval.connections > 0 || interval.counts.completed > 0 {
             self.disconnected_ns = 0;
         } else {
@@ -115,7 +116,7 @@ impl Watch {
             ));
         }
         if self.disconnected_ns > 0 {
-            // What failed as the connections were lost says nothing of those to come.
+            // Failures from lost connections tell nothing about later transactions.
             self.window.clear();
             self.window_ns = 0;
             return None;

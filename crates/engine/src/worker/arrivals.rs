@@ -91,7 +91,7 @@ impl OpenArrivals {
         self.due_count.saturating_sub(self.taken_count)
     }
 
-    /// Nothing will ever be due again.
+    /// No arrival will become due again.
     pub(super) fn is_exhausted(&self) -> bool {
         self.next.offset_ns == NEVER_NS
     }

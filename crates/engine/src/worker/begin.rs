@@ -1,4 +1,4 @@
-//! A thread begins: what it is given, and what it makes of that.
+//! The begin of a thread: its input, and the state that it creates from it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ use crate::recorder::Recorder;
 use crate::timeline::{Shared, Timeline};
 use crate::timers::Timers;
 
-/// What a thread is given.
+/// The input of a thread.
 #[derive(Debug)]
 pub struct Setup {
     pub plan: Arc<Plan>,
@@ -44,7 +44,7 @@ pub struct Setup {
     pub recorder: Recorder,
     pub clients: Clients,
     pub idle_count: u64,
-    /// The last terminals do what others put off.
+    /// The last terminals do the work that others put off.
     pub background_count: u32,
     pub observer: Option<Box<dyn Observer>>,
     /// Chooses scripts.
@@ -55,7 +55,7 @@ pub struct Setup {
     pub sender: Sender<Message>,
 }
 
-/// Run a thread to its end; what it has to say goes to the coordinator.
+/// Run a thread to its end; its messages go to the coordinator.
 pub fn run(setup: Setup) {
     let plan = Arc::clone(&setup.plan);
     let expected =
@@ -127,7 +127,7 @@ pub fn run(setup: Setup) {
     worker.tell(Message::Finished(Box::new(finished)));
 }
 
-/// There is nothing to wait with: the thread ends before it began.
+/// There is no poller: the thread ends before it begins.
 fn refuse(setup: &Setup, error: &io::Error) {
     let message = format!("making a poller failed: {error}");
     let refusal = Refusal::new(ErrorKind::System, message, "check ulimit -n");

@@ -8,7 +8,7 @@ use super::{Starts, Worker};
 use crate::clock::NEVER_NS;
 use crate::tls::{Attempt, Negotiation};
 
-/// How long the replies of cancelled statements are waited for.
+/// How long the thread waits for the replies of cancelled statements.
 const GRACE_NS: u64 = 5_000_000_000;
 const MAX_IN_FLIGHT: usize = 128;
 
@@ -21,7 +21,7 @@ pub(super) struct Cancels {
     pub(super) give_up_ns: u64,
 }
 
-/// What one connection has to say.
+/// The message of one connection.
 #[derive(Debug)]
 struct Request {
     client: u32,
@@ -71,7 +71,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 let address = shard.clients.states[request.client as usize].walk.address;
                 shard.poller.connect(token, &self.connector.endpoints[address].address)
             };
-            // A request that cannot be sent is given up: the end of the connection remains.
+            // If a request cannot be sent, closing the connection must suffice.
             if let Ok(is_connected) = connected {
                 self.cancels.in_flight.push((token, request));
                 if is_connected {
@@ -94,7 +94,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.on_cancel_received(token, &[]);
     }
 
-    /// The encryption is being agreed on, or just was: then the request goes out.
+    /// Continue the TLS handshake; when it is complete, send the request.
     pub(super) fn on_cancel_received(&mut self, token: u32, bytes: &[u8]) {
         let (mut plain, mut out) = (Vec::new(), Vec::new());
         let Some((_, request)) = self.cancels.in_flight.iter_mut().find(|(t, _)| *t == token)
@@ -124,13 +124,13 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// The server closes the connection when it has done what it could.
+    /// The server closes the connection after it has handled the request.
     pub(super) fn on_cancel_closed(&mut self, token: u32) {
         self.cancels.in_flight.retain(|(t, _)| *t != token);
         self.cancel_more();
     }
 
-    /// Commits in flight whose reply did not come even now.
+    /// Commits in flight whose reply still has not come.
     pub(super) fn count_in_doubt(&self) -> u64 {
         let shard = self.shard.borrow();
         let in_doubt = shard.clients.states.iter().zip(&self.slots).filter(|(client, slot)| {

@@ -1,4 +1,4 @@
-//! Connections of one thread: begun, and brought to an open session.
+//! Begins the connections of one thread, and takes them to an open session.
 
 use std::io;
 
@@ -18,7 +18,7 @@ const BACKLOG_PAUSE_NS: u64 = 2_000_000;
 const PASSWORD_PAUSE_NS: u64 = 1_000_000_000;
 
 impl<'s, S: Starts<'s>> Worker<'s, S> {
-    /// Those that work first: where not all can be had, the idle ones are missing.
+    /// Clients come first: if not all connections can be made, idle ones are missing.
     pub(super) fn queue_all_connects(&mut self) {
         if self.plan.pgbench.connects_late() {
             self.is_connected = true;
@@ -29,21 +29,21 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         (0..all).for_each(|index| self.queue_connect(index));
     }
 
-    /// Have a connection made, beginning its search.
+    /// Ask for a connection, and begin its search for an address.
     pub(super) fn queue_connect(&mut self, index: u32) {
         let address = self.connector.first_address(index);
         self.shard.borrow_mut().clients.states[index as usize].walk.begin(address);
         self.connector.waiting.push_back(index);
     }
 
-    /// A new connection may still be of use.
+    /// True if a new connection may still be useful.
     pub(super) fn may_connect(&self) -> bool {
         self.stage < Stage::Drain
             || self.stage == Stage::Drain
                 && (self.plan.pgbench.connects_late() || self.makes_connections_in_drain())
     }
 
-    /// Begin as many connections as may be begun now, and give up those that took too long.
+    /// Begin all connections that may begin now, and give up those that took too long.
     pub(super) fn connect_more(&mut self) {
         let mut now = now_ns();
         self.give_up_slow(now);
@@ -193,7 +193,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             client.link = Link::Up;
             client.tls = opened.tls;
             client.backend = opened.session;
-            // They are the same for all clients: eight thousand copies would be data.
+            // Kept once: they are the same for all clients, of which there may be thousands.
             client.backend.parameters.clear();
             if !opened.rest.is_empty() {
                 let at_ns = shard.now_ns;
@@ -212,7 +212,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             Stage::Connect => self.tell_when_connected(),
             Stage::Prepare => self.prepare(index),
             _ if self.plan.pgbench.connects_late() => self.start_connected(index),
-            // Its statements are parsed by the transaction that needs them, as pgbench does.
+            // The transaction that needs the statements parses them, as in pgbench.
             _ if self.plan.pgbench.skips_preparing() || self.plan.connects_each_time() => {
                 self.connection_is_free(index);
             }

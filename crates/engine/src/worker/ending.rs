@@ -1,4 +1,4 @@
-//! The load of a thread ends: what is left is counted as it is, and cancelled.
+//! The end of a thread's load: open transactions are counted and cancelled.
 
 use super::facts::MAX_AGES;
 use super::message::Message;
@@ -52,7 +52,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// Open loop: nothing waits, or nobody is there who could take it.
+    /// Open loop: no arrival waits, or no client is left to take it.
     pub(super) fn is_backlog_empty(&self) -> bool {
         match &self.arrivals {
             None => true,
@@ -61,7 +61,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// The drain is over: what has not ended is counted as it is, and cancelled.
+    /// The drain is over: count transactions without an end, and cancel them.
     pub(super) fn begin_cancelling(&mut self) {
         let end_ns = self.timeline.drain_end_ns;
         let mut ages_ns = Vec::new();
@@ -76,7 +76,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 if recorder.layout.is_background(current.script) {
                     return recorder.unfinished(current.owner, current.script, current.retries);
                 }
-                // In a closed loop what did not end has no phase of its end: it is measured load.
+                // In a closed loop a transaction belongs to the phase of its end. Without an end,
+                // it counts for the measured phase.
                 let owner = if is_open { current.owner } else { Owner::Measure };
                 recorder.unfinished(owner, current.script, current.retries);
                 let since = if is_open { current.scheduled_ns } else { current.started_ns };
@@ -125,8 +126,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.cancel_more();
     }
 
-    /// Transactions that wait for no reply have nothing to be cancelled: the end of the connection
-    /// rolls them back.
+    /// Transactions that wait for no reply need no cancel request: closing the connection rolls
+    /// them back.
     fn drop_sleepers(&mut self) {
         for index in 0..self.slots.len() {
             let is_waiting = self.shard.borrow().clients.states[index].ready_wanted > 0;

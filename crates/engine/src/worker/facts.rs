@@ -1,4 +1,4 @@
-//! What a thread knows about itself: whether it was the bottleneck.
+//! Facts of a thread that show whether it was the bottleneck.
 
 use super::reply_wait::Looked;
 use crate::client::RoundTrips;
@@ -8,10 +8,10 @@ use crate::schedstat::Schedstat;
 use crate::tally::Owner;
 use crate::timeline::Timeline;
 
-/// Ages that are kept of transactions without an end; of more, evenly chosen ones.
+/// How many ages of transactions without an end are kept; if there are more, evenly chosen ones.
 pub(super) const MAX_AGES: usize = 10_000;
 
-/// See the module's text.
+/// Times and counts of a thread in the measured phase.
 #[derive(Debug, Default)]
 pub struct Facts {
     /// CPU time and time runnable without a core, at the begin and end of the measured phase.
@@ -48,7 +48,7 @@ impl Facts {
         if self.end.cpu_ns == 0 { None } else { self.end.looked.since(self.begin.looked).mean_ns() }
     }
 
-    /// Keep the age of a measured transaction that will never be known to have ended.
+    /// Keep the age of a measured transaction whose end will never be known.
     pub(super) fn add_unfinished(&mut self, owner: Owner, age_ns: u64) {
         if owner == Owner::Measure && self.unfinished_ages_ns.len() < MAX_AGES {
             self.unfinished_ages_ns.push(age_ns);
@@ -68,7 +68,7 @@ impl Facts {
     }
 }
 
-/// A kernel without schedstat says nothing of cores, and is believed idle.
+/// The time on and without a core so far; without schedstat, the time without a core is 0.
 fn read(looked: Looked) -> Usage {
     let scheduled = Schedstat::of_this_thread().and_then(|schedstat| schedstat.read());
     let starved_ns = scheduled.map_or(0, |scheduled| scheduled.starved_ns);

@@ -11,24 +11,24 @@ use crate::plan::{Plan, Refusal};
 use crate::session::SessionError;
 use crate::tls::OpeningError;
 
-/// See the module's text.
+/// The reason why a connection was not made.
 #[derive(Debug)]
 pub(super) enum Fault {
     Io(io::Error),
     Opening(OpeningError),
-    /// The server hung up before the session was open.
+    /// The server closed the connection before the session was open.
     HungUp,
     /// The session was not open after this time.
     TookTooLong(u64),
 }
 
 impl Fault {
-    /// The server is there and will soon let us in.
+    /// True if the server is starting or stopping, so that trying again may succeed.
     pub(super) fn is_starting_up(&self) -> bool {
         self.server_state().is_some_and(|state| state == SqlState::new(b"57P03"))
     }
 
-    /// The user or the password is refused.
+    /// True if the server refused the user or the password.
     pub(super) fn is_about_the_password(&self) -> bool {
         let is_missing = matches!(
             self,
@@ -37,7 +37,7 @@ impl Fault {
         is_missing || self.server_state().is_some_and(|state| state.class() == "28")
     }
 
-    /// As libpq: a server that is there and refuses the user ends the search.
+    /// True if the search ends here, as in libpq: the server answered and refused the user.
     pub(super) fn ends_the_search(&self) -> bool {
         let is_wrong_host = matches!(self, Fault::Opening(OpeningError::Unsuitable(_)));
         matches!(self, Fault::Opening(_)) && !is_wrong_host && !self.is_starting_up()
@@ -52,7 +52,7 @@ impl Fault {
         }
     }
 
-    /// The same as a session that waits would say it.
+    /// The same error, as a blocking session reports it.
     pub(super) fn as_session_error(&self, host: &HostPort) -> SessionError {
         let place = || format!("{}:{}", host.hostaddr.as_ref().unwrap_or(&host.host), host.port);
         let not_made = |kind: io::ErrorKind, text: &str| SessionError::Connect {

@@ -1,7 +1,6 @@
-//! Connections that nobody uses: opened after those of the clients, kept open, and asked in the end
-//! whether they live.
+//! Idle connections: opened after those of the clients, kept open, and tested at the end.
 //!
-//! They lie behind the clients' connections in the shard's list, and have no transactions.
+//! They follow the clients' connections in the shard's list, and have no transactions.
 
 use pgdyno_wire::encode;
 
@@ -19,7 +18,7 @@ pub(super) struct Idle {
     pub(super) opened: u64,
     /// Answered in the end.
     pub(super) alive: u64,
-    /// Asked, and not heard of yet.
+    /// Tested, but the answer has not come yet.
     asked: u64,
     give_up_ns: u64,
 }
@@ -52,7 +51,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         index as usize >= self.slots.len()
     }
 
-    /// The load is over: ask the idle connections, if there are any, before the thread ends.
+    /// The load is over: test the idle connections, if any, before the thread ends.
     pub(super) fn look_at_idle(&mut self) {
         let shard = &mut *self.shard.borrow_mut();
         let mut sync = Vec::new();

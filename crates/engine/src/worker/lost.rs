@@ -1,4 +1,4 @@
-//! Connections of one thread: lost, or not made; and the search for another.
+//! Lost or failed connections of one thread, and the search for another address.
 
 use std::io;
 
@@ -11,22 +11,23 @@ use crate::timers::Wake;
 use crate::tls::{Attempt, Endpoint};
 use crate::walk::Next;
 
-/// What a connection that was not made does next.
+/// The next step of a connection that was not made.
 enum Then {
     AtOnce,
-    /// For a timer, or for nothing any more.
+    /// Wait for a timer, or do nothing any more.
     Waits,
     /// It ends the run.
     Ends(Box<Refusal>),
-    /// Its client has nothing more to do, as this address did not let it in.
+    /// Its client is done, because this address refused it.
     IsDone(usize),
 }
 
 impl<'s, S: Starts<'s>> Worker<'s, S> {
-    /// The connection is gone, whatever state it was in.
+    /// The connection is lost, in any state.
     pub(super) fn on_closed(&mut self, index: u32, error: Option<io::Error>) {
         if matches!(self.shard.borrow().clients.states[index as usize].link, Link::Down) {
-            // Subtle: what ended the connection came with the same events, and was dealt with.
+            // Subtle: the event that ended the connection came in the same turn and was already
+            // handled.
             return;
         }
         let was_up = self.shard.borrow().clients.states[index as usize].is_up();
@@ -47,7 +48,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 return;
             }
         }
-        // What idles is not opened again once it was there: its number at the end tells.
+        // An idle connection that was lost is not opened again: the number at the end shows the
+        // loss.
         let is_wanted = !self.is_idle(index) || self.stage < Stage::Prepare;
         if is_wanted && self.may_connect() {
             self.connector.look_again();
@@ -78,7 +80,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         client.is_in_doubt = client.may_have_committed();
         self.facts.commits_in_doubt += u64::from(client.is_in_doubt);
         client.disconnected();
-        // Its transaction, if any, learns of it.
+        // Its transaction, if any, gets the error.
         if !self.slots[index as usize].is_empty() {
             shard.clients.ready.push_back(index);
         }
@@ -94,7 +96,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// Decide what a connection that was not made does next.
+    /// Decide the next step of a connection that was not made.
     fn after_failure(&mut self, index: u32, fault: &Fault) -> Then {
         let is_initial = self.stage < Stage::Load;
         let may_connect = self.may_connect();

@@ -1,4 +1,4 @@
-//! What a thread tells the coordinator of the load.
+//! Messages from a thread to the coordinator of the load.
 
 use super::facts::Facts;
 use super::shares::Shares;
@@ -22,9 +22,9 @@ pub enum Message {
     WorkDone {
         last_ns: u64,
     },
-    /// The run goes on, and may meet this.
+    /// A warning; the run continues.
     Warning(Remark),
-    /// Transactions failed in a way that is new.
+    /// Transactions failed in a new way.
     Failures(ThreadId, FailureNews),
     /// The run must end.
     Fatal(Box<Refusal>),
@@ -35,7 +35,7 @@ pub enum Message {
     Stop,
 }
 
-/// What a thread says at its end.
+/// The last message of a thread.
 #[derive(Debug)]
 pub struct Finished {
     pub thread: ThreadId,

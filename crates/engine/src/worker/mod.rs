@@ -61,7 +61,7 @@ pub use self::arrivals::OpenArrivals as Arrivals;
 /// How often a client is prepared, on average, before the run gives up.
 const PREPARES: usize = 3;
 
-/// What a slot runs.
+/// The work that a slot runs.
 #[derive(Clone, Copy, Debug)]
 enum Task {
     Prepare { is_first: bool },
@@ -73,7 +73,7 @@ enum Task {
 #[derive(Clone, Copy, Debug)]
 struct Free {
     index: u32,
-    /// What it will run.
+    /// The script that it will run.
     script: usize,
     since_ns: u64,
 }
@@ -114,7 +114,7 @@ struct Worker<'s, S: Starts<'s>> {
     plan: &'s Plan,
     shard: &'s RefCell<Shard>,
     start: S,
-    /// One a connection of a client.
+    /// One slot for each connection of a client.
     slots: Vec<Slot<S::Task>>,
     /// Tasks that ended without waiting for anything.
     immediate: VecDeque<(u32, TaskEnd)>,
@@ -138,7 +138,7 @@ struct Worker<'s, S: Starts<'s>> {
     background: Vec<u32>,
     /// Clients that have transactions to start, of a number that bounds them.
     clients_left: usize,
-    /// Clients that an observer has done with.
+    /// Clients that the observer has ended.
     aborted_count: usize,
     is_connected: bool,
     is_work_reported: bool,
@@ -255,14 +255,14 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                     self.facts.timer_lag.record(shard.now_ns - at_ns);
                     shard.clients.ready.push_back(index);
                 }
-                // Where it is of no use any more, `connect_more` leaves it.
+                // If the connection is not needed any more, `connect_more` does not begin it.
                 Wake::Connect(index) => self.connector.waiting.push_back(index),
                 Wake::Terminal(client) => self.thinking.over.push(client),
             }
         }
     }
 
-    /// Let every transaction go on that can, each once: new ones wait for the next turn.
+    /// Poll every transaction that is ready, each once: new ones wait for the next turn.
     #[inline]
     fn run_ready(&mut self) {
         for _ in 0..self.immediate.len() {
@@ -296,7 +296,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         let slot = &mut self.slots[index as usize];
         slot.fill((self.start)(client, task));
         if let Some(end) = slot.poll() {
-            // Subtle: dealt with in the next turn, or scripts without SQL would recurse for ever.
+            // Subtle: handled in the next turn; otherwise scripts without SQL would recurse for
+            // ever.
             self.immediate.push_back((index, end));
         }
     }
@@ -340,7 +341,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// What a client runs next.
+    /// The script that a client runs next.
     #[inline]
     fn choose_script(&mut self, client: u32) -> usize {
         let number = choose_script(&self.plan.weights, &mut self.choose);
@@ -357,7 +358,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     }
 
     fn tell(&self, message: Message) {
-        // It fails only when the coordinator is gone, and the process with it.
+        // It fails only if the coordinator has ended, and then the process ends, too.
         let _ = self.sender.send(message);
     }
 
@@ -367,7 +368,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         let shard = &mut *self.shard.borrow_mut();
         shard.hang_up_all();
         self.tell(Message::Epoch(Box::new(shard.recorder.finish(now_ns()))));
-        // Before anybody hears that this thread is done: its log is written as it goes.
+        // Subtle: close the log before the coordinator learns that this thread is done.
         shard.observer = None;
         Finished {
             thread: self.thread,

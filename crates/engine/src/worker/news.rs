@@ -1,4 +1,4 @@
-//! What the sockets brought in addition to replies.
+//! Events of the sockets other than replies: lost connections, notices, errors of the protocol.
 
 use pgdyno_wire::{ProtocolError, encode};
 
@@ -32,14 +32,14 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 News::CopyIn(index) => self.refuse_copy(index),
             }
         }
-        // The memory goes back, unless dealing with news made more.
+        // Reuse the memory, unless handling the news added more.
         let news = &mut self.shard.borrow_mut().clients.news;
         if news.is_empty() {
             *news = all;
         }
     }
 
-    /// Something that is not the protocol: what came before it cannot be trusted either.
+    /// The server broke the protocol, so earlier messages cannot be trusted either.
     fn on_broken(&mut self, index: u32, error: &ProtocolError) {
         let message = format!("the server broke the protocol: {error}");
         let hint = "a device between engine and server may have changed the data";
@@ -67,7 +67,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// Nobody feeds a COPY FROM STDIN: its error ends it.
+    /// COPY FROM STDIN gets no data: it ends with an error.
     fn refuse_copy(&mut self, index: u32) {
         let mut out = Vec::new();
         encode::copy_fail(&mut out, "a script cannot send COPY data");

@@ -1,9 +1,9 @@
-//! Clients that share connections: who waits for one, and who has it.
+//! Clients that share connections: which clients wait, and which have a connection.
 //!
 //! A client takes a connection for a whole transaction, its retries and pauses included, and gives
-//! it back when the transaction ended. Who asks first is served first. What belongs to the client
-//! (variables, random numbers) lies in its terminal; what belongs to the connection (prepared
-//! statements, the session) stays there.
+//! it back when the transaction ended. The queue is first in, first out. The client's state
+//! (variables, random numbers) is in its terminal. The connection's state (session, prepared
+//! statements) stays with the connection.
 
 use std::collections::VecDeque;
 
@@ -13,12 +13,12 @@ use crate::clock::now_ns;
 use crate::program::Deferred;
 use crate::recorder::owner_at;
 
-/// See the module's text.
+/// The shared connections of one thread and their clients.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Transactions that have started and have no connection, and whose they are.
+    /// Clients whose transaction has started and waits for a connection.
     pub(super) waiting: VecDeque<(u32, Current)>,
-    /// Open connections that nobody has.
+    /// Open connections that no client has.
     free: VecDeque<u32>,
 }
 
@@ -57,7 +57,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             let state = &self.shard.borrow().clients.states[index as usize];
             (state.terminal, state.is_up())
         };
-        // Subtle: who waits is served before the client asks again.
+        // Subtle: waiting clients are served before this client asks again.
         if is_up {
             self.connection_is_free(index);
         }
@@ -78,7 +78,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.serve();
     }
 
-    /// Have background terminals do what was put off, the oldest first.
+    /// Give deferred work to background terminals, the oldest first.
     pub(super) fn start_deferred(&mut self) {
         if self.client_count as usize == self.shard.borrow().clients.terminals.len()
             || !matches!(self.stage, Stage::Load | Stage::Drain)
@@ -115,7 +115,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         (count - self.background.len()) as u64
     }
 
-    /// Give free connections to those that wait, as long as there are both.
+    /// Give free connections to waiting clients until one of both is used up.
     fn serve(&mut self) {
         loop {
             let Some(pool) = &mut self.pool else { return };
@@ -123,7 +123,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             let task = {
                 let state = &mut self.shard.borrow_mut().clients.states[index as usize];
                 if !state.is_up() {
-                    // It comes back when it is connected again.
+                    // The connection returns to the pool when it is connected again.
                     pool.free.pop_front();
                     continue;
                 }

@@ -1,23 +1,25 @@
-//! How long replies wait for this thread: in their sockets, and read but not yet gone on with.
+//! How long replies wait for this thread: in their sockets, and after they were read.
 //!
 //! A sample of the turns is examined closely: the kernel's schedstat before and after the wait says
-//! whether the thread slept, and how long it was runnable without a core. What is not looked at
-//! costs nothing. Where turns are few every one is looked at, or one stall would be taken for many;
-//! each look stands for as many turns as it was chosen from.
+//! whether the thread slept, and how long it was runnable without a core. Turns that are not
+//! examined cost nothing. If there are few turns, every turn is examined, because otherwise one
+//! stall would count as many. Each examined turn counts for the number of turns that it was chosen
+//! from.
 //!
-//! With io_uring what a turn sends leaves in the call that waits. A turn that is looked at sends
-//! beforehand, and how long that takes is counted: the servers woken by the first of its messages
-//! may take the core from the thread before the last one is out.
+//! With io_uring the messages of a turn leave in the call that waits. An examined turn sends them
+//! before, and the time of sending is counted: servers that the first message wakes may take the
+//! core from the thread before the last message is sent.
 
 use crate::clock::now_ns;
 use crate::schedstat::{Schedstat, Scheduled};
 
-/// Turns from one look to the next, at most; a prime, so as not to march in step with the load.
+/// At most this number of turns between two examined ones; a prime, so that looks do not keep step
+/// with the load.
 const TURNS_A_LOOK_MAX: u32 = 61;
 /// If turns take longer than this, more of them are examined: the cost is then negligible.
 const LOOK_EVERY_NS: u64 = 5_000_000;
 
-/// See the module's text.
+/// The examined turns of a thread.
 #[derive(Debug, Default)]
 pub(super) struct ReplyWait {
     /// None if the kernel keeps no such statistics: then there is no report.
@@ -31,7 +33,7 @@ pub(super) struct ReplyWait {
     looked: Looked,
 }
 
-/// A thread that slept until a reply came, and what waited for it when it had a core at last.
+/// A thread that slept until a reply came, and the replies that waited when it got a core.
 #[derive(Clone, Copy, Debug)]
 struct Woken {
     starved_ns: u64,
@@ -63,12 +65,12 @@ pub(super) struct Look {
     before: Scheduled,
     /// Turns that this one stands for.
     turns: u64,
-    /// False where only the rest of what woke the thread before is looked for.
+    /// False if the wait only collects the rest of the events that woke the thread before.
     is_due: bool,
 }
 
 impl ReplyWait {
-    /// Call it in the thread itself.
+    /// Must be called in the thread itself.
     pub(super) fn of_this_thread() -> ReplyWait {
         let schedstat = Schedstat::of_this_thread();
         ReplyWait { schedstat, turns_left: 1, turns_a_look: 1, ..ReplyWait::default() }
@@ -189,7 +191,7 @@ impl Woken {
 }
 
 impl Looked {
-    /// What was added since.
+    /// The difference to an earlier state.
     pub(super) fn since(self, earlier: Looked) -> Looked {
         Looked {
             replies: self.replies - earlier.replies,

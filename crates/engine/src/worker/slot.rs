@@ -1,5 +1,4 @@
-//! Where a client's transaction lies: memory that is used again, so that starting one allocates
-//! nothing.
+//! The memory of a client's transaction. It is reused, so starting a transaction allocates nothing.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -21,15 +20,15 @@ impl<F: Future> Slot<F> {
         self.0.set(Some(future));
     }
 
-    /// Drop what runs, where it stands.
+    /// Drop the running future at its present point.
     pub(super) fn clear(&mut self) {
         self.0.set(None);
     }
 
-    /// Go on with what is in the slot; when it ends, the slot is empty again.
+    /// Poll the future in the slot; after its end the slot is empty.
     #[inline]
     pub(super) fn poll(&mut self) -> Option<F::Output> {
-        // The loop knows whom to poll: no future asks to be woken.
+        // The loop knows which futures to poll, so the waker does nothing.
         let mut context = Context::from_waker(Waker::noop());
         match self.0.as_mut().as_pin_mut()?.poll(&mut context) {
             Poll::Pending => None,

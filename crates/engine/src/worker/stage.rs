@@ -1,11 +1,11 @@
-//! How far a thread is: it follows the timeline that the coordinator publishes.
+//! The stage of a thread, which follows the timeline that the coordinator publishes.
 
 use pgdyno_script::Value;
 
 use super::message::Message;
 use super::{Starts, Task, Worker};
 
-/// How far a thread is.
+/// The stage of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Connect,
@@ -38,7 +38,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             if self.plan.pgbench.connects_late() {
                 self.tell(Message::Prepared);
             } else if now_ns < timeline.drain_ns {
-                // The others follow when the first has found no fault.
+                // The others follow after the first was prepared without an error.
                 self.prepare(0);
             }
         }

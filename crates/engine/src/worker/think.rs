@@ -9,14 +9,14 @@ use crate::clock::now_ns;
 use crate::program::Pauses;
 use crate::timers::Wake;
 
-/// Terminals of a thread that keep still, and for how long all of them together.
+/// Terminals of a thread that pause, and the sum of their pauses.
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
     pub(super) is_on: bool,
     pub(super) count: u64,
-    /// Their time is over, and they have not been looked at since.
+    /// Their pause has ended, but they have not been handled since.
     pub(super) over: Vec<u32>,
-    /// Up to when the time was counted.
+    /// The instant up to which pauses were counted.
     counted_ns: u64,
 }
 
@@ -25,7 +25,7 @@ impl Thinking {
         Thinking { is_on, ..Thinking::default() }
     }
 
-    /// Returns: how long the terminals kept still since this was last asked, their times added up.
+    /// Returns: the sum of the terminals' pauses since the last call.
     pub(super) fn until(&mut self, at_ns: u64) -> u64 {
         let passed_ns = at_ns.saturating_sub(self.counted_ns);
         self.counted_ns = self.counted_ns.max(at_ns);
@@ -34,7 +34,7 @@ impl Thinking {
 }
 
 impl<'s, S: Starts<'s>> Worker<'s, S> {
-    /// Have a terminal think about its last transaction, and key in the next.
+    /// Begin the think time of a terminal, and the keying time of its next transaction.
     ///
     /// Args: `from_ns`, the end of its last transaction, or the begin of the load.
     pub(super) fn think(&mut self, client: u32, script: usize, from_ns: u64) {
@@ -44,9 +44,9 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             let terminal = &mut shard.clients.terminals[client as usize];
             let pauses = |script: usize| &self.plan.scripts[script].pauses;
             let pause_ns = match terminal.pause {
-                // It keeps still already: its connection was lost and made again meanwhile.
+                // It already pauses: its connection was lost and made again meanwhile.
                 Pause::Until { .. } => return,
-                // All begin together: spread over one cycle, as they will be.
+                // All terminals begin at once, so their first pauses are spread over one cycle.
                 Pause::Fresh => {
                     let Pauses { keying_ns, .. } = *pauses(script);
                     let whole_ns = keying_ns + pauses(script).think_ns(&mut terminal.random);
@@ -84,7 +84,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             };
             self.thinking.count -= 1;
             self.facts.timer_lag.record(now.saturating_sub(due_ns));
-            // Without a connection of its own it begins again when it has one.
+            // If it has no connection now, it begins when it gets one.
             if now < self.timeline.drain_ns && self.can_work(client) {
                 self.start_chosen(client, script, now, None);
             }

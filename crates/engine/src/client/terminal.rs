@@ -1,0 +1,75 @@
+//! A terminal: the part of a client that does not belong to its connection.
+
+use pgdyno_script::{ClientVariables, Prng};
+
+use super::state::ClientState;
+use crate::program::Deck;
+
+/// The state of a client that exists with and without a connection. It is small, so that a hundred
+/// thousand thinking terminals need little memory.
+#[derive(Debug)]
+pub struct Terminal {
+    /// Number among all clients of the load, from 0.
+    pub number: u32,
+    pub variables: ClientVariables,
+    pub random: Prng,
+    /// Transactions left to start in the measured phase, if their number is limited.
+    pub transactions_left: u64,
+    /// The cards left of each program that deals its transaction types from a deck.
+    pub decks: Vec<Deck>,
+    pub pause: Pause,
+}
+
+/// Whether a terminal pauses between two transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pause {
+    /// It has not run a transaction yet.
+    #[default]
+    Fresh,
+    /// It runs, waits for, or may begin a transaction; this was its last script.
+    None { last_script: u32 },
+    /// It thinks, and then enters the input of a transaction of this script.
+    Until { due_ns: u64, script: u32 },
+}
+
+impl Terminal {
+    pub fn new(number: u32, variables: ClientVariables, random: Prng, left: u64) -> Terminal {
+        Terminal {
+            number,
+            variables,
+            random,
+            transactions_left: left,
+            decks: Vec::new(),
+            pause: Pause::Fresh,
+        }
+    }
+}
+
+/// A connection, and the terminal whose transaction it runs.
+#[derive(Debug)]
+pub struct Seat<'a> {
+    pub connection: &'a mut ClientState,
+    pub terminal: &'a mut Terminal,
+}
+
+impl Seat<'_> {
+    /// Keep variables and random numbers for another try; each connection has memory for it.
+    pub fn save(&mut self) {
+        let Terminal { variables, random, .. } = &*self.terminal;
+        match &mut self.connection.saved {
+            Some(saved) => {
+                saved.0.clone_from(variables);
+                saved.1 = *random;
+            }
+            saved => *saved = Some(Box::new((variables.clone(), *random))),
+        }
+    }
+
+    /// Set variables and random numbers to what was saved.
+    pub fn restore(&mut self) {
+        if let Some(saved) = &self.connection.saved {
+            self.terminal.variables.clone_from(&saved.0);
+            self.terminal.random = saved.1;
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Samples of every job variant, with integers at their limits, for the contract tests.
+
+use std::collections::BTreeMap;
+
+use super::FORMAT;
+use super::job::*;
+
+/// Jobs with every variant.
+pub fn jobs() -> Vec<Job> {
+    let protocols = [Protocol::Simple, Protocol::Extended, Protocol::Prepared];
+    let modes = [
+        SslMode::Disable,
+        SslMode::Allow,
+        SslMode::Prefer,
+        SslMode::Require,
+        SslMode::VerifyCa,
+        SslMode::VerifyFull,
+    ];
+    let loads = protocols.into_iter().flat_map(|protocol| {
+        [ArrivalProcess::Uniform, ArrivalProcess::Poisson]
+            .into_iter()
+            .map(Some)
+            .chain([None])
+            .map(move |process| Work::Load(load(protocol, process)))
+    });
+    let inits = [PartitionMethod::Range, PartitionMethod::Hash]
+        .into_iter()
+        .flat_map(|method| [false, true].map(|is_full| Work::Init(init(method, is_full))));
+    let tpcc = [false, true].map(|is_full| Work::Init(init_tpcc(is_full)));
+    loads
+        .chain(inits)
+        .chain(tpcc)
+        .zip(modes.into_iter().cycle())
+        .map(|(work, sslmode)| Job {
+            format: FORMAT.into(),
+            clock: ClockPair { monotonic_ns: i64::MAX as u64, unix_ns: u64::MAX },
+            target: target(sslmode),
+            work,
+        })
+        .collect()
+}
+
+fn target(sslmode: SslMode) -> Target {
+    Target {
+        hosts: vec![
+            HostPort::new("/run/postgresql", u16::MAX),
+            HostPort {
+                hostaddr: Some("::1".into()),
+                password: (sslmode == SslMode::Prefer).then(|| "of\\1".into()),
+                ..HostPort::new("db.example", 1)
+            },
+        ],
+        user: "größe".into(),
+        database: "bank".into(),
+        password: (sslmode != SslMode::Disable).then(|| "p\"w\\".into()),
+        application_name: "pgdyno/bench/1".into(),
+        sslmode,
+        tls: match sslmode {
+            SslMode::Disable => TlsSettings::default(),
+            _ => TlsSettings {
+                sslrootcert: Some("system".into()),
+                sslcert: Some("/home/größe/client.crt".into()),
+                sslkey: Some("client.key".into()),
+                sslsni: Some(sslmode == SslMode::VerifyFull),
+                channel_binding: match sslmode {
+                    SslMode::Allow => ChannelBinding::Disable,
+                    SslMode::Prefer => ChannelBinding::Prefer,
+                    _ => ChannelBinding::Require,
+                },
+                ssl_min_protocol_version: Some(TlsVersion::V12),
+                ssl_max_protocol_version: Some(TlsVersion::V13),
+                sslcertmode: match sslmode {
+                    SslMode::VerifyFull => CertificateMode::Disable,
+                    _ => CertificateMode::Allow,
+                },
+                require_auth: Some("scram-sha-256,none".into()),
+            },
+        },
+        options: BTreeMap::from([("search_path".into(), "a, b".into())]),
+        reach: reach(sslmode),
+        password_command: (sslmode == SslMode::Require).then(|| "cat \"größe\"".into()),
+    }
+}
+
+fn reach(sslmode: SslMode) -> Reach {
+    let target_session_attrs = match sslmode {
+        SslMode::Disable => SessionAttrs::Any,
+        SslMode::Allow => SessionAttrs::ReadWrite,
+        SslMode::Prefer => SessionAttrs::ReadOnly,
+        SslMode::Require => SessionAttrs::Primary,
+        SslMode::VerifyCa => SessionAttrs::Standby,
+        SslMode::VerifyFull => SessionAttrs::PreferStandby,
+    };
+    let is_full = sslmode == SslMode::VerifyFull;
+    let all = is_full.then_some(u32::MAX);
+    Reach {
+        target_session_attrs,
+        load_balance: is_full,
+        timeout_ns: is_full.then_some(u64::MAX),
+        keepalive: Keepalive {
+            off: is_full,
+            idle_s: all,
+            interval_s: all,
+            count: all,
+            user_timeout_ms: all,
+        },
+    }
+}
+
+fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
+    let arrivals = match process {
+        None => Arrivals::Closed(ClosedLoop { clients: 1_000_000 }),
+        Some(process) => Arrivals::Open(OpenLoop {
+            clients: 1,
+            process,
+            steps: vec![
+                RateStep { duration_ns: (1 << 53) + 1, from_tps: 0.0, to_tps: 0.1 },
+                RateStep { duration_ns: 0, from_tps: 1e9, to_tps: 1e9 },
+            ],
+            latency_limit_ns: (process == ArrivalProcess::Poisson).then_some(u64::MAX),
+        }),
+    };
+    LoadWork {
+        threads: 1024,
+        seed: u64::MAX,
+        protocol,
+        scripts: vec![
+            ScriptSource {
+                name: "tpcb-like".into(),
+                weight: u32::MAX,
+                source: ScriptText::Builtin("tpcb-like".into()),
+                options: BTreeMap::new(),
+            },
+            ScriptSource {
+                name: "orders.sql".into(),
+                weight: 0,
+                source: ScriptText::Text("SELECT '\\\"\u{1F600}';\n".into()),
+                options: match process {
+                    Some(_) => BTreeMap::new(),
+                    None => BTreeMap::from([("mode".into(), "pipeline".into())]),
+                },
+            },
+        ],
+        variables: BTreeMap::from([("scale".into(), "100".into())]),
+        arrivals,
+        connect: Connect {
+            timeout_ns: u64::MAX,
+            rate_per_second: process.is_none().then_some(80.5),
+            idle_connections: 1_000_000,
+            active_connections: process.is_none().then_some(1_000_000),
+            each_transaction: process.is_some(),
+            patience_ns: process.is_none().then_some(u64::MAX),
+        },
+        warm_ns: u64::MAX,
+        measure: match process {
+            None => Measure::TransactionsPerClient(u64::MAX),
+            Some(_) => Measure::DurationNs((1 << 53) + 1),
+        },
+        drain_ns: 0,
+        max_tries: u16::MAX,
+        read_only: true,
+        count_interval_ns: 100_000_000,
+        histogram_interval_ns: 1_000_000_000,
+        statement_latency: process.is_none(),
+        think_ratio: if process.is_none() { 0.1 } else { 0.0 },
+        allow_shell: true,
+        probe_application_name: process.is_none().then(|| "pgdyno/observe/7.1".into()),
+    }
+}
+
+fn init(partition_method: PartitionMethod, is_full: bool) -> InitWork {
+    let (server, column) = match partition_method {
+        PartitionMethod::Range => (DistributedServer::Citus, DistributionColumn::Aid),
+        PartitionMethod::Hash => (DistributedServer::Greenplum, DistributionColumn::Bid),
+    };
+    let options = PgbenchOptions {
+        scale: if is_full { u32::MAX } else { 1 },
+        fillfactor: is_full.then_some(100),
+        unlogged: is_full,
+        foreign_keys: is_full,
+        partitions: if is_full { u32::MAX } else { 0 },
+        partition_method,
+        tablespace: is_full.then(|| "fast".into()),
+        index_tablespace: is_full.then(|| "faster".into()),
+        range_rows: is_full.then_some(u64::MAX),
+        steps: is_full.then(|| "dtgGvpf ".into()),
+        distribute: is_full.then_some(Distribute { server, column }),
+    };
+    InitWork {
+        dataset: DatasetOptions::Pgbench(options),
+        jobs: u16::MAX,
+        mark: "pgdyno dataset".into(),
+        drop_existing: is_full,
+        resume: is_full,
+        keep_unfinished: is_full,
+    }
+}
+
+fn init_tpcc(is_full: bool) -> InitWork {
+    let options = TpccOptions {
+        warehouses: if is_full { 1_000_000 } else { 1 },
+        seed: if is_full { u64::MAX } else { 0 },
+        c_last: if is_full { 255 } else { 0 },
+        fillfactor: is_full.then_some(10),
+        unlogged: is_full,
+        foreign_keys: is_full,
+        partitions: 0,
+        distribute: is_full.then_some(DistributedServer::Citus),
+    };
+    let dataset = DatasetOptions::Tpcc(options);
+    InitWork { dataset, ..init(PartitionMethod::Range, is_full) }
+}
