@@ -315,8 +315,13 @@ def _facts(facts: Mapping[str, Any]) -> Facts:
 
 
 def _settings(server: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    """Return the settings that were chosen: name, value, source; folders and ports are left out."""
+    """Return the settings that were chosen: name, value, source; folders and ports are left out.
+
+    Of a file of a scratch server only its name and line: the folder is gone.
+    """
     sources = server.get("setting_sources", {})
+    if server.get("is_scratch"):
+        sources = {name: source.rpartition("/")[2] for name, source in sources.items()}
     return tuple(
         (name, value, sources[name])
         for name, value in sorted(server.get("settings", {}).items())
