@@ -24,11 +24,11 @@ def test_a_trial_fails_by_its_latency_or_by_what_was_not_done() -> None:
 def test_the_capacity_lies_between_what_was_held_and_what_was_not() -> None:
     found = capacity([trial(700), trial(875, ms=50), trial(760), trial(830, ms=30)], TARGET)
     assert found.end == "found"
-    assert 760 < found.tps.value < 830
-    assert found.tps.low is not None
-    assert found.tps.high is not None
-    assert found.tps.low < found.tps.value < found.tps.high
-    assert found.confirmed_tps == 700
+    assert 760 < found.load.value < 830
+    assert found.load.low is not None
+    assert found.load.high is not None
+    assert found.load.low < found.load.value < found.load.high
+    assert found.confirmed == 700
     assert found.failed_by == "p99"
     assert "20 ms" in found.rule
     assert "99 %" in found.rule
@@ -36,12 +36,17 @@ def test_the_capacity_lies_between_what_was_held_and_what_was_not() -> None:
 
 def test_when_all_trials_are_held_the_most_that_was_offered_is_a_lower_bound() -> None:
     found = capacity([trial(700), trial(875)], TARGET)
-    assert (found.end, found.tps.value, found.tps.low, found.tps.high) == ("above", 875, 875, None)
+    assert (found.end, found.load.value, found.load.low, found.load.high) == (
+        "above",
+        875,
+        875,
+        None,
+    )
 
 
 def test_when_none_is_held_the_least_that_was_offered_is_an_upper_bound() -> None:
     found = capacity([trial(700, ms=50), trial(490, ms=40, achieved=0.9)], TARGET)
-    assert (found.end, found.tps.high, found.confirmed_tps) == ("below", 490, None)
+    assert (found.end, found.load.high, found.confirmed) == ("below", 490, None)
     assert found.failed_by == "p99 and offered load that was not achieved"
 
 
@@ -60,8 +65,8 @@ def test_the_interval_holds_the_truth_of_simulated_servers(noise_ratio: float) -
         if found.end != "found":
             continue
         counted += 1
-        assert found.tps.low is not None
-        assert found.tps.high is not None
-        covered += found.tps.low <= server.capacity_tps <= found.tps.high
+        assert found.load.low is not None
+        assert found.load.high is not None
+        covered += found.load.low <= server.capacity_tps <= found.load.high
     assert counted >= 115
     assert covered / counted >= 0.90

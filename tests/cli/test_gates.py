@@ -36,6 +36,16 @@ def test_a_comparison_without_an_interval_yet_says_so_and_how_to_have_one(
     assert "n = 1" not in said
 
 
+def test_a_gate_of_one_script_is_judged_on_that_script() -> None:
+    findings = examples.bench()
+    assert findings.run is not None
+    script = findings.run.scripts[0]
+    limit = f"{script.name}.p99<{10 * script.latency.max_ms:.0f}ms"
+    assert not judged([condition_from(limit, takes_types=True)], findings)
+    for text in (f"{script.name}.p99<1us", "another.p99<60min"):
+        assert judged([condition_from(text, takes_types=True)], findings)
+
+
 def test_a_gate_is_told_with_the_interval_that_it_was_judged_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

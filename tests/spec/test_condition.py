@@ -34,6 +34,18 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
         condition_from(text)
 
 
+def test_a_figure_of_a_transaction_type_is_named_before_a_dot() -> None:
+    condition = condition_from("new-order.p90<5s", takes_types=True)
+    assert (condition.of, condition.name, condition.limit_ratio) == ("new-order", "p90", 5000)
+    assert condition.figure == "new-order.p90"
+    file = condition_from("my orders.sql.tps > 1.5", takes_types=True)
+    assert (file.of, file.name, file.limit_ratio) == ("my orders.sql", "tps", 1.5)
+    assert condition_from("p99<1.5ms", takes_types=True).of == ""
+    for text in ("new-order.p90<5s", "new-order.nopm>1", "new-order.p99_ratio<1"):
+        with pytest.raises(SpecError, match="is no"):
+            condition_from(text, takes_types="p90" not in text)
+
+
 def test_a_brake_takes_only_what_is_known_every_second() -> None:
     with pytest.raises(SpecError, match="tps_ratio"):
         condition_from("tps_ratio<1", WATCHED)

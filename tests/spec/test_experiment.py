@@ -61,6 +61,28 @@ def test_tpcc_like_is_prepared_and_decided_by_nopm_unless_the_spec_says_otherwis
     assert (experiment.workload.protocol, experiment.metric()) == ("simple", "tps")
 
 
+def test_a_target_of_a_transaction_type_needs_that_type() -> None:
+    def swept(builtin: str, slo: str) -> Experiment:
+        return Experiment(
+            name="sweep",
+            server=Server(scratch=Scratch()),
+            dataset=PgbenchDataset(scale=1),
+            workload=Workload(scripts=(Script(builtin=builtin),)),
+            design=SweepDesign(slo=slo),
+        )
+
+    target = swept("tpcc-like", "new-order.p90=5s").design.target
+    assert target is not None
+    assert (target.figure, target.limit_ratio) == ("new-order.p90", 5000)
+    for builtin, slo, words in (
+        ("tpcc-like", "new-orders.p90=5s", "types: new-order, payment"),
+        ("tpcc-like", "new-order.p98=5s", "NAME is one of"),
+        ("tpcb-like", "new-order.p90=5s", "runs other scripts"),
+    ):
+        with pytest.raises(ValidationError, match=words):
+            swept(builtin, slo)
+
+
 def test_a_duration_without_a_unit_is_seconds() -> None:
     assert bench(duration=5).workload.duration_ns == 5_000_000_000
 

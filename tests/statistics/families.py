@@ -69,7 +69,7 @@ def capacity_held(count: int, rng: np.random.Generator, *, noise_ratio: float) -
     held = 0
     for _ in range(count):
         server = SloServer.any(int(rng.integers(1 << 30)), noise_ratio)
-        found = capacity(searched(server, target), target).tps
+        found = capacity(searched(server, target), target).load
         assert found.low is not None
         is_below = found.high is None or server.capacity_tps <= found.high
         held += found.low <= server.capacity_tps and is_below

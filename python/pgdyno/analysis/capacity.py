@@ -24,19 +24,27 @@ _LAPSE = 0.04
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One open-loop run: what was offered, what came of it. `latency_ms` is the target's."""
+    """One run: what was offered, in the unit of the target, and what came of it.
 
-    offered_tps: float
+    `latency_ms` is the target's.
+    """
+
+    load: float
     achieved_ratio: float
     latency_ms: float
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a trial must meet: the latency, and that what was offered was done."""
+    """What a trial must meet: the latency, and that what was offered was done.
+
+    `unit` of the load: transactions a second are offered in an open loop, terminals in a closed
+    one, where they wait for each other and everything offered is done.
+    """
 
     name: str
     limit_ms: float
+    unit: Literal["tps", "terminals"] = "tps"
 
     def is_met(self, trial: Trial) -> bool:
         """Return whether a trial met both."""
@@ -45,6 +53,8 @@ class Target:
     @property
     def rule(self) -> str:
         """Return the rule in words."""
+        if self.unit == "terminals":
+            return f"{self.name} <= {self.limit_ms:g} ms (closed loop)"
         return (
             f"{self.name} <= {self.limit_ms:g} ms, and at least {HELD_RATIO * 100:g} % of the "
             "offered transactions completed (open loop)"
@@ -55,16 +65,18 @@ class Target:
 class Capacity:
     """The highest load that meets a target as often as not, and what it was judged by.
 
+    Loads are in the target's unit: transactions a second, or terminals.
+
     `end`: "found"; "above": every trial met it, the value is the highest load tried; "below": none
     did, the value is the lowest. `failed_by`: what trials that did not meet it failed by.
-    `confirmed_tps`: the highest load that met it twice and never failed, None if none did.
+    `confirmed`: the highest load that met it twice and never failed, None if none did.
     """
 
-    tps: Estimate
+    load: Estimate
     end: Literal["found", "above", "below"]
     rule: str
     failed_by: str
-    confirmed_tps: float | None
+    confirmed: float | None
     trials: tuple[Trial, ...]
 
 
@@ -80,17 +92,21 @@ def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
     if not trials:
         raise AnalysisError("no load was tried for the target")
     met = [target.is_met(trial) for trial in trials]
-    rates = [trial.offered_tps for trial in trials]
+    rates = [trial.load for trial in trials]
     reasons = _reasons(trials, target)
     confirmed = _confirmed(trials, met)
     if all(met) or not any(met):
         edge = max(rates) if all(met) else min(rates)
         low, high = (edge, None) if all(met) else (0.0, edge)
-        value = Estimate(edge, low, high, len(trials), "tps", "between_runs", censored=all(met))
+        value = Estimate(
+            edge, low, high, len(trials), target.unit, "between_runs", censored=all(met)
+        )
         end: Literal["above", "below"] = "above" if all(met) else "below"
         return Capacity(value, end, target.rule, reasons, confirmed, tuple(trials))
-    low, value_tps, high = quantiles(rates, met, (0.025, 0.5, 0.975))
-    estimate = Estimate(value_tps, low, high, len(trials), "tps", "between_runs")
+    low, middle, high = quantiles(rates, met, (0.025, 0.5, 0.975))
+    if target.unit == "terminals":  # There are no halves.
+        low, middle, high = math.floor(low), math.floor(middle), math.ceil(high)
+    estimate = Estimate(middle, low, high, len(trials), target.unit, "between_runs")
     return Capacity(estimate, "found", target.rule, reasons, confirmed, tuple(trials))
 
 
@@ -125,12 +141,12 @@ def _reasons(trials: Sequence[Trial], target: Target) -> str:
 
 
 def _confirmed(trials: Sequence[Trial], met: Sequence[bool]) -> float | None:
-    failed_at = [trial.offered_tps for trial, is_met in zip(trials, met, strict=True) if not is_met]
+    failed_at = [trial.load for trial, is_met in zip(trials, met, strict=True) if not is_met]
     least = min(failed_at, default=math.inf)
     held = sorted(
-        trial.offered_tps
+        trial.load
         for trial, is_met in zip(trials, met, strict=True)
-        if is_met and trial.offered_tps < least
+        if is_met and trial.load < least
     )
     # What was held at a higher load is held at a lower one too: the second highest was met twice.
     return held[-2] if len(held) > 1 else None

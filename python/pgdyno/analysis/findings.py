@@ -16,6 +16,7 @@ from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.tpcc import TpccFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
+from pgdyno.quantities import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class CurveFindings:
     `script` names the line: the script, and its variant where there are several. `capacity` where a
     latency target was given; `speed_up` of a variant against the first one; `hazel`: speed and
     waits by the method published as PG_HAZEL, and corrected; `cost`: what 1,000 tps at the target
-    cost, where the variant has a price.
+    cost, where the variant has a price; `nopm`: of each level, if the load is TPC-C-like.
     """
 
     script: str
@@ -206,6 +207,11 @@ class CurveFindings:
     speed_up: SpeedUp | None = None
     hazel: Hazel | None = None
     cost: Estimate | None = None
+    nopm: Mapping[int, Estimate] = field(default_factory=dict)
+
+    def load_words(self, clients: int) -> str:
+        """Return "64 clients", or "64 terminals" of a TPC-C-like load."""
+        return counted(clients, "terminal" if self.nopm else "client")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,9 @@ def judge(gate: Condition, findings: ExperimentFindings) -> list[Judged]:
     """Return the gate's word on everything it applies to; on nothing it is not kept."""
     judged = [
         Judged(gate, of, estimate, is_kept(gate, estimate))
-        for of, estimate in _estimates(gate.name, findings)
+        for of, estimate in (
+            _of_a_type(gate, findings) if gate.of else _estimates(gate.name, findings)
+        )
     ]
     return judged or [Judged(gate, "", None, is_kept=False)]
 
@@ -38,6 +40,16 @@ def is_kept(gate: Condition, estimate: Estimate) -> bool:
     if end is None or (estimate.censored and gate.sign == "<"):
         return False
     return gate.is_met(end)
+
+
+def _of_a_type(gate: Condition, findings: ExperimentFindings) -> Iterator[tuple[str, Estimate]]:
+    """Yield the figure of one transaction type or script of the run shown in detail."""
+    for script in findings.run.scripts if findings.run is not None else ():
+        if script.name != gate.of:
+            continue
+        known = {"tps": script.tps, "mean": script.latency.mean, **script.latency.percentiles}
+        if gate.name in known:
+            yield "", known[gate.name]
 
 
 def _estimates(name: str, findings: ExperimentFindings) -> Iterator[tuple[str, Estimate]]:

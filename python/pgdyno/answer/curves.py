@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pgdyno.analysis.capacity import Capacity, Target, capacity
 from pgdyno.analysis.curve import LoadCurve, load_curve
+from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.findings import CurveFindings
 from pgdyno.analysis.speed_up import SpeedUp, speed_up
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
@@ -18,7 +19,7 @@ from pgdyno.answer.sentences import limit_sentence, sweep_sentence
 from pgdyno.answer.served import cost_of
 from pgdyno.answer.time_split import time_split
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.history import measured
+from pgdyno.loop.history import measured, nopm_of
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.plan.designs.sweep import Line, Sweep, trials_of
@@ -40,7 +41,7 @@ def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
     """Return the curve of every line that was measured; the variants of a script are neighbours."""
     numbers, rounds = seen.numbers, seen.rounds
     sweep = Sweep(seen.experiment)
-    history = _trials(seen.visits, numbers)
+    history = _trials(seen.visits, numbers, sweep.slo)
     curves: list[CurveFindings] = []
     references: dict[int, tuple[Line, CurveFindings]] = {}
     for line in sweep.lines(frozenset(excluded(seen.folder))):
@@ -55,8 +56,9 @@ def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
             curve=curve,
             limit=_limit(of_line, numbers, curve),
             capacity=held,
-            cost=None if held is None else cost_of(variant, held.tps),
+            cost=None if held is None else cost_of(variant, held.load),
             variant=line.variant.name if line.variant is not None else "",
+            nopm=_nopm(of_line, numbers),
             hazel=hazel_of_sweep([(v, numbers[v.planned.number]) for v in of_line]),
         )
         if line.script in references:
@@ -76,7 +78,19 @@ def _name(sweep: Sweep, line: Line) -> str:
     return line.variant.name if is_only else f"{script}, {line.variant.name}"
 
 
-def _trials(done: Sequence[Visit], numbers: Numbers) -> History:
+def _nopm(of_line: Sequence[Visit], numbers: Numbers) -> dict[int, Estimate]:
+    """Return New-Orders a minute by level; nothing unless every run is TPC-C-like."""
+    by_level: dict[int, list[float]] = {}
+    for visit in of_line:
+        value = nopm_of(numbers[visit.planned.number])
+        if value is None:
+            return {}
+        by_level.setdefault(visit.planned.cell.clients, []).append(value)
+    return {level: mean_between_runs(values, "NOPM") for level, values in by_level.items()}
+
+
+def _trials(done: Sequence[Visit], numbers: Numbers, target: Target | None) -> History:
+    purposes = ("capacity", "round") if target and target.unit == "terminals" else ("capacity",)
     return tuple(
         measured(
             visit.planned,
@@ -85,7 +99,7 @@ def _trials(done: Sequence[Visit], numbers: Numbers) -> History:
             numbers=numbers[visit.planned.number],
         )
         for visit in done
-        if visit.planned.purpose == "capacity"
+        if visit.planned.purpose in purposes
     )
 
 

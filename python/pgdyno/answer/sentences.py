@@ -85,12 +85,16 @@ def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str
 def _of_curve(findings: CurveFindings) -> str:
     peak, knee = findings.curve.peak, findings.curve.knee
     words = f"{findings.script} peaks at {_number(peak.tps)} tps{_range(peak.tps)} "
-    words += f"with {_clients(peak.clients)}"
+    if findings.nopm:
+        nopm = findings.nopm[peak.clients]
+        words = f"{findings.script} peaks at {_number(nopm)} NOPM{_range(nopm)} "
+    words += f"with {findings.load_words(peak.clients)}"
     if peak.is_at_edge:
         words += ", the highest load tried"
     if knee.clients != peak.clients:
         words += (
-            f"; {knee.clients} clients are enough for {percent(1 - knee.tolerance_ratio)} of it"
+            f"; {findings.load_words(knee.clients)} are enough for "
+            f"{percent(1 - knee.tolerance_ratio)} of it"
         )
     if findings.capacity is not None:
         words += f"; {capacity_words(findings.capacity)}"
@@ -101,9 +105,13 @@ def _of_curve(findings: CurveFindings) -> str:
 
 def capacity_words(held_load: Capacity) -> str:
     """Return how much load can be held under the latency target, and the rule."""
-    number = f"{_number(held_load.tps)} tps"
+    load = held_load.load
+    number, interval = f"{_number(load)} {load.unit}", _range(load)
+    if load.unit == "terminals":
+        number = counted(round(load.value), "terminal")
+        interval = f" ({load.low or 0:,.0f} to {load.high or 0:,.0f})"
     held = {
-        "found": f"holds {number}{_range(held_load.tps)}",
+        "found": f"holds {number}{interval}",
         "above": f"keeps the target at {number} or more (the highest offered load)",
         "below": f"does not keep the target even at {number} (the lowest offered load)",
     }[held_load.end]

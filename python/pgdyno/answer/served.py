@@ -74,7 +74,7 @@ def cost_of(variant: Variant, tps: Estimate | None) -> Estimate | None:
 
     None without a price, or if no load is known that the variant holds.
     """
-    if variant.cost is None or tps is None or tps.value <= 0:
+    if variant.cost is None or tps is None or tps.unit != "tps" or tps.value <= 0:
         return None
     amount, unit = variant.cost
     if tps.censored:

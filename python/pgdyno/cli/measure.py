@@ -59,7 +59,7 @@ def measured(
         output.be_quiet()
     for text in options.get("abort_if", ()):
         condition_from(text, WATCHED)
-    gates = [condition_from(text) for text in options.get("check", ())]
+    gates = [condition_from(text, takes_types=True) for text in options.get("check", ())]
     if options.get("print_spec"):
         output.data(to_toml(asked.experiment).rstrip())
         return Measured(0)
@@ -148,7 +148,7 @@ def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> b
                 unit = "" if judged_gate.estimate.unit == "1" else f" {judged_gate.estimate.unit}"
                 interval, hint = _unfavourable(gate, judged_gate.estimate, findings)
                 seen = f"{value_text(judged_gate.estimate)}{unit}, {interval}"
-            output.problem(f"CHECK FAILED{of} {gate.text} ({gate.name} {seen}).", hint)
+            output.problem(f"CHECK FAILED{of} {gate.text} ({gate.figure} {seen}).", hint)
     return failed
 
 

@@ -58,7 +58,8 @@ _option = under(LOAD)
 @_option(
     "--slo",
     metavar="NAME=TIME",
-    help="Find the highest load that keeps this target, such as p99=20ms.",
+    help="Find the highest load that keeps this target, such as p99=20ms; of tpcc-like also the"
+    " most terminals, such as new-order.p90=5s.",
 )
 @_option(
     "--variant",

@@ -10,7 +10,7 @@ from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.journal import visits
-from pgdyno.loop.load_numbers import LoadNumbers, load_numbers
+from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, type_latencies_ms
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.planned import PlannedRun
@@ -33,7 +33,7 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
     """Return every metric that this run measured, in its unit of `UNITS`, above 0 and finite."""
     makers: dict[str, Callable[[], float | None]] = {
         "tps": lambda: numbers.tps.value,
-        "nopm": lambda: _nopm(numbers),
+        "nopm": lambda: nopm_of(numbers),
         "p50": lambda: numbers.latency.percentiles["p50"].value,
         "p99": lambda: numbers.latency.percentiles["p99"].value,
         "mean": lambda: numbers.latency.mean.value,
@@ -50,7 +50,7 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
     }
 
 
-def _nopm(numbers: LoadNumbers) -> float | None:
+def nopm_of(numbers: LoadNumbers) -> float | None:
     """Return New-Orders a minute of the TPC-C-like program; None of any other load."""
     counts = (
         script.counts.completed
@@ -97,6 +97,7 @@ def measured(
             settled_ns = None
     metrics = metrics_of(stored, numbers)
     latency = {name: estimate.value for name, estimate in numbers.latency.percentiles.items()}
+    latency |= type_latencies_ms(numbers)
     is_offered = planned.cell.rate_tps is not None and numbers.counts.scheduled > 0
     return Measured(
         planned,

@@ -147,6 +147,23 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
     return tuple(findings)
 
 
+def type_latencies_ms(numbers: LoadNumbers) -> dict[str, float]:
+    """Return the percentiles of each transaction type of a program, such as "new-order.p90".
+
+    Limits: transactions that never ended are not among them.
+    """
+    found: dict[str, float] = {}
+    for index, shape in enumerate(numbers.scripts):
+        distribution = numbers.summary.distribution("latency", index) if shape.program else None
+        if distribution is None or distribution.count == 0:
+            continue
+        whole = of_distribution(distribution)
+        found[f"{shape.name}.mean"] = whole.mean_ns / _NS_PER_MS
+        for name, percent in PERCENT_OF.items():
+            found[f"{shape.name}.{name}"] = whole.percentile_ns(percent) / _NS_PER_MS
+    return found
+
+
 def seconds_of(
     stored: StoredRun, measured: str, script: int | None = None, statement: int | None = None
 ) -> list[Histogram]:

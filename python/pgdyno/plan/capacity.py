@@ -28,7 +28,7 @@ def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float
     if len(trials) >= RUNS_MAX:
         return None
     met = [target.is_met(trial) for trial in trials]
-    rates = [trial.offered_tps for trial in trials]
+    rates = [trial.load for trial in trials]
     if all(met):
         return _within(max(rates) * _UP, rates, peak_tps)
     if not any(met):
@@ -41,6 +41,35 @@ def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float
     near = low * (1 - WIDTH_RATIO / 2)
     held = sum(ok and rate >= near for rate, ok in zip(rates, met, strict=True))
     return low if held < _CONFIRMATIONS and not failed_below else None
+
+
+def next_terminals(
+    trials: Sequence[Trial], target: Target, *, largest: int, search_count: int
+) -> int | None:
+    """Return how many terminals to try next, None when the capacity is known well enough.
+
+    Args: trials, those of the levels too, at least one; largest, the highest number that may be
+    tried; search_count, runs of the search so far.
+    As `next_rate`, on whole numbers: neighbours that were tried twice end the search.
+    """
+    if search_count >= RUNS_MAX:
+        return None
+    met = [target.is_met(trial) for trial in trials]
+    numbers = [round(trial.load) for trial in trials]
+    if all(met):
+        return min(2 * max(numbers), largest) if max(numbers) < largest else None
+    if not any(met):
+        return max(1, int(min(numbers) * _DOWN)) if min(numbers) > 1 else None
+    held = max(number for number, ok in zip(numbers, met, strict=True) if ok)
+    failed = min(number for number, ok in zip(numbers, met, strict=True) if not ok)
+    if failed == held + 1:
+        fewest = min((held, failed), key=numbers.count)
+        return fewest if numbers.count(fewest) < _CONFIRMATIONS else None
+    low, middle, high = quantiles(numbers, met, (0.025, 0.5, 0.975))
+    if high / low - 1 > WIDTH_RATIO:
+        return min(max(1, round(middle)), largest)
+    confirmed = sum(ok and number >= low for number, ok in zip(numbers, met, strict=True))
+    return max(1, int(low)) if confirmed < _CONFIRMATIONS and failed > low else None
 
 
 def _within(rate_tps: float, tried: Sequence[float], peak_tps: float) -> float | None:

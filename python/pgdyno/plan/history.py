@@ -14,7 +14,8 @@ class Measured:
 
     `metrics`: what a design may decide by, by name, those that could be measured. `took_ns`: all
     that the run cost, from the decision to the stored result. `latency_ms`: mean and percentiles by
-    name; `achieved_ratio`: what was done of the load that was offered, 1 in a closed loop.
+    name, those of a transaction type as "new-order.p90"; `achieved_ratio`: what was done of the
+    load that was offered, 1 in a closed loop.
     """
 
     run: PlannedRun

@@ -32,7 +32,9 @@ def cell_table(compared: CompareFindings) -> CellTable | None:
     if not changed & (_SERVING | _REACHING):
         return None
     number, duration = numbers.value_text, numbers.duration_text
+    has_nopm = any("nopm" in variant.metrics for variant in measured)
     columns: list[tuple[str, Pick, Show]] = [
+        *([("NOPM", _metric("nopm"), number)] if has_nopm else []),
         ("tps", _metric("tps"), number),
         ("p50 ms", _metric("p50"), number),
         ("p99 ms", _metric("p99"), number),

@@ -274,6 +274,7 @@ def _curve(findings: CurveFindings) -> Document:
             {
                 "clients": level.clients,
                 "tps": level.tps.to_json(),
+                **_nopm(findings, level.clients),
                 "latency_ms": {
                     name: value.scaled(1e-6, "ms").to_json()
                     for name, value in level.latency.items()
@@ -285,11 +286,13 @@ def _curve(findings: CurveFindings) -> Document:
         "peak": {
             "clients": curve.peak.clients,
             "tps": curve.peak.tps.to_json(),
+            **_nopm(findings, curve.peak.clients),
             "is_at_edge": curve.peak.is_at_edge,
         },
         "knee": {
             "clients": curve.knee.clients,
             "tps": curve.knee.tps.to_json(),
+            **_nopm(findings, curve.knee.clients),
             "tolerance_ratio": curve.knee.tolerance_ratio,
             "candidates": [
                 {"clients": candidate.clients, "probability_ratio": candidate.probability_ratio}
@@ -311,16 +314,22 @@ def _curve(findings: CurveFindings) -> Document:
     }
 
 
+def _nopm(findings: CurveFindings, clients: int) -> Document:
+    """Return New-Orders a minute at a level, or nothing if the load is not TPC-C-like."""
+    return {"nopm": findings.nopm[clients].to_json()} if findings.nopm else {}
+
+
 def _capacity(capacity: Capacity) -> Document:
+    unit = capacity.load.unit
     return {
-        "tps": capacity.tps.to_json(),
+        unit: capacity.load.to_json(),
         "end": capacity.end,
         "rule": capacity.rule,
         "failed_by": capacity.failed_by or None,
-        "confirmed_tps": capacity.confirmed_tps,
+        f"confirmed_{unit}": capacity.confirmed,
         "trials": [
             {
-                "offered_tps": trial.offered_tps,
+                f"offered_{unit}": trial.load,
                 "achieved_ratio": trial.achieved_ratio,
                 "latency_ms": trial.latency_ms,
             }

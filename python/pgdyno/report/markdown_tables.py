@@ -96,8 +96,10 @@ def level_table(findings: CurveFindings) -> Table:
             if at == level.clients
         ]
         load = f"{level.clients} ({', '.join(marks)})" if marks else str(level.clients)
-        rows.append((load, numbers.estimate_text(level.tps), *said))
-    return ("clients", "tps", "p50 ms", "p99 ms"), rows
+        nopm = (numbers.estimate_text(findings.nopm[level.clients]),) if findings.nopm else ()
+        rows.append((load, *nopm, numbers.estimate_text(level.tps), *said))
+    heads = ("terminals", "NOPM") if findings.nopm else ("clients",)
+    return (*heads, "tps", "p50 ms", "p99 ms"), rows
 
 
 def settings_table(findings: ExperimentFindings, *, at_most: int) -> Table:

@@ -106,24 +106,30 @@ def _of_tpcc(run: RunFindings, tpcc: TpccFindings) -> list[Tile]:
 
 def _of_curve(findings: CurveFindings) -> list[Tile]:
     peak, knee = findings.curve.peak, findings.curve.knee
-    where = f"at {quantities.clients_text(peak.clients)}"
+    where = f"at {findings.load_words(peak.clients)}"
     if peak.is_at_edge:
         where = f"at the highest load, {peak.clients}"
+    rate = "nopm" if findings.nopm else "tps"
     shown = [
-        _number("peak", peak.tps, where, "curves.0.peak.tps"),
+        _number(
+            "peak",
+            findings.nopm.get(peak.clients, peak.tps),
+            where,
+            f"curves.0.peak.{rate}",
+        ),
         Tile(
             "knee",
             quantities.count(knee.clients),
-            "clients",
+            "terminals" if findings.nopm else "clients",
             "N_BASE",
             knee_range_text(findings),
             quantity="curves.0.knee.clients",
         ),
         _number(
             "at the knee",
-            knee.tps,
+            findings.nopm.get(knee.clients, knee.tps),
             quantities.percent(knee.tps.value / peak.tps.value) + " of peak",
-            "curves.0.knee.tps",
+            f"curves.0.knee.{rate}",
         ),
     ]
     latency = latency_at(findings, "p99", clients=findings.curve.knee.clients)

@@ -9,13 +9,15 @@ from typing import Literal
 from pgdyno.errors import SpecError
 
 _FORM = re.compile(
-    r"\s*(?P<name>[a-z0-9_]+)\s*(?P<sign>[<>])=?\s*"
+    r"\s*(?:(?P<of>[^\s<>][^<>]*)\.)?(?P<name>[a-z0-9_]+)\s*(?P<sign>[<>])=?\s*"
     r"(?P<limit>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*"
 )
 LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999")
 METRICS = ("tps", "nopm", "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
 CHECKED = (*METRICS, *(f"{name}_ratio" for name in METRICS))
 WATCHED = ("tps", *LATENCIES)
+OF_A_TYPE = ("tps", *LATENCIES)
+"""A figure that each transaction type and each script has."""
 """A figure that is known every second while a run lasts."""
 _MEMORY = re.compile(r"\s*memory\s*<=?\s*(?P<limit>\d+(?:\.\d+)?)\s*%\s*")
 # Factor from each unit to the metric's unit: ms for latency and CPU, s for durations, bytes for
@@ -31,26 +33,40 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition; `limit_ratio` has the unit of the metric."""
+    """One condition; `limit_ratio` has the unit of the metric.
+
+    `of` is a transaction type or script, such as new-order; "" is the whole load.
+    """
 
     text: str
     name: str
     sign: Literal["<", ">"]
     limit_ratio: float
+    of: str = ""
+
+    @property
+    def figure(self) -> str:
+        """Return the figure's name, such as "p99" or "new-order.p90"."""
+        return f"{self.of}.{self.name}" if self.of else self.name
 
     def is_met(self, value: float) -> bool:
         """Return whether a value, in the unit of the metric, meets the condition."""
         return value < self.limit_ratio if self.sign == "<" else value > self.limit_ratio
 
 
-def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
+def condition_from(
+    text: str, names: tuple[str, ...] = CHECKED, *, takes_types: bool = False
+) -> Condition:
     """Parse a condition.
 
+    Args: takes_types, whether a latency or tps of one transaction type may be named.
     Raises: SpecError that lists the known names and units.
     """
     match = _FORM.fullmatch(text)
     name = match["name"] if match else ""
-    if match is None or name not in names:
+    of = (match["of"] or "") if match else ""
+    is_known = name in names and (not of or (takes_types and name in OF_A_TYPE))
+    if match is None or not is_known:
         raise SpecError(
             f"{text!r} is not a condition; the form is NAME<NUMBER or NAME>NUMBER.",
             hint=f"such as 'p99<20ms'; NAME is one of {', '.join(names)}",
@@ -62,7 +78,8 @@ def condition_from(text: str, names: tuple[str, ...] = CHECKED) -> Condition:
             f"{text!r}: {match['unit']} is not a unit of {name}.", hint=f"units: {known}"
         )
     sign: Literal["<", ">"] = "<" if match["sign"] == "<" else ">"
-    return Condition(text.strip(), name, sign, float(match["limit"]) * units[match["unit"]])
+    limit = float(match["limit"]) * units[match["unit"]]
+    return Condition(text.strip(), name, sign, limit, of)
 
 
 def memory_limit_from(text: str) -> float | None:
@@ -71,15 +88,16 @@ def memory_limit_from(text: str) -> float | None:
     return None if match is None else float(match["limit"]) / 100
 
 
-def slo_from(text: str) -> Condition:
+def slo_from(text: str, *, takes_types: bool = False) -> Condition:
     """Parse a latency target such as `p99=20ms` or `p99<20ms`.
 
+    Args: takes_types, whether it may be that of a transaction type: `new-order.p90=5s`.
     Raises: SpecError that lists the known names and units.
     """
     name, equals, limit = text.partition("=")
     asked = f"{name.rstrip('<')}<{limit}" if equals else text
     try:
-        condition = condition_from(asked, LATENCIES)
+        condition = condition_from(asked, LATENCIES, takes_types=takes_types)
     except SpecError:
         condition = None
     if condition is None or condition.sign != "<" or not condition.limit_ratio > 0:

@@ -22,6 +22,7 @@ from pgdyno.errors import SpecError
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
 from pgdyno.spec.condition import Condition, condition_from, memory_limit_from, slo_from
 from pgdyno.spec.variant import COMMANDS, Variant, merged
+from pgdyno.spec.workload import TPCC_TYPES
 
 Metric = Literal["tps", "nopm", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -46,6 +47,17 @@ def _slo(text: str) -> str:
         slo_from(text)
     except SpecError as error:
         raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+    return text
+
+
+def _slo_of_sweep(text: str) -> str:
+    try:
+        target = slo_from(text, takes_types=True)
+    except SpecError as error:
+        raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+    if target.of and target.of not in TPCC_TYPES:
+        known = ", ".join(TPCC_TYPES)
+        raise ValueError(f"{target.of!r} is no transaction type of tpcc-like; types: {known}")
     return text
 
 
@@ -128,7 +140,9 @@ class BenchDesign(DesignSpec):
 class SweepDesign(DesignSpec):
     """The load curve: every level `rounds` times, then one longer run at the knee.
 
-    With `slo`, such as "p99=20ms", a search in an open loop finds the load that meets it.
+    With `slo`, such as "p99=20ms", a search in an open loop finds the load that meets it. With that
+    of a transaction type, such as "new-order.p90=5s", it finds the highest number of terminals, at
+    most that of the largest level.
     """
 
     kind: Literal["sweep"] = "sweep"
@@ -139,12 +153,12 @@ class SweepDesign(DesignSpec):
     knee_ns: DurationNs = Field(default=30 * SECOND_NS, alias="knee")
     clients_max: Annotated[int, Field(ge=1, le=100_000)] = 64
     """The level at which `auto` stops doubling."""
-    slo: Annotated[str, AfterValidator(_slo)] | None = None
+    slo: Annotated[str, AfterValidator(_slo_of_sweep)] | None = None
 
     @property
     def target(self) -> Condition | None:
         """Return the target of `slo`, its limit in ms."""
-        return None if self.slo is None else slo_from(self.slo)
+        return None if self.slo is None else slo_from(self.slo, takes_types=True)
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
         """Refuse a variant that sets clients."""

@@ -156,6 +156,16 @@ class Experiment(Spec):
         return self
 
     @model_validator(mode="after")
+    def _type_of_the_target_runs(self) -> Experiment:
+        target = self.design.target if isinstance(self.design, SweepDesign) else None
+        if target is not None and target.of and not self.is_tpcc:
+            raise ValueError(
+                f"slo {target.text!r} names a transaction type of tpcc-like, but the workload"
+                " runs other scripts"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _connections_are_shared_by_more(self) -> Experiment:
         active = self.workload.active_connections
         if active is not None and active > self.clients_max():
@@ -206,10 +216,15 @@ class Experiment(Spec):
 
     def metric(self) -> Metric:
         """Return the metric that decides in this design, under this load."""
-        builtins = {script.builtin for script in self.all_scripts() if script.weight > 0}
         return self.design.metric_under(
-            has_rate=self.workload.rate_tps is not None, is_tpcc=builtins == {TPCC_LIKE}
+            has_rate=self.workload.rate_tps is not None, is_tpcc=self.is_tpcc
         )
+
+    @property
+    def is_tpcc(self) -> bool:
+        """Return whether every script is the TPC-C-like program."""
+        builtins = {script.builtin for script in self.all_scripts() if script.weight > 0}
+        return builtins == {TPCC_LIKE}
 
     def connections_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""

@@ -18,6 +18,9 @@ DEFAULT_SCRIPT_FOREIGN = "select-only"
 TPCC_LIKE = "tpcc-like"
 # Threads of the engine, where their number is not given.
 _THREADS_MAX = 8
+TPCC_TYPES = (
+    *("new-order", "payment", "order-status", "delivery", "stock-level", "deferred-delivery"),
+)
 _BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _VARIABLE = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*")
 Protocol = Literal["simple", "extended", "prepared"]

@@ -5,20 +5,22 @@ every level of every line once a round, in seeded random order, so that drift an
 on all levels alike; the variants of one level follow each other, in an order that turns round.
 `auto`: the first round climbs by doubling until throughput has fallen past the peak, then levels
 between the best one's neighbours are added; the first variant climbs, the others follow it. With a
-latency target the load that can be held is searched for every line. At the end one longer run of
+latency target the load that can be held is searched for every line: the rate of an open loop, or
+the number of terminals if the target is that of a transaction type. At the end one longer run of
 the first line at its knee, in detail.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.analysis.compare import is_reversed
-from pgdyno.plan.capacity import RUNS_MAX, next_rate
+from pgdyno.plan.capacity import RUNS_MAX, next_rate, next_terminals
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, pilots, rounds, trials, warm_ns
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot
@@ -103,7 +105,9 @@ class Sweep(Design[SweepDesign]):
     def slo(self) -> Target | None:
         """Return the latency target, None without one."""
         asked = self.asked.target
-        return None if asked is None else Target(asked.name, asked.limit_ratio)
+        if asked is None:
+            return None
+        return Target(asked.figure, asked.limit_ratio, "terminals" if asked.of else "tps")
 
     def _pilot_missing(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
         if self.experiment.workload.warmup_ns is not None:
@@ -137,6 +141,11 @@ class Sweep(Design[SweepDesign]):
         if target is None:
             return None
         for line in lines:
+            if target.unit == "terminals":
+                if cell := self._next_terminals(history, line, target):
+                    reason = f"{cell.clients} terminals against {target.rule}"
+                    return self._run(history, "capacity", cell, reason=reason)
+                continue
             by_level = mean_tps(history, line)
             peak = max(by_level, key=lambda level: by_level[level])
             rate = next_rate(trials_of(history, line, target), target, by_level[peak])
@@ -146,6 +155,15 @@ class Sweep(Design[SweepDesign]):
                 reason = f"{cell.rate_tps:g} tps against {target.name} <= {target.limit_ms:g} ms"
                 return self._run(history, "capacity", cell, reason=reason)
         return None
+
+    def _next_terminals(self, history: History, line: Line, target: Target) -> Cell | None:
+        terminals = next_terminals(
+            trials_of(history, line, target),
+            target,
+            largest=self.experiment.clients_max(),
+            search_count=sum(line.is_of(trial.run.cell) for trial in trials(history)),
+        )
+        return None if terminals is None else line.cell(terminals)
 
     def _run(
         self, history: History, purpose: Purpose, cell: Cell, *, reason: str, number: int = 0
@@ -179,7 +197,16 @@ def mean_tps(history: History, line: Line) -> dict[int, float]:
 
 
 def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
-    """Return what was tried of a line against the latency target."""
+    """Return what was tried of a line against the latency target.
+
+    Where the load is a number of terminals, the runs of the levels tell as much as the search.
+    """
+    if target.unit == "terminals":
+        return [
+            Trial(measured.run.cell.clients, 1.0, measured.latency_ms.get(target.name, math.inf))
+            for measured in (*rounds(history), *trials(history))
+            if line.is_of(measured.run.cell)
+        ]
     return [
         Trial(
             trial.run.cell.rate_tps or trial.tps,

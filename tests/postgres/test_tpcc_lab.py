@@ -1,0 +1,95 @@
+"""The designs of the lab with the TPC-C-like load: levels are terminals, answers are in NOPM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from psycopg import sql
+from tests.fixtures.clusters import Make, run_sql
+from tests.fixtures.command import Command, server_options
+
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+pytestmark = pytest.mark.pg
+RAN = (0, 3)  # A run of seconds is too short to be valid, and pgdyno says so.
+SHORT = ("-b", "tpcc-like", "-T", "1s", "--warmup", "0s", "--reset", "none", "--no-check")
+DATABASE = "tpcc_lab"
+# Loaded orders have numbers up to 3,000.
+NEW_ORDERS = "SELECT o_w_id, count(*) FROM orders WHERE o_id > 3000 GROUP BY 1 ORDER BY 1"
+
+
+@pytest.fixture(scope="module")
+def warehouse(pg15: ScratchCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """One warehouse for all tests of this module."""
+    run_sql(pg15.target, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    target = pg15.target.with_database(DATABASE)
+    command = Command(tmp_path_factory.mktemp("tpcc") / "store")
+    said = command("init", "tpcc", *server_options(target), "--warehouses", "1", "--no-check")
+    assert said.code == 0, said.err
+    yield target
+    command.close()
+    statement = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(DATABASE))
+    run_sql(pg15.target, statement)
+
+
+def test_a_sweep_counts_terminals_answers_in_nopm_and_finds_the_most_that_keep_a_target(
+    pgdyno: Command, warehouse: Target
+) -> None:
+    levels = ("-c", "1,2", "--rounds", "1", "--knee-duration", "1s")
+    said = pgdyno(
+        *("sweep", *server_options(warehouse), *SHORT, *levels),
+        *("--slo", "new-order.p90=5min", "--check", "new-order.p90<1us"),
+        *("--check", "payment.tps>1000000", "--json"),
+    )
+    assert said.code == 4, said.err
+    assert "CHECK FAILED new-order.p90<1us (new-order.p90 " in said.err
+    assert "CHECK FAILED payment.tps>1000000 (payment.tps " in said.err
+    [curve] = said.document["curves"]
+    assert all(level["nopm"]["unit"] == "NOPM" for level in curve["levels"])
+    assert curve["peak"]["nopm"]["value"] > 0
+    # Every level keeps a target of minutes: their runs are enough, and no more are made.
+    assert curve["capacity"]["end"] == "above"
+    assert curve["capacity"]["terminals"]["value"] == 2
+    assert [trial["offered_terminals"] for trial in curve["capacity"]["trials"]] in ([1, 2], [2, 1])
+    shown = " ".join(pgdyno("show", "last").out.split())
+    assert "NOPM" in shown.split(" valid ")[0]
+    assert "keeps the target at 2 terminals or more" in shown
+    page = next(pgdyno.store.glob("*/report.html")).read_text()
+    assert "<th>NOPM</th>" in page
+
+
+def test_a_comparison_is_decided_by_nopm(pgdyno: Command, warehouse: Target) -> None:
+    variants = ("--variant", "less: work_mem=1MB", "--variant", "more: work_mem=8MB")
+    words = (*SHORT, "-c", "2", *variants, "--budget", "1s", "--json")
+    said = pgdyno("compare", *server_options(warehouse), *words)
+    assert said.code in RAN, said.err
+    assert said.document["metric"] == "nopm"
+    deciding = [line for line in pgdyno("show", "last").out.splitlines() if "decides" in line]
+    assert len(deciding) == 1
+    assert deciding[0].split()[0] == "NOPM"
+
+
+@pytest.mark.slow
+def test_ten_thousand_terminals_share_128_connections_and_use_every_warehouse(
+    pgdyno: Command, new_cluster: Make
+) -> None:
+    cluster = new_cluster("15", clients=140)
+    where = server_options(cluster.target)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "4", timeout_s=300).code == 0
+    said = pgdyno(
+        *("bench", *where, "-b", "tpcc-like", "--terminals", "10000", "--connections", "128"),
+        *("--think-factor", "1", "-T", "30s", "--warmup", "10s", "--reset", "none", "--json"),
+        timeout_s=300,
+    )
+    assert said.code in RAN, said.err
+    document = said.document
+    assert (document["clients"], document["connections"]["active"]) == (10_000, 128)
+    assert document["check"]["violations"] == {str(number): 0 for number in range(1, 13)}
+    assert not any(one["failures"] for one in document["scripts"])
+    used = run_sql(cluster.target, NEW_ORDERS)
+    assert [warehouse for warehouse, _ in used] == [1, 2, 3, 4]
+    # Each warehouse has as many terminals: their orders differ by chance alone.
+    counts = [count for _, count in used]
+    assert max(counts) - min(counts) < 10 * max(counts) ** 0.5
