@@ -28,7 +28,7 @@ def test_the_capacity_lies_between_what_was_held_and_what_was_not() -> None:
     assert found.load.low is not None
     assert found.load.high is not None
     assert found.load.low < found.load.value < found.load.high
-    assert found.confirmed == 700
+    assert found.confirmed_count == 700
     assert found.failed_by == "p99"
     assert "20 ms" in found.rule
     assert "99 %" in found.rule
@@ -46,7 +46,7 @@ def test_when_all_trials_are_held_the_most_that_was_offered_is_a_lower_bound() -
 
 def test_when_none_is_held_the_least_that_was_offered_is_an_upper_bound() -> None:
     found = capacity([trial(700, ms=50), trial(490, ms=40, achieved=0.9)], TARGET)
-    assert (found.end, found.load.high, found.confirmed) == ("below", 490, None)
+    assert (found.end, found.load.high, found.confirmed_count) == ("below", 490, None)
     assert found.failed_by == "p99 and offered load that was not achieved"
 
 

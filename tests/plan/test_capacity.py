@@ -31,19 +31,19 @@ def test_the_search_brackets_closes_in_and_confirms() -> None:
     found = capacity(trials, TARGET)
     assert found.load.low is not None
     assert found.load.low <= server.capacity_tps
-    assert found.confirmed is not None
-    assert found.confirmed <= server.capacity_tps * 1.02
+    assert found.confirmed_count is not None
+    assert found.confirmed_count <= server.capacity_tps * 1.02
 
 
 def test_a_target_nothing_can_hold_ends_the_search_at_a_hundredth_of_the_peak() -> None:
     trials = searched(still(base_ms=19.9, capacity_tps=1.0), TARGET)
     assert not any(TARGET.is_met(one) for one in trials)
-    assert 10.0 <= min(one.load for one in trials) < 20.0
+    assert 10.0 <= min(one.offered_count for one in trials) < 20.0
 
 
 def test_a_target_everything_holds_ends_the_search_at_twice_the_peak() -> None:
     trials = searched(still(capacity_tps=1e9), TARGET)
-    assert 1500 < max(one.load for one in trials) <= 2000
+    assert 1500 < max(one.offered_count for one in trials) <= 2000
 
 
 def test_the_same_trials_lead_to_the_same_next_load() -> None:
@@ -107,5 +107,5 @@ def test_terminals_are_never_more_than_the_largest_level_and_never_none() -> Non
     trials, count = search_of_terminals(1000, levels=(4, 16))
     assert (count, capacity(trials, ORDERS).end) == (0, "above")
     trials, count = search_of_terminals(0, levels=(4, 16))
-    assert min(trial.load for trial in trials) == 1
+    assert min(trial.offered_count for trial in trials) == 1
     assert capacity(trials, ORDERS).end == "below"

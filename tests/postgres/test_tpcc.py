@@ -8,8 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 from tests.fixtures.clusters import connection, run_sql, scalar
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import TIMEOUT_S, Command, eventually, server_options
+from tests.fixtures.prove import Proved
 
+from pgdyno.clock import monotonic_ns
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import KINDS, needed_bytes
 from pgdyno.server.target import Target
@@ -122,6 +124,32 @@ def test_all_conditions_hold_after_runs_in_every_mode(pgdyno: Command, database:
     assert said.document["violations"] == {str(number): 0 for number in range(1, 13)}
 
 
+@pytest.mark.slow
+def test_ten_warehouses_keep_all_conditions_in_every_mode(
+    pgdyno: Command, database: Target, proved: Proved
+) -> None:
+    where = server_options(database)
+    began_ns = monotonic_ns()
+    said = pgdyno("init", "tpcc", *where, "--warehouses", "10", "--no-check", timeout_s=600)
+    assert said.code == 0, said.err
+    seen = [f"load {(monotonic_ns() - began_ns) / 1e9:.0f} s"]
+    for mode in MODES:
+        scripts = _run(
+            pgdyno,
+            where,
+            *("-c", "16", "-T", "20", "--no-check", "--builtin-option", f"mode={mode}"),
+            timeout_s=300,
+        )
+        seen.append(f"{mode} {scripts['new-order']['transactions']} New-Orders in 20 s")
+        assert not any(script["failures"] for script in scripts.values()), (mode, scripts)
+    said = pgdyno("check", "tpcc", *where, "--json", timeout_s=600)
+    assert said.document["violations"] == {str(number): 0 for number in range(1, 13)}
+    seen.append(f"check {said.document['seconds']:.1f} s")
+    version = scalar(database, "SHOW server_version")
+    claim = f"10 warehouses after a run in each mode, PostgreSQL {version}"
+    proved(claim, required="12 of 12 conditions hold", seen="held; " + ", ".join(seen))
+
+
 def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
     pgdyno: Command, database15: Target
 ) -> None:
@@ -158,9 +186,12 @@ def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
     assert [name for (name,) in left] == ["pgdyno_tpcc_own"]
 
 
-def _run(pgdyno: Command, where: list[str], *options: str) -> dict[str, dict[str, Any]]:
+def _run(
+    pgdyno: Command, where: list[str], *options: str, timeout_s: float = TIMEOUT_S
+) -> dict[str, dict[str, Any]]:
     """Return each transaction type of a run; the verdict on its figures does not matter."""
-    said = pgdyno("bench", *where, "-b", "tpcc-like", *options, "--json")
+    words = ("bench", *where, "-b", "tpcc-like", *options, "--json")
+    said = pgdyno(*words, timeout_s=timeout_s)
     assert said.code in (0, 3), said.err
     return {script["name"]: script for script in said.document["scripts"]}
 

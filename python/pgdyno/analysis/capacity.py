@@ -29,7 +29,7 @@ class Trial:
     `latency_ms` is the target's.
     """
 
-    load: float
+    offered_count: float
     achieved_ratio: float
     latency_ms: float
 
@@ -69,14 +69,14 @@ class Capacity:
 
     `end`: "found"; "above": every trial met it, the value is the highest load tried; "below": none
     did, the value is the lowest. `failed_by`: what trials that did not meet it failed by.
-    `confirmed`: the highest load that met it twice and never failed, None if none did.
+    `confirmed_count`: the highest load that met it twice and never failed, None if none did.
     """
 
     load: Estimate
     end: Literal["found", "above", "below"]
     rule: str
     failed_by: str
-    confirmed: float | None
+    confirmed_count: float | None
     trials: tuple[Trial, ...]
 
 
@@ -92,7 +92,7 @@ def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
     if not trials:
         raise AnalysisError("no load was tried for the target")
     met = [target.is_met(trial) for trial in trials]
-    rates = [trial.load for trial in trials]
+    rates = [trial.offered_count for trial in trials]
     reasons = _reasons(trials, target)
     confirmed = _confirmed(trials, met)
     if all(met) or not any(met):
@@ -141,12 +141,14 @@ def _reasons(trials: Sequence[Trial], target: Target) -> str:
 
 
 def _confirmed(trials: Sequence[Trial], met: Sequence[bool]) -> float | None:
-    failed_at = [trial.load for trial, is_met in zip(trials, met, strict=True) if not is_met]
+    failed_at = [
+        trial.offered_count for trial, is_met in zip(trials, met, strict=True) if not is_met
+    ]
     least = min(failed_at, default=math.inf)
     held = sorted(
-        trial.load
+        trial.offered_count
         for trial, is_met in zip(trials, met, strict=True)
-        if is_met and trial.load < least
+        if is_met and trial.offered_count < least
     )
     # What was held at a higher load is held at a lower one too: the second highest was met twice.
     return held[-2] if len(held) > 1 else None

@@ -28,7 +28,7 @@ def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float
     if len(trials) >= RUNS_MAX:
         return None
     met = [target.is_met(trial) for trial in trials]
-    rates = [trial.load for trial in trials]
+    rates = [trial.offered_count for trial in trials]
     if all(met):
         return _within(max(rates) * _UP, rates, peak_tps)
     if not any(met):
@@ -55,7 +55,7 @@ def next_terminals(
     if search_count >= RUNS_MAX:
         return None
     met = [target.is_met(trial) for trial in trials]
-    numbers = [round(trial.load) for trial in trials]
+    numbers = [round(trial.offered_count) for trial in trials]
     if all(met):
         return min(2 * max(numbers), largest) if max(numbers) < largest else None
     if not any(met):

@@ -326,10 +326,10 @@ def _capacity(capacity: Capacity) -> Document:
         "end": capacity.end,
         "rule": capacity.rule,
         "failed_by": capacity.failed_by or None,
-        f"confirmed_{unit}": capacity.confirmed,
+        f"confirmed_{unit}": capacity.confirmed_count,
         "trials": [
             {
-                f"offered_{unit}": trial.load,
+                f"offered_{unit}": trial.offered_count,
                 "achieved_ratio": trial.achieved_ratio,
                 "latency_ms": trial.latency_ms,
             }

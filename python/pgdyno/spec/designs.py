@@ -110,6 +110,10 @@ class DesignSpec(Spec):
         """Return why these variants do not fit the design, or "" if they fit."""
         return ""
 
+    def objection_to_scripts(self, *, is_tpcc: bool) -> str:  # noqa: ARG002
+        """Return why these scripts do not fit the design, or ""; is_tpcc: all are tpcc-like."""
+        return ""
+
     def clients_of(self, variant: Variant, usual: int) -> int:
         """Return the largest number of clients that a run of the variant will have."""
         return variant.clients or usual
@@ -164,6 +168,15 @@ class SweepDesign(DesignSpec):
         """Refuse a variant that sets clients."""
         fixed = [variant.name for variant in given if variant.clients is not None]
         return f"variant {fixed[0]!r} sets clients, but a sweep varies the clients" if fixed else ""
+
+    def objection_to_scripts(self, *, is_tpcc: bool) -> str:
+        """Refuse the target of a transaction type that does not run."""
+        if is_tpcc or self.target is None or not self.target.of:
+            return ""
+        return (
+            f"slo {self.slo!r} names a transaction type of tpcc-like, but the workload runs other"
+            " scripts"
+        )
 
     def clients_of(self, variant: Variant, usual: int) -> int:  # noqa: ARG002
         """Return the largest level."""

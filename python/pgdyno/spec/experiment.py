@@ -156,13 +156,9 @@ class Experiment(Spec):
         return self
 
     @model_validator(mode="after")
-    def _type_of_the_target_runs(self) -> Experiment:
-        target = self.design.target if isinstance(self.design, SweepDesign) else None
-        if target is not None and target.of and not self.is_tpcc:
-            raise ValueError(
-                f"slo {target.text!r} names a transaction type of tpcc-like, but the workload"
-                " runs other scripts"
-            )
+    def _scripts_fit_the_design(self) -> Experiment:
+        if objection := self.design.objection_to_scripts(is_tpcc=self.is_tpcc):
+            raise ValueError(objection)
         return self
 
     @model_validator(mode="after")
