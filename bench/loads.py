@@ -92,7 +92,7 @@ class Load:
 
 def engine(load: Load) -> Measured:
     """Run the load engine, with the defaults of the lab."""
-    measured, summary, ended = _run_engine(load.target, _work_of(load), load.seconds)
+    measured, summary, ended = run_engine(load.target, _work_of(load), load.seconds)
     span, connecting = summary.span("measure"), summary.span("connect")
     assert span is not None, "the engine measured nothing"
     assert connecting is not None, "the engine never connected"
@@ -152,7 +152,7 @@ def _script(text: str | None) -> ScriptSource:
 def engine_init(target: Target, scale: int) -> Measured:
     """Load the pgbench tables with the engine, as `pgdyno init` does by itself."""
     work = InitWork(dataset=PgbenchOptions(scale=scale), mark="pgdyno bench")
-    measured, _, _ = _run_engine(target, work, 600)
+    measured, _, _ = run_engine(target, work, 600)
     return measured
 
 
@@ -191,9 +191,13 @@ def _job(target: Target, work: LoadWork | InitWork) -> Job:
     )
 
 
-def _run_engine(
+def run_engine(
     target: Target, work: LoadWork | InitWork, seconds: float
 ) -> tuple[Measured, Summary, Ended]:
+    """Run a job of the engine to its end; the caller fills in what its work counts.
+
+    Raises: RuntimeError with the engine's first error.
+    """
     argv: list[str | Path] = [engine_path(), "run"]
     try:
         ended = processes.run(
@@ -225,7 +229,7 @@ def _pgbench(program: list[str | Path], load: Load, name: str) -> Measured:
     argv += ["-c", str(load.clients), "-j", str(load.threads), "-T", f"{load.seconds:.0f}"]
     if load.rate_tps is not None:
         argv += ["-R", f"{load.rate_tps:.0f}"]
-    ended = processes.run([*argv, *_where(load.target)], timeout_s=load.seconds + _SLACK_S)
+    ended = processes.run([*argv, *where(load.target)], timeout_s=load.seconds + _SLACK_S)
     said = ended.stdout
     return Measured(
         name,
@@ -241,7 +245,7 @@ def _pgbench(program: list[str | Path], load: Load, name: str) -> Measured:
 def pgbench_init(binaries: Binaries, target: Target, scale: int) -> Measured:
     """Load the pgbench tables with `pgbench -i`."""
     argv: list[str | Path] = [binaries.program("pgbench"), "-i", "-q", "-s", str(scale)]
-    ended = processes.run([*argv, *_where(target)], timeout_s=600)
+    ended = processes.run([*argv, *where(target)], timeout_s=600)
     return Measured("pgbench -i", 0, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
 
 
@@ -269,7 +273,8 @@ def _steady_cpu_ratio(ended: Ended, load: Load) -> float:
     return ended.cpu_ratio_between(load.seconds / 2 + 0.5, 0.5)
 
 
-def _where(target: Target) -> list[str]:
+def where(target: Target) -> list[str]:
+    """Return the options by which PostgreSQL's programs find a server."""
     return ["-h", target.host, "-p", target.ports, "-U", target.user, target.database]
 
 

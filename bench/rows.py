@@ -12,7 +12,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-from bench import loads
+from bench import loads, tpcc
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
@@ -27,6 +27,8 @@ from pgdyno.store.experiment import Store
 
 CLIENTS = (8, 64, 250)
 MIB = 1 << 20
+TPCC_WAREHOUSES = 10
+_QUICK_SECONDS = 3
 # The largest first row of a statement, by the size of all rows they read. A core's own cache holds
 # the first; the second lie in one that other machines on this hardware use as well.
 _BUSY_ROWS = {"0.8 MB": 1000, "12 MB": 90_000}
@@ -295,6 +297,44 @@ def report(bench: Bench) -> Iterator[Contest]:
     )
 
 
+def tpcc_statements(bench: Bench) -> Iterator[Contest]:
+    """Client CPU a round trip of the TPC-C-like program, against the bare loop.
+
+    The null server takes as long for an answer as the real one did, so that both clients wake as
+    often.
+    """
+    target = _fresh_database(bench.server)
+    tpcc.load(target, 2)
+    for clients in (8, 16):
+        service_us = round(clients * 1e6 / tpcc.statements(target, clients, bench.seconds).tps)
+        null = bench.stack.enter_context(NullServer(("--service-us", str(service_us))))
+        yield Contest(
+            f"tpcc-like statements, {clients} clients, vs bare loop",
+            partial(loads.bare_loop, null.socket, clients, bench.seconds),
+            partial(tpcc.statements, target, clients, bench.seconds),
+            (Question("client CPU per round trip", steady_cpu_per_transaction, 1.3, "at most"),),
+        )
+
+
+def tpcc_load(bench: Bench) -> Iterator[Contest]:
+    """Bytes of tables a second: all nine tables with their keys, against \\copy of stock alone."""
+    warehouses = TPCC_WAREHOUSES if bench.seconds > _QUICK_SECONDS else 2
+    with bench.server.connect() as session:
+        session.execute("DROP DATABASE IF EXISTS tpcc_stock")
+        session.execute("CREATE DATABASE tpcc_stock")
+    donor = bench.server.target.with_database("tpcc_stock")
+    tpcc.load(donor, warehouses)
+    folder = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
+    path = Path(folder) / "stock"
+    tpcc.export_stock(bench.server.binaries, donor, path)
+    yield Contest(
+        f"init tpcc, {warehouses} warehouses, vs \\copy of stock",
+        partial(tpcc.copy_stock, bench.server.binaries, donor, path),
+        lambda: tpcc.load(_fresh_database(bench.server), warehouses),
+        (Question("table bytes per second", throughput, 0.5, "at least"),),
+    )
+
+
 def _fresh_database(server: ScratchCluster) -> Target:
     """Replace the database of the last run by an empty one, everything before it on disk."""
     number = next(_database_numbers)
@@ -318,6 +358,8 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "busy-cores": busy_cores,
     "taken": taken,
     "report": report,
+    "tpcc-statements": tpcc_statements,
+    "tpcc-load": tpcc_load,
 }
 # Asked for by name only: they need something that a fresh clone does not have.
 BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {"engine-before": engine_before}
