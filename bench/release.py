@@ -43,6 +43,10 @@ _TAIL = """
   server's process for each statement.
 - **8,000 connections, 2,000 tx/s**: each transaction sleeps and wakes twice. The bare loop alone
   needs 0.11 of pgbench's CPU.
+- **tpcc-like statements**: client CPU of one round trip. The null server answers as late as the
+  real one did, so that the bare loop wakes as often.
+- **init tpcc**: the bytes of all nine tables and the time of the whole load with its keys, against
+  one COPY of stock by psql without a key. go-tpc is not measured: no package of it was available.
 - **init**: loading is one chain of steps in the server, and locks keep the steps from overlapping
   ([profile](loading.md)).
 - **telemetry, collectors vs 2 % of a core**: CPU time of the collectors and of their backends,
