@@ -152,16 +152,16 @@ def type_latencies_ms(numbers: LoadNumbers) -> dict[str, float]:
 
     Limits: transactions that never ended are not among them.
     """
-    found: dict[str, float] = {}
+    by_name: dict[str, float] = {}
     for index, shape in enumerate(numbers.scripts):
         distribution = numbers.summary.distribution("latency", index) if shape.program else None
         if distribution is None or distribution.count == 0:
             continue
         whole = of_distribution(distribution)
-        found[f"{shape.name}.mean"] = whole.mean_ns / _NS_PER_MS
+        by_name[f"{shape.name}.mean"] = whole.mean_ns / _NS_PER_MS
         for name, percent in PERCENT_OF.items():
-            found[f"{shape.name}.{name}"] = whole.percentile_ns(percent) / _NS_PER_MS
-    return found
+            by_name[f"{shape.name}.{name}"] = whole.percentile_ns(percent) / _NS_PER_MS
+    return by_name
 
 
 def seconds_of(
