@@ -33,6 +33,13 @@ HIDDEN = (
         "SELECT sum(a.abalance) FROM generate_series(1, 100) g"
         " JOIN pgbench_accounts a ON a.aid = g * 97 + :start;\n",
     ),
+    # Each sort of the table writes temporary files.
+    Hidden(
+        "work_mem",
+        "64kB",
+        ("-c", "1", "--warmup", "0s", "-T", "1s", "--budget", "6min"),
+        "SELECT count(*) FROM (SELECT aid FROM pgbench_accounts ORDER BY filler) s;\n",
+    ),
     # With 40 the planner reads the whole table rather than 200 rows by the index.
     Hidden(
         "random_page_cost",
