@@ -45,6 +45,10 @@ def test_a_known_load_is_split_as_it_is(
 ) -> None:
     prepare(load, known)
     document = measured(load, pgdyno, known, tmp_path)
+    if document["where_the_time_goes"] is None and "timer_lag" in doubts_of(document):
+        # The engine had no core when its timers fired: the run is not valid, and no split is shown.
+        assert "exceed the latency" in document["where_the_time_goes_not_computed_because"]
+        return
     where = split_of(document)
     print(f"{load.name}: latency {where['latency_ms']:.3f}")
     for part in where["parts"]:
