@@ -274,7 +274,8 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     assert by_time[document["metric"]], proved
     assert "ALTER SYSTEM SET work_mem = '64MB'" in document["apply"]
     sentence = "proved: duration -" if document["metric"] == "duration" else "proved: tps +"
-    assert sentence in pgdyno("show", "last").out
+    # If the machine was not quiet, words about validity come before it, and lines break elsewhere.
+    assert sentence in " ".join(pgdyno("show", "last").out.split())
     page = pgdyno("report", "last", "-o", tmp_path / "page.html")
     assert page.code == 0, page.err
     text = (tmp_path / "page.html").read_text()
@@ -282,7 +283,9 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
         assert words in text
     assert pgdyno("report", "last", "--md", "-o", tmp_path / "page.md").code == 0
     markdown = (tmp_path / "page.md").read_text()
-    assert markdown.startswith(f"# {sentence}")
+    headline = markdown.splitlines()[0]
+    assert headline.startswith("# ")
+    assert sentence in headline
     assert "| work_mem | 64kB | 64MB |" in markdown
     assert "ALTER SYSTEM SET work_mem = '64MB';" in markdown
 
