@@ -62,7 +62,8 @@ def test_explaining_leaves_nothing_of_ours_in_pg_stat_statements(new_cluster: Ma
         connection.execute("CREATE EXTENSION pg_stat_statements")
         connection.execute("SELECT pg_stat_statements_reset()")
         assert plan_of(connection, text) is not None
-        query_ids_of(connection, connection, {"load.sql": [(1, text)]})
+        arrays = "SELECT 1 FROM unnest($1::int[], $2::int[]) AS a (x, y)"
+        query_ids_of(connection, connection, {"load.sql": [(1, text), (2, arrays), (3, "END")]})
         # The application's own call comes later, and is listed under its own text.
         connection.execute("SELECT relname FROM pg_class WHERE oid = 1 AND relkind = 'r'")
         rows = connection.execute(
@@ -72,6 +73,7 @@ def test_explaining_leaves_nothing_of_ours_in_pg_stat_statements(new_cluster: Ma
     texts = {str(row[0]) for row in rows}
     assert "SELECT relname FROM pg_class WHERE oid = $1 AND relkind = $2" in texts
     assert not any("pgdyno" in text or "PREPARE" in text for text in texts), texts
+    assert "ERROR" not in cluster.log_path.read_text(), "a log of errors that nobody made"
 
 
 def test_statements_are_cut_at_the_semicolons_that_end_them() -> None:

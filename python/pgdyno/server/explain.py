@@ -24,6 +24,8 @@ _BLOCK = re.compile(
 # A script variable, but not a cast, and not inside a string or a quoted name.
 _TOKENS = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
 _NUMBERED = re.compile(r"\$(\d+)")
+# No number can stand in the place of an array.
+_ARRAY = re.compile(r"\$\d+\s*::\s*\w+\s*\[")
 _NAME = "pgdyno_explain"
 _COMMANDS_NORMALISED_SINCE = 160_000
 _BOUNDED = "SET LOCAL statement_timeout = '5s'"
@@ -57,6 +59,7 @@ def plan_of(connection: Connection, text: str) -> str | None:
 
 def _explained(connection: Connection, statement: str, count: int) -> Mapping[str, Any] | None:
     """Return EXPLAIN's plan of a statement with `count` parameters, None if EXPLAIN fails."""
+    is_prepared = False
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
@@ -64,7 +67,8 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
             # Parsed by the protocol rather than by PREPARE: pg_stat_statements keeps the text with
             # which it first saw a statement, and would list the application's calls under ours.
             parsed = connection.pgconn.prepare(_NAME.encode(), statement.encode())
-            if parsed.status != pq.ExecStatus.COMMAND_OK:
+            is_prepared = parsed.status == pq.ExecStatus.COMMAND_OK
+            if not is_prepared:
                 return None
             nulls = ", ".join(["NULL"] * count)
             call = sql.SQL(f"{_NAME}({nulls})" if count else _NAME)
@@ -74,7 +78,9 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
     except psycopg.Error:
         return None
     finally:
-        _forget(connection)
+        # The server would log a DEALLOCATE that fails.
+        if is_prepared:
+            _forget(connection)
     explained = row[0] if row else None
     documents = json.loads(explained) if isinstance(explained, str) else explained
     return documents[0] if documents else None
@@ -111,7 +117,9 @@ def _query_ids(connection: Connection, onlooker: Connection, text: str) -> list[
     statement, count = _with_parameters(text)
     is_planned = _PLANNED.match(text) is not None
     ways = [(statement, count)]
-    if count and (is_planned or connection.info.server_version >= _COMMANDS_NORMALISED_SINCE):
+    has_numbers = count > 0 and _ARRAY.search(statement) is None
+    is_normalised = connection.info.server_version >= _COMMANDS_NORMALISED_SINCE
+    if has_numbers and (is_planned or is_normalised):
         ways.append((re.sub(r"\$\d+", "1", statement), 0))
     if not is_planned:
         query_ids = [_parsed_query_id(connection, onlooker, way) for way, _ in ways]
@@ -191,4 +199,4 @@ def _forget(connection: Connection) -> None:
     try:
         connection.execute(f"DEALLOCATE {_NAME}")
     except psycopg.Error:
-        return  # It was never prepared.
+        return  # The connection is lost, and the prepared statement with it.
