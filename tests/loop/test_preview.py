@@ -16,6 +16,7 @@ from pgdyno.spec.experiment import (
     Scratch,
     Script,
     Server,
+    SweepDesign,
     Variant,
     Workload,
 )
@@ -43,3 +44,15 @@ def test_every_cluster_and_every_database_of_its_own_takes_its_room() -> None:
     indexed = Variant(name="indexed", sql="CREATE INDEX ON pgbench_accounts (abalance)")
     assert abs(disk_gb(plain, elsewhere) - 2 * one) < 0.11
     assert abs(disk_gb(plain, elsewhere, indexed) - 3 * one) < 0.11
+
+
+@needs.POSTGRESQL_15
+def test_the_preview_of_a_search_with_levels_needs_no_measured_latency() -> None:
+    asked = Experiment(
+        name="search",
+        server=Server(scratch=Scratch(version="15")),
+        dataset=PgbenchDataset(scale=1),
+        workload=Workload(scripts=(Script(builtin="tpcb-like"),)),
+        design=SweepDesign(levels=(1, 2), slo="p99=20ms"),
+    )
+    assert "2 clients" in preview(asked, design_of(asked))

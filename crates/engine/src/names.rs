@@ -36,9 +36,10 @@ impl std::fmt::Debug for Names {
 }
 
 impl Names {
-    /// Look up every host of a load.
+    /// Look up every host of a load. As in libpq, a name without an address is left out if another
+    /// host has one.
     ///
-    /// Errors: a name has no address, or the TLS settings cannot be used.
+    /// Errors: no name has an address, or the TLS settings cannot be used.
     pub fn new(target: &Target) -> Result<Arc<Names>, Refusal> {
         let keepalive = target.reach.keepalive;
         Names::with(target, Box::new(move |host| resolve(host, keepalive)))
@@ -51,12 +52,19 @@ impl Names {
         };
         let hosts: Vec<_> = target.hosts.iter().map(secure).collect::<Result<_, _>>()?;
         let mut found = Vec::new();
+        let mut refusal = None;
         for (host, security) in &hosts {
-            let addresses = look(host).map_err(|error| {
-                let message = format!("could not find host \"{}\": {error}", host.host);
-                Refusal::new(ErrorKind::Connect, message, "check the name of the host")
-            })?;
-            found.extend(endpoints(host, security, addresses));
+            match look(host) {
+                Ok(addresses) => found.extend(endpoints(host, security, addresses)),
+                Err(error) => {
+                    let message = format!("could not find host \"{}\": {error}", host.host);
+                    let hint = "check the name of the host";
+                    refusal.get_or_insert(Refusal::new(ErrorKind::Connect, message, hint));
+                }
+            }
+        }
+        if let (true, Some(refusal)) = (found.is_empty(), refusal) {
+            return Err(refusal);
         }
         Ok(Arc::new(Names {
             hosts,
@@ -174,6 +182,10 @@ mod tests {
 
     /// A target of two names, and where they lead.
     fn names(found: &Arc<Mutex<Found>>) -> Arc<Names> {
+        looked_up(found).expect("one is found")
+    }
+
+    fn looked_up(found: &Arc<Mutex<Found>>) -> Result<Arc<Names>, Refusal> {
         let mut target = corpus::jobs().remove(0).target;
         target.sslmode = SslMode::Disable;
         target.tls = Default::default();
@@ -188,7 +200,6 @@ mod tests {
                 addresses.ok_or_else(|| io::ErrorKind::NotFound.into())
             }),
         )
-        .expect("both are found")
     }
 
     fn seen(names: &Names) -> Vec<Address> {
@@ -204,6 +215,18 @@ mod tests {
         names.look_up();
         assert_eq!(seen(&names), [2, 7, 8, 3].map(address));
         assert!(names.has_changed(0) && !names.has_changed(names.endpoints().1));
+    }
+
+    #[test]
+    fn a_name_that_is_not_found_is_left_out_until_it_is() {
+        let found = Arc::new(Mutex::new(vec![("b", vec![7])]));
+        let names = names(&found);
+        assert_eq!(seen(&names), [address(7)]);
+        found.lock().expect("not poisoned").push(("a", vec![1]));
+        names.look_up();
+        assert_eq!(seen(&names), [7, 1].map(address));
+        let refusal = looked_up(&Arc::default()).expect_err("no name is found");
+        assert!(format!("{refusal:?}").contains("could not find host \\\"a\\\""), "{refusal:?}");
     }
 
     #[test]

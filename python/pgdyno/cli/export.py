@@ -45,7 +45,7 @@ _RUNS = "runs"
     "--output",
     "file",
     type=click.Path(path_type=Path),
-    help="File to write (default: in the result's folder).",
+    help="File to write (default: standard output).",
 )
 @options.store_option
 def command(result: str, form: Form, name: str, file: Path | None, store: Path | None) -> int:

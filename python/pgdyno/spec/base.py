@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from pgdyno.errors import SpecError, masked_text
-from pgdyno.spec.units import duration_ns
+from pgdyno.spec.units import duration_exactly, duration_ns
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
@@ -66,7 +66,7 @@ Command = Conninfo
 Name = Annotated[str, AfterValidator(_name)]
 # Given under its alias as text or as seconds, stored as nanoseconds, written back as text.
 DurationNs = Annotated[
-    int, BeforeValidator(_duration), Field(ge=0), PlainSerializer(lambda ns: f"{ns}ns")
+    int, BeforeValidator(_duration), Field(ge=0), PlainSerializer(duration_exactly)
 ]
 # Given as "3%" or 0.03, stored as 0.03.
 Ratio = Annotated[float, BeforeValidator(_ratio), Field(gt=0, lt=1, allow_inf_nan=False)]

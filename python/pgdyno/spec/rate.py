@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from pgdyno.errors import SpecError
-from pgdyno.spec.units import duration_ns
+from pgdyno.spec.units import duration_exactly, duration_ns
 
 # The engine counts every arrival: at a higher rate it would do nothing else.
 RATE_TPS_MAX = 10_000_000
@@ -29,7 +29,7 @@ class RatePhase:
         ends = f"{self.from_tps:.17g}" + (
             f"-{self.to_tps:.17g}" if self.to_tps != self.from_tps else ""
         )
-        return ends if self.duration_ns is None else f"{ends}:{_time_text(self.duration_ns)}"
+        return ends if self.duration_ns is None else f"{ends}:{duration_exactly(self.duration_ns)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +137,3 @@ def _phase(piece: str, *, is_last: bool) -> RatePhase:
     if length_ns <= 0:
         raise SpecError(f"rate: the time of {piece.strip()!r} must be above 0.", hint=FORM)
     return RatePhase(begin, end, length_ns)
-
-
-def _time_text(nanoseconds: int) -> str:
-    for unit, length_ns in (("min", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000)):
-        if nanoseconds % length_ns == 0:
-            return f"{nanoseconds // length_ns}{unit}"
-    return f"{nanoseconds}ns"

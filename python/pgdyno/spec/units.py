@@ -31,6 +31,14 @@ def duration_ns(text: str | float, *, what: str = "duration") -> int:
     return round(number * _DURATION_NS[unit])
 
 
+def duration_exactly(nanoseconds: int) -> str:
+    """Return a duration in the largest unit in which it is a whole number, such as "90s"."""
+    for unit in ("min", "s", "ms", "us"):
+        if nanoseconds and nanoseconds % _DURATION_NS[unit] == 0:
+            return f"{nanoseconds // _DURATION_NS[unit]}{unit}"
+    return f"{nanoseconds}ns" if nanoseconds else "0s"
+
+
 def size_bytes(text: str | float, *, what: str = "size") -> int:
     """Return a size in bytes: `"200GB"`; units are powers of 1024, as PostgreSQL's are."""
     number, unit = _split(text, what, _SIZE_BYTES, "B")

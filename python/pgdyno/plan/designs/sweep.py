@@ -211,7 +211,7 @@ def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
         Trial(
             trial.run.cell.rate_tps or trial.tps,
             trial.achieved_ratio,
-            trial.latency_ms[target.name],
+            trial.latency_ms.get(target.name, math.inf),
         )
         for trial in trials(history)
         if line.is_of(trial.run.cell)
