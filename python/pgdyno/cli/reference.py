@@ -52,7 +52,8 @@ def reference() -> str:
     shared = [option for option in counts if counts[option] > 1]
     parts = [_HEAD]
     for verb, context in contexts.items():
-        parts.append(f"## pgdyno {verb}\n\n{VERBS[verb]}\n\n```\n{_usage(context)}")
+        purpose = VERBS.get(verb) or context.command.get_short_help_str(_WIDTH)
+        parts.append(f"## pgdyno {verb}\n\n{purpose}\n\n```\n{_usage(context)}")
         own = [option for option in _options(context) if counts[option] == 1]
         parts.append(f"{_sections(own)}```\n")
         parts += _names_of_shared(context, shared)
@@ -61,11 +62,19 @@ def reference() -> str:
 
 
 def _contexts() -> Iterator[tuple[str, click.Context]]:
+    """Yield every verb, and after it its kinds, such as `init tpcc`."""
     root = click.Context(pgdyno, info_name="pgdyno", **pgdyno.context_settings)
     for verb in VERBS:
         command = pgdyno.get_command(root, verb)
         assert command is not None
-        yield verb, click.Context(command, info_name=verb, parent=root, terminal_width=_WIDTH)
+        context = click.Context(command, info_name=verb, parent=root, terminal_width=_WIDTH)
+        yield verb, context
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                kind = command.get_command(context, name)
+                assert kind is not None
+                below = click.Context(kind, info_name=name, parent=context, terminal_width=_WIDTH)
+                yield f"{verb} {name}", below
 
 
 def _options(context: click.Context) -> list[_Explained]:
