@@ -222,7 +222,7 @@ def measured(load: KnownLoad, pgdyno: Command, database: Target, folder: Path) -
         return {**said.document, **held}
 
     try:
-        with _busy(database, load.foreign) if load.foreign else nullcontext():
+        with busy(database, load.foreign) if load.foreign else nullcontext():
             return on_a_machine_that_runs(measure)
     finally:
         if line is not None:
@@ -230,7 +230,9 @@ def measured(load: KnownLoad, pgdyno: Command, database: Target, folder: Path) -
 
 
 @contextmanager
-def _busy(database: Target, statement: str, count: int = 2) -> Iterator[None]:
+def busy(
+    database: Target, statement: str, count: int = 2, *, pause_s: float = 0.001
+) -> Iterator[None]:
     """Keep sessions of somebody else at work in the same database."""
     stopping = threading.Event()
 
@@ -238,7 +240,7 @@ def _busy(database: Target, statement: str, count: int = 2) -> Iterator[None]:
         with connection(database) as session:
             while not stopping.is_set():
                 session.execute(statement)  # type: ignore[call-overload]
-                time.sleep(0.001)
+                time.sleep(pause_s)
 
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fixtures.clusters import connection, make_cluster, run_sql
-from tests.truth.known_loads import function
+from tests.fixtures.clusters import make_cluster, run_sql
+from tests.truth.known_loads import busy, function
 from tests.watch.test_watch import Steps, once, request, sampled
 
 from pgdyno.server.scratch import ScratchCluster
@@ -46,22 +45,10 @@ def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchClu
 @contextmanager
 def _under_load(cluster: ScratchCluster, body: str) -> Iterator[None]:
     run_sql(cluster.target, function(body))
-    stopping = threading.Event()
-
-    def work() -> None:
-        with connection(cluster.target) as session:
-            while not stopping.is_set():
-                session.execute(STATEMENT)
-
-    threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
     try:
-        yield
+        with busy(cluster.target, STATEMENT, CLIENTS, pause_s=0):
+            yield
     finally:
-        stopping.set()
-        for thread in threads:
-            thread.join()
         run_sql(cluster.target, "DROP FUNCTION work")
 
 
