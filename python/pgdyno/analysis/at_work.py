@@ -53,8 +53,8 @@ class AtWork:
     """The mean number of sessions at work, unit "sessions", and how it was made.
 
     `sampled`: the same by the samples alone, None if sessions are not visible; `seen_count`: how
-    often the samples saw a session at work. `why_sampled`: why the server's count was not used,
-    "" if it was, or if there is none.
+    often the samples saw a session at work. `why_sampled`: why the server's count was not used;
+    "" if it was used, or if the server does not count.
     """
 
     mean: Estimate

@@ -74,7 +74,7 @@ class ForeignServers(Servers):
 
     Settings that a session may change are set only in the load's sessions. The rest is changed for
     the whole server by the `admin` role or the user's commands, journaled first and undone.
-    Variants with a `dsn` of their own are on other servers, or reach the same one another way.
+    A variant with a `dsn` is on another server, or reaches the same server in another way.
     """
 
     def __init__(

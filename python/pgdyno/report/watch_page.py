@@ -30,7 +30,7 @@ _X_LABEL = "time since the start"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One tile: a label, a value, its unit, and what else is to be said of it.
+    """One tile: a label, a value, its unit, and a remark.
 
     `quantity` is the place of the value in the JSON document.
     """

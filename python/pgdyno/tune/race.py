@@ -101,7 +101,7 @@ class Races:
         return True
 
     def begin(self) -> bool:
-        """Begin the race of the next candidate that may run; return False if there is none.
+        """Begin the race of the next candidate that may run; return False after the last.
 
         Candidates that must not run are kept as failed.
         """
