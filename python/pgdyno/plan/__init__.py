@@ -1,1 +1,1 @@
-"""WHICH run next: pure functions of the question and of what was measured so far."""
+"""Decides which run is next, with pure functions of the question and of the runs so far."""

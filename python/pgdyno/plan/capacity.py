@@ -1,4 +1,8 @@
-"""Which load to try next against a latency target: bracket it, close in, confirm."""
+"""Which load to try next against a latency target.
+
+The search finds a load that meets the target and one that does not. It narrows the interval between
+them, and confirms its lower end.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from collections.abc import Sequence
 from pgdyno.analysis.capacity import Target, Trial, quantiles
 
 RUNS_MAX = 16
-# Enough: the interval's ends are at most this far apart.
+# The search ends when the ends of the interval are at most this far apart.
 WIDTH_RATIO = 0.20
-# The peak of a closed loop is more than an open loop can hold under most targets.
+# Under most targets an open loop cannot hold the peak of a closed loop.
 FIRST_RATIO = 0.7
 _UP, _DOWN = 1.25, 0.7
 _LEAST_RATIO, _MOST_RATIO = 0.01, 2.0
@@ -17,11 +21,12 @@ _CONFIRMATIONS = 2
 
 
 def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float | None:
-    """Return the load to offer next, None when the capacity is known well enough.
+    """Return the rate to try next, in tps; None if the capacity is known well enough.
 
-    Args: peak_tps, the highest throughput that the closed loop saw.
-    Upwards until one fails and downwards until one is held; then always where the next answer
-    tells most, the middle of what is possible; at the end the lower end of the interval twice.
+    Rates go up until one fails the target and down until one meets it. Then each rate is the median
+    of the capacity's distribution, where the next answer tells most. At the end, the lower end of
+    the interval is tried until two trials met the target.
+    Args: trials, in any order; peak_tps, the highest throughput of the closed loop.
     """
     if not trials:
         return FIRST_RATIO * peak_tps
@@ -36,7 +41,7 @@ def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float
     low, middle, high = quantiles(rates, met, (0.025, 0.5, 0.975))
     if high / low - 1 > WIDTH_RATIO:
         return middle
-    # A load above the interval's lower end that was held confirms it as well.
+    # A higher rate that met the target confirms the lower end of the interval, too.
     failed_below = any(not ok and rate <= low for rate, ok in zip(rates, met, strict=True))
     near = low * (1 - WIDTH_RATIO / 2)
     held = sum(ok and rate >= near for rate, ok in zip(rates, met, strict=True))
@@ -46,11 +51,12 @@ def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float
 def next_terminals(
     trials: Sequence[Trial], target: Target, *, largest: int, search_count: int
 ) -> int | None:
-    """Return how many terminals to try next, None when the capacity is known well enough.
+    """Return how many terminals to try next; None if the capacity is known well enough.
 
-    Args: trials, those of the levels too, at least one; largest, the highest number that may be
-    tried; search_count, runs of the search so far.
-    As `next_rate`, on whole numbers: neighbours that were tried twice end the search.
+    The search is that of `next_rate` on whole numbers. It also ends when two neighbouring numbers,
+    one that meets the target and one that does not, were tried twice.
+    Args: trials, at least one, including the runs of the levels; largest, the highest number that
+    may be tried; search_count, runs of the search so far.
     """
     if search_count >= RUNS_MAX:
         return None
@@ -73,7 +79,7 @@ def next_terminals(
 
 
 def _within(rate_tps: float, tried: Sequence[float], peak_tps: float) -> float | None:
-    """Return the load, None once the search has left what can be."""
+    """Return the rate; None if it was tried before, or is far below or above the peak."""
     if not _LEAST_RATIO * peak_tps <= rate_tps <= _MOST_RATIO * peak_tps:
         return None
     return rate_tps if rate_tps not in tried else None

@@ -1,7 +1,7 @@
-"""What every design can answer: which run is next, how many are expected, how it stands.
+"""The interface of a design: which run is next, how many are expected, how far a decision is.
 
 A design is pure. The same question and history give the same answer, so an interrupted experiment
-goes on where it was.
+continues at the same point.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ Asked = TypeVar("Asked", bound=DesignSpec)
 
 
 class Design(ABC, Generic[Asked]):
-    """The plan of one experiment; `asked` is its `[design]`.
+    """The plan of one experiment. `asked` is its `[design]` table.
 
-    A design may create variants while the experiment runs: it returns a run whose cell carries a
-    variant with a new id. The run, its variant and whether it could be measured are in the history
-    of the next call. Args named `excluded` hold the ids of variants that cannot be measured.
+    A design may create variants while the experiment runs: it returns a run whose cell has a
+    variant with a new id. If the variant was measured, the history of the next call has the run;
+    if it cannot be measured, `excluded` has its id.
+    Args of all methods: history, the finished runs in order; excluded, ids of variants that cannot
+    be measured.
     """
 
     model: ClassVar[type[DesignSpec]]
-    # How many rounds of every variant a verdict needs at least; 0 where no round decides.
+    # The minimum of rounds that a verdict needs; 0 if the design gives no verdict.
     rounds_needed: ClassVar[int] = 0
 
     def __init__(self, experiment: Experiment) -> None:
@@ -41,14 +43,14 @@ class Design(ABC, Generic[Asked]):
 
     @abstractmethod
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
-        """Return what to do next: a run, or Stop with the reason."""
+        """Return the next run, or Stop with the reason."""
 
     @abstractmethod
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
-        """Return how many runs the experiment will take, as far as can be said now."""
+        """Return an estimate of the number of runs of the whole experiment."""
 
     def variants(self, history: History = ()) -> tuple[PlannedVariant, ...]:
-        """Return the variants known so far: those of the spec, then those that runs brought."""
+        """Return the variants known so far: those of the spec, then those that runs created."""
         known = dict.fromkeys(self.experiment.planned_variants())
         ran = (measured.run.cell.variant for measured in history)
         return tuple(known | dict.fromkeys(variant for variant in ran if variant is not None))
@@ -59,11 +61,11 @@ class Design(ABC, Generic[Asked]):
         return tuple(variant for variant in planned if variant.id not in excluded)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:  # noqa: ARG002
-        """Return in words how far the experiment is from a decision, "" if there is no news."""
+        """Return in words how far the experiment is from a decision; "" without news."""
         return ""
 
     def clocked_ns(self) -> Mapping[Purpose, tuple[str, int]]:
-        """Return purpose -> name and length of the runs that the clock ends, as far as known."""
+        """Return purpose -> name and length in ns of the runs that last a fixed time."""
         workload = self.experiment.workload
         if workload.transactions_per_client is not None or self.experiment.metric() == "duration":
             return {}
@@ -71,7 +73,7 @@ class Design(ABC, Generic[Asked]):
 
     @property
     def budget_ns(self) -> int | None:
-        """Return the time after which the experiment ends undecided, None without a limit."""
+        """Return the time after which the experiment ends undecided; None without a limit."""
         return None
 
 
@@ -81,7 +83,7 @@ def next_run(
     history: History,
     excluded: frozenset[str] = NONE,
 ) -> PlannedRun | Stop:
-    """Return what to do next, of the question as it is carried out."""
+    """Return the next run, or Stop with the reason. Long scripts are decided by their duration."""
     experiment, history = as_measured(experiment, history)
     return design(experiment).next_run(history, excluded)
 
@@ -92,7 +94,7 @@ def runs_expected(
     history: History,
     excluded: frozenset[str] = NONE,
 ) -> int:
-    """Return how many runs the experiment will take, as far as can be said now."""
+    """Return an estimate of the number of runs of the whole experiment."""
     experiment, history = as_measured(experiment, history)
     return design(experiment).runs_expected(history, excluded)
 
@@ -103,6 +105,6 @@ def outlook(
     history: History,
     excluded: frozenset[str] = NONE,
 ) -> str:
-    """Return in words how far the experiment is from a decision, "" if there is no news."""
+    """Return in words how far the experiment is from a decision; "" without news."""
     experiment, history = as_measured(experiment, history)
     return design(experiment).outlook(history, excluded)

@@ -1,4 +1,4 @@
-"""What the planner knows of the runs so far."""
+"""What the planner knows about each finished run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pgdyno.spec.planned import PlannedRun
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One finished run: its plan, its throughput, and for a pilot how long it took to settle.
+    """One finished run: its plan and its results.
 
-    `metrics`: what a design may decide by, by name, those that could be measured. `took_ns`: all
-    that the run cost, from the decision to the stored result. `latency_ms`: mean and percentiles by
-    name, those of a transaction type as "new-order.p90"; `achieved_ratio`: what was done of the
-    load that was offered, 1 in a closed loop.
+    `settled_after_ns`: the time a pilot took until its throughput was steady. `metrics`: name ->
+    value of the measured metrics that a design may decide by. `took_ns`: the time from the decision
+    to the stored result. `latency_ms`: name -> mean or percentile; "new-order.p90" is the figure of
+    a transaction type. `achieved_ratio`: throughput over the offered load, 1 in a closed loop.
     """
 
     run: PlannedRun
@@ -36,7 +36,7 @@ def pilots(history: History) -> History:
 
 
 def rounds(history: History) -> History:
-    """Return the runs that count."""
+    """Return the runs of rounds, which count for the answer."""
     return tuple(measured for measured in history if measured.run.purpose == "round")
 
 
@@ -46,7 +46,10 @@ def trials(history: History) -> History:
 
 
 def warm_ns(history: History, *, asked_ns: int | None, least_ns: int) -> int:
-    """Return the warm-up of every run: what was asked, else the longest any pilot needed."""
+    """Return the length of the warm-up: `asked_ns`, or else the longest that a pilot needed.
+
+    Args: asked_ns, from the spec, None if it has none; least_ns, the minimum in that case.
+    """
     if asked_ns is not None:
         return asked_ns
     return max([least_ns, *(m.settled_after_ns or 0 for m in pilots(history))])

@@ -1,4 +1,8 @@
-"""Scripts that take long: batches and reports are measured by the execution, not by their rate."""
+"""Scripts that take long, such as batches and reports, are measured by their duration.
+
+If one execution takes more than a tenth of a run, the rate of executions says little. One execution
+is then one run.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,16 @@ from pgdyno.plan.history import History, Measured
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
 
-# A run of fixed length holds so few executions of a longer script that their rate is an accident.
+# A run of fixed length has fewer than ten executions of a longer script: too few for a rate.
 _LONG_RATIO = 0.1
 
 
 def as_measured(experiment: Experiment, history: History) -> tuple[Experiment, History]:
-    """Return the question as it is carried out, and the runs that count towards it.
+    """Return the experiment to carry out, and the runs that count for it.
 
-    Where nobody said what decides and an execution takes longer than a tenth of a run, the duration
-    of an execution decides, and one execution is one run. What was measured by the clock before
-    that was known stands for a pilot.
+    If the spec names no deciding metric and an execution takes longer than a tenth of a run, the
+    duration of an execution decides, and one execution is one run. Earlier runs of fixed length
+    then do not count.
     """
     if not is_long(experiment, history):
         return experiment, history
@@ -26,7 +30,7 @@ def as_measured(experiment: Experiment, history: History) -> tuple[Experiment, H
 
 
 def is_long(experiment: Experiment, history: History) -> bool:
-    """Return whether the pilots, or where there are none the first runs, say that."""
+    """Return whether an execution took long in the pilots or in the runs of the first round."""
     if not executions_may_decide(experiment):
         return False
     first = (done for done in history if is_by_clock(done.run) and done.run.round <= 1)
@@ -34,25 +38,25 @@ def is_long(experiment: Experiment, history: History) -> bool:
 
 
 def executions_may_decide(experiment: Experiment) -> bool:
-    """Return whether a long script would change what is measured: nobody said what decides."""
+    """Return whether a long script would change the metric: the spec names none."""
     design, workload = experiment.design, experiment.workload
     is_asked = design.deciding is not None or workload.transactions_per_client is not None
     return design.decides and not is_asked and workload.rate_tps is None
 
 
 def long_ns(experiment: Experiment) -> int:
-    """Return how long an execution lasts at most that is measured by the clock."""
+    """Return the longest duration of an execution for which runs have a fixed length."""
     return int(_LONG_RATIO * experiment.workload.duration_ns)
 
 
 def by_duration(experiment: Experiment) -> Experiment:
-    """Return the same question, decided by the duration of an execution."""
+    """Return the same experiment, decided by the duration of an execution."""
     design = experiment.design.model_copy(update={"metric": "duration"})
     return experiment.model_copy(update={"design": design})
 
 
 def is_by_clock(run: PlannedRun) -> bool:
-    """Return whether a run lasts a given time, not a number of executions."""
+    """Return whether a run lasts a fixed time and not a number of executions."""
     return run.transactions_per_client is None
 
 

@@ -1,4 +1,7 @@
-"""What every design with variants shares: the cell of a variant, its pilot, one visit of it."""
+"""What all designs with variants share: the cell of a variant, its pilot, and its next run.
+
+A visit is one run of a variant in one round.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant
 
 WARMUP_LEAST_NS = 2_000_000_000
 PILOT_NS = 10_000_000_000
-# A pilot makes all its connections; a server needs a minute for thousands. From here on there is
-# none, and the run itself warms up for so long.
+# A pilot makes all its connections, and a server needs a minute for thousands. With more than this
+# number there is no pilot, and each run warms up for WARMUP_MANY_NS.
 PILOT_CONNECTIONS_MAX = 1_000
 WARMUP_MANY_NS = 5_000_000_000
-# Of short runs a pilot is no longer than this: the cut is at most half of it, as is fit for them.
+# The minimum length of a pilot. It finds a warm-up of at most half its length.
 PILOT_SHORT_NS = 5_000_000_000
 
 
 def pilot(seed: int, cell: Cell, *, number: int, run_ns: int) -> PlannedRun:
-    """Return the run that finds how long `cell` takes to settle; nothing of it is reported.
+    """Return the run that finds the warm-up of `cell`. Its results are not reported.
 
-    Args: run_ns, how long the runs are that it is a pilot of.
+    Args: seed, of the experiment; number, of this run; run_ns, the length of the runs that follow.
     """
     return PlannedRun(
         number=number,
@@ -36,18 +39,18 @@ def pilot(seed: int, cell: Cell, *, number: int, run_ns: int) -> PlannedRun:
 
 
 def connects_too_many(experiment: Experiment) -> bool:
-    """Return whether a pilot's connections would cost more than the pilot tells."""
+    """Return whether the connections of a pilot would take too much time."""
     return experiment.connections_max() > PILOT_CONNECTIONS_MAX
 
 
 def warm_up_ns(experiment: Experiment, history: History) -> int:
-    """Return how long a run warms up: what was asked, what the pilots found, or a fixed time."""
+    """Return the length of the warm-up: from the spec, from the pilots, or a fixed time."""
     least_ns = WARMUP_MANY_NS if connects_too_many(experiment) else WARMUP_LEAST_NS
     return warm_ns(history, asked_ns=experiment.workload.warmup_ns, least_ns=least_ns)
 
 
 def cell_of(experiment: Experiment, variant: PlannedVariant) -> Cell:
-    """Return what a visit of the variant loads the server with."""
+    """Return the load of a variant's runs."""
     return Cell(
         script_indexes=experiment.scripts_of(variant),
         clients=variant.spec.clients or experiment.workload.clients,
@@ -59,7 +62,7 @@ def cell_of(experiment: Experiment, variant: PlannedVariant) -> Cell:
 def pilot_missing(
     experiment: Experiment, history: History, variants: Sequence[PlannedVariant]
 ) -> PlannedRun | None:
-    """Return the pilot of the first variant that had none; None where no warm-up is to be found."""
+    """Return the pilot of the first variant without one; None if no pilot is needed."""
     workload = experiment.workload
     is_counted = workload.transactions_per_client is not None or experiment.metric() == "duration"
     if workload.warmup_ns is not None or is_counted or connects_too_many(experiment):
@@ -76,7 +79,7 @@ def pilot_missing(
 def visit(
     experiment: Experiment, history: History, *, variant: PlannedVariant, round_number: int
 ) -> PlannedRun:
-    """Return one visit of a variant; the same length and warm-up for all."""
+    """Return the run of a variant in a round. Length and warm-up are the same for all variants."""
     workload = experiment.workload
     executions = workload.transactions_per_client
     warm = warm_up_ns(experiment, history)
@@ -91,7 +94,7 @@ def visit(
         warm_ns=warm,
         measure_ns=workload.duration_ns,
         transactions_per_client=executions,
-        seed=workload.seed + round_number,  # the same arrivals and random keys for all of a round
+        seed=workload.seed + round_number,  # all runs of a round have the same arrivals and keys
         reason=f"round {round_number}",
     )
 

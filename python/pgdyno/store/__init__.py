@@ -1,4 +1,4 @@
-"""KEEP: append-only result folders."""
+"""The store keeps everything that was measured, in folders that only grow."""
 
 from pgdyno.store.experiment import ListedExperiment, Store
 from pgdyno.store.folder import ExperimentFolder

@@ -1,4 +1,8 @@
-"""The store and its experiments: numbered folders, found again by number, name or path."""
+"""The store: numbered folders, one for each experiment.
+
+It makes a folder for a new experiment, lists the experiments, and finds one by number, name or
+path.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from pgdyno.store.schema import FORMAT_VERSION
 DEFAULT_ROOT = "pgdyno-runs"
 _LAST_NUMBER = ".last-number"
 _LISTED_AT_MOST = 5
-# A disk that has no room for this has none for a result.
+# If the disk has no room for this probe, it has none for a result.
 _PROBE_BYTES = 1 << 20
 
 
@@ -40,14 +44,14 @@ class ListedExperiment:
     sentence: str
     folder: Path
     is_complete: bool
-    """False while it is measured, and where it was interrupted before its plan ended."""
+    """False while the experiment is measured, and if it was interrupted before its plan ended."""
     judged_count: int
     """Runs that the answer is made of; `valid_count` of them are valid."""
     valid_count: int
     undo_count: int
-    """Servers whose settings wait for `pgdyno undo`."""
+    """Number of servers whose settings wait for `pgdyno undo`."""
     altered: tuple[str, ...]
-    """Files that are missing, new or of another size than when the result was sealed."""
+    """Files that are missing or new, or whose size changed after the result was sealed."""
 
 
 class Store:
@@ -60,7 +64,7 @@ class Store:
     def default(cls, given: Path | str | None = None) -> Store:
         """Return the store of --store, else of $PGDYNO_STORE, else ./pgdyno-runs.
 
-        Raises: StoreError when a relative path is meant and the working directory was removed.
+        Raises: StoreError if the path is relative and the working directory was removed.
         """
         path = Path(given or os.environ.get("PGDYNO_STORE") or DEFAULT_ROOT)
         try:
@@ -72,11 +76,12 @@ class Store:
             ) from error
 
     def create(self, slug: str, verb: str, *, began_ns: int | None = None) -> ExperimentFolder:
-        """Begin a new experiment: the next number, a folder named after slug and UTC time.
+        """Create the folder of a new experiment, with the next number, and return it.
 
-        Safe when two processes do it at once.
-        Args: began_ns, on the axis that all of it is stamped by; None reads the clock.
-        Raises: StoreError when the folder is refused.
+        Two processes may do this at the same time.
+        Args: slug, the beginning of the folder's name, which ends with the UTC time; began_ns, the
+        begin as Unix time by the experiment's clock; None reads the clock.
+        Raises: StoreError if the operating system refuses the folder.
         """
         began_ns = clock.read_pair().unix_ns if began_ns is None else began_ns
         moment = datetime.fromtimestamp(began_ns // 1_000_000_000, tz=UTC)
@@ -94,7 +99,7 @@ class Store:
                     "name": slug,
                     "began_ns": began_ns,
                 }
-                # Made under a hidden name: a folder that is seen has its number.
+                # The hidden name is changed last, so every visible folder has its number.
                 hidden = self.root / f".new-{number}-{os.getpid()}"
                 (hidden / "runs").mkdir(mode=files.FOLDER_MODE, parents=True)
                 hidden.chmod(files.FOLDER_MODE)
@@ -106,9 +111,9 @@ class Store:
         return ExperimentFolder(folder)
 
     def require_writable(self) -> None:
-        """Try to write where results will go, and leave nothing there.
+        """Write a probe of 1 MiB where results will be, and remove the probe.
 
-        Raises: StoreError when the folder or the disk refuses.
+        Raises: StoreError if the folder or the disk refuses the probe.
         """
         place = self.root
         if place.is_symlink() and not place.exists():
@@ -131,10 +136,11 @@ class Store:
             raise files.refused(place, error) from error
 
     def _be_private(self) -> None:
-        """Let nobody else list the store; a folder that holds other things stays as it is.
+        """Let no other user list the store. A folder with other content keeps its mode.
 
         Subtle: a scratch server of another user may already run inside, and must reach its files.
-        So who could pass through the folder still can; each experiment's folder stays closed.
+        Therefore users who could pass through the folder still can. The folder of each experiment
+        stays closed.
         """
         status = self.root.stat()
         is_ours = (self.root / _LAST_NUMBER).exists() or not any(self.root.iterdir())
@@ -142,10 +148,10 @@ class Store:
             self.root.chmod(status.st_mode & 0o711)
 
     def find(self, handle: str) -> ExperimentFolder:
-        """Return the experiment that a number, `last`, a name, a folder's name or a path means.
+        """Return the experiment with this handle; the newest, if several have the same name.
 
-        Of several with the same name (--name) the newest is meant.
-        Raises: StoreError that lists what exists, or says that the folder is no result.
+        Args: handle, a number, `last`, a name (--name), the name of a folder, or a path.
+        Raises: StoreError if there is no such experiment, or the folder is not a result.
         """
         known = self._known()
         if handle == "last" and known:
@@ -169,16 +175,16 @@ class Store:
         return [_listed(ExperimentFolder(folder)) for _, folder in sorted(self._known().items())]
 
     def _by_name(self, known: Mapping[int, Path]) -> dict[str, Path]:
-        """Return the newest folder of each name that somebody gave."""
+        """Return name -> the newest folder with this name."""
         identities = ((read_identity(folder), folder) for _, folder in sorted(known.items()))
         return {
             str(identity["name"]): folder for identity, folder in identities if identity is not None
         }
 
     def _known(self) -> dict[int, Path]:
-        """Return the folders by number; what is not an experiment is passed over.
+        """Return number -> folder; folders that are not experiments are left out.
 
-        Raises: StoreError when the store's place is taken by something that is no folder.
+        Raises: StoreError if the store's path is not a folder.
         """
         folders: dict[int, Path] = {}
         if self.root.exists() and not self.root.is_dir():
@@ -197,7 +203,7 @@ class Store:
         return folders
 
     def _next_number(self) -> int:
-        """Return one more than was ever given; a removed result's number is not given again."""
+        """Return the next number. The number of a removed result is not used again."""
         try:
             last = int((self.root / _LAST_NUMBER).read_text())
         except (OSError, ValueError):
@@ -246,12 +252,12 @@ def _listed(experiment: ExperimentFolder) -> ListedExperiment:
 
 
 def _as_name(slug: str) -> str:
-    """Return `slug` as it may stand in a folder's name: short, lower case, words and dashes."""
+    """Return `slug` as a part of a folder's name: at most 48 letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")[:48].rstrip("-") or "experiment"
 
 
 def _free(folder: Path) -> Path:
-    """Return this path, or the next free one when two begin within a second."""
+    """Return this path, or the next free path if two experiments begin within one second."""
     candidate, count = folder, 2
     while candidate.exists():
         candidate, count = folder.with_name(f"{folder.name}-{count}"), count + 1

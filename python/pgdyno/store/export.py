@@ -1,4 +1,7 @@
-"""Tables for other programs: CSV, JSON or Parquet files, with units next to the names."""
+"""Exports tables for other programs, as CSV, JSON or Parquet files.
+
+A Parquet file also has the unit and the meaning of each column.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ _OPTIONS: Mapping[Form, str] = {
 def export_rows(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], target: Path, form: Form
 ) -> None:
-    """Write rows of these columns; absent values are empty (CSV) or null.
+    """Write rows to a file. Missing values are empty in CSV, and null elsewhere.
 
-    Raises: StoreError when the disk refuses.
+    Args: rows, dictionaries with the columns' names as keys; target, the file to create.
+    Raises: StoreError if the file cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:
         lines = Path(place) / "rows.jsonl"
@@ -42,9 +46,10 @@ def export_rows(
 
 
 def export_table(runs: Sequence[StoredRun], table: Table, target: Path, form: Form) -> None:
-    """Write one table of all complete runs that have it, with the run's number first.
+    """Write one table of several runs to a file. The first column is the number of the run.
 
-    Raises: StoreError when no run has it, or the disk refuses.
+    Args: runs, complete ones; runs without this table are left out; target, the file to create.
+    Raises: StoreError if no run has the table, or the file cannot be written.
     """
     sources = {run.folder / f"{table.path}.parquet": run.number for run in runs}
     present = {path: number for path, number in sources.items() if path.exists()}
@@ -57,7 +62,7 @@ def export_table(runs: Sequence[StoredRun], table: Table, target: Path, form: Fo
     numbers = ", ".join(map(str, present.values()))
     read = f"read_parquet([{listed}], union_by_name = true)"
     lists = {c.name for c in table.columns if c.dtype in parquet.LISTS} if form == "csv" else set()
-    # A cell of CSV holds no list: the values in order, with blanks between.
+    # A cell of CSV cannot hold a list, so it gets the values with blanks between them.
     flat = ", ".join(f'array_to_string("{n}", \' \') AS "{n}"' for n in sorted(lists))
     columns = f"* REPLACE ({flat})" if flat else "*"
     query = (
@@ -75,7 +80,7 @@ def _copy(query: str, columns: Sequence[Column], target: Path, form: Form) -> No
         options += f", KV_METADATA {{pgdyno_columns: '{quoted}'}}"
     try:
         parquet.cursor().execute(f"COPY ({query}) TO {parquet.literal(target)} ({options})")
-    except Exception as error:  # DuckDB's tree is its own; every kind means the same here.
+    except Exception as error:  # DuckDB has many error classes; all mean the same here.
         raise StoreError(
             f"{target} could not be written: {parquet.first_line(error)}.",
             hint="name another file with -o; check that the disk has space",

@@ -1,6 +1,6 @@
-"""Take passwords out of everything that is about to be written into a results folder.
+"""Reads and writes the files of the store: whole files, JSON documents and JSON lines.
 
-The callers leave secrets out in the first place; this is the second lock on the same door.
+Documents are written without secrets. Callers leave secrets out already; this is the second check.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ FOLDER_MODE = 0o700
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file, durable and atomically.
+    """Replace a file atomically, and return when the text is on the disk.
 
-    Raises: StoreError when the disk refuses.
+    Raises: StoreError if the operating system refuses the file.
     """
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a whole file, as `write_text` does."""
+    """Replace a file, as `write_text` does."""
     replacement = path.with_name(f".{path.name}.new")
     try:
         descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
@@ -63,20 +63,21 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write a JSON document as `write_text` does, its secrets left out."""
+    """Write a JSON document without its secrets, as `write_text` does."""
     text = json.dumps(without_secrets(document), indent=1, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n")
 
 
 def write_compact_json(path: Path, document: Any) -> None:
-    """Write a large JSON document without blanks; nothing in it may be secret."""
+    """Write a large JSON document without blanks. It must not contain secrets."""
     write_text(path, json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n")
 
 
 def append_line(path: Path, document: Mapping[str, Any]) -> None:
-    """Append one JSON line and wait until the disk has it: for decisions and journals.
+    """Append one JSON line without secrets, and return when it is on the disk.
 
-    A half line that a crash left behind is ended first, so that it cannot spoil this one.
+    If a crash left half a line at the end, the new line begins after a line break.
+    Raises: StoreError if the operating system refuses the file.
     """
     line = json.dumps(without_secrets(document), ensure_ascii=False, allow_nan=False) + "\n"
     try:
@@ -96,7 +97,7 @@ def append_line(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return a JSON document; StoreError when it is missing or damaged."""
+    """Return a JSON document. Raises: StoreError if the file is missing or damaged."""
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
@@ -108,7 +109,10 @@ def read_json(path: Path) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON-lines file; a missing file is empty, a torn line is left out."""
+    """Yield the objects of a JSON-lines file, without half lines; nothing if the file is missing.
+
+    Raises: StoreError if the file cannot be read.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -125,14 +129,14 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write every byte, or raise OSError: a full disk may take only part of them first."""
+    """Write every byte. An almost full disk takes a part first, and then raises OSError."""
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names created in or renamed into this folder survive a loss of power."""
+    """Wait until the disk has the names of the files in this folder."""
     sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
@@ -152,7 +156,10 @@ def sha256(path: Path) -> str:
 
 
 def refused(path: Path, error: OSError, *, kept: str = "") -> StoreError:
-    """Return what the operating system refused about a file of the store, as one error."""
+    """Return the error for a file that the operating system refused, with a hint for the user.
+
+    Args: kept, a sentence about what was kept before, "" for none.
+    """
     hints = {
         errno.ENOSPC: "free some space, or name another folder with --store",
         errno.EDQUOT: "free some of the quota, or name another folder with --store",

@@ -1,4 +1,7 @@
-"""One experiment's folder: what was asked, decided, measured, found; sealed by a manifest."""
+"""The folder of one experiment: its question, its decisions, its runs and its answer.
+
+A manifest with checksums seals the folder at the end.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ MANIFEST = "manifest.json"
 
 
 class ExperimentFolder:
-    """`<store>/<slug>-<utc time>`; append-only: runs are added, none is changed."""
+    """The folder `<store>/<slug>-<utc time>`. Runs are added; a stored run never changes."""
 
     def __init__(self, folder: Path) -> None:
         identity = read_identity(folder)
@@ -39,18 +42,18 @@ class ExperimentFolder:
         self.name = str(identity["name"])
         self.began_ns = int(identity["began_ns"])
 
-    # What was asked and decided.
+    # The question and the decisions.
 
     def write_spec(self, toml: str) -> None:
-        """Keep the experiment as it was asked, as TOML; passwords masked."""
+        """Keep the specification of the experiment as TOML, with passwords masked."""
         files.write_text(self.folder / "spec.toml", masked_text(toml))
 
     def spec(self) -> str:
-        """Return the experiment as it was asked; "" if none was kept."""
+        """Return the specification of the experiment as TOML; "" if none was kept."""
         return _text_or_empty(self.folder / "spec.toml")
 
     def add_decision(self, decision: Mapping[str, Any]) -> None:
-        """Append one decision of the planner; on the disk when this returns."""
+        """Append one decision of the planner, and return when it is on the disk."""
         files.append_line(self.folder / "plan.jsonl", decision)
 
     def decisions(self) -> list[dict[str, Any]]:
@@ -58,7 +61,10 @@ class ExperimentFolder:
         return list(files.read_lines(self.folder / "plan.jsonl"))
 
     def add_audit(self, entry: Mapping[str, Any]) -> None:
-        """Append one entry to the journal of changes; on the disk before the change is made."""
+        """Append one entry to the journal of changes, and return when it is on the disk.
+
+        The caller changes the server afterwards, so each change can be undone.
+        """
         files.append_line(self.folder / "audit.jsonl", entry)
 
     def audit(self) -> list[dict[str, Any]]:
@@ -68,14 +74,14 @@ class ExperimentFolder:
     def outstanding_changes(self, *, with_applied: bool = False) -> list[dict[str, Any]]:
         """Return the changes of servers that were neither undone nor dismissed, newest first.
 
-        Args: with_applied, also the changes that were asked for (`tune --apply`) and shall stay.
+        Args: with_applied, also return the changes that the user wanted to stay (`tune --apply`).
         """
         changes: list[dict[str, Any]] = []
         for entry in self.audit():
             if entry.get("change") in ("settings", "applied"):
                 changes.append(entry)
             elif entry.get("change") in ("undone", "dismissed"):
-                # Several servers are put back in any order. Older journals do not say which it was.
+                # Servers are restored in any order. Older journals do not name the server.
                 admin = entry.get("admin")
                 of_server = [change for change in changes if admin in (None, change["admin"])]
                 if of_server:
@@ -89,13 +95,13 @@ class ExperimentFolder:
         files.append_line(self.folder / "notes.jsonl", {"time_ns": time_ns, "text": text})
 
     def notes(self) -> list[dict[str, Any]]:
-        """Return the notes: time_ns, text."""
+        """Return the notes, each with `time_ns` (Unix time) and `text`."""
         return list(files.read_lines(self.folder / "notes.jsonl"))
 
-    # What was found.
+    # The facts and the answer.
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
-        """Keep what the server and the hosts are."""
+        """Keep the facts about the server and the hosts."""
         files.write_json(self.folder / "facts.json", facts)
 
     def facts(self) -> dict[str, Any] | None:
@@ -103,7 +109,7 @@ class ExperimentFolder:
         return self._document("facts.json")
 
     def write_analysis(self, analysis: Mapping[str, Any]) -> None:
-        """Keep the findings; `sentence` is what `list` shows."""
+        """Keep the findings. `pgdyno list` shows their key `sentence`."""
         files.write_json(self.folder / "analysis.json", analysis)
 
     def analysis(self) -> dict[str, Any] | None:
@@ -112,7 +118,7 @@ class ExperimentFolder:
 
     @property
     def report_path(self) -> Path:
-        """Where the report is, once it is written."""
+        """Return the path of the report, which may not exist yet."""
         return self.folder / "report.html"
 
     def write_report(self, html: str) -> Path:
@@ -126,17 +132,18 @@ class ExperimentFolder:
         files.write_bytes(path, content.encode() if isinstance(content, str) else content)
         return path
 
-    # What was measured.
+    # The runs.
 
     def next_run_number(self) -> int:
-        """Return the number after every run that was ever begun here."""
+        """Return the number of the next run: one more than the last run that began here."""
         begun = [*self.run_folders(), *self.incomplete_folders()]
         return max((int(path.name.split(".")[0]) for path in begun), default=0) + 1
 
     def begin_run(self, number: int, label: str, job: Mapping[str, Any]) -> RunWriter:
-        """Begin `runs/<number>.partial`; the job's password is always left out.
+        """Create the folder `runs/<number>.partial` and return its writer.
 
-        Raises: StoreError when this number was begun before, or the folder is refused.
+        Args: label, a name for people; job, the engine's job, kept without its password.
+        Raises: StoreError if a run of this number exists, or the folder cannot be made.
         """
         folder = self.folder / "runs" / f"{number:04d}"
         if folder.exists():
@@ -144,13 +151,13 @@ class ExperimentFolder:
         return RunWriter(folder.with_name(folder.name + PARTIAL_SUFFIX), number, label, job)
 
     def runs(self) -> list[StoredRun]:
-        """Return the complete runs in order; their tables are read together."""
+        """Return the complete runs in order. They share a cache, so that reading all is fast."""
         folders = self.run_folders()
         shelf = Shelf(folders)
         return [StoredRun(folder, shelf) for folder in folders]
 
     def incomplete(self) -> list[StoredRun]:
-        """Return what killed runs left, in order: readable, not to be analysed."""
+        """Return the incomplete runs in order. They can be read, but must not be analysed."""
         return [StoredRun.open_partial(folder) for folder in self.incomplete_folders()]
 
     def run_folders(self) -> list[Path]:
@@ -162,18 +169,19 @@ class ExperimentFolder:
         """Return the folders of the incomplete runs in order."""
         return sorted((self.folder / "runs").glob(f"[0-9]*{PARTIAL_SUFFIX}"))
 
-    # What it is vouched for by.
+    # The manifest.
 
     @property
     def is_sealed(self) -> bool:
-        """True once a manifest was written."""
+        """Return whether a manifest was written."""
         return (self.folder / MANIFEST).exists()
 
     def seal(self, *, changed: Collection[str] | None = None) -> None:
         """Write the manifest: SHA-256 and size of every file.
 
-        Args: changed, the files that a verb wrote after a first sealing, such as a note: what
-        somebody else altered meanwhile stays altered. None: every file is as it should be.
+        Args: changed, the files that a verb wrote after the first sealing, such as a note. Other
+        files keep their old checksums, so `verify` still finds alterations by others. None: all
+        files get new checksums.
         """
         for folder in self.run_folders():
             _remove_converted_rows(folder)
@@ -185,9 +193,9 @@ class ExperimentFolder:
         files.write_json(self.folder / MANIFEST, {"format": FORMAT_VERSION, "files": described})
 
     def altered(self, *, by_size: bool = False) -> list[str]:
-        """Return what differs from the manifest, as `verify`; nothing where there is none.
+        """Return what differs from the manifest, as `verify` does; nothing without a manifest.
 
-        Args: by_size, look only at which files there are and how large they are.
+        Args: by_size, compare only names and sizes, which is fast.
         """
         if not self.is_sealed:
             return []
@@ -197,9 +205,10 @@ class ExperimentFolder:
             return [f"{MANIFEST} is damaged."]
 
     def verify(self, *, by_size: bool = False) -> list[str]:
-        """Return what differs from the manifest, one sentence a file; empty when all is as sealed.
+        """Return what differs from the manifest, one sentence for each file.
 
-        Raises: StoreError when the experiment was never sealed.
+        Args: by_size, compare only names and sizes, which is fast.
+        Raises: StoreError if the experiment was never sealed.
         """
         manifest = self._document(MANIFEST)
         if manifest is None:
@@ -241,7 +250,7 @@ class ExperimentFolder:
 
 
 def read_identity(folder: Path) -> dict[str, Any] | None:
-    """Return the identity of the experiment in a folder, or None if it holds none."""
+    """Return the identity of the experiment in a folder, None if the folder has none."""
     try:
         identity = json.loads((folder / IDENTITY).read_bytes())
     except (OSError, ValueError):
@@ -258,6 +267,6 @@ def _text_or_empty(path: Path) -> str:
 
 
 def _remove_converted_rows(run: Path) -> None:
-    """Remove rows that a kill between the rename and their removal left next to their Parquet."""
+    """Remove JSON lines that exist as Parquet, too: the lab was killed at the end of the run."""
     for parquet in (*run.glob("*.parquet"), *run.glob("telemetry/*.parquet")):
         parquet.with_suffix(".jsonl").unlink(missing_ok=True)

@@ -1,4 +1,7 @@
-"""Appends to the row files of a run: collected in memory by many threads, written by one."""
+"""Appends rows to the files of a run: many threads collect rows in memory, one thread writes them.
+
+After the disk refused once, nothing more is written.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from pgdyno.store import files
 
 
 class LineFiles:
-    """Files of whole lines below one folder.
+    """Files of whole lines in one folder.
 
-    After the first refusal of the disk nothing more is written, and every later append raises:
-    a file with a hole in it would read as a pause of the server.
+    After the disk refused once, nothing more is written, and every later append raises StoreError.
+    A file with a hole would look like a pause of the server.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,25 +35,25 @@ class LineFiles:
         self._is_closed = False
 
     def append(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take rows for the file `name`; raise StoreError if an earlier write was refused."""
+        """Add rows to the file `name`. Raises: StoreError if an earlier write failed."""
         lines = _lines(rows)
         if lines:
             self._append(name, lines)
 
     def append_text(self, name: str, text: str) -> None:
-        """Take text that ends with a line's end."""
+        """Add text to the file `name`. The text must end with a line break."""
         self._append(name, text.encode())
 
     def _append(self, name: str, lines: bytes) -> None:
         self.raise_failure()
         if self._is_closed:
-            # From a thread that hung and was left behind when the run ended.
+            # The rows come from a thread that hung when the run ended.
             raise StoreError(f"{self._folder} is closed: rows for {name} came too late.")
         with self._waiting_lock:
             self._waiting.setdefault(name, []).append(lines)
 
     def flush(self) -> None:
-        """Hand what is waiting to the operating system; a refusal is kept for `raise_failure`."""
+        """Give all rows to the operating system. An error is kept for `raise_failure`."""
         with self._writing_lock:
             with self._waiting_lock:
                 waiting, self._waiting = self._waiting, {}
@@ -65,12 +68,12 @@ class LineFiles:
                     return
 
     def raise_failure(self) -> None:
-        """Raise the first refusal of the disk, if there was one."""
+        """Raise the first error of a write, if there was one."""
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """Close every file; nothing may be appended afterwards."""
+        """Close every file. Later appends raise StoreError."""
         with self._writing_lock:
             self._is_closed = True
             while self._descriptors:
@@ -86,20 +89,21 @@ class LineFiles:
         try:
             files.write_all(descriptor, content)
         except OSError:
-            # Part of the last line may be there: cut back to whole lines.
+            # A part of a line may have been written: cut the file back to whole lines.
             os.ftruncate(descriptor, size_before)
             raise
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return one JSON line for each. Rows come many times a second: json needs ten times as long.
+    """Return one JSON line for each row.
 
-    Raises: ValueError for infinity and NaN, which have no place in a store.
+    Rows come many times a second, and the module json would take ten times as long.
+    Raises: ValueError for infinity and NaN, which the store does not accept.
     """
     lines = b"".join(to_json(row, inf_nan_mode="constants") + b"\n" for row in rows)
     if b"NaN" in lines or b"Infinity" in lines:
         for line in lines.splitlines():
-            json.loads(line, parse_constant=_refuse)  # Subtle: a text may hold the word.
+            json.loads(line, parse_constant=_refuse)  # Subtle: a text may contain the word.
     return lines
 
 

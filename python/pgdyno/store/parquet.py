@@ -1,6 +1,7 @@
-"""Between rows of JSON, Parquet files and numpy arrays, through DuckDB in memory.
+"""Converts JSON lines to Parquet files, and both to numpy arrays, with DuckDB in memory.
 
-DuckDB is imported when it is first needed (a quarter of a second); no extension is downloaded.
+DuckDB is imported when it is first needed, because this takes a quarter of a second. It downloads
+no extensions.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ SQL_TYPES: dict[Dtype, str] = {
 LISTS: frozenset[Dtype] = frozenset({"int32[]", "int64[]"})
 # Names that no column of a table has.
 _PLACE, _FILE = "place_in_file", "file_in_list"
-_GROUP_ROWS = 2048  # The fewest that DuckDB makes.
-# Of a Parquet file: below it a second query takes longer than it saves.
+_GROUP_ROWS = 2048  # The minimum of DuckDB.
+# For Parquet files below this size, a second query takes longer than it saves.
 _LARGE_BYTES = 1 << 18
 _TEXTS_MAX = 1000
 _lock = threading.Lock()
@@ -39,7 +40,10 @@ _database: Any = None
 
 
 def cursor() -> Any:
-    """Return a cursor of the one in-memory database; one thread, because the server is near."""
+    """Return a cursor of the in-memory database.
+
+    The database uses one thread, because the server under test may be on the same host.
+    """
     global _database
     with _lock:
         if _database is None:
@@ -57,12 +61,12 @@ def cursor() -> Any:
 
 
 def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
-    """Make a zstd Parquet file of the JSON lines in `rows`.
+    """Write the JSON lines in `rows` to the file `parquet`, compressed with zstd.
 
-    Raises: StoreError when a line is not of this table, or the disk refuses.
+    Raises: StoreError if a line does not fit the table, or the file cannot be written.
     """
-    # Of an hour's distributions one kind is wanted at a time: its rows lie together, in groups that
-    # are passed over when they are of another.
+    # Readers want one kind of distribution at a time, of perhaps an hour. Its rows are neighbours,
+    # and DuckDB skips the row groups of other kinds.
     order, groups = "time_ns", ""
     if table is HISTOGRAMS:
         order, groups = "measured, script, statement, time_ns", f", ROW_GROUP_SIZE {_GROUP_ROWS}"
@@ -72,7 +76,7 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
     )
     try:
         cursor().execute(query)
-    except Exception as error:  # DuckDB's tree is its own; every kind means the same here.
+    except Exception as error:  # DuckDB has many error classes; all mean the same here.
         parquet.unlink(missing_ok=True)
         raise StoreError(
             f"{parquet} could not be written: {first_line(error)}.",
@@ -83,9 +87,12 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
 def read_arrays(source: Path, table: Table, where: str = "", *, is_flat: bool = True) -> Arrays:
     """Return the columns of a Parquet file, or of the JSON lines of an unfinished run.
 
-    Returns: text as object arrays with "" for none; a nullable int64 as float64 with NaN; a list
-    column `c` as flat values in `c` and the length of each row in `c#length`, or not `is_flat`: as
-    one array a row. Rows are in time order. A source that does not exist gives empty arrays.
+    Args: where, a condition in SQL, "" for all rows; is_flat, how to return lists.
+    Returns: arrays of equal length in time order; empty arrays if the source does not exist. Text
+    is an object array with "" for null. A nullable int64 is float64 with NaN for null. A list
+    column `c` has the values of all rows in `c` and the length of each row in `c#length`; if not
+    `is_flat`, it has one array for each row.
+    Raises: StoreError if the source cannot be read.
     """
     if not source.exists():
         return _empty(table)
@@ -104,10 +111,10 @@ def read_arrays(source: Path, table: Table, where: str = "", *, is_flat: bool = 
 
 
 def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
-    """Return what `read_arrays` returns of each Parquet file, from one query over all of them.
+    """Return the columns of several Parquet files, as `read_arrays` does for each, with one query.
 
-    Opening files one after the other is what reading many runs takes: 500 tables come in half a
-    second rather than in ten.
+    This takes half a second for 500 files. Opening them one after the other takes ten.
+    Raises: StoreError if a file cannot be read.
     """
     listed = ", ".join(map(literal, sources))
     # Runs of different versions of pgdyno may have different columns.
@@ -127,7 +134,10 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
 
 
 def _distinct_texts(placed: str, table: Table) -> dict[str, list[str]]:
-    """Return the texts of each column that has few: the rows are many, and each made a string."""
+    """Return the texts of each column that has few different ones.
+
+    With these texts, `_fetched` makes one string for each text and not for each row.
+    """
     names = [c.name for c in table.columns if c.dtype == "text" and not c.is_nullable]
     if not names:
         return {}
@@ -142,9 +152,9 @@ def _fetched(
 ) -> Arrays:
     """Return the columns of a query, in order of `first`, time and place in the file.
 
-    Args: flattened, the lists that come as their values one after the other, and the length of
-    each, because as lists every row is a separate array; texts, of columns that come as places
-    in a list of all their texts, so that a text is made once.
+    Args: flattened, list columns to return as the values of all rows and the length of each row,
+    because a list would be one array for each row; texts, column -> all its texts: the query
+    returns positions in this list, so that each string is made once.
     """
     columns = [f'coalesce(len("{name}"), 0) AS "{name}#length"' for name in flattened]
     for name, some in texts.items():
@@ -155,7 +165,7 @@ def _fetched(
     arrays: Arrays = cursor().execute(f"SELECT {selected} FROM ({placed})").fetchnumpy()
     for name, some in texts.items():
         arrays[name] = np.array([*some, ""], dtype=object)[arrays[name]]
-    # Sorted here: the database would carry every column through its sort, lists too.
+    # Sorting here is faster: the database would move every column, including lists.
     order = np.lexsort([arrays[name] for name in (_PLACE, "time_ns", *reversed(first))])
     del arrays[_PLACE]
     flat: Arrays = {}
@@ -170,7 +180,10 @@ def _fetched(
 
 
 def _places_of_rows(lengths: npt.NDArray[Any], order: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return where the values of rows stand among those of all, the rows taken in this order."""
+    """Return the positions of the values of all rows, with the rows in this order.
+
+    Args: lengths, number of values of each row; order, positions of rows.
+    """
     ends = np.cumsum(lengths)
     parts = [np.arange(ends[row] - lengths[row], ends[row]) for row in order.tolist()]
     return np.concatenate(parts)
@@ -181,7 +194,7 @@ def _lists(table: Table) -> list[str]:
 
 
 def _flat(arrays: Arrays, table: Table) -> Arrays:
-    """Return lists that still are arrays of rows as those that are not."""
+    """Return the arrays with every list column as flat values and lengths."""
     for name in _lists(table):
         if f"{name}#length" not in arrays:
             lists = np.ma.getdata(arrays.pop(name))
@@ -193,7 +206,7 @@ def _flat(arrays: Arrays, table: Table) -> Arrays:
 
 
 def _rows(whole: Arrays, begin: int, end: int) -> Arrays:
-    """Return the rows of one file; of a list column the values of these rows."""
+    """Return the rows from `begin` to `end`, and the values of their lists."""
     columns = {}
     for name, values in whole.items():
         length = whole.get(f"{name}#length")
@@ -213,7 +226,7 @@ def _unreadable(source: Path, error: Exception) -> StoreError:
 
 
 def _select_json(rows: Path, table: Table, *, torn_allowed: bool) -> str:
-    """Return SQL that reads JSON lines as this table; types are given, nothing is guessed."""
+    """Return SQL that reads JSON lines as this table. All types are given; DuckDB guesses none."""
     types, selected = [], []
     for column in table.columns:
         name, sql_type = column.name, SQL_TYPES[column.dtype]
@@ -236,7 +249,7 @@ def _select_json(rows: Path, table: Table, *, torn_allowed: bool) -> str:
 
 
 def _json_source(table: Table, column: Column) -> tuple[str, str]:
-    """Return the top-level key that holds a column in the record, and the SQL that takes it out."""
+    """Return the top-level key of the record that contains a column, and SQL for its value."""
     name = column.name
     if table.name == "intervals" and name in COUNT_NAMES:
         return "counts", f"counts.{name}"
@@ -252,7 +265,7 @@ def _json_source(table: Table, column: Column) -> tuple[str, str]:
 
 
 def _with_plain_types(arrays: Arrays, table: Table) -> Arrays:
-    """Return arrays without masks, by the schema; nullable columns that the file lacks are NaN."""
+    """Return arrays without masks; nullable columns that the file lacks are NaN or ""."""
     columns = {column.name: column for column in table.columns}
     plain = {name: _plain(values, columns.get(name)) for name, values in arrays.items()}
     row_count = len(plain["time_ns"])
@@ -268,7 +281,7 @@ def _with_plain_types(arrays: Arrays, table: Table) -> Arrays:
 
 def _plain(values: npt.NDArray[Any], column: Column | None) -> npt.NDArray[Any]:
     if values.dtype == object and column is not None and column.dtype in LISTS:
-        return np.ma.getdata(values)  # One array a row.
+        return np.ma.getdata(values)  # One array for each row.
     if values.dtype == object:
         return np.where(np.ma.getmaskarray(values), "", np.ma.getdata(values))
     is_masked = isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
@@ -292,7 +305,7 @@ def _empty(table: Table) -> Arrays:
 
 
 def literal(path: Path) -> str:
-    """Return a path as a literal of SQL."""
+    """Return a path as a string literal of SQL."""
     return _quoted(str(path))
 
 
@@ -301,5 +314,5 @@ def _quoted(text: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return what DuckDB complains of, without the full stop."""
+    """Return the first line of an error of DuckDB, without the full stop."""
     return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else repr(error)

@@ -1,10 +1,9 @@
-"""One run while it lasts: rows appended as JSON lines, made into Parquet when the run is over.
+"""Writes one run while it lasts: rows are appended as JSON lines, and become Parquet at the end.
 
-Rows go to the operating system each second, from a separate thread, so that a slow disk never
-delays the reader of the engine. A killed lab loses at most that second, of waits half a second
-more, for which their sampler holds them. Nothing is synced to the disk before the end: a crash of
-the lab does not need it, and a flush in every few seconds would be load on the very disk that is
-being measured.
+A separate thread gives the rows to the operating system each second, so a slow disk never delays
+the reader of the engine's records. If the lab is killed, the rows of the last second are lost, and
+samples of waits of another half second. Nothing is synced to the disk before the end: a crash of
+the lab does not need it, and syncs would be load on the disk under test.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ _EVENTS = "events.jsonl"
 
 
 class RunWriter:
-    """Writes `runs/0007.partial`, and turns it into `runs/0007` in `finish`.
+    """Writes the folder `runs/0007.partial`, which `finish` completes and renames to `runs/0007`.
 
-    Safe to use from several threads. Left without `finish` (an error, a signal) the folder stays
-    readable, and is listed as incomplete.
+    Several threads may use it. If `finish` is never called (an error, a signal), the folder stays
+    readable and is listed as incomplete.
     """
 
     def __init__(self, folder: Path, number: int, label: str, job: Mapping[str, Any]) -> None:
@@ -52,14 +51,14 @@ class RunWriter:
         identity = {"format": FORMAT_VERSION, "number": number, "label": label}
         files.write_json(folder / "run.json", identity)
         files.write_json(folder / "job.json", job)
-        parquet.cursor()  # Imports DuckDB now, rather than while or after the load is measured.
+        parquet.cursor()  # Import DuckDB now and not while the load is measured.
         self._flusher = threading.Thread(target=self._flush_regularly, name="store", daemon=True)
         self._flusher.start()
 
     def add_record(self, record: Mapping[str, Any]) -> None:
-        """Keep one record of the engine, as it was read: the object of one line.
+        """Keep one record of the engine.
 
-        Raises: StoreError when an earlier row could not be written; says what is kept.
+        Raises: StoreError if an earlier row could not be written; the message says what is kept.
         """
         kind = record.get("record")
         if kind == "summary":
@@ -71,7 +70,7 @@ class RunWriter:
             self._lines.append(_EVENTS, [record])
 
     def add_samples(self, collector: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Keep rows of one collector; their keys are the columns of its table in the schema."""
+        """Keep rows of one collector, with the columns of its table as keys."""
         self._lines.append(f"{table(collector).path}.jsonl", rows)
 
     def add_waits(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -83,23 +82,23 @@ class RunWriter:
         self._lines.append(_EVENTS, [{"record": "warning", **notice}])
 
     def add_engine_log(self, text: str) -> None:
-        """Keep what the engine said on standard error, passwords masked."""
+        """Keep the engine's standard error, with passwords masked."""
         self._lines.append_text("engine.log", masked_text(text))
 
     def write_json(self, name: str, document: Any) -> None:
-        """Write one document of the run, such as `server.json`."""
+        """Write one document of the run, such as `server.json`, without secrets."""
         files.write_json(self.folder / name, document)
 
     def flush(self) -> None:
-        """Hand every row to the operating system now."""
+        """Give every row to the operating system now. Raises: StoreError if a write failed."""
         self._lines.flush()
         self._lines.raise_failure()
 
     def finish(self) -> StoredRun:
-        """Make the folder complete: Parquet, on the disk, under its final name; return it.
+        """Convert the rows to Parquet, sync them, rename the folder, and return the complete run.
 
-        Raises: StoreError when the engine gave no summary, or the disk refuses; the folder then
-        stays as it is, readable and incomplete.
+        Raises: StoreError if the engine sent no summary, or a file cannot be written. The folder
+        then stays readable and incomplete.
         """
         self.close()
         self._lines.raise_failure()
@@ -118,8 +117,8 @@ class RunWriter:
             files.sync_folder(self.folder)
             self.folder.rename(final)
             files.sync_folder(final.parent)
-            # Subtle: rows go only now. Killed before this line, both forms are there; a reader
-            # takes the Parquet of a complete folder and the rows of a partial one.
+            # Subtle: the JSON lines are removed last. If the lab is killed before, both forms
+            # exist; readers use Parquet in a complete folder and JSON lines in a partial one.
             for rows, _ in converted:
                 (final / rows.relative_to(self.folder)).unlink()
         except OSError as error:
@@ -127,7 +126,7 @@ class RunWriter:
         return StoredRun(final)
 
     def close(self) -> None:
-        """Stop writing; what came in is handed to the operating system. Never raises."""
+        """Give all rows to the operating system and stop writing. Never raises."""
         self._stopping.set()
         if self._flusher.is_alive():
             self._flusher.join()
@@ -146,9 +145,10 @@ class RunWriter:
         self.close()
 
     def _write_summary(self, record: Mapping[str, Any]) -> None:
-        """Keep the summary; the distributions of single statements apart.
+        """Keep the summary, and the distributions of single statements in a separate file.
 
-        They are nine tenths of it, and an analysis of hundreds of runs needs none of them.
+        These are nine tenths of the summary, and an analysis of hundreds of runs does not read
+        them.
         """
         every = record.get("distributions", ())
         of_statements = [

@@ -1,7 +1,7 @@
 """Every column of every table in the store: name, type, unit, meaning.
 
-Tables of telemetry are declared by their collectors (`observe`) and gathered here, so that a column
-is described once. Names in Parquet are these names; a reader needs no other source.
+The tables of the engine are declared here. Collectors (`observe`) declare their own tables, so each
+column is described once. The Parquet files have the same names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One kind of rows; `path` is its place inside a run's folder, without suffix."""
+    """One kind of rows. `path` is the file in the folder of a run, without suffix."""
 
     name: str
     path: str
@@ -82,7 +82,7 @@ HISTOGRAMS = Table(
         Column("sum_ns", "int64", "ns", "sum of the durations"),
         Column("min_ns", "int64", "ns", "shortest duration"),
         Column("max_ns", "int64", "ns", "longest duration"),
-        # Of 64 bits until they were found to be most of what the report of a long run reads.
+        # Older results have 64 bits. 32 halve most of what the report of a long run reads.
         Column("buckets", "int32[]", "index", "buckets with at least one value, ascending"),
         Column("counts", "int32[]", "values", "values in each of these buckets"),
     ),
@@ -91,7 +91,7 @@ HISTOGRAMS = Table(
 
 @cache
 def tables() -> Mapping[str, Table]:
-    """Return every table by name: the engine's, then one for each collector."""
+    """Return name -> table: the tables of the engine, then one for each collector."""
     by_name = {table.name: table for table in (INTERVALS, HISTOGRAMS)}
     for name, (meaning, columns) in collector_columns().items():
         path = "waits" if name == "waits" else f"telemetry/{name}"
@@ -100,7 +100,7 @@ def tables() -> Mapping[str, Table]:
 
 
 def table(name: str) -> Table:
-    """Return the table of this name; an unknown name is a mistake in the program."""
+    """Return the table of this name. Raises: AssertionError for an unknown name."""
     known = tables().get(name)
     if known is None:
         raise AssertionError(f"no table {name!r} in store/schema.py")

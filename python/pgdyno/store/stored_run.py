@@ -1,4 +1,4 @@
-"""One run read back: documents as dictionaries, tables as numpy arrays."""
+"""Reads a stored run: documents as dictionaries, tables as numpy arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgdyno.store.parquet import Arrays
 from pgdyno.store.schema import FORMAT_VERSION, HISTOGRAMS, INTERVALS, Table, table
 
 Document = dict[str, Any]
-IntArray = npt.NDArray[np.signedinteger[Any]]  # Of 32 bits, in older results of 64.
+IntArray = npt.NDArray[np.signedinteger[Any]]  # 32 bits; 64 in older results.
 
 PARTIAL_SUFFIX = ".partial"
 STATEMENTS = "statements.json"
@@ -25,7 +25,7 @@ _FOLDER_NAME = re.compile(r"(?P<number>\d{4,})(?P<partial>\.partial)?")
 
 
 class StoredHistogram(NamedTuple):
-    """The distribution of one interval; `buckets` ascending, `counts` above 0."""
+    """The distribution of one interval. `buckets` are ascending, `counts` are above 0."""
 
     time_ns: int
     interval_ns: int
@@ -38,10 +38,10 @@ class StoredHistogram(NamedTuple):
 
 
 class StoredRun:
-    """A run's folder: `runs/0007`, or `runs/0007.partial` through `open_partial`."""
+    """The folder of a complete run, `runs/0007`; of an incomplete one with `open_partial`."""
 
     def __init__(self, folder: Path, shelf: Shelf | None = None) -> None:
-        """Open a run. Args: shelf, where the tables of several runs are read together."""
+        """Open a run. Args: shelf, reads the tables of several runs together; None: one by one."""
         match = _FOLDER_NAME.fullmatch(folder.name)
         if match is None or not folder.is_dir():
             raise StoreError(
@@ -62,39 +62,36 @@ class StoredRun:
 
     @classmethod
     def open_partial(cls, folder: Path) -> StoredRun:
-        """Open what a killed run left, for reading; it must not be analysed as a whole run."""
+        """Return an incomplete run for reading. It must not be analysed as a complete run."""
         name = folder.name.removesuffix(PARTIAL_SUFFIX) + PARTIAL_SUFFIX
         return cls(folder.with_name(name))
 
     @cached_property
     def identity(self) -> Document:
-        """Format, number and label; without label if the lab was killed before writing it."""
+        """Return format, number and label; no label if the lab was killed before writing it."""
         return self._document("run.json")
 
     @property
     def label(self) -> str:
-        """What the planner called this run."""
+        """Return the planner's name for this run."""
         return str(self.identity.get("label", ""))
 
     @cached_property
     def job(self) -> Document:
-        """The job, without its password."""
+        """Return the engine's job, without its password."""
         return self._document("job.json")
 
     @cached_property
     def summary(self) -> Document:
-        """The engine's last record; empty when the run is incomplete and ended before it.
+        """Return the engine's last record; empty if an incomplete run ended before it.
 
-        Without the distributions of single statements: those are in `statements`.
+        The distributions of single statements are in `statements`.
         """
         return self._document("summary.json")
 
     @property
     def summary_text(self) -> bytes:
-        """The engine's last record as it is kept: a complete run has one.
-
-        Raises: StoreError when it is missing.
-        """
+        """Return the bytes of the engine's last record. Raises: StoreError if it is missing."""
         path = self.folder / "summary.json"
         try:
             return path.read_bytes()
@@ -103,8 +100,8 @@ class StoredRun:
 
     @cached_property
     def statements(self) -> list[Document]:
-        """The distributions of single statements over the measured phase."""
-        if not (self.folder / STATEMENTS).exists():  # Once all were in the summary.
+        """Return the distributions of single statements over the measured phase."""
+        if not (self.folder / STATEMENTS).exists():  # Older results have them in the summary.
             every = self.summary.get("distributions", ())
             return [
                 distribution for distribution in every if distribution["measured"] == "statement"
@@ -113,27 +110,27 @@ class StoredRun:
 
     @cached_property
     def events(self) -> list[Document]:
-        """Every other record that is no row of a table, in the order it came."""
+        """Return the records that are neither summary nor rows of a table, in their order."""
         return list(files.read_lines(self.folder / "events.jsonl"))
 
     @cached_property
     def hello(self) -> Document:
-        """The engine's first record; empty if it never came."""
+        """Return the engine's first record; empty if it never came."""
         return next((event for event in self.events if event.get("record") == "hello"), {})
 
     @property
     def phases(self) -> list[Document]:
-        """The phase records: phase, event begin or end, time_ns."""
+        """Return the phase records: phase, event (begin or end), time_ns."""
         return self._events_of("phase")
 
     @property
     def warnings(self) -> list[Document]:
-        """Warnings of the engine and of the lab: time_ns, kind, message, hint."""
+        """Return the warnings of engine and lab: time_ns, kind, message, hint."""
         return self._events_of("warning")
 
     @property
     def errors(self) -> list[Document]:
-        """The engine's error records."""
+        """Return the engine's error records."""
         return self._events_of("error")
 
     def document(self, name: str) -> Document | None:
@@ -145,9 +142,10 @@ class StoredRun:
         return self._documents[name]
 
     def measured_span_ns(self) -> tuple[int, int]:
-        """Return begin and end of the measured phase, Unix ns.
+        """Return begin and end of the measured phase, Unix time in ns.
 
-        Raises: StoreError when the run ended before it had measured.
+        If an incomplete run has no end of this phase, the last interval ends it.
+        Raises: StoreError if the run ended before this phase began.
         """
         for span in self.summary.get("phases", []):
             if span["phase"] == "measure":
@@ -169,7 +167,7 @@ class StoredRun:
         return began, ended
 
     def intervals(self) -> Arrays:
-        """Return the load's counts; `completed_by_script` has shape (rows, scripts)."""
+        """Return the load in each interval; `completed_by_script` has shape (rows, scripts)."""
         arrays = self._arrays(INTERVALS)
         lengths = arrays.pop("completed_by_script#length")
         flat = arrays["completed_by_script"]
@@ -185,9 +183,10 @@ class StoredRun:
     def histograms(
         self, measured: str, script: int | None = None, statement: int | None = None
     ) -> list[StoredHistogram]:
-        """Return one distribution an interval, in time order.
+        """Return one distribution for each interval, in time order.
 
-        Args: script None = over all scripts; statement None = the whole transaction.
+        Args: measured, the kind of duration; script, its index, None for all scripts; statement,
+        its index in the script, None for the whole transaction.
         """
         if not re.fullmatch(r"[a-z_]+", measured):
             raise AssertionError(f"no such duration: {measured!r}")
@@ -238,18 +237,19 @@ class StoredRun:
         return [event for event in self.events if event.get("record") == kind]
 
 
-# Of Parquet; in memory it is some ten times as much, for one table at a time of each name.
+# Bytes of Parquet that are read ahead. In memory they are about ten times as large.
 _AHEAD_BYTES = 4 << 20
 
 
 class Shelf:
-    """Reads a table for a run and for those after it: an analysis reads them in order.
+    """Reads a table of a run together with the same table of the next runs.
 
-    Complete runs are never changed, so what was read once stays true.
+    An analysis reads the runs in order, so the next calls find their tables in memory. Complete
+    runs never change, so tables in memory stay correct.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Read nothing yet. Args: folders, of complete runs, in the order they are gone through."""
+        """Read nothing yet. Args: folders, of complete runs, in the order of reading."""
         self._folders = list(folders)
         self._place = {folder: place for place, folder in enumerate(self._folders)}
         self._chunks: dict[str, dict[Path, Arrays]] = {}
@@ -262,7 +262,7 @@ class Shelf:
         return dict(chunk[folder])
 
     def _from(self, folder: Path, table: Table) -> list[Path]:
-        """Return this run's file and those after it, as far as is read at once."""
+        """Return this run's file and the next ones, up to `_AHEAD_BYTES`."""
         sources: list[Path] = []
         size = 0
         for other in self._folders[self._place[folder] :]:

@@ -1,4 +1,4 @@
-"""One measured run, after a pilot where the warm-up is to be found."""
+"""The design of `bench`: one measured run, after a pilot that finds the warm-up."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Bench(Design[BenchDesign]):
         return 1 + int(self._needs_pilot())
 
     def clocked_ns(self) -> Mapping[Purpose, tuple[str, int]]:
-        """Return the length of the run, unless a number of transactions ends it."""
+        """Return the length of the run; nothing if a number of transactions ends it."""
         workload = self.experiment.workload
         is_clocked = workload.transactions_per_client is None
         return {"detail": ("a run", workload.duration_ns)} if is_clocked else {}
 
     def _needs_pilot(self) -> bool:
-        """True unless the run is too short, or its connections too many, for a pilot."""
+        """Return False if the run is too short for a pilot, or has too many connections."""
         workload = self.experiment.workload
         is_long = workload.transactions_per_client is None and workload.duration_ns >= PILOT_NS
         is_asked = workload.warmup_ns is None and is_long

@@ -1,8 +1,9 @@
-"""Is B better than A: adjacent pairs until every verdict is in, or the budget is used up.
+"""The design of `compare`: is B better than A?
 
-A round visits the reference (the first variant that can be measured) and every variant whose
-verdict is still open; the order turns round so that drift falls on all alike. What is decided is
-not measured any further. Only the sequential interval decides, so one may look after every round.
+A round has a run of the reference (the first variant that can be measured) and of every variant
+without a verdict. The order changes from round to round, so that drift affects all variants alike.
+A variant with a verdict is not measured again. The experiment ends when all variants have verdicts
+or the budget is used up. The sequential interval decides, which holds at every look.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ ROUNDS_MAX = 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """Where one variant stands against the reference.
+    """The result of one variant against the reference so far.
 
-    `ratios`: log(variant / reference) of each round that visited both. `left_ns`: how much longer
-    it will take if things stay as they are, None when that cannot be foreseen; `is_within_budget`:
-    whether the budget leaves that much.
+    `ratios`: log(variant / reference) of each round with both runs. `left_ns`: the time until a
+    verdict if mean and scatter stay the same, None if there is no estimate. `is_within_budget`:
+    whether the budget leaves this time.
     """
 
     variant: PlannedVariant
@@ -55,18 +56,18 @@ class Standing:
 
 
 class Compare(Design[CompareDesign]):
-    """The reference against every variant that is still open."""
+    """The reference against every variant without a verdict."""
 
     model = CompareDesign
     rounds_needed = SEQUENTIAL_PAIRS_MIN
 
     @property
     def budget_ns(self) -> int:
-        """Return the time after which no further round is begun."""
+        """Return the time after which no further round begins."""
         return self.asked.budget_ns
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
-        """Return the next run of a comparison, or why there is none."""
+        """Return the next run, or Stop with the reason."""
         experiment, variants = self.experiment, self.usable(excluded)
         if len(variants) < 2:
             return Stop("fewer than two variants can be measured")
@@ -93,7 +94,7 @@ class Compare(Design[CompareDesign]):
         return visit(experiment, history, variant=ordered[0], round_number=current)
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
-        """Return how many runs the comparison will take, as far as can be said now."""
+        """Return an estimate of the number of runs, from mean and scatter so far."""
         variants = self.usable(excluded)
         piloted = int(self.experiment.workload.warmup_ns is None)
         least = len(variants) * (SEQUENTIAL_PAIRS_MIN + piloted)
@@ -111,7 +112,7 @@ class Compare(Design[CompareDesign]):
         return max(least, len(history) + more, len(history) + 1)
 
     def standings(self, history: History, excluded: frozenset[str] = NONE) -> tuple[Standing, ...]:
-        """Return where every variant stands against the reference, after the rounds so far."""
+        """Return the result of each variant against the reference, after the rounds so far."""
         variants = self.usable(excluded)
         if len(variants) < 2:
             return ()
@@ -128,7 +129,7 @@ class Compare(Design[CompareDesign]):
         )
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
-        """Return how it stands after a whole round: "B ahead by 2.0 % +- 1.4 (tps), ..."."""
+        """Return the result after a whole round: "B ahead by 2.0 % +- 1.4 (tps), ..."."""
         counted = rounds(history)
         if not counted:
             return ""
@@ -158,7 +159,7 @@ class Compare(Design[CompareDesign]):
     def _taking_part(
         self, history: History, variants: Sequence[PlannedVariant], round_number: int
     ) -> list[PlannedVariant]:
-        """Return the reference and what was still open before this round."""
+        """Return the reference and the variants that had no verdict before this round."""
         before = tuple(m for m in history if m.run.round < round_number)
         still_open = [
             variant
@@ -193,14 +194,14 @@ class Compare(Design[CompareDesign]):
 
 
 def better_of(metric: str) -> Better:
-    """Return whether more of the deciding metric is better, or less."""
+    """Return "more" or "less": which value of a metric is better."""
     return "more" if metric in MORE_IS_BETTER else "less"
 
 
 def ratios_of(
     history: History, metric: str, *, variant: PlannedVariant, reference: PlannedVariant
 ) -> FloatArray:
-    """Return log(variant / reference) of each round that visited both, in order."""
+    """Return log(variant / reference) of each round with both runs, in order."""
     by_round: dict[int, dict[PlannedVariant, float]] = {}
     for measured in rounds(history):
         own = measured.run.cell.variant
@@ -237,9 +238,9 @@ def _pairs_left(design: CompareDesign, ratios: FloatArray, variant_count: int) -
 def _order(
     taking_part: Sequence[PlannedVariant], seed: int, round_number: int
 ) -> list[PlannedVariant]:
-    """Return the order of a round: two variants in the pairs' order, more in a shuffled one.
+    """Return the order of a round: AB BA BA AB for two variants, shuffled for more.
 
-    Two rounds in a row use one order forwards and backwards, so that a straight drift cancels.
+    Two rounds in a row use one order forwards and backwards, so that a linear drift cancels.
     """
     order = list(taking_part)
     pair = round_number - 1
@@ -249,7 +250,7 @@ def _order(
 
 
 def _why_enough(design: CompareDesign, history: History, round_count: int) -> str:
-    """Return why no further round is begun though something is open, "" if one is."""
+    """Return why no further round begins before all have verdicts; "" if one begins."""
     spent_ns = sum(measured.took_ns for measured in history)
     if spent_ns + _round_ns(history) > design.budget_ns:
         return f"the budget of {duration_text(design.budget_ns)} is used up"
@@ -257,7 +258,7 @@ def _why_enough(design: CompareDesign, history: History, round_count: int) -> st
 
 
 def _round_ns(history: History) -> int:
-    """Return what one round costs, from the rounds so far; 0 before the first."""
+    """Return the mean time of a round so far; 0 before the first."""
     counted = rounds(history)
     if not counted:
         return 0

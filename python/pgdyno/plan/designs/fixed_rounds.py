@@ -1,4 +1,7 @@
-"""Factorials and passes: every cell once a round, in seeded random order, `rounds` times."""
+"""The designs of `factorial`, `matrix` and `passes`: a fixed number of rounds.
+
+Each round measures every variant once, in a random order that follows from the seed.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ Asked = TypeVar("Asked", bound=FactorialDesign | PassesDesign)
 
 
 class FixedRounds(Design[Asked]):
-    """What factorials and passes share."""
+    """What the three designs share."""
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
-        """Return the next run: what the present round has not visited yet."""
+        """Return the run of the next variant in the present round, or Stop with the reason."""
         experiment, variants = self.experiment, self.usable(excluded)
         if len(variants) < 2:
             return Stop("fewer than two variants can be measured")
@@ -36,7 +39,7 @@ class FixedRounds(Design[Asked]):
         return Stop(f"every cell was measured {self.asked.rounds} times")
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
-        """Return how many runs it will take."""
+        """Return the number of runs, pilots included."""
         experiment = self.experiment
         piloted = experiment.workload.warmup_ns is None and experiment.metric() != "duration"
         expected = len(self.usable(excluded)) * (self.asked.rounds + int(piloted))
@@ -50,12 +53,12 @@ class Factorial(FixedRounds[FactorialDesign]):
 
 
 class Matrix(FixedRounds[MatrixDesign]):
-    """All combinations, with hosts or paths among the factors."""
+    """All combinations, where hosts or paths may be factors."""
 
     model = MatrixDesign
 
 
 class Passes(FixedRounds[PassesDesign]):
-    """Each variant on top of those before it."""
+    """Cumulative changes: each variant has the changes of all variants before it."""
 
     model = PassesDesign

@@ -1,13 +1,16 @@
-"""The load curve: which level next.
+"""The design of `sweep`: throughput and latency at several numbers of clients (levels).
 
-A line is one script of one variant; every line has a curve. Fixed levels: a pilot a line, then
-every level of every line once a round, in seeded random order, so that drift and hysteresis fall
-on all levels alike; the variants of one level follow each other, in an order that turns round.
-`auto`: the first round climbs by doubling until throughput has fallen past the peak, then levels
-between the best one's neighbours are added; the first variant climbs, the others follow it. With a
-latency target the load that can be held is searched for every line: the rate of an open loop, or
-the number of terminals if the target is that of a transaction type. At the end one longer run of
-the first line at its knee, in detail.
+A line is one script of one variant; each line has one curve. The stages are:
+
+1. One pilot for each line.
+2. Rounds. A round measures every level of every line once, in a random order that follows from the
+   seed, so that drift and hysteresis affect all levels alike. The variants of a level follow each
+   other, and their order reverses from block to block. With the levels `auto`, the first round
+   doubles the level until throughput has fallen past the peak, and then adds levels next to the
+   best one. The first variant finds these levels, the others use the same.
+3. With a latency target: for each line, the search for the highest load that meets the target. The
+   load is a rate, or a number of terminals if the target is that of a transaction type.
+4. One longer run of the first line at its knee, which is reported in detail.
 """
 
 from __future__ import annotations
@@ -27,22 +30,22 @@ from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot
 from pgdyno.spec.designs import SweepDesign
 from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Purpose, Stop
 
-# A level belongs to the plateau while it is within this of the best one (DESIGN: N_BASE).
+# A level belongs to the plateau if its throughput is at most this much below the best.
 PLATEAU_RATIO = 0.03
-# `auto` has seen enough when throughput fell this far below the peak, or at two levels in a row.
+# `auto` stops climbing at a level this far below the peak, or at two levels below the plateau.
 PAST_PEAK_RATIO = 0.10
 PILOT_CLIENTS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One script of one variant: what a curve is of."""
+    """One script of one variant, which has one curve."""
 
     script: int
     variant: PlannedVariant | None
 
     def cell(self, clients: int, rate_tps: float | None = None) -> Cell:
-        """Return what a run at one level loads the server with."""
+        """Return the load of a run at one level, in a closed loop if there is no rate."""
         return Cell((self.script,), clients, rate_tps, variant=self.variant)
 
     def is_of(self, cell: Cell) -> bool:
@@ -56,7 +59,7 @@ class Sweep(Design[SweepDesign]):
     model = SweepDesign
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
-        """Return the next run of a sweep."""
+        """Return the next run, or Stop with the reason."""
         lines = self.lines(excluded)
         if not lines:
             return Stop("no variant can be measured")
@@ -73,7 +76,7 @@ class Sweep(Design[SweepDesign]):
         return Stop(f"every level was measured {self.asked.rounds} times")
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
-        """Return how many runs the sweep will take, as far as can be said now."""
+        """Return an estimate of the number of runs of all stages."""
         design, lines, counted = self.asked, self.lines(excluded), rounds(history)
         levels = sum(len(_levels(design, counted, line)) or _doublings(design) for line in lines)
         piloted = len(lines) if self.experiment.workload.warmup_ns is None else 0
@@ -82,14 +85,14 @@ class Sweep(Design[SweepDesign]):
         return max(expected, len(history))
 
     def clocked_ns(self) -> Mapping[Purpose, tuple[str, int]]:
-        """Return the length of the runs of a level, and that of the run at the knee."""
+        """Return the lengths of the runs at a level and of the run at the knee."""
         return {
             "round": ("a run at a level", self.asked.run_ns),
             "detail": ("the run at the knee", self.asked.knee_ns),
         }
 
     def lines(self, excluded: frozenset[str] = NONE) -> tuple[Line, ...]:
-        """Return script by script, the lines of all variants that can be measured."""
+        """Return the lines of all variants that can be measured, ordered by script."""
         experiment = self.experiment
         if not experiment.all_variants():
             scripts = enumerate(experiment.workload.scripts)
@@ -103,7 +106,7 @@ class Sweep(Design[SweepDesign]):
 
     @property
     def slo(self) -> Target | None:
-        """Return the latency target, None without one."""
+        """Return the latency target; None if the experiment has none."""
         asked = self.asked.target
         if asked is None:
             return None
@@ -136,7 +139,7 @@ class Sweep(Design[SweepDesign]):
         return None
 
     def _next_trial(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
-        """Return the next load to try against the target, by as many clients as the peak had."""
+        """Return the next run against the target, with as many clients as at the peak."""
         target = self.slo
         if target is None:
             return None
@@ -150,7 +153,7 @@ class Sweep(Design[SweepDesign]):
             peak = max(by_level, key=lambda level: by_level[level])
             rate = next_rate(trials_of(history, line, target), target, by_level[peak])
             if rate is not None:
-                # Three digits are what is offered, kept and shown.
+                # The rate has three digits, so that the offered and the shown rate are equal.
                 cell = line.cell(peak, rate_tps=float(f"{rate:.3g}"))
                 reason = f"{cell.rate_tps:g} tps against {target.name} <= {target.limit_ms:g} ms"
                 return self._run(history, "capacity", cell, reason=reason)
@@ -182,13 +185,13 @@ class Sweep(Design[SweepDesign]):
 
 
 def plateau_start(tps_by_level: dict[int, float]) -> int:
-    """Return the smallest level whose throughput is within 3 % of the best."""
+    """Return the smallest level with a throughput of at least 97 % of the best."""
     best = max(tps_by_level.values())
     return min(level for level, tps in tps_by_level.items() if tps >= (1 - PLATEAU_RATIO) * best)
 
 
 def mean_tps(history: History, line: Line) -> dict[int, float]:
-    """Return level -> mean throughput of the counted runs of `line`."""
+    """Return level -> mean throughput of the runs of `line` in rounds, smallest level first."""
     by_level: dict[int, list[float]] = {}
     for measured in rounds(history):
         if line.is_of(measured.run.cell):
@@ -197,9 +200,9 @@ def mean_tps(history: History, line: Line) -> dict[int, float]:
 
 
 def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
-    """Return what was tried of a line against the latency target.
+    """Return the trials of a line against the latency target.
 
-    Where the load is a number of terminals, the runs of the levels tell as much as the search.
+    If the load is a number of terminals, the runs of the levels are trials, too.
     """
     if target.unit == "terminals":
         return [
@@ -221,13 +224,13 @@ def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
 def _blocks(
     design: SweepDesign, counted: History, lines: tuple[Line, ...], number: int, seed: int
 ) -> list[list[Cell]]:
-    """Return the cells of a round in order: a block has one level of one script, every variant."""
+    """Return the cells of a round in order, in blocks: one level of one script, all variants."""
     blocks = []
     for _, group in itertools.groupby(lines, key=lambda line: line.script):
         together = list(group)
         for level in _levels_of_round(design, counted, together[0], number):
             blocks.append([line.cell(level) for line in together])
-    # The climb of `auto` must go upwards; everything else is shuffled, the same way every time.
+    # The climb of `auto` must go upwards. All other rounds are shuffled by the seed.
     if not (design.levels == "auto" and number == 1):
         random.Random(f"{seed}/{number}").shuffle(blocks)
     return [
@@ -254,7 +257,7 @@ def _levels(design: SweepDesign, counted: History, line: Line) -> tuple[int, ...
 
 
 def _climb(design: SweepDesign, tps_by_level: dict[int, float]) -> tuple[int, ...]:
-    """Return the next level of the first round of `auto`, or nothing when the peak is framed."""
+    """Return the next level of the first round of `auto`; nothing after the last one."""
     levels = sorted(tps_by_level)
     doubled = [level for level in levels if level & (level - 1) == 0 or level == design.clients_max]
     if not doubled:
