@@ -301,7 +301,7 @@ def test_settings_that_the_role_may_not_change_are_refused_before_anything_runs(
     assert not list(pgdyno.store.glob("*")), "nothing was measured"
 
 
-def test_a_server_that_is_lost_ends_the_search_and_what_was_measured_stays(
+def test_a_server_that_is_lost_ends_the_search_which_goes_on_when_it_is_back(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
     running = pgdyno.start("run", spec_of(theirs.target, tmp_path, budget="5min", duration="1s"))
@@ -309,9 +309,18 @@ def test_a_server_that_is_lost_ends_the_search_and_what_was_measured_stays(
     theirs.stop(is_immediate=True)
     said = running.wait()
     assert said.code in (2, 3), said.err
-    assert "Traceback" not in said.err
-    assert "does not answer" in " ".join(said.err.split())
-    assert "not finished: nothing better than your settings in 1 candidate so far" in " ".join(
-        said.out.split()
-    )
-    assert "pgdyno undo" in said.err, "its settings were not put back"
+    errors = " ".join(said.err.split())
+    assert "Traceback" not in errors
+    assert "The server was lost" in errors
+    assert "pgdyno run --resume last" in errors
+    assert "pgdyno undo" in errors, "its settings were not put back"
+    assert "not finished: nothing better than your settings in" in " ".join(said.out.split())
+    [plan] = pgdyno.store.glob("[!.]*/plan.jsonl")
+    assert '"excluded"' not in plan.read_text(), "no candidate is to blame"
+    theirs.restart()
+    assert pgdyno("undo").code == 0
+    measured = runs_of(pgdyno.store)
+    again = pgdyno.start("run", "--resume", "last")
+    await_runs(again, pgdyno.store, measured + 2)
+    again.process.send_signal(signal.SIGINT)
+    assert again.wait().code == INTERRUPTED

@@ -104,7 +104,11 @@ def carry_out(
     except PgdynoError as seen:
         if folder is None:
             raise
-        error = error or seen
+        if error is not None:
+            # What could not be put back has to be done first, by hand.
+            seen.message = f"{error.message} {seen.message}"
+            seen.hint = "; then ".join(hint for hint in (seen.hint, error.hint) if hint)
+        error = seen
     return Outcome(folder, error)
 
 
@@ -136,6 +140,8 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
             is_braked = done is not None and bool(done.braked)
             if variant is None or is_braked or isinstance(ended, InterruptedByUser):
                 return ended
+            if stage.servers.are_lost():
+                return _lost(ended)
             left_out = {**left_out, variant.id: ended.message}
             exclude(folder, variant.id, ended.message, run=decision.number)
             stage.progress.said(f"variant {variant.name} is left out: {ended.message}")
@@ -165,6 +171,14 @@ def _executed(
             raise
         return None, error
     return done, _why_ended(done)
+
+
+def _lost(ended: PgdynoError) -> ServerError:
+    """Return the error of an experiment whose server is gone; it can go on when it is back."""
+    return ServerError(
+        f"The server was lost: {ended.message}",
+        hint="continue with pgdyno run --resume last once the server answers",
+    )
 
 
 def _excluded(stage: Stage) -> dict[str, str]:

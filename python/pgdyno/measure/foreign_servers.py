@@ -16,7 +16,7 @@ from pgdyno.server import facts as server_facts
 from pgdyno.server import settings as server_settings
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.system_settings import SystemSettings, is_writable
+from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Experiment, Server
 from pgdyno.spec.planned import PlannedVariant
@@ -126,6 +126,13 @@ class ForeignServers(Servers):
             server_settings.require(connection, settings)
             facts = server_facts.collect(connection, target)
         return replace(place.under_test, target=target, facts=facts)
+
+    def are_lost(self) -> bool:
+        """Return whether none of the servers answers; one that is starting is waited for."""
+        return not any(
+            answers(place.under_test.target, place.under_test.verb)
+            for place in self._places.values()
+        )
 
     def close(self) -> None:
         """Restore the settings of each server separately.

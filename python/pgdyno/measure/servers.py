@@ -67,6 +67,13 @@ class Servers(ABC):
         Raises: ServerError when it cannot be brought there.
         """
 
+    def are_lost(self) -> bool:
+        """Return whether no variant can be measured any more, because no server answers.
+
+        A failed run says nothing about its variant then, and the experiment can go on later.
+        """
+        return False
+
 
 def _no_journal(_entry: Mapping[str, Any]) -> None:
     raise AssertionError("a change needs a journal")

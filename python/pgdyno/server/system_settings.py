@@ -269,6 +269,20 @@ class SystemSettings:
             signals.sleep(0.1)
 
 
+def answers(target: Target, verb: str) -> bool:
+    """Return whether a server answers. One that is stopping or starting has five minutes."""
+    deadline_ns = monotonic_ns() + int(_RESTART_S * 1e9)
+    while True:
+        try:
+            connect(target, verb=verb).close()
+            return True
+        except ServerError as error:
+            if error.sqlstate != _ON_THE_WAY or monotonic_ns() > deadline_ns:
+                # A server that refuses this session is there.
+                return error.sqlstate not in (None, _ON_THE_WAY)
+        signals.sleep(0.1)
+
+
 # Lists of names or folders: ALTER SYSTEM takes each element as a separate value.
 _LISTS = frozenset(
     {
