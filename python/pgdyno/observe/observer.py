@@ -1,4 +1,7 @@
-"""Watches one run: two or three connections to its server, never a cause of its failure."""
+"""Observes one run with telemetry, from its begin to its end.
+
+The observer has two or three connections to the server. Its errors never end the run.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ STOP_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ObservedPooler:
-    """The console of a PgBouncer in the load's path, and the port it serves.
+    """The console of a PgBouncer in the load's path, and the port of this PgBouncer.
 
     `connect` gives an autocommit connection to its database `pgbouncer`. `is_local`: its process
     is on this host.
@@ -49,14 +52,15 @@ class ObservedPooler:
 class ObservedServer:
     """The server as the observer needs it.
 
-    `connect` gives an autocommit connection straight to the server. Where it leads to a database
-    other than `database`, the load's, so that what is asked every second does not count as the
-    load's work, `connect_within` gives one to `database`, for what only a session there sees.
-    `load_application_name` is how application_name of every load session begins. `is_local`: its
-    processes are on this host. `is_scratch`: pgdyno started it, so the backend that samples waits
-    may have priority over others. `postmaster_pid` where it is known. `load_sessions` keep the
-    server busy: the more there are, the longer its answers may take. `ask_too` makes what is asked
-    in the session within `database` besides all that is always asked there.
+    `database`: the load's database. `connect` makes an autocommit connection directly to the
+    server. It may lead to another database, so that frequent queries do not count as the load's
+    work; `connect_within` then makes a connection to `database`, for views that only a session
+    there sees. `load_application_name`: the application_name of all load sessions begins with it.
+    `is_local`: the server's processes are on this host. `is_scratch`: pgdyno started the server, so
+    the backend that samples waits may have priority over others. `postmaster_pid`: None if not
+    known. `load_sessions`: number of sessions that keep the server busy; the more they are, the
+    longer its answers may take. `ask_too` makes an additional collector for the session in
+    `database`.
     """
 
     connect: Connect
@@ -87,13 +91,13 @@ class Observer:
         host: Sequence[str] | None = None,
         loads: bool = True,
     ) -> None:
-        """Prepare; nothing is opened before `start`.
+        """Prepare the observer; `start` opens the connections.
 
-        Args: run names the sessions, `pgdyno/observe/<run>`; folders are watched for free space,
-        by what lies there; seed draws the gaps between samples of waits; interval_ns stretches or
-        shortens every collector's own interval, of which it replaces one second; host is the
-        command that runs a shell on the server's host, where that is another one; loads False: this
-        host makes no load, and is left out unless the server is on it.
+        Args: run, for the sessions' application_name `pgdyno/observe/<run>`; folders, name ->
+        folder whose free space is sampled; seed, of the random gaps between samples of waits;
+        interval_ns, instead of one second: all collectors' intervals are stretched by the same
+        factor; host, the command that runs a shell on the server's host, None if this is that host;
+        loads, whether this host makes load: if not, it is observed only if the server is on it.
         """
         self._notices = Notices(clock, sink)
         self._programs = ProgramsCollector()
@@ -113,9 +117,10 @@ class Observer:
             self._workers.append(self._pooler_worker(pooler))
 
     def start(self) -> None:
-        """Begin, and return when every collector had its first try, or after 5 s."""
+        """Start all threads, and return when every collector was tried once, or after 5 s."""
         deadline_ns = monotonic_ns() + int(BEGIN_TIMEOUT_S * SECOND_NS)
-        # Who counts transactions begins when the other sessions are there: theirs are taken out.
+        # The thread that counts transactions starts last: it subtracts those of our own sessions,
+        # so these must exist.
         last = [worker for worker in self._workers if worker.name == "observe-server"]
         for group in ([worker for worker in self._workers if worker not in last], last):
             for worker in group:
@@ -124,11 +129,11 @@ class Observer:
                 worker.has_begun.wait(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
 
     def watch_engine(self, pid: int) -> None:
-        """Sample the load engine's process too, from now on."""
+        """Sample the process of the load engine, too, from now on."""
         self._programs.watch(ENGINE, pid)
 
     def stop(self) -> bool:
-        """End within a few seconds; return False if a thread hangs and was left behind."""
+        """Stop all threads within a few seconds; return False if a thread hangs."""
         for worker in self._workers:
             worker.stop()
         deadline_ns = monotonic_ns() + int(STOP_TIMEOUT_S * SECOND_NS)
@@ -143,18 +148,18 @@ class Observer:
 
     @property
     def samples_with_priority(self) -> bool:
-        """Whether samples of waits took a core at once, whatever ran there."""
+        """Return whether the sampler of waits had priority, so that it got a core at once."""
         return self._sampling is not None and self._sampling.has_priority
 
     @property
     def notices(self) -> Sequence[Notice]:
-        """The notices so far, in order."""
+        """Return the notices so far, in order."""
         return tuple(self._notices.said)
 
     def _here(
         self, server: ObservedServer | None, folders: Mapping[str, Path], *, loads: bool
     ) -> Worker:
-        """Return the thread that watches this host and our own programs."""
+        """Return the thread that observes this host and our own processes."""
         is_servers = server is None or server.is_local
         collectors: list[Collector] = [self._programs, self.cost]
         if loads and not is_servers:
@@ -169,7 +174,7 @@ class Observer:
         return self._worker("here", collectors)
 
     def _host_worker(self, session: HostSession, more: Sequence[Collector]) -> Worker:
-        """Return the thread that watches the server's host from afar."""
+        """Return the thread that observes the server's host, if that is another one."""
         files = session.files
         collectors: list[Collector] = [
             *of_server_host(files, lambda: session.server_pids),
@@ -243,7 +248,7 @@ class Observer:
         gaps: random.Random | None = None,
         is_urgent: bool = False,
     ) -> Worker:
-        # One grid for all threads, so that rows of one second are neighbours.
+        # All threads sample at the same multiples of the interval, so rows of a second match.
         scheduled = [
             Scheduled(
                 collector,

@@ -1,4 +1,7 @@
-"""One thread of the observer: its collectors in turn, its connection, its troubles."""
+"""One thread of the observer: it samples its collectors in turn, over one connection.
+
+If the connection is lost, the thread connects again. Its errors become notices.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ HELD_NS_MAX = SECOND_NS // 2
 
 
 class Sample(NamedTuple):
-    """The rows of one instant, Unix ns."""
+    """The rows of one moment, which is Unix time in ns."""
 
     time_ns: int
     rows: list[Row]
@@ -52,7 +55,7 @@ class Worker(threading.Thread):
         session: Session | None = None,
         is_urgent: bool = False,
     ) -> None:
-        """Prepare a thread; `is_urgent`: it may take the core of whatever runs there."""
+        """Prepare the thread. Args: is_urgent, whether it may have priority over processes."""
         super().__init__(name=f"observe-{name}", daemon=True)
         self._scheduled = list(scheduled)
         self._clock = clock
@@ -68,11 +71,11 @@ class Worker(threading.Thread):
         self._backend_cpu_ns = self._cpu_ns = 0
         self._stopping = Ending()
         self._to_begin = {item.collector.name for item in scheduled}
-        # Set when every collector had its first try.
+        # Set when every collector was tried once.
         self.has_begun = threading.Event()
 
     def run(self) -> None:
-        """Sample what is due; end when told to, or when nothing is left to sample."""
+        """Sample the collectors that are due, until `stop` or until no collector is left."""
         self._cpu_ns = time.thread_time_ns()
         try:
             while self._scheduled and not self._stopping.is_told:
@@ -86,7 +89,7 @@ class Worker(threading.Thread):
                     break
                 self._sample(item)
         except PgdynoError:
-            # The store refuses (a full disk): the writer of the records gets the same error.
+            # The store refuses rows (a full disk). The writer of the records reports this error.
             return
         finally:
             self.has_begun.set()
@@ -97,12 +100,12 @@ class Worker(threading.Thread):
         self._stopping.tell()
 
     def cancel(self) -> None:
-        """End a statement that keeps the thread from ending."""
+        """Cancel a statement for which the thread waits."""
         if self._session is not None:
             self._session.cancel()
 
     def _look_again(self) -> None:
-        """Sample what is sampled rarely once more: what happened since is in its totals then."""
+        """Sample the slow collectors once more, so that their totals reach the end of the run."""
         for item in [
             scheduled for scheduled in self._scheduled if scheduled.interval_ns >= RARE_NS
         ]:
@@ -112,7 +115,7 @@ class Worker(threading.Thread):
                 self._sample(item)
 
     def _connected(self, session: Session) -> bool:
-        """Connect, trying again until it works; return False when told to stop or hopeless."""
+        """Connect, and try again until it works; return False after `stop` or a final error."""
         wait_s = RECONNECT_FIRST_S
         while True:
             try:
@@ -128,7 +131,7 @@ class Worker(threading.Thread):
             except NotMeasurable as error:
                 self._notices.say(session.what, "not_measurable", str(error), "")
                 return False
-            except Exception as error:  # Whatever it is, the run goes on without us.
+            except Exception as error:  # The run continues after any error of telemetry.
                 self._notices.say(
                     session.what,
                     f"observer_lost_{session.kind}",
@@ -164,7 +167,7 @@ class Worker(threading.Thread):
         began_ns = monotonic_ns()
         try:
             self._take(item, samples)
-        except Exception as error:  # Whatever it is, the run goes on without this sample.
+        except Exception as error:  # The run continues without this sample.
             trouble = error
         took_ns = monotonic_ns() - began_ns
         if trouble is None and took_ns > LATE_NS:
@@ -181,7 +184,10 @@ class Worker(threading.Thread):
             self.has_begun.set()
 
     def _note_late(self, took_ns: int) -> None:
-        """Say that samples are few because the server is busy; a lab that stood still is not."""
+        """Add a notice that samples are missing because the server answered late.
+
+        No notice is added if the lab itself was stopped.
+        """
         if isinstance(self._session, ServerSession) and self._session.more_ms:
             self._notices.say(
                 "late answers",
@@ -192,7 +198,7 @@ class Worker(threading.Thread):
             )
 
     def _take(self, item: Scheduled, samples: list[Sample]) -> None:
-        """Add the sample that is due; of what is asked often, some after it, too."""
+        """Add the sample that is due; of a frequent collector, also some later samples."""
         collector = item.collector
         if isinstance(collector, AskedOften):
             answers: list[tuple[int, Any]] = []
@@ -207,17 +213,17 @@ class Worker(threading.Thread):
         began_ns = self._clock.now_ns()
         of_ns = self._session.before_sample(item.interval_ns) if self._session else 0
         rows = collector.sample(began_ns)
-        # The values are of some instant between asking and answer: take the middle.
+        # The values are from some moment between query and answer: take the middle.
         samples.append(Sample(of_ns or (began_ns + self._clock.now_ns()) // 2, rows))
         if item.interval_ns >= RARE_NS and isinstance(self._session, ServerSession):
-            # An idle session keeps its counts to itself for 10 s: it would look foreign.
+            # An idle session reports its transactions 10 s late: they would look like others'.
             self._session.report_transactions()
         item.taken(monotonic_ns())
 
     def _ask_on(
         self, item: Scheduled, collector: AskedOften, answers: list[tuple[int, Any]]
     ) -> None:
-        """Add answers, each with the instant it is of, and do nothing else meanwhile."""
+        """Add answers with their times, and do nothing else in between."""
         until_ns = self._held_until_ns(item)
         while True:
             asked_ns = monotonic_ns()
@@ -232,7 +238,8 @@ class Worker(threading.Thread):
     def _take_priority(self, backend_pid: int) -> None:
         """Give this thread and its backend priority, where this user may, on the backend's cores.
 
-        A sampler without it gets a core when somebody falls asleep, and sees that moment too often.
+        A sampler without priority gets a core when a process falls asleep, so it sees such moments
+        too often.
         """
         threads = (threading.get_native_id(), backend_pid)
         self.has_priority = all([give_priority(thread) for thread in threads])
@@ -240,20 +247,21 @@ class Worker(threading.Thread):
         self._change_core()
 
     def _change_core(self) -> None:
-        """Take the next sample on a core at random, thread and backend on the same.
+        """Choose a core at random for the next sample; thread and backend both run on this core.
 
-        The core stands still from the moment at which the thread wakes to the answer. On two cores
-        the first would go on while the second is taken: what was interrupted there would wait
-        together with what runs instead, and samples would see more sessions at work than there are.
+        No other process runs on the core from the moment the thread wakes until the answer. If
+        thread and backend had two cores, the first core would continue while the backend takes the
+        second. Then a session that was interrupted on the second core and a session that runs on
+        the first would both look active: samples would see more sessions at work than there are.
         """
         if self.has_priority and self._cores and isinstance(self._session, ServerSession):
             core = self._random.choice(self._cores)
             stay_on(core, threading.get_native_id(), self._session.backend_pid)
 
     def _held_until_ns(self, item: Scheduled) -> int:
-        """Return until when answers may be held: not beyond what else the thread is to do.
+        """Return until when answers may be kept unparsed: at most until another collector is due.
 
-        The very first is not held, so that it is soon known whether there are any.
+        The first answer is not kept, so that it is soon known whether there are rows.
         """
         if self._to_begin:
             return 0
@@ -277,7 +285,7 @@ class Worker(threading.Thread):
         item.failed(monotonic_ns())
         session = self._session
         if session is not None and not session.is_open:
-            # The server went away: a gap for every collector of this thread, retried on return.
+            # The server went away. All collectors of this thread have a gap until it returns.
             now_ns = monotonic_ns()
             for other in self._scheduled:
                 other.last_sample_ns, other.failure_count, other.due_ns = 0, 0, now_ns
@@ -301,7 +309,7 @@ class Worker(threading.Thread):
         )
 
     def _account(self, item: Scheduled, sample_count: int) -> None:
-        """Add what the thread did since the last time, the waiting for its turn included."""
+        """Add the CPU time of thread and backend since the last call, also between samples."""
         now_ns = time.thread_time_ns()
         cpu_ns, self._cpu_ns = now_ns - self._cpu_ns, now_ns
         backend_ns = 0
@@ -331,7 +339,7 @@ class Worker(threading.Thread):
 
 
 def _one_line(error: Exception) -> str:
-    # Indented lines are libpq's guesses at the cause.
+    # libpq guesses at the cause in indented lines.
     said = [line for line in str(error).splitlines() if not line.startswith("\t")]
     text = " ".join(" ".join(said).split()) or type(error).__name__
     return text.rstrip(".")

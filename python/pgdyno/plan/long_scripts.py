@@ -10,7 +10,8 @@ from pgdyno.plan.history import History, Measured
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
 
-# A run of fixed length has fewer than ten executions of a longer script: too few for a rate.
+# In a run of fixed length a client executes a longer script fewer than ten times: too few for a
+# rate.
 _LONG_RATIO = 0.1
 
 

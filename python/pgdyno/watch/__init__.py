@@ -1,1 +1,1 @@
-"""A server without our load: sampled, added up, stored in segments, and told in one document."""
+"""Watches a server without our load: samples it, adds up the samples, and stores segments."""

@@ -1,4 +1,7 @@
-"""The answer of a watch as one JSON document; text and page are made from it."""
+"""The answer of a watch as one JSON document (`pgdyno.watch/1`).
+
+Text and page are made from this document alone.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What was added up. `cost_ns` is our CPU time here, and of our backends there."""
+    """The sums of a watch and its conditions.
+
+    `cost_ns`: CPU time of the lab's threads, and CPU time of their backends on the server.
+    """
 
     tally: Tally
     asked_ns: int
@@ -40,7 +46,7 @@ class Watched:
     cost_ns: tuple[int, int] | None
 
     def dearest(self, count: int) -> list[int]:
-        """Return the query ids that took most time, known ones only."""
+        """Return the query ids with the most samples, largest first; unknown ids are left out."""
         by_time = sorted(
             (
                 (waits.total(), query)
@@ -61,8 +67,10 @@ def document_of(
 ) -> Document:
     """Return the document `pgdyno.watch/1`.
 
-    Counters are of the whole server. Sessions at work are the server's count of their time, which
-    samples only split by wait event and statement; where the count cannot be used, samples alone.
+    Counters describe the whole server. The number of sessions at work is the server's count of
+    their time, and samples only split it by wait event and statement. If the count cannot be used,
+    the number comes from samples, too.
+    Args: before and after, the calls of all statements at both ends of the watch.
     """
     tally, total = watched.tally, watched.tally.total
     work = Work.of(tally)
@@ -120,7 +128,7 @@ def sentence(tally: Tally) -> str:
 
 
 def _sessions_words(at_work: AtWork | None, peak_count: int) -> str:
-    """Return how many sessions were at work; no mean that rests on a few sightings."""
+    """Return how many sessions were at work; no mean if samples saw only a few."""
     if at_work is None:
         return "active sessions not visible to this role"
     if at_work.is_certain:
@@ -133,14 +141,14 @@ def _sessions_words(at_work: AtWork | None, peak_count: int) -> str:
 
 
 def utc(time_ns: int) -> str:
-    """Return a moment as ISO text."""
+    """Return a Unix time in ns as ISO text in UTC."""
     moment = datetime.fromtimestamp(time_ns // 1_000_000_000, tz=UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Sessions at work, and the share of each wait event and statement, with intervals."""
+    """Sessions at work, and the shares of wait events and statements, with intervals."""
 
     sessions_at_work: AtWork | None
     by_event: Mapping[str, Estimate]
@@ -148,7 +156,7 @@ class Work:
 
     @classmethod
     def of(cls, tally: Tally) -> Work:
-        """Return what was at work; the shares of each kind sum to 1."""
+        """Return the work of a watch. The shares of events sum to 1, and so do statements'."""
         at_work = tally.at_work()
         if at_work is None or not at_work.seen_count:
             return cls(at_work, {}, {})
@@ -165,11 +173,11 @@ class Work:
         )
 
     def largest(self, count: int) -> list[tuple[str, Estimate]]:
-        """Return the wait events that took most time, the largest first."""
+        """Return the wait events with the largest shares, largest first."""
         return sorted(self.by_event.items(), key=lambda part: -part[1].value)[:count]
 
     def sessions(self, share: Estimate) -> Estimate:
-        """Return a share of DB time as sessions; both have an error, and the errors add up."""
+        """Return a share of DB time as a number of sessions, with the errors of both factors."""
         assert self.sessions_at_work is not None, "a share is of something"
         mean = self.sessions_at_work.mean
         value = share.value * mean.value
@@ -203,11 +211,11 @@ def _sessions(tally: Tally, work: Work) -> Document:
 def statement_of(
     watched: Watched, work: Work, query: int, *, before: Calls, after: Calls
 ) -> Document:
-    """Return a statement's share of DB time, and what one call of it takes.
+    """Return a statement's share of DB time, and the time of one call.
 
-    `ms_per_call` is pg_stat_statements' own figure, which ends before a COMMIT waits for its flush;
-    `db_ms_per_call` is DB time over calls, and has that wait. Calls were counted over a slightly
-    longer time than sessions, so a rate is divided by a rate.
+    `ms_per_call` is the figure of pg_stat_statements, which ends before a COMMIT waits for its
+    flush. `db_ms_per_call` is DB time over calls, which includes this wait. Calls were counted over
+    a slightly longer time than sessions, so one rate is divided by the other.
     """
     waits = watched.tally.total.by_statement[query]
     share = work.by_statement[str(query)]
@@ -246,7 +254,7 @@ def _times(value: float | None, factor: float | None) -> float | None:
 
 
 def _event(name: str, share: Estimate, work: Work) -> Document:
-    """Return one wait event; its share is of DB time, never of all waits."""
+    """Return one wait event with its share of DB time (not of all waits)."""
     part = work.sessions(share)
     return {
         "wait_event": name or NOT_INSTRUMENTED,

@@ -1,7 +1,7 @@
-"""A watch over time: panels and marks, one segment read after another.
+"""The charts of a watch: panels and marks over time, read from one segment after another.
 
-Only the rates that are drawn are kept, so a watch of a day needs no more memory than one of an
-hour needs for its samples.
+Only the drawn rates stay in memory. Therefore a watch of a day needs no more memory than the
+samples of an hour.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def watch_findings(folder: ExperimentFolder) -> WatchFindings:
-    """Return what a watch found, from its files alone, whether it ended well or was killed."""
+    """Return the findings of a watch from its files, also if it was killed."""
     document = document_again(folder)
     segments = [*folder.runs(), *folder.incomplete()]
     facts = folder.facts() or {}
@@ -66,7 +66,7 @@ def _origin(segments: Iterable[StoredRun]) -> int:
 
 
 def _scale(sessions: Mapping[str, Any]) -> float:
-    """Return by how much samples are scaled to the server's count; 1 where they stand alone."""
+    """Return the factor from samples to the server's count; 1 if the count cannot be used."""
     sampled = sessions.get("sampled_mean")
     return float(sessions["mean"] / sampled) if sampled else 1.0
 
@@ -74,9 +74,10 @@ def _scale(sessions: Mapping[str, Any]) -> float:
 def _waits(
     segments: Iterable[StoredRun], origin_ns: int, seconds: float, scale: float
 ) -> Panel | None:
-    """Sessions at work by what they waited for, means over equal spans of time.
+    """Return the chart of sessions at work by wait event: means over equal spans of time.
 
-    Args: scale, the server's count over the samples: the mean of the chart is that of the page.
+    Args: scale, the factor from samples to the server's count, so that the means of chart and page
+    are equal.
     """
     span_ns = max(_SECOND_NS, int(seconds * 1e9 / _POINTS))
     count = max(1, int(seconds * 1e9 // span_ns) + 1)
@@ -115,7 +116,7 @@ def _totals(by_event: Mapping[str, FloatArray]) -> Counter[str]:
 def _marks(
     segments: Iterable[StoredRun], document: Mapping[str, Any], origin_ns: int
 ) -> list[Mark]:
-    """Return checkpoints begun, gaps, and other notices."""
+    """Return the marks: begins of checkpoints, gaps, and other notices."""
     marks = [
         Mark(
             (int(gap["ended_unix_ns"]) - origin_ns) / 1e9,
@@ -133,9 +134,9 @@ def _marks(
 class WatchFindings:
     """A watch as its page shows it.
 
-    `document` is `pgdyno.watch/1`; `examined` the findings of the doctor, worst first; `hazel`:
-    speed and waits by the method published as PG_HAZEL, and corrected; `tables`: what was there
-    before and after.
+    `document`: `pgdyno.watch/1`. `examined`: the findings of the doctor, worst first. `hazel`:
+    speed and waits by the method published as PG_HAZEL, and corrected. `tables`: facts from before
+    and after the watch.
     """
 
     document: Mapping[str, Any]

@@ -1,4 +1,7 @@
-"""Where the samples of a watch go: one segment of Parquet every ten minutes, one tally over all."""
+"""Stores the samples of a watch in segments of ten minutes, and adds them up in one tally.
+
+A segment is a run folder with Parquet files.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ SEGMENT_NS = 600_000_000_000
 
 
 class Segments:
-    """A sink that begins a new run folder, a segment, when the one before is long enough.
+    """A sink for samples that begins a new segment when the last one is long enough.
 
-    The caller of `turn` closes a segment, not the observer's threads: they never wait for
-    Parquet to be made.
+    The caller of `turn` closes a segment. So the observer's threads never wait until the Parquet
+    files are made.
     """
 
     def __init__(
@@ -48,13 +51,13 @@ class Segments:
         self._writer = self._begin()
 
     def add_samples(self, collector: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Keep rows, and count them."""
+        """Store rows, and add them to the tally."""
         with self._lock:
             self._writer.add_samples(collector, rows)
         self._tally.take(collector, rows)
 
     def add_notice(self, notice: Mapping[str, Any]) -> None:
-        """Keep a notice, and hold it ready for `notices`."""
+        """Store a notice, and keep it for the next call of `notices`."""
         with self._lock:
             self._writer.add_notice(notice)
             self._waiting.append(dict(notice))
@@ -68,7 +71,7 @@ class Segments:
     def turn(self) -> None:
         """Close the segment if it is long enough, and begin the next.
 
-        Raises: StoreError when the disk refuses, now or earlier; what was written is kept.
+        Raises: StoreError if a write failed, now or earlier. The written rows are kept.
         """
         now_ns = self._clock.now_ns()
         if now_ns - self._began_ns < self._segment_ns:
@@ -81,11 +84,11 @@ class Segments:
         _finish(finished, began_ns, now_ns)
 
     def finish(self) -> None:
-        """Close the last segment. Raises: StoreError; the segment is then kept as it is."""
+        """Close the last segment. Raises: StoreError; the segment then stays incomplete."""
         _finish(self._writer, self._began_ns, self._clock.now_ns())
 
     def abandon(self) -> None:
-        """Stop writing; the last segment stays readable, and listed as incomplete."""
+        """Stop writing. The last segment stays readable and is listed as incomplete."""
         self._writer.close()
 
     def _begin(self) -> RunWriter:
@@ -104,7 +107,7 @@ _SAME_SERVER = ("host", "port", "database")
 
 
 def document_again(folder: ExperimentFolder) -> Document:
-    """Return the document of a watch, made again from the samples if it never came to one."""
+    """Return the document of a watch; if the watch was killed, make it from the samples."""
     analysis = folder.analysis()
     if analysis is not None:
         return analysis
@@ -129,7 +132,7 @@ def document_again(folder: ExperimentFolder) -> Document:
 
 
 def _samples(run: StoredRun, collector: str) -> Iterator[tuple[int, str, list[Row]]]:
-    """Yield time, collector and rows of each instant, in order."""
+    """Yield time, collector and rows of each sample, in order."""
     arrays = run.waits() if collector == "waits" else run.telemetry(collector)
     if arrays is None or not len(arrays["time_ns"]):
         return
@@ -144,7 +147,7 @@ def _samples(run: StoredRun, collector: str) -> Iterator[tuple[int, str, list[Ro
 
 
 def peak_seen(store: Store, target: Target) -> PeakActive | None:
-    """Return the most sessions at work that the last watch of this server and database saw."""
+    """Return the peak of sessions at work in the last watch of this server and database."""
     wanted = target.as_document()
     for listed in reversed(store.list()):
         if listed.verb != "watch":

@@ -1,6 +1,6 @@
-"""Calls and texts of statements from pg_stat_statements, read once before and once after a watch.
+"""Calls and texts of statements, read from pg_stat_statements before and after a watch.
 
-Texts are kept only of the statements that took most time, and of those that were shown.
+Texts are kept only for the statements with the most time, and for statements that were shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.process import signals
 from pgdyno.server.target import Target
 
-# Without the texts, which the server keeps in a separate file.
+# Without texts, because the server must read these from a separate file.
 CALLS_SQL = (
     "SELECT queryid, sum(calls)::int8, sum(total_exec_time)::float8"
     " FROM {schema}.pg_stat_statements(false) WHERE queryid IS NOT NULL GROUP BY 1"
@@ -30,9 +30,9 @@ CALLS_SQL = (
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What pg_stat_statements had counted at one moment, by query id: calls and ms.
+    """The counts of pg_stat_statements at one moment: query id -> calls and ms.
 
-    `at_ns`: that moment, of the monotonic clock.
+    `at_ns`: the moment on the monotonic clock.
     """
 
     by_statement: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -41,7 +41,10 @@ class Calls:
 
 
 def statements(schema: str = "public") -> dict[str, str]:
-    """Return every statement this may send, the extension being in `schema`."""
+    """Return name -> every statement that this file may send.
+
+    Args: schema, the schema of pg_stat_statements.
+    """
     return {
         "sessions of before, before and after": OTHERS_SQL,
         "pg_stat_statements, before and after": SCHEMA_SQL,
@@ -52,9 +55,10 @@ def statements(schema: str = "public") -> dict[str, str]:
 
 
 def read_calls(target: Target, *, texts_of: Sequence[int] = ()) -> Calls:
-    """Return calls of all statements, and texts of those named; empty where none are counted.
+    """Return the calls of all statements; empty if the server does not count them.
 
-    Never raises: whatever is wrong with the server, the watch is worth keeping.
+    Never raises: the watch is worth keeping without these calls.
+    Args: texts_of, the query ids whose texts are read, too.
     """
     try:
         with read_only(target, "watch") as (session, _):
@@ -74,13 +78,13 @@ def read_calls(target: Target, *, texts_of: Sequence[int] = ()) -> Calls:
 
 
 def dearest(calls: Calls, count: int) -> list[int]:
-    """Return the query ids whose executions took most time in all."""
+    """Return the query ids with the largest total time, largest first."""
     by_time = sorted(calls.by_statement, key=lambda query: -calls.by_statement[query][1])
     return by_time[:count]
 
 
 def grown(before: Calls, after: Calls, query_id: int) -> tuple[int, float] | None:
-    """Return calls and ms a call between two readings; None where counting began again."""
+    """Return calls, and ms for each call, between two readings; None if counts were reset."""
     if query_id not in after.by_statement:
         return None
     calls, ms = after.by_statement[query_id]
@@ -91,24 +95,24 @@ def grown(before: Calls, after: Calls, query_id: int) -> tuple[int, float] | Non
 
 
 def counted_ms(before: Calls, after: Calls) -> float:
-    """Return the time between two readings, ms."""
+    """Return the time between two readings, in ms."""
     return (after.at_ns - before.at_ns) / 1e6
 
 
 ASKED_MAX = 10
-# At least so long after the last question, and a thousand times as long as that took.
+# Texts are read again after this time, or after 1000 times the duration of the last reading.
 REST_NS_MIN = 30 * SECOND_NS
 REST_RATIO = 1000
-# One that is not counted yet (its first execution lasts) may be later; some never are.
+# A statement is not counted before its first execution ends, so it is read up to three times.
 _TRIES = 3
-# Whatever runs for days has ever new statements; the oldest are forgotten first.
+# In a watch of days new statements never end. The oldest are forgotten first.
 KEPT_MAX = 1_000
 
 
 class KnownTexts:
-    """Texts by query id: those known when the watch began, and those learnt since.
+    """Texts by query id: those from the begin of the watch, and those read later.
 
-    Code that shows texts asks here; a thread of the observer then reads the unknown ones.
+    Code that shows texts asks here. A thread of the observer then reads the unknown texts.
     """
 
     def __init__(self, texts: Mapping[int, str]) -> None:
@@ -117,7 +121,7 @@ class KnownTexts:
         self._tries: dict[int, int] = {}
 
     def of(self, query_id: int) -> str | None:
-        """Return the text, None if it is not known: then it is wanted."""
+        """Return the text; if it is unknown, None, and `wanted` returns its query id."""
         with self._lock:
             text = self._texts.get(query_id)
             if text is None and query_id not in self._tries:
@@ -126,13 +130,13 @@ class KnownTexts:
             return text
 
     def wanted(self) -> list[int]:
-        """Return at most ten query ids that are wanted, those asked least often first."""
+        """Return at most ten query ids without texts, those that were read least often first."""
         with self._lock:
             open_ones = [query_id for query_id, tries in self._tries.items() if tries < _TRIES]
             return sorted(open_ones, key=lambda query_id: self._tries[query_id])[:ASKED_MAX]
 
     def learn(self, asked: list[int], texts: Mapping[int, str]) -> None:
-        """Keep what was found of those asked."""
+        """Keep the texts of a reading. Args: asked, the query ids of this reading."""
         with self._lock:
             self._texts |= texts
             _forget_oldest(self._texts)
@@ -143,7 +147,7 @@ class KnownTexts:
                     self._tries[query_id] += 1
 
     def all(self) -> dict[int, str]:
-        """Return all that are known."""
+        """Return all known texts by query id."""
         with self._lock:
             return dict(self._texts)
 
@@ -154,7 +158,7 @@ def _forget_oldest(kept: dict[int, Any]) -> None:
 
 
 class NewTextsCollector:
-    """Learns texts that are wanted; it has no rows, and only its cost is kept."""
+    """Reads unknown texts. It has no rows; only its cost is stored."""
 
     name: ClassVar[str] = "statement_texts"
     scope: ClassVar[Scope] = "database"
@@ -167,7 +171,7 @@ class NewTextsCollector:
         self._due_ns = 0
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Ask for what is wanted, if it is time; return nothing."""
+        """Read wanted texts if it is time; return no rows."""
         wanted = self._texts.wanted()
         began_ns = monotonic_ns()
         if not wanted or began_ns < self._due_ns:
@@ -195,10 +199,10 @@ OTHERS_SQL = (
 
 
 def settle(target: Target) -> None:
-    """Wait until the sessions a watch begins with have ended, and are counted as done.
+    """Wait until the sessions that read the server before a watch have ended.
 
-    A backend reports what it did when it ends: in the first second of a watch that would look like
-    somebody's transactions. Never raises: a server that does not answer is for the observer to say.
+    A backend reports its transactions when it ends. In the first second of a watch they would look
+    like transactions of others. Never raises: the observer reports a server without answer.
     """
     deadline_ns = monotonic_ns() + _PATIENCE_NS
     try:

@@ -1,4 +1,7 @@
-"""Adds up what a watch sees, sample by sample, in bounded memory; never a row is kept."""
+"""Adds up the samples of a watch in bounded memory; it keeps no rows.
+
+`Tally` has the totals. `Stretches` has the samples of sessions, from which intervals are made.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ from pgdyno.analysis.where_sampled import Sampled
 from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
 
 _ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
-# Since PostgreSQL 14; our own part of it is timed by us, with and without the way there and back.
+# PostgreSQL 14 and later. The lab times its own statements, with and without the round trip.
 _ACTIVE = ("active_time_ns", "own_active_ns", "own_active_least_ns")
-# Beyond these the rest is added up under one name.
+# Statements beyond this number are added up under one name.
 _STATEMENTS_MAX = 2000
 _GAPS_KEPT = 500
-# A sample this many intervals late leaves a gap, whatever the reason.
+# A sample that is late by this number of intervals leaves a gap.
 _GAP_INTERVALS = 3
 _NORMAL_95 = 1.959964
 _RULE_OF_THREE = 3.0
@@ -36,7 +39,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Time in which nothing was seen; `time_ns` is its end."""
+    """A time without samples. `time_ns` is its end."""
 
     time_ns: int
     length_ns: int
@@ -44,7 +47,7 @@ class Gap:
 
 @dataclass(slots=True)
 class Series:
-    """A row of numbers in time order, as the sums that its mean and interval need."""
+    """Numbers in time order, kept as the sums from which mean and interval are made."""
 
     count: int = 0
     total_count: int = 0
@@ -64,11 +67,11 @@ class Series:
         self.squares_count += value * value
 
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of the mean; None before there are 10 numbers.
+        """Return the 95 % interval of the mean; None with fewer than 10 numbers.
 
-        Source: variance of the mean of a series whose neighbours depend on each other (AR(1)).
-        Numbers that are all the same have the interval of the rule of three: 3/n.
-        Limits: too narrow if the load changes slowly while it is watched.
+        Source: variance of the mean of an autocorrelated series (AR(1)). The half-width is at least
+        3/n (rule of three), because equal numbers may have missed something.
+        Limits: too narrow if the load changes slowly during the watch.
         """
         n = self.count
         if n < _SERIES_MIN:
@@ -85,7 +88,7 @@ class Series:
 
 @dataclass(slots=True)
 class _Stretch:
-    """A number of samples: how many there are, and the sessions that they saw at work."""
+    """Several samples together: their number, and the sessions at work in them."""
 
     taken_count: int = 0
     by_event: Counter[str] = field(default_factory=Counter)
@@ -100,9 +103,9 @@ class _Stretch:
 
 
 class Stretches:
-    """Samples of sessions at work, added up over equal numbers of samples in time order.
+    """Samples of sessions at work in time order, added up over stretches of equal length.
 
-    If there are too many stretches, neighbours become one: a watch of days needs no more memory.
+    If there are too many stretches, two neighbours become one. So the memory has a limit.
     """
 
     def __init__(self) -> None:
@@ -120,16 +123,19 @@ class Stretches:
         self._kept[-1].taken_count += 1
 
     def add(self, event: str, statement: int, count: int) -> None:
-        """Add sessions at work of the sample that began last."""
+        """Add sessions at work to the last sample.
+
+        Args: event, what they wait for; statement, a query id; count, number of sessions.
+        """
         self._kept[-1].by_event[event] += count
         self._kept[-1].by_statement[str(statement)] += count
 
     def events(self, seconds: float, *, seed: int) -> Sampled:
-        """Return mean sessions by wait event, with what other samples might have shown."""
+        """Return mean sessions by wait event, with replicates for intervals."""
         return self._drawn([stretch.by_event for stretch in self._kept], seconds, seed)
 
     def statements(self, seconds: float, *, seed: int) -> Sampled:
-        """Return the same by query identifier, as texts."""
+        """Return mean sessions by query id (as text), with replicates for intervals."""
         return self._drawn([stretch.by_statement for stretch in self._kept], seconds, seed)
 
     def _drawn(self, groups: Sequence[Counter[str]], seconds: float, seed: int) -> Sampled:
@@ -141,9 +147,9 @@ class Stretches:
 
 @dataclass(slots=True)
 class Sums:
-    """What a span of time added up to. Waits are counts of sessions over samples.
+    """The sums over a span of time. Waits are numbers of sessions, added up over samples.
 
-    `scale_ratio`: by how much the samples of the whole watch are below the server's count so far.
+    `scale_ratio`: the server's count of sessions at work over that of the samples so far.
     """
 
     span_ns: int = 0
@@ -166,25 +172,25 @@ class Sums:
 
     @property
     def tps(self) -> float | None:
-        """Return transactions a second, committed on the whole server; None before a second."""
-        # One of our own may be counted here and there in two different intervals.
+        """Return commits per second of the whole server; None without a time."""
+        # Server and lab may count a transaction of the lab in different intervals.
         return max(0, self.transactions) / (self.span_ns / 1e9) if self.span_ns else None
 
     @property
     def active(self) -> float | None:
-        """Return the mean number of sessions at work; None where they were not to be seen."""
+        """Return the mean number of sessions at work; None if they are not visible."""
         if not self.wait_samples:
             return None
         return self.scale_ratio * self.by_event.total() / self.wait_samples
 
     @property
     def wal_bytes_per_second(self) -> float | None:
-        """Return the rate of WAL."""
+        """Return WAL bytes per second; None without a time."""
         return self.wal_bytes / (self.wal_span_ns / 1e9) if self.wal_span_ns else None
 
     @property
     def disk_bytes_per_second(self) -> tuple[float, float] | None:
-        """Return the rates of reading and writing of the disk that did most; None if not seen."""
+        """Return bytes read and written per second of the busiest disk; None if not visible."""
         if not self.disk_span_ns:
             return None
         seconds = self.disk_span_ns / 1e9
@@ -192,15 +198,15 @@ class Sums:
 
     @property
     def hit_ratio(self) -> float | None:
-        """Return the share of blocks found in shared_buffers."""
+        """Return the share of blocks found in shared_buffers, 0..1."""
         total = self.blocks_hit + self.blocks_read
         return self.blocks_hit / total if total else None
 
 
 class Tally:
-    """Totals since the beginning, and those since somebody last looked.
+    """Sums since the begin of the watch, and sums since the last call of `look`.
 
-    Called from the observer's threads, and by code that reads stored samples again.
+    The observer's threads call it, and code that reads stored samples.
     """
 
     def __init__(self, interval_ns: int) -> None:
@@ -223,7 +229,7 @@ class Tally:
         self.ended_ns = 0
 
     def take(self, collector: str, rows: Sequence[Row]) -> None:
-        """Add the rows of one sample."""
+        """Add the rows of one sample. Rows of collectors outside `TAKEN` are ignored."""
         if not rows:
             return
         with self._lock:
@@ -237,17 +243,17 @@ class Tally:
                 self._take_waits(rows)
             elif collector == "replication":
                 lags = [row["replay_lag_ns"] for row in rows if row["replay_lag_ns"] is not None]
-                # NaN: read back from the store.
+                # Stored samples have NaN for null.
                 self.replay_lag_ns = max((int(lag) for lag in lags if lag == lag), default=0)
 
     def look(self) -> Sums:
-        """Return what was added since the last look."""
+        """Return the sums since the last call."""
         with self._lock:
             recent, self._recent = self._recent, Sums()
             return recent
 
     def close(self, now_ns: int) -> None:
-        """Count the gap that is not over yet: the server has not come back."""
+        """Count a gap that lasts until now, because the server has not come back."""
         with self._lock:
             length_ns = now_ns - self.ended_ns
             if self.ended_ns and length_ns > self._late_ns:
@@ -255,11 +261,11 @@ class Tally:
 
     @property
     def seen_ns(self) -> int:
-        """Return the time that was seen, gaps left out."""
+        """Return the watched time without gaps."""
         return self.total.span_ns
 
     def at_work(self) -> AtWork | None:
-        """Return the sessions at work: counted where the server's count can be used."""
+        """Return the sessions at work, by the server's count if it can be used."""
         with self._lock:
             total, sampled = self.total, None
             if (value := total.active) is not None:
@@ -314,7 +320,7 @@ class Tally:
             return
         grown = int(row["position_bytes"]) - int(before["position_bytes"])
         if grown < 0:
-            return  # Another timeline: a standby took over.
+            return  # The timeline changed: a standby was promoted.
         for sums in (self.total, self._recent):
             sums.wal_bytes += grown
             sums.wal_span_ns += int(row["time_ns"]) - int(before["time_ns"])
@@ -330,7 +336,7 @@ class Tally:
             for device, row in self._disks.items()
             if (earlier := before.get(device)) is not None and row["interval_ns"]
         ]
-        # One disk can lie on another, so they are not added up.
+        # A disk can be a part of another disk, so their rates are not added up.
         read, written, span_ns = max(
             grown, key=lambda bytes_grown: bytes_grown[0] + bytes_grown[1], default=(0, 0, 0)
         )
@@ -345,7 +351,7 @@ class Tally:
 
     def _take_waits(self, rows: Sequence[Row]) -> None:
         if any(row["backend_type"] == UNSEEN for row in rows):
-            return  # Who is at work is not known: nobody would be a wrong answer.
+            return  # Sessions are not visible. To count none would be wrong.
         active = 0
         self.stretches.begin()
         for row in rows:
@@ -367,7 +373,7 @@ class Tally:
 
 
 def _sum_known(rows: Sequence[Row], name: str) -> int:
-    """Return the sum of a column; 0 where the server or an older result does not have it."""
+    """Return the sum of a column; 0 if the server or an older result does not have it."""
     values = [row.get(name) for row in rows]
-    # NaN: read back from the store.
+    # Stored samples have NaN for null.
     return sum(int(value) for value in values if value is not None and value == value)

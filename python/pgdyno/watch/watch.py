@@ -1,7 +1,7 @@
-"""Telemetry without load: examine, observe until told to stop, add up, keep.
+"""The course of a watch: examine the server, observe it until the end, and store the result.
 
-Nothing that happens to the server ends a watch: it leaves a gap. Whatever ends the lab leaves the
-segments that were closed, and a readable one.
+If the server goes away, the watch continues and has a gap. If the lab is killed, the closed
+segments remain, and the last one stays readable.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STATEMENTS_DRAWN = 50
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """What to watch, how long and how often."""
+    """The server to watch, for how long, and how often."""
 
     target: Target
     duration_ns: int
@@ -62,7 +62,7 @@ class WatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class WatchOutcome:
-    """What was kept; `error` is what ended the watch early."""
+    """The stored result. `error` ended the watch early; None if it ended as planned."""
 
     folder: ExperimentFolder
     document: dict[str, Any]
@@ -70,23 +70,23 @@ class WatchOutcome:
 
 
 class WatchShow:
-    """Silent; the command line has one that shows."""
+    """Receives what happens in a watch. This class is silent; the command line's prints."""
 
     def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
-        """Take note of what is watched, and of who knows the texts of its statements."""
+        """Take note that the watch begins. Args: texts, from which texts can be asked."""
 
     def moved(self, time_ns: int, tally: Tally) -> None:
-        """Take note of what was added up so far; called twice a second."""
+        """Take note of the sums so far; called twice a second."""
 
     def noticed(self, notice: Mapping[str, Any]) -> None:
-        """Take note of something that happened: time_ns, kind, message, hint."""
+        """Take note of an event: time_ns, kind, message, hint."""
 
 
 def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
-    """Watch a server until the time is over or a signal comes.
+    """Watch a server until the time is over or a signal comes, and return the result.
 
-    Raises: ServerError when it cannot be reached at the beginning; StoreError when no folder can
-    be made. Later troubles are in the outcome, with what was seen until then.
+    Raises: ServerError if the server cannot be reached at the begin; StoreError if no folder can
+    be made. Later errors are in the outcome, with everything stored until then.
     """
     clock = read_pair()
     examination = examine(
@@ -134,7 +134,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         if before.by_statement:
             wanted = {*watched.dearest(_STATEMENTS_SHOWN), *dearest(before, _STATEMENTS_DRAWN)}
             after = read_calls(request.target, texts_of=sorted(wanted))
-            # The server may be away by now: what was known of it still names its statements.
+            # The server may not answer now; texts that were read before still name statements.
             after = replace(after, texts={**texts.all(), **after.texts})
         document = document_of(watched, folder, before=before, after=after)
         document["settings_changed"] = _settings_changed(request.target, examination)
@@ -155,7 +155,7 @@ def _loop(
 
 
 def _closed(segments: Segments, error: PgdynoError | None) -> PgdynoError | None:
-    """Close the last segment; return what went wrong first."""
+    """Close the last segment; return the first error, None if there was none."""
     try:
         segments.finish()
     except PgdynoError as refused:
@@ -186,7 +186,7 @@ def _observer(
         server=ObservedServer(
             connect=lambda: connect(request.target, verb="observe", run=name),
             database=request.target.database,
-            # Nobody's: a watch has no load.
+            # No session has this name, because a watch has no load.
             load_application_name=f"pgdyno/watch/{name}/",
             is_local=is_local,
             postmaster_pid=facts.postmaster_pid,
@@ -226,7 +226,7 @@ def _keep_what_was_asked(
 
 
 def _settings_changed(target: Target, examination: Examination) -> list[dict[str, str]]:
-    """Return which of the settings the doctor read have another value now; empty if not known."""
+    """Return the settings that changed since the doctor read them; empty if not known."""
     server = examination.facts.server
     try:
         with read_only(target, "watch") as (session, _):
@@ -242,7 +242,7 @@ def _settings_changed(target: Target, examination: Examination) -> list[dict[str
 
 
 def _cost(cost: OwnCost) -> tuple[int, int]:
-    """Return CPU time of the lab's threads and of their backends, ns."""
+    """Return CPU time of the lab's threads and of their backends, in ns."""
     rows = cost.sample(0)
     return (
         sum(int(row["cpu_ns"] or 0) for row in rows),

@@ -5,7 +5,7 @@ A line is one script of one variant; each line has one curve. The stages are:
 1. One pilot for each line.
 2. Rounds. A round measures every level of every line once, in a random order that follows from the
    seed, so that drift and hysteresis affect all levels alike. The variants of a level follow each
-   other, and their order reverses from block to block. With the levels `auto`, the first round
+   other; half of the levels have them in reverse order. With the levels `auto`, the first round
    doubles the level until throughput has fallen past the peak, and then adds levels next to the
    best one. The first variant finds these levels, the others use the same.
 3. With a latency target: for each line, the search for the highest load that meets the target. The
