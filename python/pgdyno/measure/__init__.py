@@ -1,1 +1,1 @@
-"""DO one planned run; the only place with the order of its steps."""
+"""Carries out one planned run. Only this room knows the order of its steps."""

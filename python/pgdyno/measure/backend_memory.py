@@ -56,7 +56,7 @@ def refuse_too_little_memory(
     """Raise RefusedError if the connections need more memory than there is, unless confirmed.
 
     If they need more than half of it, print how much. A server elsewhere, or one whose processes
-    may not be read, is not judged.
+    may not be read, is not checked.
     """
     if not is_local or connections < ASKED_FROM:
         return

@@ -1,4 +1,7 @@
-"""Looks before and after one run: settings, round trips, clocks, disks, the doctor."""
+"""What is read from the server before and after one run.
+
+This is: counters, settings, round trips, clocks, the health of disks, the doctor's findings.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import psycopg
 
 from pgdyno.clock import ClockPair
 from pgdyno.doctor.checkup import Checkup
+from pgdyno.engine.job import Job, LoadWork
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.clock_watch import ClockWatch
 from pgdyno.measure.under_test import UnderTest
@@ -18,7 +22,8 @@ from pgdyno.observe.observer import Observer
 from pgdyno.observe.remote.processes import read_health_afar
 from pgdyno.observe.round_trips import RoundTrips, ServerClock, measure
 from pgdyno.observe.settings_seen import SettingsSeen, changes, read_settings_seen
-from pgdyno.server.connect import connect
+from pgdyno.observe.totals import Totals, read_totals
+from pgdyno.server.connect import connect, took_too_long
 
 
 class Around:
@@ -56,9 +61,9 @@ class Around:
         return findings
 
     def document(self, observer: Observer) -> dict[str, Any]:
-        """Look again, and return the results of both looks: keys of server.json.
+        """Look again, and return the results of both looks as keys of server.json.
 
-        `notices` then has the notices about the run.
+        Afterwards `notices` has the notices about the run.
         """
         settings, trips = self._look()
         notice = self._clock_watch.notice(_clock_of(self._trips), _clock_of(trips))
@@ -83,7 +88,7 @@ class Around:
 
     @property
     def ahead_ns(self) -> int:
-        """Return how far the server's clock is ahead of the axis; 0 where it is not known."""
+        """Return how far the server's clock is ahead of the experiment's; 0 if not known."""
         clock = _clock_of(self._trips)
         return clock.ahead_ns if clock is not None else 0
 
@@ -97,9 +102,9 @@ class Around:
         }
 
     def _look(self) -> tuple[SettingsSeen | None, RoundTrips | None]:
-        """Return settings and round trips, None if the server does not answer any more."""
+        """Return settings and round trips; None if the server no longer answers."""
         here = self._under_test
-        # If possible, not in the load's database: there it would count as the load's work.
+        # If possible, not in the load's database, because there it counts as work of the load.
         path = here.target if here.direct is not None else here.observe
         try:
             with connect(here.observe, verb=here.verb, run=self._name, patient=True) as connection:
@@ -126,7 +131,7 @@ def _host_clock(observer: Observer) -> dict[str, Any] | None:
 
 
 def _disks(under_test: UnderTest) -> tuple[str, ...]:
-    """Return the disks below data and WAL, where the server is on this host."""
+    """Return the NVMe disks of data and WAL; nothing if the server is on another host."""
     facts = under_test.facts
     if not facts.is_local:
         return ()
@@ -138,8 +143,9 @@ def _disks(under_test: UnderTest) -> tuple[str, ...]:
 def _healths(
     disks: tuple[str, ...], command: tuple[str, ...] | None
 ) -> tuple[dict[str, Health], dict[str, str]]:
-    """Return the health of these disks, and the reasons of those without; command leads to their
-    host.
+    """Return disk -> its health, and disk -> the reason why its health is not known.
+
+    Args: command, runs a shell on the disks' host; None if that is this host.
     """
     healths: dict[str, Health] = {}
     unknown: dict[str, str] = {}
@@ -153,3 +159,52 @@ def _healths(
         except HealthUnknown as error:
             unknown[name] = str(error)
     return healths, unknown
+
+
+# A server that ends thousands of sessions may accept no connection for longer than the timeout.
+_TRIES_AFTER = 6
+_ENDING_S = 5.0
+_ENDING_S_PER_SESSION = 0.01
+
+
+def totals_after(
+    under_test: UnderTest, job: Job, name: str, application_name: str
+) -> Totals | None:
+    """Return the server's counters after the load, when its sessions have ended.
+
+    Returns: None if the server no longer answers.
+    """
+    work = job.work
+    assert isinstance(work, LoadWork)
+    sessions = work.arrivals.clients + work.connect.idle_connections
+    timeout_s = _ENDING_S + sessions * _ENDING_S_PER_SESSION
+    return totals(under_test, name, application_name, timeout_s=timeout_s, tries_count=_TRIES_AFTER)
+
+
+def totals(
+    under_test: UnderTest,
+    name: str,
+    application_name: str,
+    *,
+    timeout_s: float = _ENDING_S,
+    tries_count: int = 1,
+) -> Totals | None:
+    """Return the server's counters; None if the server no longer answers.
+
+    Args: timeout_s, how long to wait for the end of the load's sessions; tries_count, how often to
+    try to connect if a connection takes too long.
+    """
+    for tries_left in reversed(range(tries_count)):
+        try:
+            observe, verb = under_test.observe, under_test.verb
+            with connect(observe, verb=verb, run=name, patient=True) as connection:
+                return read_totals(
+                    connection,
+                    database=under_test.database,
+                    load_application_name=application_name,
+                    timeout_s=timeout_s,
+                )
+        except (psycopg.Error, PgdynoError) as error:
+            if not (tries_left and took_too_long(error)):
+                return None
+    return None

@@ -21,10 +21,10 @@ Journal = Callable[[Mapping[str, Any]], None]
 
 
 class SystemChanges:
-    """Settings changed for a whole server during one experiment, undone on every way out."""
+    """Settings that an experiment changes for a whole server, restored on every exit path."""
 
     def __init__(self, system: SystemSettings, names: frozenset[str], restarts: bool) -> None:
-        """Change nothing yet. Args: names, all that any variant changes for the whole server."""
+        """Change nothing yet. Args: names, the settings that variants change server-wide."""
         self.system = system
         self._names = names
         self._restarts = restarts
@@ -47,7 +47,7 @@ class SystemChanges:
     def apply(self, wanted: Mapping[str, str], target: Target, journal: Journal) -> None:
         """Give the server the variant's settings, and restore all others.
 
-        Raises: ServerError when they do not hold in a new session of `target`.
+        Raises: ServerError if a new session of `target` has other values.
         """
         if self._left_down is not None:
             raise self._left_down
@@ -147,8 +147,8 @@ def undo_outstanding(
 ) -> list[Undone]:
     """Restore what a killed experiment left, each journal separately; return the result of each.
 
-    Args: reach, from the place a journal names to where and as whom to connect; with_applied, also
-    restore the changes of `apply_for_good`.
+    Args: reach, a function from the place in a journal to the connection's target; commands,
+    instead of the journal's; with_applied, also restore the changes of `apply_for_good`.
     """
     undone = []
     for entry in folder.outstanding_changes(with_applied=with_applied):
@@ -256,7 +256,7 @@ def _ended(
 
 
 def reached_again(place: Mapping[str, str], given: Target) -> Target:
-    """Return `given`, which must be the server that `place` names, in that role's place.
+    """Return `given`, after a check that it is the server that `place` names.
 
     Raises: ServerError if it is another server.
     """

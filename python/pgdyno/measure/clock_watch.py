@@ -19,7 +19,7 @@ _SLEW_RATIO = 0.001
 
 
 class ClockWatch:
-    """Compares this host's wall clock with the axis of an experiment, again and again."""
+    """Compares this host's wall clock with the clock of the experiment at each `look`."""
 
     def __init__(self, clock: ClockPair) -> None:
         self._clock = clock
@@ -43,9 +43,10 @@ class ClockWatch:
     def notice(
         self, before: ServerClock | None, after: ServerClock | None
     ) -> dict[str, Any] | None:
-        """Return the notice about this run, None if no clock was set.
+        """Return the notice about this run; None if no clock was set.
 
-        Args: before and after, how far the server's clock was ahead of the axis around the run.
+        Args: before and after, the server's clock against the experiment's, before and after the
+        run; None if not known.
         """
         self.look()
         words = [f"that of this host by {_seconds(step_ns)}" for step_ns in self._steps_ns]

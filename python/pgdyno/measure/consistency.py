@@ -52,7 +52,7 @@ def checked_after_run(
 def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress: Progress) -> None:
     """Check a dataset that was just loaded.
 
-    Raises: ServerError naming the conditions that do not hold.
+    Raises: ServerError with the conditions that do not hold.
     """
     conditions = kind_of(dataset).conditions
     if not conditions:
@@ -77,7 +77,7 @@ def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress:
 
 
 def _violations(connection: Connection, conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:
-    """Return each condition with its violations by warehouse."""
+    """Return each condition with its violations by warehouse, as documents."""
     connection.execute("SET statement_timeout = 0")
     return [
         {

@@ -1,6 +1,7 @@
-"""One planned run, from the reset to the stored result; the only place with the order of its steps.
+"""Carries out one planned run, from the reset to the stored result.
 
-reset -> totals -> observe -> engine (connect, prepare, warm, measure, drain) -> totals -> store.
+The order of the steps is: reset, totals, begin of observing, engine (connect, prepare, warm up,
+measure, drain), totals, end of observing, store.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import psycopg
 
 from pgdyno.clock import ClockPair, read_pair
 from pgdyno.doctor.checkup import Checkup
-from pgdyno.engine.job import Job, LoadWork
+from pgdyno.engine.job import Job
 from pgdyno.engine.records import Record, ScriptShape, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import PgdynoError
-from pgdyno.measure.before_after import Around
+from pgdyno.measure.before_after import Around, totals, totals_after
 from pgdyno.measure.consistency import checked_after_run, conditions_after
 from pgdyno.measure.host_access import lay_files, observed_pooler
 from pgdyno.measure.jobs import engine_target, is_probed, load_job
@@ -31,8 +32,8 @@ from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.collector import Notice
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
-from pgdyno.observe.totals import Totals, read_totals, restarted_ns, totals_between
-from pgdyno.server.connect import connect, took_too_long
+from pgdyno.observe.totals import restarted_ns, totals_between
+from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of, query_ids_of
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.reset import Reset
@@ -46,7 +47,7 @@ from pgdyno.store.stored_run import StoredRun
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where the runs of one experiment take place."""
+    """What the runs of one experiment share: its servers, its folder, its clock, its scripts."""
 
     experiment: Experiment
     servers: Servers
@@ -59,7 +60,7 @@ class Stage:
     checkup: Checkup = field(default_factory=Checkup)
 
     def shapes_of(self, planned: PlannedRun) -> list[ScriptShape]:
-        """Return the scripts of a run as the engine has them: of a program, each of its types."""
+        """Return the scripts of a run as the engine has them; a program is one for each type."""
         left = list(self.scripts)
         by_script: list[list[ScriptShape]] = []
         for script in self.experiment.all_scripts():
@@ -72,11 +73,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A run carried out; `stored` is None when the engine was lost before its summary.
+    """A finished run. `stored` is None if the engine ended without a summary.
 
-    `braked` says which condition ended it, "" if none did. `is_server_lost`: it answered before
-    the run and not after it. `words_of_log`: what a scratch server's log said last, where it
-    does not answer. `spent_ns`: what the time was spent on (`measure.servers.Part`).
+    `braked`: the condition of `--abort-if` that ended the run, "" if none did. `is_server_lost`:
+    the server answered before the run and not after it. `words_of_log`: the last lines in the log
+    of a scratch server that no longer answers. `spent_ns`: the time by `measure.servers.Part`.
     """
 
     stored: StoredRun | None
@@ -91,9 +92,10 @@ class Executed:
 def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     """Carry out one run and store it.
 
-    An interrupt ends the load cleanly and is in the outcome. Whatever else ends the run, what was
+    An interrupt ends the load cleanly and is in the outcome. If an error ends the run, everything
     measured until then is in the store.
-    Raises: ServerError when the server cannot be prepared; StoreError when the disk refuses.
+    Args: position, for the progress, such as "run 4 of 20".
+    Raises: ServerError if the server cannot be prepared; StoreError if a write fails.
     """
     label = planned.label([script.name for script in stage.experiment.all_scripts()])
     stage.progress.moved(Moment(label, "preparing", position=position))
@@ -114,8 +116,8 @@ def _execute(
     examined = around.doctor(stage.checkup, clients=_working_sessions(planned, stage))
     under_test, state = _prepared(stage, under_test, name)
     plans = _plans(stage, planned, under_test, name)
-    # Explain last before the load, so that explaining does not count as one of its transactions.
-    before = _totals(under_test, name, application_name)
+    # The totals are read after EXPLAIN, so that EXPLAIN is not counted as work of the load.
+    before = totals(under_test, name, application_name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
     watch = RunWatch(planned, label, stage.progress, position=position)
     brake = Brake(stage.abort_if)
@@ -124,8 +126,9 @@ def _execute(
         observer.start()
         try:
             outcome = _drive(job, writer, observer, watch, brake, around, stage.servers.spent)
-            # It waits for the load's sessions to end: the observer's last look sees all they did.
-            after = _totals_after(under_test, job, name, application_name) if before else None
+            # This waits for the end of the load's sessions, so the observer's last samples have
+            # all of their work.
+            after = totals_after(under_test, job, name, application_name) if before else None
         finally:
             observer.stop()
             stage.progress.ended()
@@ -175,11 +178,11 @@ def _prepared(stage: Stage, under_test: UnderTest, name: str) -> tuple[UnderTest
 def _job(
     planned: PlannedRun, stage: Stage, under_test: UnderTest, name: str, application_name: str
 ) -> tuple[Job, bool]:
-    """Return the job of a run, and whether its network may be measured while the load runs."""
+    """Return the job of a run, and whether the network may be measured while the load runs."""
     is_pooled = under_test.direct is not None or under_test.is_pooled
     target = engine_target(under_test.target, application_name, follows=True)
     workload = stage.experiment.workload_of(planned.cell.variant)
-    # At a pooler an exchange also waits for a pooled session, which is another part.
+    # Through a pooler a round trip would include the wait for a pooled session.
     may_probe = not is_pooled and is_probed(target, workload)
     job = load_job(
         stage.experiment,
@@ -187,24 +190,24 @@ def _job(
         target=target,
         clock=stage.clock,
         scale=under_test.facts.dataset.scale,
-        # A pooler in the path refuses settings at start-up.
+        # A pooler refuses settings in the start-up message.
         read_only=stage.read_only and not is_pooled,
         probe_name=f"{OWN_PREFIX}{name}" if may_probe and under_test.has_room_to_probe else None,
     )
     return job, may_probe
 
 
-# The longest time between two exchanges is a tenth of this.
+# The longest time between two probes is a tenth of this.
 _PROBED_NS = 1_000_000_000
 
 
 def _not_probed(outcome: EngineOutcome, under_test: UnderTest) -> Iterator[dict[str, Any]]:
-    """Yield the notice that the network could not be measured while the load ran, and why."""
+    """Yield a notice with the reason if the network was not measured while the load ran."""
     if outcome.summary is None or outcome.summary.round_trip_probes is not None:
         return
     span = outcome.summary.span("measure")
     if span is None or span.ended_ns - span.began_ns < _PROBED_NS:
-        return  # Too short for any exchange.
+        return  # The run was too short for a probe.
     has_room = under_test.has_room_to_probe
     why = "its connection was refused or lost" if has_room else "no connection was free for it"
     yield Notice(
@@ -225,9 +228,9 @@ def _consistency(
     label: str,
     name: str,
 ) -> dict[str, Any] | None:
-    """Return what the check of the data found; None where nothing is checked.
+    """Return the result of the data check; None if there is nothing to check.
 
-    After an interrupt the user waits for the end, so nothing is checked.
+    After an interrupt nothing is checked, because the user waits for the end.
     """
     conditions = conditions_after(under_test.facts.dataset, stage.shapes_of(planned))
     if not (stage.experiment.check and conditions) or outcome.summary is None:
@@ -238,56 +241,8 @@ def _consistency(
     return checked_after_run(lambda: under_test.control(name), conditions)
 
 
-# A server that ends thousands of sessions lets nobody in for longer than a connection may take.
-_TRIES_AFTER = 6
-_ENDING_S = 5.0
-_ENDING_S_PER_SESSION = 0.01
-
-
-def _totals_after(
-    under_test: UnderTest, job: Job, name: str, application_name: str
-) -> Totals | None:
-    """Return the server's counters after the load; its sessions end one after the other."""
-    work = job.work
-    assert isinstance(work, LoadWork)
-    sessions = work.arrivals.clients + work.connect.idle_connections
-    timeout_s = _ENDING_S + sessions * _ENDING_S_PER_SESSION
-    return _totals(
-        under_test, name, application_name, timeout_s=timeout_s, tries_count=_TRIES_AFTER
-    )
-
-
-def _totals(
-    under_test: UnderTest,
-    name: str,
-    application_name: str,
-    *,
-    timeout_s: float = _ENDING_S,
-    tries_count: int = 1,
-) -> Totals | None:
-    """Return the server's counters, or None when it does not answer any more.
-
-    Args: timeout_s, for the sessions of the load to end; tries_count, to connect while the server
-    only takes too long.
-    """
-    for tries_left in reversed(range(tries_count)):
-        try:
-            observe, verb = under_test.observe, under_test.verb
-            with connect(observe, verb=verb, run=name, patient=True) as connection:
-                return read_totals(
-                    connection,
-                    database=under_test.database,
-                    load_application_name=application_name,
-                    timeout_s=timeout_s,
-                )
-        except (psycopg.Error, PgdynoError) as error:
-            if not (tries_left and took_too_long(error)):
-                return None
-    return None
-
-
 def _working_sessions(planned: PlannedRun, stage: Stage) -> int:
-    """Return how many sessions of the load may be at work at the same time."""
+    """Return the maximum of sessions of the load that are at work at the same time."""
     workload = stage.experiment.workload_of(planned.cell.variant)
     return workload.connections_of(planned.cell.clients) - workload.idle_connections
 
@@ -295,7 +250,7 @@ def _working_sessions(planned: PlannedRun, stage: Stage) -> int:
 def _plans(
     stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str
 ) -> dict[str, dict[str, str]]:
-    """Return the plans of the run's statements where variants may differ."""
+    """Return the plans of the run's statements; nothing without variants."""
     if planned.cell.variant is None:
         return {}
     with under_test.control(name) as control:
@@ -305,9 +260,9 @@ def _plans(
 def _query_ids(
     stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str
 ) -> dict[str, dict[str, list[int]]]:
-    """Return query identifiers of the run's statements; none if the server is gone.
+    """Return the query ids of the run's statements; nothing if the server is gone.
 
-    After the load: the engine may have made the procedures that a program calls.
+    Call it after the load, because the engine may have created procedures that a program calls.
     """
     try:
         with under_test.control(name) as control, under_test.control(name) as onlooker:
@@ -317,7 +272,7 @@ def _query_ids(
 
 
 def _texts(stage: Stage, planned: PlannedRun) -> dict[str, list[tuple[int, str]]]:
-    """Return the lines and texts of the statements of each script."""
+    """Return script -> line and text of each statement."""
     return {
         script.name: [(statement.line, statement.text) for statement in script.statements]
         for script in stage.shapes_of(planned)
@@ -359,7 +314,10 @@ def _observer(
 def _lay_files(
     under_test: UnderTest, writer: RunWriter, outcome: EngineOutcome, around: Around
 ) -> dict[str, int]:
-    """Add what files made by hand hold of this run; report a file that cannot be read."""
+    """Add the rows of this run's time from files that the user made on the server's host.
+
+    Returns: table -> number of rows. A file that cannot be read becomes a notice.
+    """
     summary = outcome.summary
     if summary is None or not under_test.host_files:
         return {}
@@ -386,7 +344,7 @@ def _drive(
     around: Around,
     spent: Spent,
 ) -> EngineOutcome:
-    # In the folder of the run's other files: after a kill, it is where readers look for it.
+    # The file is in the folder of the run, so that it is found if the lab is killed.
     said = writer.folder / "engine.stderr"
     try:
         with spent.on_load(), said.open("wb") as log, EngineRun(job, log=log) as engine:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from pgdyno.errors import PgdynoError, RefusedError, SpecError
 from pgdyno.measure.changes import SystemChanges
+from pgdyno.measure.own_server import reached
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
-from pgdyno.measure.under_test import Conditions, UnderTest, reached
+from pgdyno.measure.under_test import Conditions, UnderTest
 from pgdyno.quantities import format_bytes
 from pgdyno.server import facts as server_facts
 from pgdyno.server import settings as server_settings
@@ -29,9 +30,9 @@ _OF_THE_LOAD = frozenset({"script", "clients", "idle", "active", "protocol", "ds
 
 @dataclass(frozen=True, slots=True)
 class _Means:
-    """The role or commands that change a variant's server; the variant's, else the experiment's.
+    """The role or commands that change a variant's server, from the variant or the experiment.
 
-    `are_shared`: the commands are the experiment's, which name no server.
+    `are_shared`: the commands are the experiment's, which do not name a server.
     """
 
     admin: str | None
@@ -42,7 +43,7 @@ class _Means:
 
     @classmethod
     def of(cls, variant: Variant, server: Server) -> _Means:
-        """Return those of a variant."""
+        """Return the role or commands of a variant."""
         own = [getattr(variant, name) for name in COMMANDS]
         shared = [getattr(server, name) for name in COMMANDS]
         apply, restart, recover = own if any(own) else shared
@@ -62,7 +63,7 @@ class _Means:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One server as one connection string reaches it, and what changes it as a whole."""
+    """One server, reached with one connection string, and the object that changes its settings."""
 
     under_test: UnderTest
     system_names: frozenset[str]
@@ -109,7 +110,7 @@ class ForeignServers(Servers):
         variant: PlannedVariant | None,
         round_number: int = 0,  # noqa: ARG002
     ) -> UnderTest:
-        """Return the server as the variant's sessions see it; read back in a new session."""
+        """Return the server with the variant's settings, which a new session confirmed."""
         assert variant is not None, "every run of such an experiment is of a variant"
         if variant.id not in self._known:
             self._admit(variant.spec)
@@ -152,7 +153,7 @@ class ForeignServers(Servers):
         """Prepare a variant that the design created while the experiment runs.
 
         Limits: it must be on the server of the spec, or on one that a variant of the spec is on.
-        Raises: SpecError or RefusedError for what cannot be, or is not allowed.
+        Raises: SpecError or RefusedError if the variant is not possible or not allowed.
         """
         self._refuse_what_cannot_be(variant)
         key = self._key(variant)
@@ -280,7 +281,7 @@ def _with_settings(target: Target, settings: Mapping[str, str]) -> Target:
 def _require_means(
     means: _Means, under_test: UnderTest, names: frozenset[str], *, restarts: bool
 ) -> None:
-    """Raise RefusedError unless the user named who may change the server as a whole, and how."""
+    """Raise RefusedError unless the user named a role or commands that may change the server."""
     listed, host = ", ".join(sorted(names)), under_test.facts.host
     if restarts and means.restart_command is None and means.apply_command is None:
         raise RefusedError(
@@ -295,7 +296,7 @@ def _require_means(
 
 
 def _data_dir(under_test: UnderTest) -> Path | None:
-    """Return the server's data directory where its entries can be written, None elsewhere."""
+    """Return the server's data directory if its files can be written, else None."""
     storage = under_test.facts.data_storage
     path = Path(storage.path) if under_test.facts.is_local and storage is not None else None
     return path if is_writable(path) else None
@@ -321,7 +322,7 @@ def _require_same_server(under_test: UnderTest, admin: Target, started: str) -> 
         )
 
 
-# To the microsecond: no two servers share it, and every role may ask.
+# The start time in microseconds identifies a server, and every role may read it.
 _STARTED = "SELECT extract(epoch FROM pg_postmaster_start_time())"
 WEAKENING = ("fsync", "full_page_writes", "synchronous_commit")
 
@@ -331,5 +332,5 @@ def _is_off(value: str | None) -> bool:
 
 
 def _escaped(value: str) -> str:
-    """Return a value as it stands in start-up options: blanks and backslashes escaped."""
+    """Return a value for start-up options, with blanks and backslashes escaped."""
     return value.replace("\\", "\\\\").replace(" ", "\\ ")

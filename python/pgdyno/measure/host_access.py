@@ -1,4 +1,4 @@
-"""How the server's host and a pooler's console are reached, of what was asked."""
+"""How to reach the server's host and a pooler's console, from the user's options."""
 
 from __future__ import annotations
 
@@ -58,16 +58,18 @@ def observed_pooler(console: Target, run: str) -> ObservedPooler:
 
 
 def is_here(console: Target) -> bool:
-    """Return whether the pooler is on this host: its processes can be looked for."""
+    """Return whether the pooler is on this host, so that its processes are visible."""
     return console.is_loopback
 
 
 def lay_files(
     paths: tuple[Path, ...], writer: RunWriter, *, began_ns: int, ended_ns: int, ahead_ns: int
 ) -> dict[str, int]:
-    """Add to a run what files made by hand hold of its time; return the rows laid, by table.
+    """Add the rows of a run's time from files that the user made on the server's host.
 
-    Args: ahead_ns, how far the clock of the files' host is ahead of the experiment's axis.
+    Args: began_ns and ended_ns, of the run, Unix time; ahead_ns, how far the clock of the files'
+    host is ahead of the experiment's.
+    Returns: table -> number of rows that were added.
     Raises: SpecError for a file that cannot be read.
     """
     last_ns: dict[str, int] = {}

@@ -1,4 +1,7 @@
-"""From a planned run to the engine's job: everything resolved, nothing left to decide."""
+"""Makes the engine's job from a planned run.
+
+A job leaves nothing for the engine to decide: hosts, time limits and number of threads are given.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +40,15 @@ from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.rate import RatePhase
 
-# So long the connect phase may go on without a further connection.
+# The connect phase ends with an error after this time without another connection.
 CONNECT_TIMEOUT_NS = 60_000_000_000
 
 
 def engine_target(target: Target, application_name: str, *, follows: bool = False) -> EngineTarget:
-    """Return the target in the engine's terms: one host a port, start-up parameters by name.
+    """Return the target in the engine's terms: hosts with ports, start-up parameters by name.
 
-    Args: follows, to every host that was given, not only to the one that answered.
+    Args: follows, whether the engine may connect to every given host, and not only to the host that
+    answered.
     """
     command = target.password_command
     return EngineTarget(
@@ -70,15 +74,15 @@ def engine_target(target: Target, application_name: str, *, follows: bool = Fals
 
 
 def start_up(target: Target) -> dict[str, str]:
-    """Return the settings that the load's sessions begin with."""
+    """Return the settings in the start-up message of the load's sessions."""
     encoding = target.parameters.get("client_encoding", "")
     asked = {"options": target.options, "client_encoding": encoding}
     return {name: value for name, value in asked.items() if value}
 
 
 def reach(parameters: Mapping[str, str]) -> Reach:
-    """Return the part of libpq's parameters that says which host is the right one."""
-    # As libpq: 0 and negative numbers mean no limit, and less than 2 s is not taken.
+    """Return libpq's parameters that choose a host."""
+    # As in libpq, 0 and negative numbers mean no limit, and the minimum is 2 s.
     seconds = _connect_timeout_s(parameters)
     return Reach.model_validate(
         {
@@ -91,10 +95,11 @@ def reach(parameters: Mapping[str, str]) -> Reach:
 
 
 def _connect_timeout_s(parameters: Mapping[str, str]) -> int:
-    """Return how long one connection may take; 0 = no limit was asked for.
+    """Return the time limit of one connection in seconds; 0 = no limit.
 
-    Raises: SpecError when the environment names no number. libpq has put the environment's value
-    into the parameters, but not for a scratch server: its target was never resolved.
+    The parameters have the value of PGCONNECT_TIMEOUT already, except for a scratch server, whose
+    target libpq never resolved.
+    Raises: SpecError if PGCONNECT_TIMEOUT is not a number.
     """
     asked = parameters.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT") or "0"
     try:
@@ -107,7 +112,7 @@ def _connect_timeout_s(parameters: Mapping[str, str]) -> int:
 
 
 def keepalive(parameters: Mapping[str, str]) -> Keepalive:
-    """Return the part of libpq's parameters that says when a silent peer is given up."""
+    """Return libpq's parameters for TCP keepalive."""
     names = {
         "keepalives_idle": "idle_s",
         "keepalives_interval": "interval_s",
@@ -121,10 +126,10 @@ def keepalive(parameters: Mapping[str, str]) -> Keepalive:
 
 
 def tls_settings(parameters: Mapping[str, str]) -> TlsSettings:
-    """Return the part of libpq's parameters that says how to encrypt.
+    """Return libpq's parameters for TLS.
 
-    What the engine lacks is refused before (`refuse_what_the_engine_lacks`). A least version below
-    TLS 1.2 is left out: the engine speaks nothing older.
+    `refuse_what_the_engine_lacks` refused other parameters before. A minimum
+    version below TLS 1.2 is left out, because the engine supports nothing older.
     """
     known = {name: parameters[name] for name in TlsSettings.model_fields if parameters.get(name)}
     if known.get("ssl_min_protocol_version") not in (None, "TLSv1.2", "TLSv1.3"):
@@ -144,8 +149,9 @@ def load_job(
 ) -> Job:
     """Return the job of one planned run.
 
-    Args: scale, of the pgbench tables, the script variable :scale; None = not known. probe_name,
-    the application_name of a connection that measures round trips while the load runs; None: none.
+    Args: scale, of the pgbench tables, for the script variable :scale, None = not known;
+    probe_name, the application_name of an additional connection that measures round trips while the
+    load runs, None = no such connection.
     """
     workload = experiment.workload_of(planned.cell.variant)
     known = experiment.all_scripts()
@@ -199,9 +205,10 @@ def init_job(work: InitWork, *, target: EngineTarget, clock: ClockPair) -> Job:
 
 
 def threads_for(clients: int, asked: int | None) -> int:
-    """Return the number of engine threads: what was asked, else half the cores, at most 8.
+    """Return the number of engine threads: `asked`, or else half the cores, at most 8.
 
-    One thread drives hundreds of clients; more than needed take CPU from a server on this host.
+    One thread drives hundreds of clients. More threads than necessary take CPU from a server on
+    this host.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     return min(clients, asked or min(8, max(1, cores // 2)))

@@ -1,4 +1,4 @@
-"""What a scratch server's log said last: the log is removed with the server."""
+"""The last lines of a scratch server's log, for errors: the log is removed with the server."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _HINT = (
 
 
 def words_of_log(under_test: UnderTest) -> str:
-    """Return the last sentences of a scratch server's log; "" of somebody else's server."""
+    """Return the last lines of a scratch server's log; "" for a server of the user's own."""
     path = under_test.log_path()
     said = last_words(read_log(path)) if path is not None else ()
     return "; ".join(words.rstrip(".") for words in said)
 
 
 def with_words_of_log(message: str, hint: str, words: str) -> tuple[str, str]:
-    """Return an error's message and hint with the log's last words, where there are any."""
+    """Return an error's message and hint with the last lines of the log, if there are any."""
     return (f"{message} Its log ends: {words}.", _HINT) if words else (message, hint)
 
 
 @contextmanager
 def quoting_the_log(under_test: UnderTest) -> Iterator[None]:
-    """Have an error say what the log says, where it comes of a scratch server that has ended.
+    """Add the last lines of the log to an error, if a scratch server has ended.
 
-    Raises: ServerError.
+    Raises: ServerError instead of the error in the block.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Load a dataset through the engine: begun, gone on with, or begun anew."""
+"""Loads a dataset through the engine: begins a load, continues it, or begins it again."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from psycopg import sql
+
 from pgdyno.clock import ClockPair
 from pgdyno.engine.job import InitWork, Job
 from pgdyno.engine.stream import EngineRun, print_sql
 from pgdyno.errors import RefusedError, ServerError
+from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.jobs import engine_target, init_job
 from pgdyno.measure.run_progress import LoadWatch, Moment, Progress
+from pgdyno.measure.under_test import LOAD_DATABASE, Conditions
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.heap_pages import UnknownPages
 from pgdyno.server.page_load import filled
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.space import refuse_too_few_locks
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset
@@ -30,7 +35,7 @@ GO_ON = (
     "the tables"
 )
 _GONE = "the tables do not exist: load them again"
-# Connections where none were asked for.
+# Number of connections if the user gave none.
 _JOBS = 2
 
 
@@ -38,9 +43,10 @@ _JOBS = 2
 class Loading:
     """How a dataset is loaded.
 
-    Args: jobs, connections if they were asked for, else 0; loading, what `init` has for this kind
-    of dataset (None: the defaults); resumed_with, options of the engine that an interrupted load
-    had and the one that goes on keeps; keep_unfinished, leave what an interruption leaves.
+    `jobs`: number of connections, 0 for the default. `loading`: options of `init` for this kind of
+    dataset, None for the defaults. `resumed_with`: engine options of an interrupted load, which the
+    continued load keeps. `drop_existing`: replace tables of the same names. `resume`: continue an
+    interrupted load. `keep_unfinished`: keep the tables if this load is interrupted.
     """
 
     jobs: int = 0
@@ -51,22 +57,22 @@ class Loading:
     keep_unfinished: bool = False
 
     def engine_options(self, dataset: Dataset) -> dict[str, Any]:
-        """Return the dataset as the engine's job has it."""
+        """Return the dataset in the terms of the engine's job."""
         options = kind_of(dataset).engine_options(dataset, self.loading, self.jobs)
         return {**options, **self.resumed_with}
 
     def mark_of(self, dataset: Dataset) -> dict[str, str]:
-        """Return what the tables' mark says of them."""
+        """Return the options in the mark on the tables."""
         return kind_of(dataset).mark_options(dataset, self.loading)
 
     def options_of(self, dataset: Dataset) -> dict[str, str]:
-        """Return what an interrupted load and the one that goes on must have in common."""
+        """Return the options that an interrupted and a continued load must share."""
         shared = kind_of(dataset).resume_options(self.engine_options(dataset))
         return {**self.mark_of(dataset), **shared}
 
 
 def refuse_other_options(asked: dict[str, str], interrupted: dict[str, str]) -> None:
-    """Raise RefusedError naming what differs between an interrupted load and the one asked for."""
+    """Raise RefusedError if the options of an interrupted load differ from those asked for."""
     differing = [
         f"{_option(name)} was {_shown(interrupted.get(name))}, now {_shown(asked.get(name))}"
         for name in sorted({*asked, *interrupted})
@@ -80,7 +86,7 @@ def refuse_other_options(asked: dict[str, str], interrupted: dict[str, str]) -> 
 
 
 def statements(dataset: Dataset, target: Target, *, clock: ClockPair, how: Loading) -> str:
-    """Return every statement that loading may send, without connecting."""
+    """Return every statement that a load may send, as text. It connects to no server."""
     return print_sql(_job(dataset, target, clock=clock, verb="init", how=how))
 
 
@@ -95,8 +101,8 @@ def load_dataset(
 ) -> None:
     """Create and fill the tables of a dataset through the engine.
 
-    Raises: ServerError or EngineError with the server's own words; InterruptedByUser. Tables that
-    were not finished are gone then, or wait to be gone on with, as `how` wants.
+    Raises: ServerError or EngineError with the server's own words; InterruptedByUser. Then
+    unfinished tables are removed, or kept if `how` says so.
     """
     how = how or Loading()
     job = _job(dataset, target, clock=clock, verb=verb, how=how)
@@ -135,10 +141,11 @@ def load_scratch(
     verb: str,
     progress: Progress,
 ) -> None:
-    """Create and fill large tables on a scratch server, with settings and ways for loading.
+    """Create and fill large tables on a scratch server, with settings for a fast load.
 
-    Accounts of pgbench are written as files where the server's pages are as expected, else copied.
-    Raises: as `load_dataset`. Tables of the same names are replaced.
+    Accounts of pgbench are written as files if the server's pages are as expected, and else copied.
+    Tables of the same names are replaced.
+    Raises: as `load_dataset`.
     """
     load = partial(load_dataset, dataset, target, clock=clock, verb=verb, progress=progress)
     with cluster.loading():
@@ -193,3 +200,55 @@ def _option(name: str) -> str:
 
 def _shown(value: str | None) -> str:
     return "not set" if value in (None, "False") else "given" if value == "True" else str(value)
+
+
+# From this size on, settings for loading save more time than their two restarts take.
+_LARGE_BYTES = 300_000_000
+
+
+def load_into(
+    cluster: ScratchCluster,
+    database: str,
+    dataset: Dataset,
+    conditions: Conditions,
+    progress: Progress,
+) -> Target:
+    """Load the dataset into a database of a scratch cluster, and return the database's target.
+
+    A missing database is created. If the database has this dataset already, nothing is loaded.
+    """
+    target = cluster.target.with_database(database)
+    with cluster.connect() as connection:
+        known = connection.execute(
+            "SELECT 1 FROM pg_database WHERE datname = %s", [database]
+        ).fetchone()
+        if known is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+    if dataset.kind == "existing":
+        return target
+    kind = kind_of(dataset)
+    with connect(target, verb=conditions.verb) as connection:
+        present = datasets.inspect(connection, kind)
+        refuse_too_few_locks(connection, dataset)
+    if not _fits(present, dataset):
+        place = f", database {database}" if database != LOAD_DATABASE else ""
+        progress.said(
+            f"loading {kind.label(dataset)} into PostgreSQL {cluster.binaries.version}{place}"
+        )
+        is_large = kind.tables_bytes(dataset) >= _LARGE_BYTES
+        verb, clock = conditions.verb, conditions.clock
+        if is_large:
+            progress.said("until the tables are loaded, fsync is off and wal_level is minimal")
+            load_scratch(cluster, dataset, target, clock=clock, verb=verb, progress=progress)
+        else:
+            how = Loading(drop_existing=present.state != "none")
+            load_dataset(dataset, target, clock=clock, verb=verb, progress=progress, how=how)
+        if conditions.check:
+            require_consistent(dataset, target, verb=conditions.verb, progress=progress)
+    return target
+
+
+def _fits(present: datasets.Dataset, wanted: Dataset) -> bool:
+    """Return whether the tables are complete and have the options of the wanted dataset."""
+    wanted_options = kind_of(wanted).mark_options(wanted, None)
+    return present.state == "complete" and present.options == wanted_options

@@ -1,4 +1,4 @@
-"""A pooler found in the path to a server of the user's own: its console, what it refuses."""
+"""Finds a pooler in the path to a server of the user's own, and its console."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _KNOWS_PREPARED = (1, 21)
 
 @dataclass(frozen=True, slots=True)
 class PoolerFound:
-    """The pooler that `target` leads to; `console` is None where it is not open to the same user.
+    """The pooler that `target` leads to. `console` is None if the same user may not connect to it.
 
-    `mode` and `version` are "" where it does not tell them.
+    `mode` and `version` are "" if the console does not tell them.
     """
 
     target: Target
@@ -31,7 +31,7 @@ class PoolerFound:
     prepared_count: int | None = None
 
     def refuse(self, protocols: Collection[str]) -> None:
-        """Raise SpecError if it forgets the statements that such a load prepares."""
+        """Raise SpecError if the pooler forgets prepared statements and the load needs them."""
         if "prepared" not in protocols or self.mode in ("", "session"):
             return
         parts = tuple(int(part) for part in re.findall(r"\d+", self.version)[:2])
@@ -48,7 +48,7 @@ class PoolerFound:
 
 
 def is_pooler(connection: Connection) -> bool:
-    """Return whether a pooler is at the other end: the session it lends is another's."""
+    """Return whether the connection leads to a pooler: its backend belongs to another client."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is not None and row[0] != connection.info.backend_pid
 
@@ -58,8 +58,8 @@ def pooler_at(
 ) -> PoolerFound:
     """Return the pooler that `target` leads to.
 
-    Its console is the one that was named, or found where the same user may enter. What cannot be
-    found is reported, with the option that names it.
+    The console is `named`, or else found if the same user may connect to it. If it is not found, a
+    message names the option for it.
     """
     if observe is None:
         progress.said(f"{target.place} is a pooler: to observe the server, add --observe CONNINFO")

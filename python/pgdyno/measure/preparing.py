@@ -1,4 +1,4 @@
-"""The state that every run starts from: data, cache, checkpoint; the same for all runs."""
+"""Brings the server to the state from which every run starts: data, cache and checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgdyno.server.connect import Connection, connect
 from pgdyno.server.reset import Reset, Step, make_cold, no_reset, prewarm, reset, restore_database
 from pgdyno.spec.experiment import CacheState, Experiment, ResetMode
 
-# What counts statements and waits, where its library is loaded: of no use without its views.
+# Extensions with views for the counts of libraries that may be loaded.
 _COUNTING = ["pg_stat_statements", "pg_wait_sampling"]
 _MISSING_SQL = (
     "SELECT name FROM pg_catalog.pg_available_extensions"
@@ -22,10 +22,10 @@ _MISSING_SQL = (
 
 
 def prepared(experiment: Experiment, under_test: UnderTest, name: str) -> tuple[UnderTest, Reset]:
-    """Bring the server to the state that every run of the experiment starts from.
+    """Bring the server to the state from which every run of the experiment starts.
 
-    Returns: the server as it is now (a cold one was started again), and what was done.
-    Raises: ServerError when it cannot be brought there.
+    Returns: the server, which was restarted if the cache shall be cold, and the steps taken.
+    Raises: ServerError if a step fails.
     """
     done = _reset(experiment.reset, under_test, name)
     under_test, steps = _cached(experiment.cache, under_test, name)
@@ -49,7 +49,7 @@ def _reset(mode: ResetMode, under_test: UnderTest, name: str) -> Reset:
 
 
 def _make_extensions(control: Connection) -> None:
-    """Make the views of the libraries that are loaded, in a database of ours."""
+    """Create the extensions of the loaded libraries in a database of a scratch server."""
     for (name,) in control.execute(_MISSING_SQL, [_COUNTING]).fetchall():
         control.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
 

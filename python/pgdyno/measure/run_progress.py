@@ -1,4 +1,4 @@
-"""What a run says while it is under way; who shows it is not its business."""
+"""The progress of a run or a load: records of the engine become moments that a caller shows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from pgdyno.spec.planned import PlannedRun
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a run stands now. `total_ns` 0 = not known; `position` such as "run 4 of 20".
+    """The state of a run at one moment. `total_ns` 0 = not known.
 
-    `wanted_count` is 0 unless the phase makes connections: `made_count` of them are there.
+    `position`: such as "run 4 of 20". `wanted_count`: number of connections that the phase makes, 0
+    in other phases; `made_count` of them exist.
     """
 
     label: str
@@ -49,16 +50,16 @@ class Moment:
 
 
 class Progress:
-    """Silent; the command line has one that shows."""
+    """Receives the progress. This class is silent; the command line's prints."""
 
     def said(self, text: str) -> None:
         """Take note of a step that was reached, in one line."""
 
     def moved(self, moment: Moment) -> None:
-        """Take note of where the run stands; called many times a second."""
+        """Take note of the present state; called many times a second."""
 
     def ended(self) -> None:
-        """Take note that nothing moves any more."""
+        """Take note that the run or the load has ended."""
 
 
 _WINDOW_INTERVALS = 10
@@ -96,7 +97,7 @@ class RunWatch:
         self._failed_count = 0
 
     def see(self, record: Record) -> None:
-        """Take one record in and tell the progress when it moved."""
+        """Take one record, and report a new moment to the progress."""
         if isinstance(record, Phase) and record.event == "begin":
             self._phase, self._phase_began_ns = record.phase, record.time_ns
             if record.phase == "measure":
@@ -185,7 +186,7 @@ class LoadWatch:
         self.is_unfinished = False
 
     def see(self, record: Record) -> None:
-        """Take one record in and tell the progress when it moved."""
+        """Take one record, and report a new moment to the progress."""
         if isinstance(record, Phase) and record.event == "begin":
             self._phase = record.phase
             if record.phase == "load":

@@ -7,28 +7,24 @@ every variant has been started once on its empty cluster.
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
+from pgdyno.measure.loading import load_into
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
-from pgdyno.measure.under_test import (
-    LOAD_DATABASE,
-    Conditions,
-    UnderTest,
-    load_into,
-    refuse_what_does_not_fit,
-    scratch_places,
-)
+from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.server import facts as server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import Binaries, find
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.server.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
+from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.reset import drop_database
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.sql_script import run_script
@@ -328,3 +324,10 @@ class ScratchServers(Servers):
         own = variant.spec
         target = served.cluster.tcp_target if own.path == "tcp" else served.cluster.target
         return target.with_database(served.databases[self._data_of(variant)])
+
+
+def scratch_places(asked: Scratch, store_dir: Path) -> list[Path]:
+    """Return the folders in which a scratch cluster of a killed command may lie."""
+    named = os.environ.get("PGDYNO_DATA")
+    places = [asked.data_dir, store_dir, Path(named) if named else None, LAST_PLACE]
+    return [*dict.fromkeys(place for place in places if place is not None and place.is_dir())]

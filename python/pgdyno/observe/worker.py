@@ -216,7 +216,7 @@ class Worker(threading.Thread):
         # The values are from some moment between query and answer: take the middle.
         samples.append(Sample(of_ns or (began_ns + self._clock.now_ns()) // 2, rows))
         if item.interval_ns >= RARE_NS and isinstance(self._session, ServerSession):
-            # An idle session reports its transactions 10 s late: they would look like others'.
+            # An idle session reports its transactions 10 s late: they would look foreign.
             self._session.report_transactions()
         item.taken(monotonic_ns())
 

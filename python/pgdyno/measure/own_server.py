@@ -1,0 +1,187 @@
+"""A server of the user's own: reached, and judged safe to load.
+
+Nothing is loaded or changed here. What is not safe is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import psycopg
+
+from pgdyno.engine.facts import engine_facts
+from pgdyno.errors import PgdynoError
+from pgdyno.measure.host_access import command_to_host, console_of, way_unused
+from pgdyno.measure.pooler_found import is_pooler, pooler_at
+from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
+from pgdyno.server import dataset as datasets
+from pgdyno.server import facts as server_facts
+from pgdyno.server import safety
+from pgdyno.server.connect import Connection, connect, pinned
+from pgdyno.server.conninfo import resolve
+from pgdyno.server.facts import ServerFacts
+from pgdyno.server.target import Target, refuse_what_the_engine_lacks
+from pgdyno.spec.experiment import Experiment
+
+# Three connections of the observer and one for control, in addition to the load's.
+CONTROL_CONNECTIONS = 4
+
+
+def reached(
+    experiment: Experiment,
+    conditions: Conditions,
+    target: Target,
+    progress: Progress,
+    *,
+    dsn: str | None = None,
+) -> UnderTest:
+    """Return a server of the user's own, after all checks that it is safe to load.
+
+    Args: dsn, the connection string of the variants on this server; None for variants without one.
+    Raises: ServerError if it cannot be reached; SpecError for options that do not fit; RefusedError
+    if a check fails.
+    """
+    refuse_what_the_engine_lacks(target)
+    server = experiment.server
+    with connect(target, verb=conditions.verb, patient=True) as connection:
+        target = pinned(target, connection)
+        is_pooled = is_pooler(connection)
+        _refuse_where_writes_fail(connection, target, experiment, conditions, dsn)
+    host_command = command_to_host(ssh=server.ssh, host_shell=server.host_shell)
+    console = console_of(server.pooler)
+    if is_pooled:
+        pooler = pooler_at(target, console, conditions.verb, progress, server.observe)
+        pooler.refuse(experiment.protocols_of(dsn))
+        console = pooler.console
+    observe = target if server.observe is None else resolve(conninfo=server.observe).target
+    with connect(observe, verb=conditions.verb, patient=True) as connection:
+        observe = pinned(observe, connection)
+        facts = server_facts.collect(connection, observe)
+    direct = None if server.observe is None else observe
+    if facts.is_local and host_command is not None:
+        progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
+        host_command = None
+    dataset_of = _datasets_used(experiment)
+    for name in sorted({dataset_of.get(shape.program, "") for shape in conditions.scripts} - {""}):
+        is_there = facts.dataset.kind == name
+        datasets.require_complete(facts.dataset if is_there else datasets.absent(name))
+    safety.refuse_unsafe_load(
+        safety.Intent(
+            is_scratch=False,
+            database=facts.database,
+            host=facts.host,
+            scripts_writing=_scripts_writing(experiment, conditions, facts),
+            others=facts.others,
+            allow_write=conditions.permissions.allow_write,
+            confirmed=conditions.permissions.confirm,
+        )
+    )
+    has_room_to_probe = True
+    if not is_pooled:
+        has_room_to_probe = _require_room(experiment, facts)
+        refuse_what_does_not_fit(experiment, conditions, observe, progress, is_local=facts.is_local)
+    return UnderTest(
+        target=target,
+        observe=_apart_from_the_load(observe, conditions.verb),
+        cluster=None,
+        facts=facts,
+        verb=conditions.verb,
+        direct=direct,
+        is_pooled=is_pooled,
+        has_room_to_probe=has_room_to_probe,
+        pooler=console,
+        host_command=host_command,
+        host_files=server.host_files,
+    )
+
+
+def _refuse_where_writes_fail(
+    connection: Connection,
+    target: Target,
+    experiment: Experiment,
+    conditions: Conditions,
+    dsn: str | None,
+) -> None:
+    """Raise RefusedError if a script for this server writes and sessions are read-only."""
+    row = connection.execute(
+        "SELECT current_setting('transaction_read_only') = 'on', pg_is_in_recovery()"
+    ).fetchone()
+    is_read_only, is_standby = row if row is not None else (False, False)
+    if not is_read_only:
+        return
+    here = {
+        index
+        for variant in experiment.planned_variants()
+        if variant.spec.dsn == dsn
+        for index in experiment.scripts_of(variant)
+    } or set(range(len(experiment.workload.scripts)))
+    names = [script.name for script in experiment.all_scripts()]
+    known = {names[index] for index in here}
+    writing = [
+        shape.name
+        for shape in conditions.scripts
+        if (shape.program or shape.name) in known and not shape.reads_only and shape.weight > 0
+    ]
+    safety.refuse_read_only_session(target.place, writing, is_standby=is_standby)
+
+
+def _datasets_used(experiment: Experiment) -> dict[str, str]:
+    """Return built-in -> its dataset. A built-in uses no other tables."""
+    known = engine_facts() if any(script.builtin for script in experiment.all_scripts()) else None
+    return {
+        script.name: builtin.dataset
+        for script in experiment.all_scripts()
+        if known is not None and (builtin := known.builtin(script.builtin))
+    }
+
+
+def _scripts_writing(
+    experiment: Experiment, conditions: Conditions, facts: ServerFacts
+) -> tuple[str, ...]:
+    """Return the scripts that write to tables which pgdyno may not have created.
+
+    A built-in writes only to the tables of its dataset. A file may write anywhere.
+    """
+    owned = facts.dataset.kind if facts.dataset.is_marked else None
+    dataset_of = _datasets_used(experiment)
+    return tuple(
+        shape.name
+        for shape in conditions.scripts
+        if not (shape.reads_only or (owned and dataset_of.get(shape.program) == owned))
+    )
+
+
+# Every server has this database. Unlike template1, others can use it while we are connected.
+_DATABASE_APART = "postgres"
+
+
+def _require_room(experiment: Experiment, facts: ServerFacts) -> bool:
+    """Return whether the server admits one connection more than the load and pgdyno need.
+
+    Raises: RefusedError if it does not admit the connections of load and pgdyno.
+    """
+    # The closed control connection that read these facts is counted as used.
+    room = replace(facts.connections, used_count=max(0, facts.connections.used_count - 1))
+    safety.refuse_too_many_connections(
+        room,
+        load=experiment.connections_max(),
+        control=CONTROL_CONNECTIONS,
+        in_words=experiment.connections_in_words(),
+    )
+    return room.free > experiment.connections_max() + CONTROL_CONNECTIONS
+
+
+def _apart_from_the_load(observe: Target, verb: str) -> Target:
+    """Return a target in another database, so that our sessions are not in the load's statistics.
+
+    Returns: `observe` itself if the role may not connect to another database.
+    """
+    if observe.database == _DATABASE_APART:
+        return observe
+    apart = observe.with_database(_DATABASE_APART)
+    try:
+        with connect(apart, verb=verb):
+            return apart
+    except (psycopg.Error, PgdynoError):
+        return observe
