@@ -1,7 +1,7 @@
-"""NUMBERS with uncertainty: arrays in, dataclasses out; pure.
+"""Makes numbers with intervals from arrays. All functions are pure.
 
-One module a question: one run `within_run`, `change_points`, `verdicts`; a sweep
-`curve`; A against B `compare`; more than two cells `contrasts`; why `where`.
+Each module answers one question. One run: `within_run`, `change_points`, `verdicts`. A sweep:
+`curve`. B against A: `compare`. More than two cells: `contrasts`. Parts of latency: `where`.
 """
 
 from pgdyno.analysis import (

@@ -1,4 +1,4 @@
-"""The array types that analysis takes and gives, and the checks every estimator makes first."""
+"""The array types of the analysis, and the check that every estimator makes first."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ IntArray = npt.NDArray[np.int64]
 
 
 def finite(values: npt.ArrayLike, *, what: str, at_least: int = 1) -> FloatArray:
-    """Return `values` as a one-dimensional float array; refuse gaps and too few of them.
+    """Return `values` as a one-dimensional float array.
 
-    Raises: AnalysisError if a value is not finite, or fewer than `at_least` are given.
+    Args: what, the name of the values in an error; at_least, the minimum of values.
+    Raises: AnalysisError if a value is not finite, or there are fewer than `at_least`.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
@@ -34,18 +35,18 @@ def finite(values: npt.ArrayLike, *, what: str, at_least: int = 1) -> FloatArray
 
 
 def distinct(ascending: IntArray) -> IntArray:
-    """Return each value once. Args: ascending, values in order, as the instants of samples are.
+    """Return each value once. Args: ascending, values in order, such as the times of samples.
 
-    As `np.unique`, which hashes or sorts all of them: of some hundred thousand this takes a tenth.
+    This takes a tenth of the time of `np.unique`, which hashes or sorts the values.
     """
     return ascending[np.flatnonzero(np.diff(ascending, prepend=ascending[:1] - 1))]
 
 
 def coded(values: Iterable[str]) -> tuple[list[str], IntArray]:
-    """Return the texts that occur, in order, and the place among them of each value.
+    """Return the different texts in order, and the position of each value among them.
 
-    As `np.unique` with its inverse, which sorts all of them: of some hundred thousand samples with
-    a dozen texts this takes a tenth of the time.
+    For a hundred thousand samples with a dozen texts this takes a tenth of the time of `np.unique`,
+    which sorts the values.
     """
     texts = list(values)
     names = sorted(set(texts))

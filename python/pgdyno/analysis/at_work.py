@@ -1,4 +1,4 @@
-"""Sessions at work: counted by the server where its count can be used, else sampled."""
+"""The mean number of sessions at work: the server's count if it can be used, else samples."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pgdyno.analysis.where_facts import ANSWERING, NOT_INSTRUMENTED, How, WaitSa
 from pgdyno.analysis.where_sampled import Sampled, resampled
 
 _NORMAL_95 = 1.959964
-# A busy session reports its time once a second, each at another instant. At both ends of a watch
-# some of it is missing: uniform in 0..1 s, so the difference has this standard deviation.
+# A busy session reports its time once a second. At both ends of a watch a part of the last second
+# is missing, uniform in 0..1 s. The standard deviation of the difference follows from this.
 _REPORTED_EVERY_S = 1.0
 _ENDS_S = _REPORTED_EVERY_S * math.sqrt(2 / 12)
 # A sampler takes the core of a session at work, so it misses up to one.
@@ -26,15 +26,16 @@ _UNSEEN_MAX = 1.0
 _ALIKE, _ALIKE_RATIO = 0.02, 0.1
 _BUSY_RATIO = 0.9
 _EVENTS_SHOWN = 3
-# Fewer sightings of sessions at work are chance: no headline rests on them.
+# With fewer sightings of sessions at work, their mean is mostly chance and no headline.
 SIGHTINGS_MIN = 30
 
 
 @dataclass(frozen=True, slots=True)
 class CountedTime:
-    """Growth of active_time over a span. `own_ns` is our sessions' part; half-width of its error.
+    """The growth of active_time over a span of time.
 
-    Two times are known of our own statements: with the way to the server and back, and without.
+    `own_ns`: the part of our own sessions; it has an error, because the time of our statements is
+    known only with the round trip and without it.
     """
 
     active_ns: float
@@ -44,7 +45,7 @@ class CountedTime:
 
     @property
     def mean_count(self) -> float:
-        """Return the mean number of other people's sessions at work."""
+        """Return the mean number of sessions at work without our own."""
         return max(self.active_ns - self.own_ns, 0.0) / self.span_ns
 
 
@@ -65,21 +66,21 @@ class AtWork:
 
     @property
     def factor_ratio(self) -> float:
-        """Return by how much the samples are scaled, so that they add up to the mean."""
+        """Return the factor from samples to the mean."""
         if self.sampled is None or not self.sampled.value:
             return 1.0
         return self.mean.value / self.sampled.value
 
     @property
     def is_certain(self) -> bool:
-        """True if the mean does not rest on a few samples."""
+        """Return whether the mean does not depend on only a few samples."""
         return self.how == "counted" or self.seen_count >= SIGHTINGS_MIN
 
 
 def own_time(most_ns: float, least_ns: float) -> tuple[float, float]:
     """Return the time of our own statements in the server, and the half-width of its error.
 
-    Args: most_ns, as it was timed here, the way there and back included; least_ns, without it.
+    Args: most_ns, as measured here, with the round trip; least_ns, without the round trip.
     """
     return (most_ns + least_ns) / 2, max(most_ns - least_ns, 0.0) / 2
 
@@ -90,11 +91,12 @@ def at_work(
     """Return the sessions at work: the server's count if the samples agree with it.
 
     The count is exact, but a statement is added when it ends or, in a busy session, once a second.
-    So a long statement that still runs is missing, and one that began before the watch is counted
-    whole. Samples see who is at work now, but miss a session on the core of the sampler.
-    Therefore the count stands if the samples are at most that far away, and a tenth.
-    Args: sampled, None if sessions are not visible; bare_count, of it without a wait event.
-    Returns: None if there is neither.
+    So a long statement that still runs is missing, and a statement that began before the watch is
+    counted whole. Samples see the sessions at work at one moment, but miss a session on the core of
+    the sampler. Therefore the count is used if the difference can be explained by this and a tenth.
+    Args: sampled, None if sessions are not visible; seen_count, sightings of sessions in samples;
+    bare_count, mean sessions without a wait event; counted, None if the server does not count.
+    Returns: None with neither samples nor count.
     """
     if counted is None or counted.span_ns <= 0:
         return None if sampled is None else AtWork(sampled, "sampled", sampled, seen_count)
@@ -133,10 +135,11 @@ def drawn_from_groups(
 
 
 def events_while_busy(samples: WaitSamples) -> tuple[tuple[str, float], ...]:
-    """Return what sessions waited for when all were busy: the largest events with their shares.
+    """Return the largest wait events with their shares at times when all sessions were busy.
 
-    A transaction waits for a free client only while no client is free. Samples with at least nine
-    tenths of the most sessions seen are of such moments. Returns: nothing from few sightings.
+    A transaction waits for a free client only while no client is free. These are the samples with
+    at least nine tenths of the maximum of sessions.
+    Returns: nothing with few sightings.
     """
     names, event = coded(samples.event)
     kept = event != (names.index(ANSWERING) if ANSWERING in names else -1)

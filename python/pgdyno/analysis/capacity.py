@@ -1,4 +1,4 @@
-"""The load that can be held under a latency target: from runs that met it or did not."""
+"""The highest load that meets a latency target, from runs that met it or did not."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pgdyno.errors import AnalysisError
 
 HELD_RATIO = 0.99
 _GRID_POINTS = 600
-# How far apart "nearly always" and "nearly never" lie, as the scale of ln(rate): the truth of a
-# server is somewhere in it, and all of it is averaged over.
+# Scales of ln(rate) over which the chance of meeting the target goes from nearly 1 to nearly 0.
+# The scale of a server is not known, so the result is an average over these.
 _SPREADS = np.geomspace(0.006, 0.15, 8)
-# A run that says the opposite of what its load would give: a machine that stopped for a moment.
+# The probability of a run with the wrong result, such as after a short stop of the machine.
 _LAPSE = 0.04
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run: what was offered, in the unit of the target, and what came of it.
+    """One run: the offered load in the unit of the target, and the result.
 
-    `latency_ms` is the target's.
+    `latency_ms`: the figure that the target limits.
     """
 
     offered_count: float
@@ -36,10 +36,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a trial must meet: the latency, and that what was offered was done.
+    """What a trial must meet: a limit of the latency, and the share of the offered load.
 
-    `unit` of the load: transactions a second are offered in an open loop, terminals in a closed
-    one, where they wait for each other and everything offered is done.
+    `unit` of the load: "tps" in an open loop, "terminals" in a closed loop, where the whole offered
+    load is always done.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Target:
     unit: Literal["tps", "terminals"] = "tps"
 
     def is_met(self, trial: Trial) -> bool:
-        """Return whether a trial met both."""
+        """Return whether a trial met the limit and did the offered load."""
         return trial.achieved_ratio >= HELD_RATIO and trial.latency_ms <= self.limit_ms
 
     @property
     def rule(self) -> str:
-        """Return the rule in words."""
+        """Return the target in words, for a reader."""
         if self.unit == "terminals":
             return f"{self.name} <= {self.limit_ms:g} ms (closed loop)"
         return (
@@ -63,13 +63,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The highest load that meets a target as often as not, and what it was judged by.
+    """The load at which half of the runs meet a target, in the target's unit.
 
-    Loads are in the target's unit: transactions a second, or terminals.
-
-    `end`: "found"; "above": every trial met it, the value is the highest load tried; "below": none
-    did, the value is the lowest. `failed_by`: what trials that did not meet it failed by.
-    `confirmed_count`: the highest load that met it twice and never failed, None if none did.
+    `end`: "found"; "above": every trial met the target, and the value is the highest load tried;
+    "below": no trial met it, and the value is the lowest load tried. `failed_by`: why trials failed
+    the target, in words. `confirmed_count`: the highest load that met the target twice and never
+    failed, None if there is no such load.
     """
 
     load: Estimate
@@ -86,8 +85,8 @@ def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
     Source: the chance of meeting the target is a logistic curve of ln(load) with unknown place and
     spread and a few percent of lapses, a flat prior on both; median and quantiles of the place
     (Bayesian psychometric function, Watson and Pelli 1983; Kontsevich and Tyler 1999).
-    Limits: the place is where half of such runs meet the target, for runs of the length that was
-    measured. Holds over where trials were placed by `next_rate`.
+    Limits: half of the runs meet the target at this load, for runs of the measured length. The
+    interval holds if `next_rate` chose the loads of the trials.
     """
     if not trials:
         raise AnalysisError("no load was tried for the target")
@@ -150,5 +149,6 @@ def _confirmed(trials: Sequence[Trial], met: Sequence[bool]) -> float | None:
         for trial, is_met in zip(trials, met, strict=True)
         if is_met and trial.offered_count < least
     )
-    # What was held at a higher load is held at a lower one too: the second highest was met twice.
+    # If a higher load meets the target, a lower load does, too. So the second highest
+    # load met it twice.
     return held[-2] if len(held) > 1 else None

@@ -1,4 +1,4 @@
-"""Moments at which a run changed its level: found, dated, and tested for significance."""
+"""Finds the moments at which the throughput of a run changed, and tests their significance."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _significant_split(series: FloatArray, rng: np.random.Generator) -> tuple[in
     if _block_count(series, width) < 2 * _SEGMENT_MIN or np.ptp(series) == 0:
         return None
     first = _best_split(_block_means(series, width))[0] * width
-    # The correlation time of what is left when the two levels are taken out; the median over
-    # pieces of the stretch, so that a further change in one of them does not lengthen it.
+    # The correlation time of the rest after the two means are subtracted. It is the median over
+    # pieces of the stretch, so that another change in one piece does not increase it.
     rest = np.concatenate([part - part.mean() for part in np.split(series, [first])])
     pieces = np.array_split(rest, min(max(rest.size // _PIECE_LENGTH, 1), _PIECES_MAX))
     lasting = float(np.median([correlation_time(piece) for piece in pieces]))
@@ -128,7 +128,7 @@ def _permutations_reaching(
         distance = np.abs(shuffled[:, :, None] - shuffled[:, None, :])
         reached_count += int((_energy_splits(distance)[1] >= strength).sum())
         if (1 + reached_count) / (1 + _PERMUTATIONS) > _LEVEL:
-            return None  # A few are enough for a steady run: the rest cannot make it significant.
+            return None  # The other permutations cannot make it significant any more.
     return reached_count
 
 

@@ -1,4 +1,4 @@
-"""Is B better than A: adjacent pairs of runs, their log ratios, an interval and a verdict."""
+"""Is B better than A? Adjacent pairs of runs give log ratios, an interval and a verdict."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Better = Literal["more", "less"]  # more tps is faster; less latency is lower
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the pairs say of B against A.
+    """The result of B against A.
 
-    `ratio`: B / A with the only interval that decides. `pairs_left`: how many more pairs the
-    verdict will need if things stay as they are; 0 when decided, None when not foreseeable.
+    `ratio`: B / A with the interval that decides. `pairs_left`: how many more pairs the verdict
+    needs if mean and scatter stay the same; 0 after the verdict, None if there is no estimate.
     `deviation_ratio`: standard deviation of the log ratio of one pair.
     """
 
@@ -138,11 +138,12 @@ def predict_pairs(
     margin_ratio: float = MARGIN_RATIO,
     half_width_ratio: float | None = None,
 ) -> int | None:
-    """Return how many more pairs are needed, if mean and scatter stay as seen; None past 1,000.
+    """Return how many more pairs are needed if mean and scatter stay the same.
 
-    Args: half_width_ratio: the precision asked for (0.03 is +-3 %); None asks for a verdict.
-    Returns: 0 when nothing more is needed.
-    Limits: a forecast from few pairs; its own error is of the size of the forecast.
+    Args: half_width_ratio, the wanted precision (0.03 is +-3 %), None for a verdict; the others as
+    for `compare`.
+    Returns: 0 if no more pairs are needed; None for more than 1,000.
+    Limits: with few pairs, the error of this forecast is as large as the forecast.
     """
     values = finite(ratios, what="log ratios of pairs", at_least=2)
     deviation, shift = float(values.std(ddof=1)), abs(float(values.mean()))
@@ -169,9 +170,9 @@ def predict_pairs(
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """What A against A shows: the scatter of a pair, and the smallest effect a run can find.
+    """The result of A against A: the scatter of a pair, and the smallest effect to be found.
 
-    `detectable_ratio`: found with 80 % probability by `pair_count` pairs (0.03 is 3 %).
+    `detectable_ratio`: `pair_count` pairs find it with a probability of 80 % (0.03 is 3 %).
     """
 
     deviation_ratio: float

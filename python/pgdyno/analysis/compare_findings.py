@@ -1,4 +1,7 @@
-"""How a variant was reached, and how evenly its clients were served."""
+"""The findings of designs with variants, as dataclasses: variants, contrasts, changed plans.
+
+They also tell how a variant was reached, and how evenly its clients were served.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from pgdyno.analysis.where_difference import Difference
 
 @dataclass(frozen=True, slots=True)
 class ServedRun:
-    """What one run says; None where the engine did not measure it.
+    """How one run served its clients; None for figures that the engine did not measure.
 
     `round_trip_ms`: median of empty round trips before the load. `completed_min_count` and
-    `completed_max_count`: of the clients, in the measured phase.
+    `completed_max_count`: transactions of the slowest and the fastest client.
     """
 
     clients: int
@@ -91,12 +94,12 @@ class PlanChange:
 
 @dataclass(frozen=True, slots=True)
 class VariantFindings:
-    """One variant: what it changes, and what was measured of it.
+    """One variant: its changes and its results.
 
     `metrics`: means over its runs with intervals between runs. `weakened`: settings with which a
-    crash may lose acknowledged commits. `holds_rate`: None without a rate. `by_round`: the deciding
-    metric of every run with its round. `cost`: what 1,000 tps of it cost, where it has a price; a
-    rate that it cannot hold has none.
+    crash may lose acknowledged commits. `holds_rate`: whether it does the offered rate, None
+    without a rate. `by_round`: round and deciding metric of every run. `cost`: the cost of
+    1,000 tps; None without a price, or if it does not hold the rate.
     """
 
     name: str
@@ -119,9 +122,9 @@ class VariantFindings:
 class ContrastFindings:
     """One variant against its reference.
 
-    `comparisons` has every metric that was measured, the deciding one among them; only intervals
-    that hold at every look. `because`: in words, "" where nothing measured explains it. `left_ns`:
-    how much longer a verdict will take, None where that cannot be foreseen or it is in.
+    `comparisons`: every measured metric, with intervals that hold at every look. `because`: the
+    reason in words, "" if no measurement explains the difference. `left_ns`: the time until a
+    verdict, None after the verdict or without an estimate.
     """
 
     variant: str
@@ -141,10 +144,10 @@ class ContrastFindings:
 class CompareFindings:
     """The answer of a design with variants.
 
-    `effects` of a factorial, `steps` of passes (each against the one before). `confounds`: what
-    the design cannot tell apart. `settings`: every setting that is not the same on the servers of
-    all variants, with its value on each, "" where it is not known. `state`: how the data of each
-    variant grew meanwhile.
+    `effects`: of a factorial. `steps`: of passes, each pass against the one before. `confounds`:
+    effects that the design cannot tell apart. `settings`: every setting that differs between the
+    servers of the variants, with its value on each, "" if not known. `state`: how the data of each
+    variant grew.
     """
 
     metric: str

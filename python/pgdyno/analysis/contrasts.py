@@ -1,4 +1,4 @@
-"""Contrasts between more than two cells: factors and their interactions, and cumulative passes."""
+"""Contrasts between more than two cells: effects of factors, interactions, cumulative passes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Effect:
     """A main effect or a two-way interaction, as a ratio of the metric.
 
     `terms`: (factor, level) against the factor's first level. One term: the metric at that level
-    over the metric at the first, averaged over the other factors. Two terms: by what factor the
-    effect of the one changes with the other. `p_adjusted_ratio`: after Holm over all effects.
+    over the metric at the first, averaged over the other factors. Two terms: the factor by which
+    one term changes the effect of the other. `p_adjusted_ratio`: after Holm over all effects.
     `aliased_with`: effects that this design cannot tell from this one.
     """
 

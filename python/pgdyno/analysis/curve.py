@@ -1,4 +1,7 @@
-"""The load curve: throughput and latency by number of clients, the peak, the knee, what follows."""
+"""The load curve of a sweep: throughput and latency by number of clients.
+
+It also gives the peak, the knee, and the loss of throughput after the peak.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class CurveLevel:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The highest mean throughput; `is_at_edge`: at the largest load measured, more may follow."""
+    """The highest mean throughput. `is_at_edge`: it is at the largest load, so more may follow."""
 
     clients: int
     tps: Estimate
@@ -80,7 +83,7 @@ class Degradation:
 
 @dataclass(frozen=True, slots=True)
 class LoadCurve:
-    """Everything a sweep says; `degradation` is None when the peak is at the largest load."""
+    """All results of a sweep. `degradation` is None if the peak is at the largest load."""
 
     levels: tuple[CurveLevel, ...]
     peak: Peak
@@ -189,9 +192,10 @@ def _peak(
     # The highest of several noisy means lies too high on average; the draws show by how much.
     bias = np.log(draws.max(axis=1) / value)
     above, below = (float(bound) for bound in np.quantile(bias, (0.975, 0.025)))
-    # On a plateau that correction is itself uncertain: go some way to the ends that need none,
-    # which are the best single level's upper end, and its lower end when all rivals share 2.5 %.
-    # A third and a half of the way cover 93.5 to 96.7 % over flat and steep curves alike.
+    # On a plateau this correction is uncertain. So the ends move a part of the way to two limits
+    # without correction: the upper end of the best level, and its lower end if all levels share
+    # 2.5 %. With a third and a half of the way, the coverage is 93.5 to 96.7 % on flat and steep
+    # curves (simulated).
     single_high = float(np.quantile(draws, 0.975, axis=0).max())
     rivals = np.log(value / means) < 2 * np.hypot(scatter.error_values, scatter.error_values[best])
     shared = t_quantile(1 - 0.025 / max(int(rivals.sum()), 1), scatter.degrees)

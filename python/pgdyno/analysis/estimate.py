@@ -1,6 +1,7 @@
-"""Student's t distribution, for any degrees of freedom above 0.
+"""`Estimate`, a value with its interval, and Student's t distribution for intervals of means.
 
-In plain Python: a library that has it takes longer to import than a page of a report takes to make.
+The distribution is plain Python, because importing a library for it takes longer than making a page
+of a report.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class Estimate:
 
 
 def without_interval(value: float, unit: str) -> Estimate:
-    """Return a number of which there is one only."""
+    """Return an estimate from one value, which has no interval."""
     return Estimate(float(value), None, None, 1, unit, "none")
 
 

@@ -1,4 +1,4 @@
-"""Gates: conditions judged on the unfavourable end of the interval."""
+"""Gates: conditions that the unfavourable end of an interval must meet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgdyno.spec.condition import Condition
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a gate said of one estimate; `of` names the variant, or is empty."""
+    """The verdict of a gate on one estimate. `of` names the variant, "" if there is none."""
 
     gate: Condition
     of: str
@@ -21,7 +21,7 @@ class Judged:
 
 
 def judge(gate: Condition, findings: ExperimentFindings) -> list[Judged]:
-    """Return the gate's word on everything it applies to; on nothing it is not kept."""
+    """Return the gate's verdict on each estimate it applies to. Without any, it is not kept."""
     judged = [
         Judged(gate, of, estimate, is_kept(gate, estimate))
         for of, estimate in (
@@ -34,7 +34,7 @@ def judge(gate: Condition, findings: ExperimentFindings) -> list[Judged]:
 def is_kept(gate: Condition, estimate: Estimate) -> bool:
     """Return whether even the unfavourable end of the interval meets the condition.
 
-    A number without that end does not: nothing says how far it may be off.
+    A number without this end does not meet it, because its error is not known.
     """
     end = estimate.high if gate.sign == "<" else estimate.low
     if end is None or (estimate.censored and gate.sign == "<"):

@@ -1,9 +1,10 @@
-"""Speed and waits by the method published as PG_HAZEL, and the same question asked soundly.
+"""Correlates speed with waits by the method published as PG_HAZEL, and by a corrected method.
 
-The published method takes "operational speed", statements and rows a minute, and correlates it with
-counts of sampled waits. Over a ramp of load both follow the load, whatever the waits do; over
-rolling medians neighbours are almost the same number; a total is correlated with its own part.
-Corrected: windows that do not overlap, waits as a share of the server's time, the load held fixed.
+The published method correlates "operational speed", statements and rows a minute, with counts of
+sampled waits. It has three faults. If the load rises, both rise with it, whatever the waits do.
+Neighbouring rolling medians are almost the same number. A total is correlated with its own part.
+The corrected method uses windows that do not overlap, waits as a share of the server's time, and
+only windows of equal load.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _WINDOWS_MIN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """One stretch of time, apart from all others: a run of a sweep, a minute of a watch.
+    """One stretch of time that overlaps no other: a run of a sweep, or a minute of a watch.
 
-    `load_count`: what the windows are grouped by, clients. `rows_per_minute` None where nobody
-    counted rows. `waiting`: mean sessions in each type of wait event; `active_count`: mean active
-    sessions.
+    `load_count`: number of clients, by which windows are grouped. `rows_per_minute`: None if rows
+    were not counted. `waiting`: mean sessions in each type of wait event. `active_count`: mean
+    active sessions.
     """
 
     load_count: int
@@ -43,12 +44,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WaitCorrelation:
-    """How one type of wait goes with speed.
+    """How one type of wait correlates with speed.
 
     As published: `published` is r(speed, count of waits); `weighted` their "weighted wait
-    correlation", r(all waits, these) x share, and `band` its word. Corrected: the correlation of
-    speed with the share of the server's time at fixed load, None where the windows do not tell, and
-    its 95 % interval.
+    correlation", r(all waits, these) x share, and `band` their word for it. Corrected: the
+    correlation of speed with the share of the server's time at fixed load, with its 95 % interval;
+    None with too few windows.
     """
 
     wait_type: str
@@ -74,7 +75,7 @@ class Hazel:
 
 
 def hazel(windows: Sequence[Window]) -> Hazel | None:
-    """Return both answers for windows in the order of time; None of fewer than four.
+    """Return both answers for windows in time order; None with fewer than four.
 
     Source: sql/pg_expecto.sql of pg_expecto as described in its texts; partial correlation with
     Fisher's z.
@@ -130,7 +131,7 @@ def _correlation(
 def _at_fixed_load(
     kind: str, windows: Sequence[Window]
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the correlation of what differs between windows of equal load, with its interval."""
+    """Return the correlation between windows of equal load, with its interval."""
     used = [window for window in windows if window.active_count > 0]
     loads = np.asarray([window.load_count for window in used])
     speed = np.asarray([window.calls_per_minute for window in used])

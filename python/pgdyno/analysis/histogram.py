@@ -1,4 +1,4 @@
-"""The share of transactions that were not done within a latency limit."""
+"""Histograms of durations in the engine's buckets, their percentiles, and shares above a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much runs scatter within the levels of a curve, when each has only a few."""
+"""Resampling for intervals: scatter of a few runs, correlation time, block bootstrap."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Scatter:
 
     @property
     def is_known(self) -> bool:
-        """True if there are runs enough to tell."""
+        """Return whether there are enough runs to know the scatter."""
         return self.degrees > 0
 
 
 def scatter_of(levels: Sequence[FloatArray]) -> Scatter:
-    """Return the standard error of every level's mean, steadied by that of all levels.
+    """Return the standard error of every level's mean, moderated by the scatter of all levels.
 
     Args: levels, the runs of each: logarithms of a metric, or log ratios.
     Raises: AnalysisError if some levels have one run and some several.
-    Three runs know their own scatter badly. Each level's variance is averaged with the mean
-    variance of all levels, which weighs as much as 4 degrees of freedom.
+    The scatter of three runs is very uncertain. Therefore each level's variance is averaged with
+    the mean variance of all levels, which has the weight of 4 degrees of freedom.
     Source: moderated variance, Smyth 2004, with a fixed prior weight.
     """
     sizes = np.array([level.size for level in levels])

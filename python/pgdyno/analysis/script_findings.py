@@ -1,4 +1,4 @@
-"""What is known of one script of a run, or of one transaction type of a program."""
+"""The findings about one script of a run, or about one transaction type of a program."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class StatementFindings:
 class ScriptFindings:
     """One script of a run, or one transaction type of a program.
 
-    Those rolled back on purpose are among the transactions. `counted` has what only this type
-    counts, such as order lines. `is_background`: no terminal waits for it, so it is in no total.
+    Transactions rolled back on purpose are included. `counted`: counters that only this type has,
+    such as order lines. `is_background`: no terminal waits for it, so it is in no total.
     """
 
     name: str

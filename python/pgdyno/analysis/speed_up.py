@@ -1,4 +1,4 @@
-"""How much faster a variant is along the load curve: at each level, on average, at most."""
+"""How much faster a variant is than the reference: at each level, the mean, and the maximum."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def speed_up(log_ratios: Mapping[int, Sequence[float]], *, knee_clients: int) ->
 
     Args: log_ratios, log(variant / reference) of the adjacent runs of each round, by clients.
     Raises: AnalysisError without a level up to the knee.
-    Source: paired runs; the scatter of a level is steadied by that of all levels (`scatter_of`);
-    Student's t for one look. The maximum was chosen for being large: the intervals of all levels it
-    was chosen from hold together (Bonferroni), so its own does.
-    Limits: rounds are set beforehand; few rounds give wide intervals.
+    Source: paired runs; Student's t for one look, with the scatter of a level moderated by that of
+    all levels (`scatter_of`). The maximum is the largest of several ratios. Their intervals hold
+    together (Bonferroni), so the interval of the maximum holds, too.
+    Limits: the number of rounds must be set beforehand; few rounds give wide intervals.
     """
     loads = sorted(log_ratios)
     ratios = [finite(log_ratios[load], what=f"log ratios at {load} clients") for load in loads]

@@ -71,7 +71,7 @@ def fit_usl(
             error_ratio=error_ratio,
         )
     draws = _solve(clients, replicates)
-    # The constraint puts a coefficient at 0 where the data would have it below.
+    # The constraint makes a coefficient 0 if the best fit is below 0.
     has_alpha = bool(np.mean(draws[1] <= 0) < 0.025)
     has_beta = bool(np.mean(draws[2] <= 0) < 0.025) and _falls_after_peak(tps, replicates)
     peak_clients = peak_tps = None

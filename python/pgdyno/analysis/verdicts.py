@@ -1,4 +1,4 @@
-"""Whether a run may be believed: one rule a function, each from plain facts to a doubt or none."""
+"""Whether a run can be believed. Each rule is one function, from plain facts to a doubt or None."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _TIMER_LAG_RATIO = 0.05
 _ACHIEVED_RATIO_MIN = 0.99
 _STEAL_RATIO_MAX = 0.01
 _LITTLE_RATIO_MAX = 0.05
-_LITTLE_PER_CLIENT_MIN = 40  # with fewer, the transactions cut by the edges are the difference
+_LITTLE_PER_CLIENT_MIN = 40  # with fewer, transactions cut off at both ends make the difference
 # Above the first, a doubt shows the engine's own time; above the second, the load is wrong.
 _BETWEEN_RATIO_MAX = 0.05
 _BETWEEN_RATIO_NOT_VALID = 0.2
 _CHECKPOINTS_MIN = 2
-# Those that outputs show.
+# The percentiles that outputs show.
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 _OTHERS_RATIO_MAX = 0.05
 _NOT_EXPLAINED_RATIO_MAX = 0.05
-# A count outside the samples' interval and this far from them is worth a word.
+# A count is doubted if it is outside the samples' interval and differs by more than this.
 _APART_RATIO_MIN = 0.1
 
 
@@ -42,7 +42,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What the rules look at; None where a fact was not measured, so its rule is silent."""
+    """The facts for the rules. If a fact is None, it was not measured, and its rule is not used."""
 
     measured_seconds: float
     client_count: int
@@ -62,13 +62,13 @@ class RunFacts:
     checkpoint_count: int | None = None
     checkpoint_timeout_seconds: float | None = None
     scale: int | None = None
-    # Scripts that update one row of pgbench_branches each.
+    # Whether a script updates one row of pgbench_branches in each transaction.
     updates_branches: bool = False
     is_steady: bool | None = None
     change_point_seconds: tuple[float, ...] = ()
     # Of all clients together: from the end of a transaction to the begin of the next.
     between_transactions_ns: int | None = None
-    # Of all clients together: keying and thinking; None where they do not.
+    # Of all clients together: keying and think time; None without these.
     think_time_ns: int | None = None
     # Share of the server's active sessions that were not the load's.
     others_ratio: float | None = None
@@ -136,7 +136,7 @@ NEEDED_S, NEEDED_S_IN_SWEEP = 10.0, 5.0
 
 def _too_short(facts: RunFacts) -> Doubt | None:
     needed = NEEDED_S_IN_SWEEP if facts.is_in_sweep else NEEDED_S
-    # A phase of 5 s by the clock may come out a little short of it.
+    # A phase of 5 s may be slightly shorter by the clock.
     if facts.measured_seconds >= 0.99 * needed:
         return None
     return Doubt(
@@ -175,7 +175,7 @@ def _throttled(facts: RunFacts) -> Doubt | None:
 def _little(facts: RunFacts) -> Doubt | None:
     """Clients = throughput x (latency + think time) must hold in a closed loop.
 
-    Where the engine measured it, the time between transactions is added: what is left was lost.
+    If the engine measured the time between transactions, this time is added. The rest is lost time.
     """
     total = facts.completed_count + facts.failed_count
     think_seconds = (facts.think_time_ns or 0) / 1e9
@@ -205,7 +205,7 @@ def _little(facts: RunFacts) -> Doubt | None:
 
 
 def _between_transactions(facts: RunFacts) -> Doubt | None:
-    """Clients whose next transaction waits for the engine offer less than they would alone."""
+    """Clients offer less load if their next transaction waits for the engine."""
     if facts.between_transactions_ns is None:
         return None
     client_ns = facts.client_count * facts.measured_seconds * 1e9
@@ -267,7 +267,7 @@ def _checkpoints(facts: RunFacts) -> Doubt | None:
 def _clients_above_scale(facts: RunFacts) -> Doubt | None:
     if not facts.updates_branches or facts.scale is None:
         return None
-    # Clients that think hold no row.
+    # Clients hold no row lock during think time.
     at_once = math.ceil(round(facts.busy_client_count, 2))
     if at_once <= facts.scale:
         return None
@@ -339,7 +339,7 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
 
 
 def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:
-    """Return what speaks against the split of a run's latency, not against the run."""
+    """Return doubts about the split of a run's latency; they are not doubts about the run."""
     judged = (_not_explained(where), _apart(where), _server_time_sampled(where))
     return tuple(doubt for doubt in judged if doubt is not None)
 
@@ -359,7 +359,7 @@ def _not_explained(where: WhereTheTimeGoes) -> Doubt | None:
 
 
 def _apart(where: WhereTheTimeGoes) -> Doubt | None:
-    """Say that samples, which only divide the count, are far from it."""
+    """Doubt the split if samples, which only divide the server's count, are far from the count."""
     sampled, counted_ms = where.sampled_server, where.server_ms
     if where.server_how != "counted" or sampled is None or not counted_ms or sampled.low is None:
         return None
@@ -395,5 +395,5 @@ def doubts(facts: RunFacts) -> tuple[Doubt, ...]:
 
 
 def is_valid(judged: tuple[Doubt, ...]) -> bool:
-    """Return whether nothing found makes the run not valid."""
+    """Return whether the run is valid: none of the doubts makes it not valid."""
     return all(doubt.verdict != "not_valid" for doubt in judged)

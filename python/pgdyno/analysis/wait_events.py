@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# PostgreSQL 17 changed the case of many names (WALSync -> WalSync, BufFileRead -> BuffileRead),
-# which folding the case undoes. These changed more than case (13: locks lost their ending; 16:
-# growing a hash table reallocates). Left: folded old name.
+# PostgreSQL 17 changed the case of many names (WALSync -> WalSync, BufFileRead -> BuffileRead), so
+# names are compared in lower case. These names changed in other ways (in 13 locks lost their
+# ending, in 16 growing a hash table became reallocating). The keys are old names in lower case.
 _RENAMED = {
     "ipc:hashgrowbatchesallocate": "ipc:hashgrowbatchesreallocate",
     "ipc:hashgrowbucketsallocate": "ipc:hashgrowbucketsreallocate",

@@ -1,4 +1,4 @@
-"""Where B spends more or less time than A: part by part, summing to the difference of latencies."""
+"""Where B spends more or less time than A: the differences of the parts of the latency."""
 
 from __future__ import annotations
 

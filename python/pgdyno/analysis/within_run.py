@@ -1,4 +1,4 @@
-"""Where the warm-up of a run ends, and whether it ended at all."""
+"""Numbers from one run: the end of its warm-up, its throughput and its latency, with intervals."""
 
 from __future__ import annotations
 
