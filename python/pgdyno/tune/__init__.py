@@ -1,1 +1,1 @@
-"""Settings: the catalogue, published rules, the review of a server, the search for better ones."""
+"""Settings of PostgreSQL: a catalogue, published rules, a review, and a search by measuring."""

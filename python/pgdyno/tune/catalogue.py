@@ -1,7 +1,7 @@
 """The catalogue of settings: what each does, what it risks, and the range worth searching.
 
-`settings/*.toml` holds what people must decide; type, unit, limits and what a change needs come
-from the committed snapshots of pg_settings.
+`settings/*.toml` has the meaning, the risk and the range, written by people. Type, unit, limits and
+what a change needs come from the committed snapshots of pg_settings.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ EVIDENCE: Mapping[str, str] = {
     "wal_buffers_full": "WAL buffers are full",
     "wal_flush": "sessions wait for WAL to reach the disk",
 }
-"""What a measured run may show, and in which words."""
+"""Evidence of a measured run -> its description in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting of the catalogue; `low` and `high` are formulas, None where nothing is searched.
+    """One setting of the catalogue.
 
-    `special`: values outside the range with a special meaning, such as -1.
+    `low` and `high`: formulas of the range, None if no range is searched. `special`: values outside
+    the range with a special meaning, such as -1.
     """
 
     name: str
@@ -73,10 +74,11 @@ class Entry:
     price: str = ""
 
     def span(self, machine: Machine, names: Mapping[str, Value]) -> tuple[float, float] | None:
-        """Return the range worth searching in bytes, ms or alone, within the server's limits.
+        """Return the range worth searching, in bytes, ms or a plain number.
 
-        Returns: None for a choice, and where the range is empty on this machine.
-        Raises: FactMissing when a formula needs what is not known.
+        Args: names, the values that formulas may use.
+        Returns: a range within the server's limits; None for a choice, or if the range is empty.
+        Raises: FactMissing if a formula needs a fact that is not known.
         """
         rule = rule_of(self.name, machine.major)
         if self.low is None or self.high is None or rule is None:
@@ -101,12 +103,12 @@ class Entry:
 
 
 def needs_of(rule: SettingRule) -> Needs:
-    """Return what it takes until a change of this setting has effect."""
+    """Return what a change of this setting needs before it has effect, such as a restart."""
     return _NEEDS[rule.context]
 
 
 def rule_of(name: str, major: int) -> SettingRule | None:
-    """Return what PostgreSQL says of a setting; None if that version does not have it."""
+    """Return type, unit and limits of a setting; None if this version does not have it."""
     nearest = min(MAJORS, key=lambda known: abs(known - major))
     return snapshot(nearest).get(name.lower())
 

@@ -20,7 +20,7 @@ class Contradiction:
 
 
 def contradictions(server: ServerSeen) -> tuple[Contradiction, ...]:
-    """Return every contradiction among the settings; rules about unseen settings are left out."""
+    """Return every contradiction; rules about settings that are not known are left out."""
     contradictions: list[Contradiction] = []
     for rule in (
         _wal_level,
@@ -92,7 +92,7 @@ def _standbys(server: ServerSeen) -> Iterator[Contradiction]:
 
 
 def _sizes(server: ServerSeen) -> Iterator[Contradiction]:
-    """Sizes of which one is the limit of the other."""
+    """One size is the limit of another."""
     low, high = server.size_bytes("min_wal_size"), server.size_bytes("max_wal_size")
     if low > high:
         yield Contradiction(
@@ -118,7 +118,7 @@ def _sizes(server: ServerSeen) -> Iterator[Contradiction]:
 
 
 def _connections(server: ServerSeen) -> Iterator[Contradiction]:
-    """Reserved connections must leave some for everybody."""
+    """Reserved connections must leave connections for ordinary roles."""
     total = server.number("max_connections")
     reserved = server.number("superuser_reserved_connections")
     reserved += float(_text(server, "reserved_connections", "0"))
@@ -128,7 +128,7 @@ def _connections(server: ServerSeen) -> Iterator[Contradiction]:
 
 
 def _without_effect(server: ServerSeen) -> Iterator[Contradiction]:
-    """Settings that another one switches off."""
+    """Another setting switches a setting off."""
     if server.is_on("autovacuum") and not server.is_on("track_counts"):
         yield Contradiction(
             "track_counts",

@@ -1,4 +1,4 @@
-"""Which settings are worth a search: what a measured run shows, and the settings it speaks for."""
+"""Which settings are worth a search, by the evidence of a measured run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgdyno.tune.catalogue import EVIDENCE, Risk, catalogue, needs_of, rule_of
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.space import DEFAULT_RISKS, SETTINGS_MAX
 
-# The settings that each evidence speaks for, the most promising first.
+# Evidence -> the settings that may help, the most promising first.
 _SETTINGS: dict[str, tuple[str, ...]] = {
     "forced_checkpoints": ("max_wal_size", "checkpoint_timeout"),
     "full_page_images": ("max_wal_size", "wal_compression", "checkpoint_timeout"),
@@ -24,14 +24,14 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "jit_time": ("jit", "jit_above_cost"),
     "lock_waits": ("deadlock_timeout",),
 }
-# Where a run shows little, these matter most often.
+# Without evidence, these settings matter most often.
 _USUAL = ("shared_buffers", "max_wal_size", "work_mem", "random_page_cost")
 _STRONG = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One thing a run showed. `strength_ratio`: 0 to 1; `words`: such as "31 % of WAL"."""
+    """One piece of evidence from a run. `strength_ratio`: 0..1. `words`: such as "31 % of WAL"."""
 
     evidence: str
     strength_ratio: float
@@ -45,7 +45,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A setting that is searched, and why."""
+    """A setting to search, with the reason."""
 
     setting: str
     why: str
@@ -56,8 +56,8 @@ def choose(
 ) -> tuple[Chosen, ...]:
     """Return at most six settings to search, those with the strongest evidence first.
 
-    A setting that several things speak for counts with their sum. Settings that this version does
-    not have, that need a new cluster, or whose class is not allowed are left out.
+    If several pieces of evidence are for a setting, their strengths are added up. Settings that
+    this version does not have, that need a new cluster, or whose risk is not allowed are left out.
     """
     allowed = frozenset(risks)
     scores: dict[str, float] = {}

@@ -1,6 +1,6 @@
-"""Formulas of the catalogue and of published rules: a small part of Python's expressions.
+"""Evaluates formulas of the catalogue and of published rules, a small part of Python's expressions.
 
-Sizes are bytes and times milliseconds, so that "ram / 4" and "5 * minute" mean what they say.
+Sizes are in bytes and times in milliseconds, for example "ram / 4" and "5 * minute".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class FactMissing(Exception):
-    """A formula needs a fact of the machine that nobody gave; `name` is its option, too."""
+    """A formula needs a fact about the machine that is not known. `name` is also its option."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is not known")
@@ -49,8 +49,8 @@ class FactMissing(Exception):
 def evaluate(text: str, names: Mapping[str, Value]) -> Value:
     """Return the value of a formula.
 
-    Args: names, what the formula may use; a name whose value is None is a fact that is missing.
-    Raises: FactMissing; SpecError for a text that is no formula.
+    Args: names, name -> value; None is a missing fact.
+    Raises: FactMissing if the formula needs a missing fact; SpecError if it is not a formula.
     """
     try:
         tree = ast.parse(text, mode="eval")

@@ -18,10 +18,9 @@ DISKS: tuple[Disk, ...] = ("hdd", "ssd", "san", "nvme")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is known of one server; None is a fact that nobody gave.
+    """The facts about one server; None is a fact that is not known.
 
-    `connections`: max_connections. `database_bytes` and `wal_disk_bytes`: None counts as large, and
-    as not known to the rule.
+    `connections`: max_connections. `database_bytes` and `wal_disk_bytes`: None counts as large.
     """
 
     major: int
@@ -48,7 +47,7 @@ class Machine:
 
 
 def machine_of(facts: Facts, given: Mapping[str, object]) -> Machine:
-    """Return the machine as the doctor saw it; `given` are facts that the person knows better."""
+    """Return the machine as the doctor saw it. Args: given, facts of the user, which come first."""
     server = facts.on_server()
     try:
         ram_bytes: int | None = facts.memory_bytes()

@@ -1,4 +1,4 @@
-"""How much memory the settings allow: what is certain, and what would be if all worked at once."""
+"""How much memory the settings allow: at least, and at most if all sessions work at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pgdyno.doctor.server_seen import ServerSeen
 from pgdyno.tune.catalogue import rule_of
 from pgdyno.tune.values import amount
 
-# A statement of the peak is thought to sort or hash once; the worst case once in each process.
+# At the peak a statement is assumed to sort or hash once; in the worst case once in each process.
 _SORTS_AT_PEAK = 1
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """One part of the sum: from what is used in any case to what the settings allow."""
+    """One part of the sum: the memory used in any case, and the memory that settings allow."""
 
     name: str
     low_bytes: int
@@ -27,14 +27,14 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True)
 class MemorySum:
-    """The whole sum against the memory of the server; `ram_bytes` None: not known here."""
+    """The whole sum against the memory of the server. `ram_bytes`: None if not known."""
 
     parts: tuple[MemoryPart, ...]
     ram_bytes: int | None
 
     @property
     def low_bytes(self) -> int:
-        """Return what is used in any case, and by the sessions that were seen at work."""
+        """Return the memory that is used in any case or by the sessions seen at work."""
         return sum(part.low_bytes for part in self.parts)
 
     @property
@@ -46,7 +46,7 @@ class MemorySum:
 def memory_sum(facts: Facts) -> MemorySum:
     """Return the sum of what the settings allow.
 
-    Limits: memory of backends for catalogues and plans (some 5 to 20 MB each) is not in it.
+    Limits: a backend's memory for catalogues and plans (about 5 to 20 MB) is not included.
     """
     server = facts.on_server()
     connections = int(server.number("max_connections"))

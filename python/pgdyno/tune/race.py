@@ -1,7 +1,7 @@
-"""The search stage of a tuning: each candidate in pairs against the best so far. Pure.
+"""The search stage of a tuning: each candidate runs in pairs against the best so far. Pure.
 
-A race ends when its candidate looks worse, is surely better, or was tried long enough. Nothing is
-claimed by that: claims come from the proof.
+A race ends when its candidate looks worse, is certainly better, or had the maximum of pairs. The
+result of a race is only a guess; the proof measures the gain again.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pgdyno.tune.trial import BASE, Candidate, Effect, Step, Trial
 
 # A candidate that is undecided after this number of pairs is judged by its mean.
 _PAIRS_MAX = 8
-# How far below the best a mean must lie, in standard errors, to give a candidate up early.
+# A candidate is given up early if its mean is this number of standard errors below the best.
 _GIVEN_UP = 1.3
-# A race whose first pairs all lack the metric is a failure. One that lacks it now and then is not:
-# a short run may end between two samples.
+# A race fails if its first pairs all lack the metric. A single run may lack it, because a short run
+# may end between two samples.
 _MISSING_MAX = 3
 _NOISE_RATIO = 0.05
 # If the first candidates fail without exception, the cause is not in their values.
@@ -45,7 +45,7 @@ class _Race:
 
 
 class Races:
-    """Who runs against whom, and who is the best so far; the sampler proposes the candidates."""
+    """All races, and the best candidate so far. The sampler proposes the candidates."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Races:
         seed: int,
         refusal: Callable[[Candidate], str],
     ) -> None:
-        """Begin with the server as it is as the best.
+        """Begin. The server as it is is the best so far.
 
-        Args: now, the value of each dimension on the server as it is; refusal, why a candidate
-        must not run, "" if it may.
+        Args: space, the settings to search; now, setting -> present value; baselines, candidates
+        that race first; refusal, returns why a candidate must not run, "" if it may.
         """
         self.base = Candidate(BASE, {})
         self.best = self.base
@@ -91,7 +91,7 @@ class Races:
         return len(self._races) >= _FAILURES_MAX and all(race.failure for race in self._races)
 
     def settle(self) -> bool:
-        """Judge the present race if it is over; return whether another one may begin."""
+        """Judge the present race if it is over. Return whether another race may begin."""
         if not self._races:
             return True
         race = self._races[-1]
@@ -123,7 +123,7 @@ class Races:
         return [Step("search", number, candidate) for candidate in order]
 
     def fail(self, why: str) -> None:
-        """Keep that the candidate of the present race failed."""
+        """Note that the candidate of the present race failed."""
         self._races[-1].failure = why
 
     def take(self, known: Mapping[str, float]) -> None:
@@ -137,7 +137,7 @@ class Races:
                 race.failure = "the metric could not be measured"
 
     def promised(self, candidate: Candidate) -> Effect:
-        """Return what the search saw of a candidate against the server as it was."""
+        """Return the effect of a candidate in the search against the server as it was."""
         own = [race for race in self._races if race.challenger == candidate]
         ratios = [ratio + self._gain_of(race.against) for race in own for ratio in race.log_ratios]
         return Effect(candidate.name, tuple(ratios))
@@ -174,7 +174,7 @@ class Races:
         return race.mean - factor * float(values.std(ddof=1)) / math.sqrt(count) > 0
 
     def _judge(self, race: _Race) -> None:
-        """Let the best so far be replaced, and the sampler learn."""
+        """Replace the best so far if the candidate is better, and let the sampler learn."""
         point = {n: race.challenger.settings.get(n, value) for n, value in self._now.items()}
         if race.failure:
             self._sampler.learn(Tried(point, None))
@@ -185,7 +185,7 @@ class Races:
             self.best = race.challenger
 
     def _gain_of(self, candidate: Candidate) -> float:
-        """Return what the search knows of a candidate against the server as it was."""
+        """Return the log gain of a candidate against the server as it was."""
         total = 0.0
         while candidate is not self.base:
             race = next(race for race in self._races if race.challenger == candidate)

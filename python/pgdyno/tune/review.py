@@ -1,4 +1,4 @@
-"""The settings of a server judged: what needs attention and why, what differs from the rules."""
+"""Reviews the settings of a server: which need attention and why, and which differ from rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgdyno.tune.rules import RULES, Recommended, recommend, rule_set
 from pgdyno.tune.seen import Reviewed, Seen
 from pgdyno.tune.values import amount
 
-# Which setting a check of the doctor is about.
+# Check of the doctor -> the setting it is about.
 SETTING_OF_CHECK: Mapping[str, str] = {
     "archiving": "archive_mode",
     "autovacuum": "autovacuum",
@@ -45,7 +45,7 @@ SETTING_OF_CHECK: Mapping[str, str] = {
     "tracking": "track_counts",
     "wal_level": "wal_level",
 }
-# Where two numbers differ by more, a rule of thumb has something to say.
+# Numbers differ from a rule of thumb if their ratio is above this.
 _FAR_RATIO = 2.0
 
 
@@ -61,7 +61,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One setting with everything that is known of it; `entry` None: not in the catalogue."""
+    """One setting with all facts about it. `entry`: None if the catalogue does not have it."""
 
     name: str
     seen: Seen
@@ -71,15 +71,15 @@ class Explained:
 
     @property
     def meaning(self) -> str:
-        """Return what it does, in one sentence."""
+        """Return the effect of the setting in one sentence."""
         if self.entry is not None:
             return self.entry.meaning
         return f"{self.seen.description or 'A setting of an extension'}."
 
     def differs_from(self, rules: str) -> bool:
-        """Return whether a rule says something else, for numbers by more than twice."""
+        """Return whether a rule recommends another value; for numbers, by more than twice."""
         recommended = self.rules.get(rules)
-        # What a rule says of max_connections is what its author assumes.
+        # For max_connections a rule has only the assumption of its author.
         if recommended is None or recommended.text is None or self.name == "max_connections":
             return False
         ours, theirs = (
@@ -156,7 +156,7 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
 
 
 def _attention(given: Reviewed) -> Iterator[Attention]:
-    """Yield what is refused, what contradicts, and what the doctor objects to."""
+    """Yield refused values, contradictions, and findings of the doctor."""
     for name, seen in given.seen.items():
         if seen.objection:
             said = f"the server does not start: {seen.objection}"

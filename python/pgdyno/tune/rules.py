@@ -1,4 +1,4 @@
-"""Published rules of thumb: each value with the formula it comes from."""
+"""Published rules of thumb: the recommended values, each with its formula."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = ("pgtune", "timescaledb_tune")
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """One published set of rules; `formulas` in an order in which each uses only earlier ones."""
+    """One published set of rules. Each of the `formulas` uses only earlier ones."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class RuleSet:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """What a rule says of one setting; `text` is None where a fact is missing, named in `lacks`."""
+    """The value that a rule recommends. If a fact is missing, `text` is None, `lacks` its name."""
 
     name: str
     text: str | None
@@ -47,9 +47,9 @@ def rule_set(rule_id: str) -> RuleSet:
 
 
 def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
-    """Return what the rules say for this machine, of the settings that its version has.
+    """Return setting -> recommendation for this machine, for settings that its version has.
 
-    max_connections is what the server has: a rule for it says what its author assumes.
+    max_connections keeps the server's value: a rule has only the assumption of its author.
     """
     names: dict[str, Value] = dict(machine.names())
     recommended: dict[str, Recommended] = {}
@@ -70,14 +70,14 @@ def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
 
 
 def _known_word(values: tuple[str, ...], value: Value) -> Value:
-    """Return the word if the server knows it, else the first it does: no lz4 before 15."""
+    """Return the word if the server knows it, or else the first known one: 14 has no lz4."""
     if isinstance(value, str) and values and value not in values:
         return values[0]
     return value
 
 
 def readable(formula: str, machine: Machine) -> str:
-    """Return a formula with its choices made where only the load, disk or version decides.
+    """Return a formula without the choices that load, disk, cores or version decide.
 
     "by(load, dw=2, other=1) * ram" is "ram" for web; `*` is written "x".
     """
@@ -90,13 +90,13 @@ def readable(formula: str, machine: Machine) -> str:
 
 
 class _Chosen(ast.NodeTransformer):
-    """Replaces choices by load, disk, cores and version by what is chosen on this machine."""
+    """Replaces each choice by the value that this machine chooses."""
 
     def __init__(self, machine: Machine) -> None:
         self._names = machine.names()
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Leave out a factor of 1, which is what a choice came to."""
+        """Leave out a factor of 1, which may be the result of a choice."""
         visited = self.generic_visit(node)
         assert isinstance(visited, ast.BinOp)
         is_one = isinstance(visited.right, ast.Constant) and visited.right.value == 1

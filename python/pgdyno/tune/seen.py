@@ -16,14 +16,14 @@ from pgdyno.spec.setting_rules import SettingRule, in_units, object_to, snapshot
 from pgdyno.spec.variant_text import read_conf
 from pgdyno.tune.values import shown
 
-# reset_val: what other sessions of this role and database get; this session has separate limits.
+# reset_val: the value for other sessions of this role and database. Ours has limits of its own.
 SETTINGS_SQL = (
     "SELECT name, reset_val, coalesce(unit, ''), source, coalesce(boot_val, ''), pending_restart,"
     " context, vartype, coalesce(min_val, ''), coalesce(max_val, ''), coalesce(enumvals, '{}'),"
     " short_desc FROM pg_catalog.pg_settings"
 )
 _NOT_SET = ("default", "override", "client")
-# Where the server lies and which language it speaks: different everywhere, and no question here.
+# Folders and languages differ on each server and are not reviewed.
 _PLACE = re.compile(
     r"lc_\w+|timezone|log_timezone|datestyle|default_text_search_config|.*_file|.*_director(y|ies)"
     r"|.*_directory|port|listen_addresses|cluster_name|unix_socket_\w+|ssl.*|application_name"
@@ -34,10 +34,10 @@ _SECRET = re.compile(r"conninfo|password|passphrase|command")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One setting as it is. `value` and `built_in` are as postgresql.conf has them.
+    """One setting of a server. `value` and `built_in` have the form of postgresql.conf.
 
-    `objection`: why the server refuses the value, "" if it does not. `description`: the server's
-    own, for settings that the catalogue does not explain.
+    `objection`: why the server refuses the value, "" if it accepts it. `description`: the server's
+    description, for settings that are not in the catalogue.
     """
 
     rule: SettingRule
@@ -51,7 +51,7 @@ class Seen:
 
     @property
     def is_changed(self) -> bool:
-        """Return whether somebody gave it another value than PostgreSQL's own."""
+        """Return whether the value differs from PostgreSQL's default."""
         is_place = _PLACE.fullmatch(self.rule.name.lower()) is not None
         is_set = self.source not in _NOT_SET and self.rule.context != "internal"
         return is_set and self.value != self.built_in and not is_place
@@ -59,7 +59,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """A server, or a file, ready to be judged; `findings` are the doctor's."""
+    """The settings of a server or a file, ready for a review. `findings`: of the doctor."""
 
     target: str
     facts: Facts
@@ -68,9 +68,9 @@ class Reviewed:
 
 
 def read_live(asked: Asked) -> Reviewed:
-    """Look at a server for about a second; reads only, one connection at a time.
+    """Read the settings of a server in about a second, with one connection at a time.
 
-    Raises: ServerError when it cannot be reached.
+    Raises: ServerError if the server cannot be reached.
     """
     assert asked.target is not None, "settings are a server's"
     examined = examine(asked)
@@ -109,7 +109,7 @@ def read_file(path: Path, major: int, facts: Facts) -> Reviewed:
 
 
 def defaults_of(major: int) -> dict[str, str]:
-    """Return every setting's value where nobody has set anything."""
+    """Return setting -> default value, for every setting of this version."""
     rules = (_as_initdb_leaves(rule) for rule in snapshot(major).values())
     return {rule.name.lower(): shown(rule, rule.built_in) for rule in rules}
 
@@ -130,7 +130,7 @@ def _reviewed(
     server = facts.server
     if server is None:
         assert major is not None, "a file has a version"
-        # How a server was built and what it runs on is not in its file.
+        # A file does not have the settings that describe build and host of a server.
         of_file = {n: s for n, s in settings.items() if seen[n].rule.context != "internal"}
         server = ServerSeen(major, of_file)
     else:

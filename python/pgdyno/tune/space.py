@@ -16,11 +16,11 @@ from pgdyno.tune.storage import STORAGE, rule_of_choice, variant_of
 from pgdyno.tune.values import amount, text_of
 
 SETTINGS_MAX = 6
-# What is allowed without being named.
+# The classes of risk that are allowed by default.
 DEFAULT_RISKS: tuple[Risk, ...] = ("safe", "memory", "planner")
-# A range is searched in this number of steps: a run cannot tell smaller differences.
+# A range has at most this number of values, because runs cannot tell smaller differences.
 _STEPS = 24
-# Random proposals before the sampler models what it has seen.
+# Number of random proposals before the sampler uses its model.
 _STARTS = 6
 _ASKS_MAX = 20
 
@@ -51,9 +51,9 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A point with what is known of it: log of its goal against the server as it was.
+    """A point and its gain: the log of its goal against the server as it was.
 
-    `gain_ratio` None: it failed (the server did not start, or the load did not end).
+    `gain_ratio`: None if it failed (the server did not start, or the load did not end).
     """
 
     point: Point
@@ -108,7 +108,7 @@ def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) 
 
 
 def _storage(text: str, name: str, span: str, now: Point, risks: frozenset[Risk]) -> Dimension:
-    """Return a choice of tables or cluster; the present value comes first."""
+    """Return a choice of tables or cluster, with the present value first."""
     choice, present = STORAGE[name], now.get(name, "")
     named = tuple(value.strip() for value in span.split(",") if value.strip())
     values = tuple(dict.fromkeys((present, *(named or choice.values))))
@@ -179,7 +179,7 @@ def _values(
 
 
 def amount_of(name: str, text: str, machine: Machine) -> Value:
-    """Return the amount of a setting's text, for formulas; the text itself for a word."""
+    """Return a setting's value for formulas: bytes, ms or a plain number; a word stays text."""
     rule = rule_of(name, machine.major)
     number = amount(rule, text) if rule is not None else None
     return text if number is None else number
@@ -207,12 +207,11 @@ def _readable(value: float, *, is_size: bool) -> float:
 class Sampler:
     """Proposes points that were not tried yet. The same sequence of calls gives the same points.
 
-    Optuna's TPE models all dimensions together; a point that failed counts as worse than
-    everything seen.
+    Optuna's TPE models all dimensions together. A failed point counts as worse than all others.
     """
 
     def __init__(self, space: Sequence[Dimension], seed: int) -> None:
-        # Loaded when a search begins: it takes a third of a second.
+        # Imported when a search begins, because this takes a third of a second.
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -230,7 +229,7 @@ class Sampler:
         self._worst = 0.0
 
     def learn(self, tried: Tried) -> None:
-        """Take in what is known of a point."""
+        """Give the result of a point to the model."""
         gain = self._worst - 0.1 if tried.gain_ratio is None else tried.gain_ratio
         self._worst = min(self._worst, gain)
         self._known.add(_key(self._space, tried.point))
@@ -243,7 +242,7 @@ class Sampler:
         )
 
     def propose(self) -> Point | None:
-        """Return a point that was not tried yet; None when the space seems to be used up."""
+        """Return a point that was not tried yet; None if no new point is found."""
         failed = self._optuna.trial.TrialState.FAIL
         for _ in range(_ASKS_MAX):
             asked = self._study.ask(self._distributions)
@@ -275,7 +274,10 @@ def _key(space: Sequence[Dimension], point: Point) -> tuple[int, ...]:
 
 
 def check_risks(risks: Iterable[str]) -> tuple[Risk, ...]:
-    """Return the classes that are allowed: the default ones and those that were named."""
+    """Return the allowed classes of risk: the default ones and `risks`.
+
+    Raises: SpecError for an unknown class.
+    """
     unknown = [risk for risk in risks if risk not in RISKS]
     if unknown:
         raise SpecError(f"--class {unknown[0]} is not a class.", hint=f"one of {', '.join(RISKS)}")

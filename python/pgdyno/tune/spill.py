@@ -1,7 +1,7 @@
-"""How much memory a statement needs until it writes no temporary files: plans read, values tried.
+"""How much work_mem a statement needs so that it writes no temporary files.
 
-Pure: who executes the statement is a function that is given. Nothing is extrapolated. What a sort
-writes to disk is smaller than what it needs in memory, so each value is tried.
+The search is pure: it calls a function that executes the statement. It tries each value, because a
+sort needs more memory than it writes to disk, so an extrapolation would be wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one statement needs; `enough` None: it still spills at the largest value tried."""
+    """What one statement needs. `enough`: None if it spills with every tried value."""
 
     statement: str
     place: str
@@ -51,7 +51,7 @@ class Need:
 
     @property
     def gain_ratio(self) -> float:
-        """Return how many times faster it is without temporary files; 1 where nothing changes."""
+        """Return how many times faster it is without temporary files; 1 if nothing changes."""
         if self.enough is None or self.enough.duration_ms <= 0 or not self.now.spills:
             return 1.0
         return self.now.duration_ms / self.enough.duration_ms
@@ -68,7 +68,7 @@ def trial_of(work_mem_bytes: int, document: Mapping[str, Any]) -> Trial:
     working = [node for node in nodes if _memory_bytes(node) or _is_spilled(node)]
     written = int(plan.get("Temp Written Blocks", 0)) * BLOCK_BYTES
     if not written and any(_is_spilled(node) for node in nodes):
-        written = BLOCK_BYTES  # Told by a node alone: it is known that, not how much.
+        written = BLOCK_BYTES  # A node spilled, but the amount is not known.
     return Trial(
         work_mem_bytes=work_mem_bytes,
         temp_bytes=written,
@@ -83,10 +83,13 @@ def trial_of(work_mem_bytes: int, document: Mapping[str, Any]) -> Trial:
 def search(statement: str, place: str, probe: Probe, *, now_bytes: int, max_bytes: int) -> Need:
     """Return the smallest work_mem with which the statement writes no temporary files.
 
-    Doubles until it stops, then halves the gap, in ratios, until it is known to within a tenth.
-    Limits: a plan may change with work_mem; then a larger value may spill where a smaller did not.
+    The value doubles until the statement no longer spills. Then bisection on a log scale finds the
+    limit to within a tenth.
+    Args: place, of the statement in its file; now_bytes, the present work_mem; max_bytes, the
+    largest value to try.
+    Limits: a plan may change with work_mem, so a larger value may spill and a smaller one not.
     """
-    probe(now_bytes)  # What it reads is cached from here on.
+    probe(now_bytes)  # Warms the cache: the later executions are comparable.
     now = probe(now_bytes)
     tried = 2
     if not now.spills:
@@ -114,7 +117,7 @@ def search(statement: str, place: str, probe: Probe, *, now_bytes: int, max_byte
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A statement whose value is not safe for all, and how many of it may run at one time."""
+    """A statement that needs more than all sessions can have, and how many may run at once."""
 
     need: Need
     at_one_time_count: int
@@ -140,8 +143,9 @@ def advise(
 ) -> Advice:
     """Return the smallest values that end the spilling, if the memory is there.
 
-    Args: active_count, statements at work at one time as it was seen; budget_bytes, memory that
-    they may use together. All of them are thought to run the largest statement.
+    Args: now_bytes, the present work_mem; active_count, number of statements at work at one time;
+    budget_bytes, memory that they may use together, None if not known. The advice assumes that all
+    of them execute the largest statement.
     """
     spilling = [need for need in needs if need.now.spills and need.enough is not None]
     if not spilling:
@@ -181,7 +185,7 @@ def _is_spilled(node: Mapping[str, Any]) -> bool:
 
 
 def _memory_bytes(node: Mapping[str, Any]) -> int:
-    """Return what a node used in all its processes; what it wrote to disk is not counted."""
+    """Return the memory of a node in all its processes, without its temporary files."""
     total_kb = 0
     for part in (node, *node.get("Workers", ())):
         if part.get("Sort Space Type") == "Memory":

@@ -52,7 +52,7 @@ class Spiller:
 
 @dataclass(frozen=True, slots=True)
 class Spilled:
-    """What spilled since the statistics were reset; `why_no_statements` "" if they are known."""
+    """Temporary files since the statistics were reset. `why_no_statements`: "" if known."""
 
     file_count: int
     temp_bytes: int
@@ -61,7 +61,7 @@ class Spilled:
     why_no_statements: str = ""
 
     def as_document(self) -> dict[str, Any]:
-        """Return it as JSON-able values."""
+        """Return the document for JSON."""
         return {
             "file_count": self.file_count,
             "temp_bytes": self.temp_bytes,
@@ -90,7 +90,7 @@ class LoggedFiles:
 
 
 def read_spilled(session: ServerSession) -> Spilled:
-    """Return what spilled so far, in all databases. Raises: psycopg.Error if the line is lost."""
+    """Return the temporary files of all databases. Raises: psycopg.Error if the session is lost."""
     rows = session.fetch(TEMPORARY_SQL)
     since = min((str(row[3]) for row in rows if row[3]), default="")
     spillers: tuple[Spiller, ...] = ()
@@ -114,9 +114,9 @@ def read_spilled(session: ServerSession) -> Spilled:
 
 
 def read_log(path: Path) -> LoggedFiles | None:
-    """Return the sizes of the temporary files a log names (log_temp_files = 0); None for none.
+    """Return the sizes of temporary files in a log (log_temp_files = 0); None if it has none.
 
-    Raises: SpecError if it cannot be read.
+    Raises: SpecError if the file cannot be read.
     """
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:

@@ -20,9 +20,10 @@ _CHECKSUMS_DEFAULT_MAJOR = 18
 
 @dataclass(frozen=True, slots=True)
 class StorageChoice:
-    """One choice; `field`: what of a variant it sets, `is_of_tables`: a field of its dataset.
+    """One choice of storage.
 
-    `unsafe`: the value that needs the class durability.
+    `field`: the field of the variant that it sets. `is_of_tables`: the field belongs to the
+    variant's dataset. `unsafe`: the value that needs the class of risk "durability".
     """
 
     field: str
@@ -85,7 +86,7 @@ def variant_of(name: str, values: Mapping[str, str]) -> Variant:
         if choice is None:
             fields["settings"][key] = value
         elif not value:
-            continue  # Where the server of the spec has it.
+            continue  # The server of the spec has this value.
         elif choice.is_of_tables:
             fields["dataset"][choice.field] = value
         else:

@@ -1,4 +1,4 @@
-"""A review of settings as text, and published rules as a table."""
+"""Shows a review of settings as text and as a document, and published rules as a table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rules_text(review: Review, width: int = WIDTH) -> str:
 
 
 def entry_text(setting: Explained, machine: Machine, width: int = WIDTH) -> str:
-    """Return everything that is known of one setting."""
+    """Return the text about one setting: meaning, value, range, risk and rules."""
     rule, entry = setting.seen.rule, setting.entry
     unit = f" in units of {rule.unit}" if rule.unit else ""
     limits = f"{rule.low} to {rule.high}{unit}" if rule.low else ", ".join(rule.values)
@@ -139,7 +139,7 @@ def _listed(review: Review) -> list[Explained]:
 
 
 def _rows(review: Review) -> Iterator[tuple[str, str]]:
-    """Yield the label and the words of every row; a label with a name has a column for it."""
+    """Yield label and text of every row of the review."""
     count, changed = len({attention.setting for attention in review.attention}), len(review.changed)
     yield "target", review.target
     yield "machine", machine_text(review.machine)
@@ -234,7 +234,7 @@ def _counted(count: int, singular: str, plural: str) -> str:
 
 
 def _row(label: str, said: str, width: int) -> list[str]:
-    """Return one row; what a named setting says begins in one column."""
+    """Return one row of the review as lines. The texts of settings begin in one column."""
     if not said:
         return [""] if not label.strip() else []
     is_named = label.startswith(tuple(_LABELS.values())) and len(label) > _LABEL_WIDTH

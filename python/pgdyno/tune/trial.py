@@ -1,4 +1,4 @@
-"""What a tuning tries, what it asks to run, and what came of it. Pure."""
+"""The data types of a tuning: candidates, the runs to do, their results, and effects. Pure."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ BASE = "yours"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Settings that are tried; `name` such as "yours", "pgtune", "trial 7", "without jit"."""
+    """Settings to try. `name`: such as "yours", "pgtune", "trial 7", "without jit"."""
 
     name: str
     settings: Point
 
     def without(self, label: str, names: Sequence[str]) -> Candidate:
-        """Return the candidate with some settings as they were."""
+        """Return the candidate without some of its changes.
+
+        Args: label, for the name of the new candidate; names, the settings that keep their old
+        values.
+        """
         kept = {name: value for name, value in self.settings.items() if name not in names}
         return Candidate(f"without {label}", kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run to do: which candidate, in which stage and round (from 1 within the stage)."""
+    """One run to do: candidate, stage, and round (from 1 in each stage)."""
 
     stage: Stage
     round: int
@@ -43,9 +47,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run done. `goal_ratio`: log of what is to be large.
+    """The result of one run. `goal_ratio`: the log of the goal, which shall be large.
 
-    None: it failed, and `why` says how; without `why` the metric of this run is missing.
+    If `goal_ratio` is None, the run failed for the reason `why`; if `why` is empty, the run has no
+    value of the metric.
     """
 
     step: Step
@@ -91,7 +96,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One candidate of the search: what its pairs against the best of that time showed."""
+    """One candidate of the search, with the result of its pairs against the best at that time."""
 
     candidate: Candidate
     against: str
@@ -101,7 +106,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the time of all runs was spent on, as shares of `total_s`.
+    """How the time of all runs was spent, as shares of `total_s`.
 
     `overhead_ratio`: everything that is not load, reset, restart or loading of data.
     `start_s_median` and `start_s_max`: from the decision to the load, of runs without restart and
@@ -137,9 +142,9 @@ class Budget:
 
 
 def budget_of(took_ns: Sequence[int], spent_ns: Sequence[Mapping[str, int]]) -> Budget | None:
-    """Return what the time of runs was spent on; None if a result does not say it.
+    """Return how the time of runs was spent; None if an older result does not have it.
 
-    Args: took_ns, all time of each run; spent_ns, of each run the time by part.
+    Args: took_ns, the whole time of each run; spent_ns, for each run part -> time.
     """
     total_ns = sum(took_ns)
     if not total_ns or not all(spent_ns):

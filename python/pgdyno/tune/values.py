@@ -1,4 +1,4 @@
-"""Values of settings as amounts (bytes, ms, plain numbers) and as text of postgresql.conf."""
+"""Converts values of settings between amounts (bytes, ms, numbers) and text of postgresql.conf."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS_MIN = 100
 
 
 def amount(rule: SettingRule, text: str) -> float | None:
-    """Return what a text of postgresql.conf means in bytes, ms or alone; None for a word."""
+    """Return a text of postgresql.conf in bytes, ms or as a plain number; None for a word."""
     if rule.vartype not in ("integer", "real"):
         return None
     number = in_units(text, rule)
@@ -23,9 +23,9 @@ def amount(rule: SettingRule, text: str) -> float | None:
 
 
 def text_of(rule: SettingRule, value: Value) -> str:
-    """Return a value as postgresql.conf has it, within the server's own limits.
+    """Return a value as text of postgresql.conf, within the server's limits.
 
-    Sizes and times lose what is less than a hundredth: 4.2 GB is "4300MB".
+    Sizes and times are rounded to about a hundredth: 4.2 GB is "4300MB".
     """
     if isinstance(value, str) or value is None:
         return str(value)
