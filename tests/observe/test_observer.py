@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import random
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,14 +16,10 @@ from tests.fixtures.command import eventually
 from tests.observe.sinks import KeepingSink
 
 from pgdyno import clock
-from pgdyno.errors import StoreError
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, gauge
-from pgdyno.observe.ending import Ending
-from pgdyno.observe.notices import Notices
+from pgdyno.observe.collector import SECOND_NS
 from pgdyno.observe.observer import ObservedServer, Observer
-from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.worker import LATE_NS, Worker
+from pgdyno.observe.worker import LATE_NS
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -64,22 +57,6 @@ def test_every_collector_samples_and_nothing_is_left_behind(any_server: ScratchC
     intervals = [row["interval_ns"] for row in sink.rows["wal"]]
     assert intervals[0] == 0
     assert all(interval > 0 for interval in intervals[1:])
-
-
-def test_gaps_between_samples_of_waits_are_random_and_follow_the_seed() -> None:
-    def gaps(seed: int) -> list[int]:
-        item = Scheduled(Steady(), 100_000_000, 0, random.Random(seed))
-        found = []
-        for _ in range(200):
-            before_ns = item.due_ns
-            item.taken(before_ns)
-            found.append(item.due_ns - before_ns)
-        return found
-
-    assert gaps(1) == gaps(1) != gaps(2)
-    assert 50_000_000 <= min(gaps(1)) < 60_000_000
-    assert 140_000_000 < max(gaps(1)) <= 150_000_000
-    assert 95e6 < sum(gaps(1)) / 200 < 105e6
 
 
 def test_a_server_that_goes_away_and_returns_leaves_a_gap_that_is_said(
@@ -187,201 +164,6 @@ def test_a_role_without_pg_monitor_is_told_the_grant(pg15: ScratchCluster) -> No
     run_sql(pg15.target, "DROP ROLE plain")
     (notice,) = [n for n in watching.notices if n.kind == "observer_without_pg_monitor"]
     assert notice.hint == "GRANT pg_monitor TO plain;"
-
-
-class Steady:
-    """A collector that works, or fails as asked."""
-
-    name: ClassVar[str] = "steady"
-    meaning: ClassVar[str] = "For tests"
-    scope: ClassVar[Scope] = "host"
-    interval_ns: ClassVar[int] = 1_000_000
-    columns: ClassVar[tuple[Column, ...]] = (gauge("a", "things", "a number"),)
-
-    def __init__(self, *failures: Exception) -> None:
-        self.failures = list(failures)
-        self.sample_count = 0
-
-    def sample(self, now_ns: int) -> list[Row]:
-        self.sample_count += 1
-        if self.failures:
-            raise self.failures.pop(0)
-        return [{"a": 1}]
-
-
-class Other(Steady):
-    """A second collector in the same thread."""
-
-    name: ClassVar[str] = "other"
-
-
-class Often(Steady):
-    """A collector whose answers are held; its rows tell them apart."""
-
-    name: ClassVar[str] = "often"
-    interval_ns: ClassVar[int] = 50_000_000
-
-    def __init__(self, fails_at: int = 0) -> None:
-        super().__init__()
-        self._fails_at = fails_at
-        self.read_count = 0
-
-    def sample(self, now_ns: int) -> list[Row]:
-        return self.rows(self.ask())
-
-    def ask(self) -> int:
-        self.sample_count += 1
-        if self.sample_count == self._fails_at:
-            raise OSError("gone")
-        return self.sample_count
-
-    def rows(self, answer: int) -> list[Row]:
-        self.read_count += 1
-        return [{"a": answer}]
-
-
-class RefusingSink(KeepingSink):
-    """A store on a full disk."""
-
-    def add_samples(self, collector: str, rows: Any) -> None:
-        raise StoreError("The disk is full.")
-
-    add_notice = add_samples  # type: ignore[assignment]
-
-
-def working(sink: KeepingSink, *collectors: Steady, cost: OwnCost | None = None) -> Worker:
-    pair = clock.read_pair()
-    now_ns = clock.monotonic_ns()
-    return Worker(
-        "test",
-        [Scheduled(collector, collector.interval_ns, now_ns) for collector in collectors],
-        clock=pair,
-        sink=sink,
-        notices=Notices(pair, sink),
-        cost=cost or OwnCost(),
-    )
-
-
-def test_a_failing_collector_is_said_once_and_the_others_go_on() -> None:
-    sink = KeepingSink()
-    failing, other = Steady(*[OSError("gone")] * 1000), Other()
-    worker = working(sink, failing, other)
-    worker.start()
-    sink.wait_for(lambda: len(sink.rows.get("other", [])) > 50)
-    worker.stop()
-    worker.join()
-    (notice,) = sink.notices
-    assert notice["kind"] == "collector_failed"
-    assert notice["message"] == "Collector steady failed: gone."
-    assert failing.sample_count < 5
-
-
-def test_a_source_that_is_not_there_is_said_once_and_never_asked_again() -> None:
-    sink = KeepingSink()
-    absent, other = Steady(NotMeasurable("There is none.")), Other()
-    worker = working(sink, absent, other)
-    worker.start()
-    sink.wait_for(lambda: len(sink.rows.get("other", [])) > 50)
-    worker.stop()
-    worker.join()
-    assert sink.kinds() == ["not_measurable"]
-    assert absent.sample_count == 1
-
-
-def test_answers_are_held_each_with_its_own_instant_and_none_is_lost_at_the_end() -> None:
-    sink, often, cost = KeepingSink(), Often(), OwnCost()
-    worker = working(sink, often, cost=cost)
-    worker.start()
-    eventually(lambda: often.sample_count > 12)
-    eventually(lambda: often.sample_count > often.read_count)
-    worker.stop()
-    worker.join()
-    rows = sink.rows["often"]
-    assert [row["a"] for row in rows] == list(range(1, often.sample_count + 1))
-    times = [row["time_ns"] for row in rows]
-    assert [row["interval_ns"] for row in rows[1:]] == [
-        later - earlier for earlier, later in itertools.pairwise(times)
-    ]
-    assert min(row["interval_ns"] for row in rows[1:]) > 0
-    (spent,) = cost.sample(0)
-    assert spent["samples"] == often.sample_count
-
-
-def test_what_was_answered_before_a_failure_is_kept() -> None:
-    sink, often = KeepingSink(), Often(fails_at=4)
-    worker = working(sink, often)
-    worker.start()
-    sink.wait_for(lambda: "collector_failed" in sink.kinds())
-    worker.stop()
-    worker.join()
-    assert [row["a"] for row in sink.rows["often"]] == [1, 2, 3]
-
-
-def test_holding_answers_holds_up_nobody_else_of_the_thread() -> None:
-    sink, often, other = KeepingSink(), Often(), Other()
-    worker = working(sink, often, other)
-    worker.start()
-    sink.wait_for(lambda: len(sink.rows.get("other", [])) > 100)
-    worker.stop()
-    worker.join()
-    assert often.read_count >= 2
-    assert other.sample_count > 5 * often.sample_count
-
-
-def test_an_ending_ends_waits_of_now_and_of_later_and_may_be_told_twice() -> None:
-    ending = Ending()
-    assert not ending.wait(0)
-    assert not ending.wait(-1)
-    teller = threading.Timer(0.05, ending.tell)
-    teller.start()
-    assert ending.wait(20)
-    teller.join()
-    ending.tell()
-    assert ending.is_told
-    assert ending.wait(20)
-
-
-def test_a_store_that_refuses_ends_the_thread_quietly() -> None:
-    worker = working(RefusingSink(), Steady())
-    worker.start()
-    worker.join(20)
-    assert not worker.is_alive()
-
-
-def test_a_dear_collector_slows_itself_until_it_costs_half_a_percent_of_a_core() -> None:
-    item = Scheduled(Steady(), SECOND_NS, 0)
-    slowed = [item.slowed_by(30_000_000, second * SECOND_NS) for second in range(1, 12)]
-    # 3 % of a core is six times too much; a tenth more than that.
-    assert slowed == [0] * 10 + [6_600_000_000]
-    assert item.interval_ns == 6_600_000_000
-
-
-def test_a_cheap_collector_and_its_dear_first_sample_are_left_alone() -> None:
-    item = Scheduled(Steady(), SECOND_NS, 0)
-    spent = [900_000_000] + [4_000_000] * 30
-    slowed = [item.slowed_by(ns, second * SECOND_NS) for second, ns in enumerate(spent, 1)]
-    assert not any(slowed)
-    assert item.interval_ns == SECOND_NS
-
-
-def test_missed_samples_are_left_out_rather_than_made_up_for() -> None:
-    item = Scheduled(Steady(), SECOND_NS, 5 * SECOND_NS)
-    item.taken(5 * SECOND_NS + 1)
-    assert item.due_ns == 6 * SECOND_NS
-    item.taken(9 * SECOND_NS + 500)
-    assert item.due_ns == 10 * SECOND_NS
-
-
-def test_failures_are_retried_at_growing_intervals_and_forgotten_after_success() -> None:
-    item = Scheduled(Steady(), SECOND_NS, 0)
-    waits = []
-    for _ in range(8):
-        item.failed(0)
-        waits.append(item.due_ns // SECOND_NS)
-    assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
-    item.taken(0)
-    item.failed(0)
-    assert item.due_ns == 2 * SECOND_NS
 
 
 @pytest.mark.parametrize("is_scratch", [True, False])

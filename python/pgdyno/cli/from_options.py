@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from pgdyno.cli import output
 from pgdyno.cli.dataset_options import given_of
+from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
 from pgdyno.engine.facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
@@ -26,7 +27,6 @@ from pgdyno.spec.experiment import (
     Experiment,
     Permissions,
     PgbenchDataset,
-    Protocol,
     Scratch,
     Script,
     Server,
@@ -37,7 +37,6 @@ from pgdyno.spec.file import is_other_form
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.setting_rules import object_to
 from pgdyno.spec.translation import TERMINALS_PER_WAREHOUSE
-from pgdyno.spec.workload import default_script, read_text, weight_from
 
 # Fields whose options have another name.
 _OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
@@ -62,7 +61,7 @@ def experiment_of(
     """
     _refuse_empty(options)
     resolved = server_named(options)
-    scripts = _scripts(options, is_scratch=resolved is None)
+    scripts = scripts_of(options, is_scratch=resolved is None)
     dsn = resolved.conninfo if resolved else None
     dataset = dataset_of(options, scripts) if resolved is None else ExistingDataset()
     try:
@@ -87,13 +86,13 @@ def experiment_of(
                 clients=options.get("clients") or _terminals(options, dataset),
                 rate=options.get("rate"),
                 threads=options.get("threads"),
-                protocol=options.get("protocol") or _protocol_of(scripts),
+                protocol=options.get("protocol") or protocol_of(scripts),
                 think_ratio=options.get("think_ratio") or 0.0,
                 latency_limit=_limit_of(options.get("latency_limit")),
                 duration=_duration_of(options, "5s" if verb == "compare" else "60s"),
                 transactions_per_client=options.get("transactions"),
                 warmup=None if options["warmup"] == "auto" else options["warmup"],
-                variables=_pairs(options["define"], "-D"),
+                variables=pairs_of(options["define"], "-D"),
                 seed=options["seed"],
                 allow_shell=options["allow_shell"],
                 idle=options.get("idle") or 0,
@@ -227,76 +226,9 @@ def _mistake(item: ErrorDetails) -> str:
     return f"{option} {shown}: {rule}"
 
 
-def _scripts(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:
-    own = _pairs(options.get("builtin_option", ()), "--builtin-option") | _of_program(options)
-    scripts = [_builtin(text, own) for text in options["builtin"]]
-    scripts += [_builtin("select-only")] * bool(options["select_only"])
-    scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
-    scripts += [_file(text) for text in options["file"]]
-    _refuse_unused(own, scripts)
-    return tuple(scripts or [default_script(is_scratch=is_scratch)])
-
-
-def _builtin(text: str, options: dict[str, str] | None = None) -> Script:
-    asked, weight = _weighted(text, "-b")
-    builtin = engine_facts().builtin_beginning(asked)
-    names = {option.name for option in builtin.options}
-    own = {name: value for name, value in (options or {}).items() if name in names}
-    return Script(builtin=builtin.name, weight=weight, options=own)
-
-
-def _refuse_unused(own: dict[str, str], scripts: list[Script]) -> None:
-    used = {name for script in scripts for name in script.options}
-    for name in own.keys() - used:
-        raise SpecError(
-            f"--{name} {own[name]}: no built-in of this load has this option.",
-            hint="-b list shows the options of each built-in; name the built-in with -b",
-        )
-
-
-def _protocol_of(scripts: tuple[Script, ...]) -> Protocol:
-    """Return the default protocol: native programs cannot use the simple one."""
-    builtins = [script.builtin for script in scripts if script.builtin]
-    known = engine_facts() if builtins else None
-    programs = [known.builtin(name) for name in builtins] if known else []
-    return "prepared" if any(builtin and builtin.is_native for builtin in programs) else "simple"
-
-
-def _file(text: str) -> Script:
-    name, weight = _weighted(text, "-f")
-    path = Path(name)
-    return Script(file=path, text=read_text(path), weight=weight)
-
-
-def _weighted(text: str, option: str) -> tuple[str, int]:
-    name, at, weight = text.rpartition("@")
-    if not at:
-        return text, 1
-    if not weight.isdigit():
-        raise SpecError(
-            f"{option} {text}: the weight after @ must be a whole number, got {weight!r}.",
-            hint=f"write {option} {name}@3, or {option} {text}@1 if the name contains an @",
-        )
-    return name, weight_from(weight, of=f"{option} {text}")
-
-
-def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise SpecError(
-                f"{option} {text} must have the form NAME=VALUE.", hint=f"{option} name=value"
-            )
-        if name.strip() in pairs:
-            raise SpecError(f"{option} {name.strip()} is given twice.", hint="set it once")
-        pairs[name.strip()] = value.strip()
-    return pairs
-
-
 def _settings(texts: tuple[str, ...], version: str | None) -> dict[str, str]:
     """Return the settings of --set. Raises: SpecError for one that no PostgreSQL would take."""
-    settings = _pairs(texts, "--set")
+    settings = pairs_of(texts, "--set")
     _refuse_settings("--set", settings, version)
     return settings
 
@@ -381,18 +313,6 @@ def _terminals(options: dict[str, Any], dataset: Dataset) -> int:
         "--think-factor needs the number of terminals.",
         hint=f"give --terminals N; {TERMINALS_PER_WAREHOUSE} per warehouse are specified",
     )
-
-
-def program_field(name: str) -> str:
-    """Return the name under which an option of a built-in program arrives."""
-    return f"program_{name.replace('-', '_')}"
-
-
-def _of_program(options: dict[str, Any]) -> dict[str, str]:
-    """Return the options of built-in programs that the command line names."""
-    names = {option.name for builtin in engine_facts().builtins for option in builtin.options}
-    given = {name: options.get(program_field(name)) for name in sorted(names)}
-    return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def _default_name(verb: str, scripts: tuple[Script, ...]) -> str:

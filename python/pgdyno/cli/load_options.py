@@ -7,10 +7,10 @@ from textwrap import wrap
 import click
 
 from pgdyno.cli import options
-from pgdyno.cli.from_options import program_field
 from pgdyno.cli.headings import BEFORE, LOAD, Headed, Verb, under
 from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
 from pgdyno.cli.output import data
+from pgdyno.cli.script_options import program_field
 from pgdyno.engine.facts import BuiltinFacts, OptionFacts, engine_facts
 from pgdyno.errors import PgdynoError
 

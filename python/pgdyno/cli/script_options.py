@@ -1,0 +1,105 @@
+"""Reads the options that choose scripts: -b, -f, -S, -N, and the options of built-in programs.
+
+It makes the scripts of a load, and chooses their default protocol.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pgdyno.engine.facts import engine_facts
+from pgdyno.errors import SpecError
+from pgdyno.spec.experiment import (
+    Protocol,
+    Script,
+)
+from pgdyno.spec.workload import default_script, read_text, weight_from
+
+
+def scripts_of(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:
+    """Return the scripts of a load; without an option, the default script.
+
+    Args: options, of the command line; is_scratch, whether pgdyno starts the server.
+    Raises: SpecError for an unknown built-in, an option that none uses, or a wrong weight.
+    """
+    own = pairs_of(options.get("builtin_option", ()), "--builtin-option") | _of_program(options)
+    scripts = [_builtin(text, own) for text in options["builtin"]]
+    scripts += [_builtin("select-only")] * bool(options["select_only"])
+    scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
+    scripts += [_file(text) for text in options["file"]]
+    _refuse_unused(own, scripts)
+    return tuple(scripts or [default_script(is_scratch=is_scratch)])
+
+
+def _builtin(text: str, options: dict[str, str] | None = None) -> Script:
+    asked, weight = _weighted(text, "-b")
+    builtin = engine_facts().builtin_beginning(asked)
+    names = {option.name for option in builtin.options}
+    own = {name: value for name, value in (options or {}).items() if name in names}
+    return Script(builtin=builtin.name, weight=weight, options=own)
+
+
+def _refuse_unused(own: dict[str, str], scripts: list[Script]) -> None:
+    used = {name for script in scripts for name in script.options}
+    for name in own.keys() - used:
+        raise SpecError(
+            f"--{name} {own[name]}: no built-in of this load has this option.",
+            hint="-b list shows the options of each built-in; name the built-in with -b",
+        )
+
+
+def protocol_of(scripts: tuple[Script, ...]) -> Protocol:
+    """Return the default protocol: native programs cannot use the simple one."""
+    builtins = [script.builtin for script in scripts if script.builtin]
+    known = engine_facts() if builtins else None
+    programs = [known.builtin(name) for name in builtins] if known else []
+    return "prepared" if any(builtin and builtin.is_native for builtin in programs) else "simple"
+
+
+def _file(text: str) -> Script:
+    name, weight = _weighted(text, "-f")
+    path = Path(name)
+    return Script(file=path, text=read_text(path), weight=weight)
+
+
+def _weighted(text: str, option: str) -> tuple[str, int]:
+    name, at, weight = text.rpartition("@")
+    if not at:
+        return text, 1
+    if not weight.isdigit():
+        raise SpecError(
+            f"{option} {text}: the weight after @ must be a whole number, got {weight!r}.",
+            hint=f"write {option} {name}@3, or {option} {text}@1 if the name contains an @",
+        )
+    return name, weight_from(weight, of=f"{option} {text}")
+
+
+def pairs_of(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """Return NAME -> VALUE of an option that is given as NAME=VALUE, perhaps several times.
+
+    Raises: SpecError for another form, or a name that is given twice.
+    """
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise SpecError(
+                f"{option} {text} must have the form NAME=VALUE.", hint=f"{option} name=value"
+            )
+        if name.strip() in pairs:
+            raise SpecError(f"{option} {name.strip()} is given twice.", hint="set it once")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def program_field(name: str) -> str:
+    """Return the name under which an option of a built-in program arrives."""
+    return f"program_{name.replace('-', '_')}"
+
+
+def _of_program(options: dict[str, Any]) -> dict[str, str]:
+    """Return the options of built-in programs that the command line names."""
+    names = {option.name for builtin in engine_facts().builtins for option in builtin.options}
+    given = {name: options.get(program_field(name)) for name in sorted(names)}
+    return {name: str(value) for name, value in given.items() if value is not None}
