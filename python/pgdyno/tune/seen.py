@@ -16,7 +16,7 @@ from pgdyno.spec.setting_rules import SettingRule, in_units, object_to, snapshot
 from pgdyno.spec.variant_text import read_conf
 from pgdyno.tune.values import shown
 
-# reset_val: the value for other sessions of this role and database. Ours has limits of its own.
+# reset_val: the value for other sessions of this role and database. This session sets limits.
 SETTINGS_SQL = (
     "SELECT name, reset_val, coalesce(unit, ''), source, coalesce(boot_val, ''), pending_restart,"
     " context, vartype, coalesce(min_val, ''), coalesce(max_val, ''), coalesce(enumvals, '{}'),"
