@@ -31,6 +31,7 @@ PYTHON = (
     python_rules.designs_in_one_table,
     python_rules.arguments_by_name,
     python_rules.locals_named_by_content,
+    python_rules.one_form_of_percent,
     units.units_in_names,
 )
 RUST = (

@@ -62,10 +62,12 @@ def signed(value: float, decimals: int) -> str:
 
 
 def percent(ratio: float) -> str:
-    """Return a share in 0..1 as "62 %", "0.5 %", "< 0.1 %"."""
+    """Return a share in 0..1 as "62 %", "0.5 %", "< 0.1 %"; "99.97 %" rather than 100."""
     value = ratio * 100
     if 0 < abs(value) < 0.1:
         return "< 0.1 %"
+    if 99 < value < 100:
+        return f"{value:.1f} %" if value < 99.95 else f"{min(value, 99.99):.2f} %"
     return f"{value:.1f} %" if abs(value) < 9.95 and value != round(value) else f"{value:.0f} %"
 
 

@@ -53,12 +53,12 @@ def test_on_a_narrow_terminal_the_figures_stay_and_the_names_go() -> None:
 def test_a_load_says_its_rate_in_rows_and_in_what_the_table_grows_by() -> None:
     loading = Moment(
         "scale 50",
-        "loading 40%",
+        "loading 40 %",
         rows_per_second=1_234_567.8,
         mb_per_second=165.8,
         eta_ns=3 * 10**9,
     )
-    assert line(loading) == "scale 50  loading 40%  1,230,000 rows/s  166 MB/s  3 s left"
+    assert line(loading) == "scale 50  loading 40 %  1,230,000 rows/s  166 MB/s  3 s left"
 
 
 def test_rates_of_a_moment_have_few_digits_and_small_ones_are_whole() -> None:

@@ -45,7 +45,7 @@ def test_rate_and_time_left_count_from_where_an_interrupted_load_goes_on() -> No
     for second in (11, 12):
         watch.see(_rows(second, 600_000 + (second - 10) * 100_000))
     last = heard.moments[-1]
-    assert last.phase == "loading 80%"
+    assert last.phase == "loading 80 %"
     assert last.rows_per_second == 100_000
     # 61 rows a page of 8 kB.
     assert last.mb_per_second == pytest.approx(100_000 * 8192 / 61 / 1e6)

@@ -188,6 +188,17 @@ def test_a_server_named_by_the_environment_alone_is_asked_about(name: str) -> No
     refuse_silent_target(server_given=False, scratch_given=False, environ={"PGPORT": "1"})
 
 
+def test_a_verb_without_scratch_servers_does_not_advise_one() -> None:
+    with pytest.raises(SpecError, match="PGHOST=prod is set") as caught:
+        refuse_silent_target(
+            server_given=False,
+            scratch_given=False,
+            offers_scratch=False,
+            environ={"PGHOST": "prod"},
+        )
+    assert caught.value.hint == "use -h, -d or a conninfo (-h prod) for that server"
+
+
 def test_the_environment_is_hidden_only_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGHOST", "prod")
     monkeypatch.setenv("PGDYNO_STORE", "/somewhere")

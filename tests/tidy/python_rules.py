@@ -216,6 +216,16 @@ def arguments_by_name(source: Source) -> Iterator[str]:
                     yield source.problem(node.lineno, "name these arguments instead of *(...)")
 
 
+def one_form_of_percent(source: Source) -> Iterator[str]:
+    """Shares are formatted by `quantities.percent`: "63 %" everywhere, and never "63.0%"."""
+    if not source.path.startswith("python/"):
+        return
+    for node in ast.walk(source.syntax):
+        spec = node.format_spec if isinstance(node, ast.FormattedValue) else None
+        if spec is not None and ast.unparse(spec).rstrip("'\"").endswith("%"):
+            yield source.problem(node.lineno, "use quantities.percent for a share")
+
+
 # They say that there is something, and not what.
 EMPTY_NAMES = {"one", "found", "each"}
 

@@ -63,6 +63,12 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "def f(found):\n    return [one for one in found]",
         "def f(rows):\n    return [g(row, one=1).found for row in rows]",
     ),
+    (
+        python_rules.one_form_of_percent,
+        "python/pgdyno/a.py",
+        "text = f'{share:.1%} of it'",
+        "text = f'{percent(share)} of {count:,d} {100 * share:.1f}'",
+    ),
     (python_rules.arguments_by_name, "python/pgdyno/a.py", "Run(*(a, b), c=d)", "Run(*rows, c=d)"),
     (
         python_rules.no_io_in_pure_stages,

@@ -219,7 +219,7 @@ def test_candidates_that_allow_too_much_memory_never_run() -> None:
         settings = design.whole_now | dict(variant.spec.settings)
         assert allowed_bytes(settings, 15) < limit_bytes
     refused = [why for _, why in design.tuning(history, excluded).failures]
-    assert any(why.endswith("% of the memory, and 70% is the limit") for why in refused)
+    assert any(why.endswith("% of the memory, and 70 % is the limit") for why in refused)
 
 
 def test_a_condition_on_memory_needs_the_memory_of_the_server() -> None:

@@ -159,7 +159,7 @@ def test_where_nothing_helps_the_settings_stay() -> None:
         one.take(Measured(step, -0.05 * len(step.candidate.settings), 6 * S_NS))
     found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
     assert (found.verdict, found.settings) == ("nothing better", ())
-    assert found.sentence().startswith("nothing better than your settings, beyond 2%")
+    assert found.sentence().startswith("nothing better than your settings, beyond 2 %")
 
 
 def test_an_interrupted_proof_is_marked_unproved() -> None:
@@ -272,7 +272,7 @@ def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
     found = budget_of([8 * S_NS, 12 * S_NS], [quick, restarted])
     assert found is not None
     assert found.sentence() == (
-        "20 s: load 60%, reset 10%, restarts 10%, loading data 0%, overhead 20%; without a"
+        "20 s: load 60 %, reset 10 %, restarts 10 %, loading data 0 %, overhead 20 %; without a"
         " restart, a run started after 2.0 s (median), 2.0 s (longest)"
     )
     assert budget_of([8 * S_NS, 8 * S_NS], [quick, {}]) is None, "a result of an earlier version"

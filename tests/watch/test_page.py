@@ -22,7 +22,7 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
     lines = text_of(DOCUMENT).splitlines()
     assert lines[1:5] == [
         "answer      1,902 tps, 22.7 active sessions on average, at most 61; 1 gap",
-        "done        3,591 of 3,600 s observed; pgdyno uses 0.4% of a core here, 0.6% of a server"
+        "done        3,591 of 3,600 s observed; pgdyno uses 0.4 % of a core here, 0.6 % of a server"
         " core; 38",
         "            MB, 38 MB per hour",
         "gaps        1: 9 s",
@@ -34,7 +34,7 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
         "            35,910 samples",
     ]
     row = next(line for line in lines if "UPDATE account" in line)
-    assert row.startswith("   41% ±3   UPDATE account SET balance = ba…  ")
+    assert row.startswith("   41 % ±3   UPDATE account SET balance = b…  ")
     # 4.9 ms x 57 % of it.
     assert row.endswith("  4.9 ±0.4 ms per call, Lock:transactionid 2.8")
     assert lines[-1] == "saved       #12   pgdyno report 12"
@@ -74,7 +74,7 @@ def test_a_watch_that_saw_nothing_is_said_in_words() -> None:
 
 def test_statements_that_are_not_told_apart_leave_the_wait_events() -> None:
     nameless = [{**DOCUMENT["statements"][0], "text": ""}]
-    assert "57%  12.94 (12.70 to 13.20)    Lock:transactionid" in text_of(
+    assert "57 %  12.94 (12.70 to 13.20)    Lock:transactionid" in text_of(
         {**DOCUMENT, "statements": nameless}
     )
     assert "query id -1" in watch_page(findings(document={**DOCUMENT, "statements": nameless}))

@@ -155,7 +155,7 @@ def test_a_look_shows_only_what_is_new() -> None:
         "tps 10",
         "active 5/12: CPU? 2, Lock:tuple 1, A:b 1, other 1",
         "WAL 2.0 MB/s",
-        "hits 90.0%",
+        "hits 90 %",
     ]
     assert line_parts(seen.look(), 12) == []
 
@@ -283,11 +283,11 @@ def test_the_statements_at_work_are_named_with_what_they_wait_for() -> None:
     seen.take("waits", waits(("IO:WALSync", 7, 6), ("", 7, 1), ("", 8, 2), ("Lock:tuple", 0, 1)))
     texts = KnownTexts({7: "COMMIT", 8: "SELECT  1\n FROM t"})
     assert statement_lines(seen.look(), texts) == [
-        "   70%  COMMIT                                        IO:WALSync",
-        "   20%  SELECT 1 FROM t                               CPU?",
+        "   70 %  COMMIT                                        IO:WALSync",
+        "   20 %  SELECT 1 FROM t                               CPU?",
     ]
     seen.take("waits", waits(("", 9, 1)))
-    assert statement_lines(seen.look(), KnownTexts({})) == [f"  100%  {'query 9':44}  CPU?"]
+    assert statement_lines(seen.look(), KnownTexts({})) == [f"  100 %  {'query 9':44}  CPU?"]
     assert statement_lines(seen.look(), KnownTexts({})) == []
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.observe.rates import Deltas
-from pgdyno.quantities import format_bytes
+from pgdyno.quantities import format_bytes, percent
 from pgdyno.store.stored_run import StoredRun
 from pgdyno.tune.evidence import Seen
 
@@ -34,12 +34,12 @@ def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
     if written and images is not None:
         # Images are compressed or have holes, so this is an upper limit.
         ratio = min(1.0, images * _PAGE_BYTES / written)
-        yield Seen("full_page_images", ratio, f"up to {ratio:.0%} of the WAL")
+        yield Seen("full_page_images", ratio, f"up to {percent(ratio)} of the WAL")
     full = grown(wal, "buffers_full", *span_ns)
     writes = grown(wal, "writes", *span_ns)
     if full and writes:
         ratio = min(1.0, full / writes)
-        yield Seen("wal_buffers_full", ratio, f"{ratio:.0%} of the writes of WAL")
+        yield Seen("wal_buffers_full", ratio, f"{percent(ratio)} of the writes of WAL")
     forced = _total(checkpoints, "checkpoints_requested")
     if forced:
         yield Seen("forced_checkpoints", min(1.0, 0.5 + 0.25 * forced), f"{forced:.0f} in the run")
@@ -49,7 +49,7 @@ def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
     )
     if by_backends and by_all:
         ratio = by_backends / by_all
-        yield Seen("backend_writes", ratio / 2, f"{ratio:.0%} of the pages written")
+        yield Seen("backend_writes", ratio / 2, f"{percent(ratio)} of the pages written")
 
 
 def _of_database(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
@@ -63,7 +63,7 @@ def _of_database(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
     read, hit = (grown(database, name, *span_ns) for name in ("blks_read", "blks_hit"))
     if read and hit is not None:
         ratio = read / (read + hit)
-        yield Seen("buffer_misses", min(1.0, 4 * ratio), f"{ratio:.1%} of the pages read")
+        yield Seen("buffer_misses", min(1.0, 4 * ratio), f"{percent(ratio)} of the pages read")
     returned, fetched = (grown(database, n, *span_ns) for n in ("tup_returned", "tup_fetched"))
     if returned and fetched is not None and returned > 10 * max(fetched, 1.0):
         times = returned / max(fetched, 1.0)
@@ -82,7 +82,7 @@ def _of_waits(run: StoredRun) -> Iterator[Seen]:
     for evidence, names in _WAITS.items():
         share = sum(float(counts[np.char.startswith(events, name)].sum()) for name in names)
         if total and share / total > 0:
-            yield Seen(evidence, share / total, f"{share / total:.0%} of the samples")
+            yield Seen(evidence, share / total, f"{percent(share / total)} of the samples")
 
 
 def _one(run: StoredRun, collector: str) -> Deltas | None:

@@ -185,7 +185,11 @@ _CONNECTION = ("conninfo", "host", "port", "user", "database", "password_command
 def server_named(options: dict[str, Any]) -> Resolved | None:
     """Return the user's own server that the options name, None for a scratch server."""
     is_given = any(options.get(name) for name in _CONNECTION)
-    refuse_silent_target(server_given=is_given, scratch_given=bool(options.get("scratch")))
+    refuse_silent_target(
+        server_given=is_given,
+        scratch_given=bool(options.get("scratch")),
+        offers_scratch="scratch" in options,
+    )
     if not is_given:
         return None
     foreign = [name for name in ("scratch", *_SCRATCH_ONLY) if options.get(name)]

@@ -21,6 +21,7 @@ from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import console_of
 from pgdyno.observe.catalogue import statements as observed
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+from pgdyno.quantities import percent
 from pgdyno.report.hazel_document import hazel_document
 from pgdyno.report.watch_page import watch_page
 from pgdyno.spec.units import duration_ns
@@ -203,7 +204,7 @@ def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> l
     if (disk := recent.disk_bytes_per_second) is not None:
         parts.append(f"disk {disk[1] / 1e6:.1f} MB/s out, {disk[0] / 1e6:.1f} in")
     if (hits := recent.hit_ratio) is not None:
-        parts.append(f"hits {hits:.1%}")
+        parts.append(f"hits {percent(hits)}")
     return parts
 
 
@@ -229,7 +230,7 @@ def statement_lines(recent: Sums, texts: KnownTexts) -> list[str]:
         [(event, _)] = waits.most_common(1)
         text = shortened(texts.of(query) or f"query {query}", _STATEMENT_WIDTH)
         lines.append(
-            f"  {waits.total() / total:4.0%}  {text:{_STATEMENT_WIDTH}}  {event or 'CPU?'}"
+            f"  {100 * waits.total() / total:3.0f} %  {text:{_STATEMENT_WIDTH}}  {event or 'CPU?'}"
         )
     return lines
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pgdyno.quantities import compact_ms, format_bytes
+from pgdyno.quantities import compact_ms, format_bytes, percent
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 from pgdyno.report.watch_words import (
@@ -22,8 +22,8 @@ from pgdyno.report.watch_words import (
 
 _SHOWN = 5
 # The share before a statement; and with it, behind the statement, what it waited for.
-_BESIDE_SHARE = 12
-_BESIDE_STATEMENT = 68
+_BESIDE_SHARE = 13
+_BESIDE_STATEMENT = 69
 _WIDTH_OF_ONE_ROW = 90
 
 Document = dict[str, Any]
@@ -69,7 +69,7 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
     if document["tps"] is not None:
         wal = document["wal_bytes_per_second"] or 0.0
         hits = document["hit_ratio"]
-        cached = f", {hits:.1%} of blocks found in shared_buffers" if hits is not None else ""
+        cached = f", {percent(hits)} of blocks found in shared_buffers" if hits is not None else ""
         tps = f"{document['tps']:,.1f} tps on the whole server"
         yield "counted", f"{tps}, WAL {wal / 1e6:.2f} MB/s{cached}"
     if document["tps"] is not None and not document["sessions_at_work"]["samples"]:
@@ -85,9 +85,9 @@ def _cost(document: Document) -> str:
     cost = document["cost"]
     if cost is None:
         return ""
-    here = f"pgdyno uses {cost['lab_cores']:.1%} of a core here"
+    here = f"pgdyno uses {percent(cost['lab_cores'])} of a core here"
     there = cost["server_cores"]
-    return here + (f", {there:.1%} of a server core" if there is not None else "")
+    return here + (f", {percent(there)} of a server core" if there is not None else "")
 
 
 def _statements(document: Document, width: int) -> list[str]:
@@ -100,17 +100,17 @@ def _statements(document: Document, width: int) -> list[str]:
             continue
         # A statement is cut at the space it has; the document holds more of it.
         text, why = shortened(statement["text"], room), _why(statement)
-        row = f"  {_share(statement):8}  {text:{room}}"
+        row = f"  {_share(statement):9}  {text:{room}}"
         rows += [row, f"{'':{_BESIDE_SHARE}}{why}"] if is_narrow else [f"{row}  {why}"]
     return [row[:width] for row in rows]
 
 
 def _share(part: Document) -> str:
-    """Return " 41% ±3", rounded up; "  <3%" if there are few sightings."""
-    words = f"{part['share_ratio']:4.0%}"
+    """Return " 41 % ±3", rounded up; " <3 %" if there are few sightings."""
+    words = f"{100 * part['share_ratio']:3.0f} %"
     low, high = part.get("share_low_ratio"), part.get("share_high_ratio")
     if high is not None and not is_seen_enough(part):
-        return f"{f'<{math.ceil(100 * high)}%':>4}"
+        return f"{f'<{math.ceil(100 * high)}':>3} %"
     return words if low is None else f"{words} ±{math.ceil(50 * (high - low)) or 1}"
 
 
@@ -135,7 +135,7 @@ def _why(statement: Document) -> str:
 
 def _waits(document: Document) -> list[str]:
     return [
-        f"  {wait['share_ratio']:4.0%}  {_sessions(wait):24}  {wait['wait_event']}"
+        f"  {100 * wait['share_ratio']:3.0f} %  {_sessions(wait):24}  {wait['wait_event']}"
         for wait in document["waits"][:_SHOWN]
     ]
 

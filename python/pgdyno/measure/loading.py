@@ -19,6 +19,7 @@ from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.jobs import engine_target, init_job
 from pgdyno.measure.run_progress import LoadWatch, Moment, Progress
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions
+from pgdyno.quantities import percent
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import kind_of
@@ -158,7 +159,7 @@ def load_scratch(
                 label = kind_of(dataset).label(dataset)
 
                 def tell(share: float) -> None:
-                    progress.moved(Moment(label, f"loading {share:.0%}"))
+                    progress.moved(Moment(label, f"loading {percent(share)}"))
 
                 try:
                     with filled(connection, cluster.data_dir, dataset.scale, tell):

@@ -20,6 +20,7 @@ from pgdyno.engine.records import (
     Warning_,
 )
 from pgdyno.engine.records import Progress as LoadProgress
+from pgdyno.quantities import percent
 from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.condition import Condition
 from pgdyno.spec.planned import PlannedRun
@@ -196,7 +197,7 @@ class LoadWatch:
             self._tables[record.table] = record
             self._progress.moved(self._moment(record.time_ns))
         elif isinstance(record, Pieces) and record.phase == self._phase:
-            share = f"{record.done_count / record.total_count:.0%}"
+            share = f"{percent(record.done_count / record.total_count)}"
             self._progress.moved(Moment(self._label, f"{_PHASE_WORDS[record.phase]} {share}"))
         elif isinstance(record, Warning_):
             self.is_unfinished |= record.kind == "dataset_unfinished"
@@ -210,7 +211,7 @@ class LoadWatch:
         if self._phase not in ("create", "load"):
             return Moment(self._label, _PHASE_WORDS[self._phase])
         done, total = self._rows("rows_done"), self._rows("rows_total")
-        share = f" {done / total:.0%}" if total else ""
+        share = f" {percent(done / total)}" if total else ""
         rows_per_second = None
         if self._recent and now_ns > self._recent[0][0]:
             then_ns, then_done = self._recent[0]

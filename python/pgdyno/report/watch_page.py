@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pgdyno.quantities import format_bytes
+from pgdyno.quantities import format_bytes, percent
 from pgdyno.report import embed, figures, palette
 from pgdyno.report.chart import Chart
 from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
@@ -150,5 +150,5 @@ def _cost_words(document: Any) -> str:
     if cost is None:
         return size
     there = cost["server_cores"]
-    server = f", {there:.1%} of a server core" if there is not None else ""
-    return f"{cost['lab_cores']:.1%} of a core here{server}; {size}"
+    server = f", {percent(there)} of a server core" if there is not None else ""
+    return f"{percent(cost['lab_cores'])} of a core here{server}; {size}"

@@ -110,20 +110,26 @@ def resolve(
 
 
 def refuse_silent_target(
-    *, server_given: bool, scratch_given: bool, environ: Mapping[str, str] | None = None
+    *,
+    server_given: bool,
+    scratch_given: bool,
+    offers_scratch: bool = True,
+    environ: Mapping[str, str] | None = None,
 ) -> None:
     """Stop when only the environment names a server, and scratch or that server could be meant.
 
+    `offers_scratch`: the verb has the option --scratch.
     Raises: SpecError asking for one of the two.
     """
     environ = os.environ if environ is None else environ
     named = [name for name in ("PGSERVICE", "PGHOST", "PGHOSTADDR") if environ.get(name)]
     if named and not server_given and not scratch_given:
+        scratch = "use --scratch for a scratch server, or " if offers_scratch else "use "
         raise SpecError(
             f"{named[0]}={environ[named[0]]} is set, but the command line names no server.",
             hint=(
-                "use --scratch for a scratch server, or -h, -d or a conninfo (-h "
-                f"{environ.get('PGHOST') or 'HOST'}) for that server"
+                f"{scratch}-h, -d or a conninfo (-h {environ.get('PGHOST') or 'HOST'}) for that "
+                "server"
             ),
         )
 

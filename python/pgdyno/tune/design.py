@@ -9,6 +9,7 @@ from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, rounds
 from pgdyno.plan.visits import pilot_missing, visit
+from pgdyno.quantities import percent, signed
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import MORE_IS_BETTER, TuneDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
@@ -142,7 +143,7 @@ class Tune(Design[TuneDesign]):
         best, words = tuning.promised(), "nothing better yet"
         if best.log_ratios:
             sign = 1 if self.is_more_better else -1
-            words = f"best {math.expm1(sign * best.mean):+.0%} over yours"
+            words = f"best {signed(100 * math.expm1(sign * best.mean), 0)} % over yours"
         left_ns = self.asked.budget_ns - sum(measured.took_ns for measured in history)
         left = max(0, round(left_ns / _MINUTE_NS))
         return f"trial {tuning.trial_count}: {words}, {left} min left with the proof"
@@ -240,7 +241,9 @@ class Tune(Design[TuneDesign]):
         share = allowed_bytes(self.whole_now | dict(candidate.settings), self.major) / ram_bytes
         if share < limit:
             return ""
-        return f"its settings allow {share:.0%} of the memory, and {limit:.0%} is the limit"
+        return (
+            f"its settings allow {percent(share)} of the memory, and {percent(limit)} is the limit"
+        )
 
     def _take(self, tuning: Tuning, step: Step, goal: float | None, seen: Measured) -> None:
         why = ""

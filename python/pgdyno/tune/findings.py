@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
+from pgdyno.quantities import percent
 from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
 from pgdyno.tune.search import NOTHING_BETTER, Tuning
 from pgdyno.tune.space import Point
@@ -150,7 +151,7 @@ class TuneFindings:
             return f"nothing was compared: {self.reason or 'every candidate failed'}"
         if self.verdict == "nothing better":
             return (
-                f"nothing better than your settings, beyond {_MARGIN_RATIO:.0%}, was found in"
+                f"nothing better than your settings, beyond {percent(_MARGIN_RATIO)}, was found in"
                 f" {tried}"
             )
         promised = f"the search had promised {change_text(self.promised)}" if self.promised else ""

@@ -12,6 +12,7 @@ import numpy as np
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.intervals import interval_of_mean
+from pgdyno.quantities import percent
 from pgdyno.tune.space import Point
 
 Stage = Literal["search", "proof", "attribution", "final", "second"]
@@ -131,7 +132,7 @@ class Budget:
             ("loading data", self.loading_ratio),
             ("overhead", self.overhead_ratio),
         )
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in parts)
+        shares = ", ".join(f"{name} {percent(share)}" for name, share in parts)
         starts = ""
         if self.start_s_median is not None and self.start_s_max is not None:
             starts = (

@@ -6,7 +6,7 @@ from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.doctor.host_facts import Limits
-from pgdyno.quantities import format_bytes
+from pgdyno.quantities import format_bytes, percent
 
 _FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
 _NEIGHBOUR_CORES = 0.1
@@ -283,7 +283,7 @@ def steal(facts: Facts) -> Judgement:
     host = facts.on_host()
     if host.window is None:
         raise Unknown("the host was not observed")
-    seen = f"{host.window.steal_ratio:.1%} steal over {host.window.duration_s:.1f} s"
+    seen = f"{percent(host.window.steal_ratio)} steal over {host.window.duration_s:.1f} s"
     mend = "use a machine with dedicated cores, or measure at another time"
     if host.window.steal_ratio > 0.05:
         return bad(seen, mend)
@@ -296,7 +296,9 @@ def pressure(facts: Facts) -> Judgement:
     host = facts.on_host()
     if not host.pressure_percent:
         raise Unknown("this kernel has no pressure stall information")
-    parts = [f"{name} {value:.0f} %" for name, value in sorted(host.pressure_percent.items())]
+    parts = [
+        f"{name} {percent(value / 100)}" for name, value in sorted(host.pressure_percent.items())
+    ]
     seen = f"tasks waited in the last minute for {', '.join(parts)} of the time"
     worst = max(host.pressure_percent.values())
     if worst > 50:

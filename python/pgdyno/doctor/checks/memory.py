@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts, system_bytes
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
-from pgdyno.quantities import format_bytes
+from pgdyno.quantities import format_bytes, percent
 
 _MB = 1 << 20
 # One statement may sort and hash several times: room for this number of work_mem each.
@@ -80,7 +80,7 @@ def shared_buffers(facts: Facts) -> Judgement:
     """The buffer pool against memory."""
     size_bytes, ram_bytes = facts.on_server().size_bytes("shared_buffers"), facts.memory_bytes()
     ratio = size_bytes / ram_bytes
-    seen = f"{format_bytes(size_bytes)} = {ratio:.1%} of {format_bytes(ram_bytes)}"
+    seen = f"{format_bytes(size_bytes)} = {percent(ratio)} of {format_bytes(ram_bytes)}"
     quarter = f"ALTER SYSTEM SET shared_buffers = '{ram_bytes // 4 // _MB}MB' (restart)"
     if ratio > 0.8:
         return bad(seen, quarter)

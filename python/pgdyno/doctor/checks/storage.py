@@ -9,7 +9,7 @@ from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Judgement, Unknown, Verdict, bad, good, warn
 from pgdyno.doctor.storage_facts import Disk, Place
 from pgdyno.observe.device.health import Health
-from pgdyno.quantities import format_bytes, significant
+from pgdyno.quantities import format_bytes, percent, significant
 from pgdyno.server.storage import MEMORY_FILE_SYSTEMS
 
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.glusterfs", "9p", "virtiofs"}
@@ -97,7 +97,7 @@ def free_space(facts: Facts) -> Judgement:
         if not place.total_bytes:
             raise Unknown(f"the free space of {place.mount_point} is not known")
         ratio = place.free_bytes / place.total_bytes
-        seen = f"{format_bytes(place.free_bytes)} free = {ratio:.0%}"
+        seen = f"{format_bytes(place.free_bytes)} free = {percent(ratio)}"
         if place.free_bytes < 2 * wal_bytes:
             return bad(
                 f"{seen}, less than twice max_wal_size ({format_bytes(wal_bytes)})",
