@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,8 +87,13 @@ def surface(rng: np.random.Generator, *, is_flat: bool) -> tuple[Surface, tuple[
     return log_tps, (first, second), possible
 
 
-def tuned(seed: int, *, is_flat: bool = False, minutes: float = 60) -> Tuned:
-    """Carry one tuning out in simulated time."""
+def tuned(
+    seed: int, *, is_flat: bool = False, minutes: float = 60, levels: Sequence[float] = ()
+) -> Tuned:
+    """Carry one tuning out in simulated time.
+
+    Args: levels, the throughput of each of several equal servers, as shares; () for one server.
+    """
     rng = np.random.default_rng(seed)
     log_tps, two, possible = surface(rng, is_flat=is_flat)
     # Any setting of whole numbers: the surface knows positions only.
@@ -98,7 +103,12 @@ def tuned(seed: int, *, is_flat: bool = False, minutes: float = 60) -> Tuned:
     now = dict.fromkeys(NAMES, str(START))
     rules = {name: str(rng.integers(START, 20)) for name in NAMES}
     tuning = Tuning(
-        space, now, [Candidate("rules", rules)], budget_ns=int(minutes * 60e9), seed=seed
+        space,
+        now,
+        [Candidate("rules", rules)],
+        budget_ns=int(minutes * 60e9),
+        seed=seed,
+        servers=range(1, len(levels) + 1) if levels else (0,),
     )
     drift, clock_s = rng.uniform(-DRIFT_PER_HOUR, DRIFT_PER_HOUR), 0
 
@@ -109,7 +119,8 @@ def tuned(seed: int, *, is_flat: bool = False, minutes: float = 60) -> Tuned:
     while (step := tuning.next()) is not None:
         value = true(step.candidate)
         noise = rng.normal(0, NOISE) + drift * clock_s / 3600
-        goal = None if value is None else value + noise
+        level = math.log(levels[step.server_number - 1]) if levels else 0.0
+        goal = None if value is None else value + noise + level
         clock_s += RUN_S
         tuning.take(Measured(step, goal, RUN_S * 10**9))
     base = true(tuning.base) or 0.0

@@ -29,6 +29,32 @@ def holds(found: list[Tuned], *, covered: float) -> None:
     assert statistics.mean(one.minutes for one in found) < 63
 
 
+# A server that is 30 % slower than the first one, and one that is faster.
+UNEQUAL = (1.0, 0.7, 1.1)
+
+
+def test_a_slower_server_among_several_biases_nothing() -> None:
+    holds([tuned(seed, levels=UNEQUAL) for seed in range(SHORT)], covered=0.75)
+
+
+@pytest.mark.slow
+def test_intervals_over_several_servers_cover_the_truth(proved: Proved) -> None:
+    found = [tuned(seed, levels=UNEQUAL) for seed in range(LONG)]
+    holds(found, covered=0.95)
+    covered = share([one.covers for one in found if one.proved is not None])
+    proved("tuning on unequal servers: proved intervals", required=">= 95 %", seen=f"{covered:.1%}")
+
+
+@pytest.mark.slow
+def test_over_several_servers_a_gain_is_claimed_wrongly_in_at_most_5_percent(
+    proved: Proved,
+) -> None:
+    flat = [tuned(seed, levels=UNEQUAL, is_flat=True) for seed in range(LONG)]
+    claimed = share([one.claims for one in flat])
+    assert claimed <= 0.05
+    proved("tuning on unequal servers: false gains", required="<= 5 %", seen=f"{claimed:.1%}")
+
+
 def test_a_few_tunings_find_and_prove_most_of_the_gain() -> None:
     holds([tuned(seed) for seed in range(SHORT)], covered=0.75)
 

@@ -16,9 +16,16 @@ from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.plan.designs.compare import better_of
 from pgdyno.plan.history import History
-from pgdyno.spec.planned import PlannedVariant
+from pgdyno.spec.planned import PlannedVariant, server_id
 from pgdyno.tune.design import Tune
-from pgdyno.tune.findings import Changed, SloHeld, TuneFindings, findings_of
+from pgdyno.tune.findings import (
+    Changed,
+    EqualServerFindings,
+    SloHeld,
+    TuneFindings,
+    findings_of,
+    ratio_of,
+)
 from pgdyno.tune.search import PROOF_LEVEL, Tuning
 from pgdyno.tune.trial import budget_of
 
@@ -60,9 +67,37 @@ def tune_answer(seen: Measurements) -> Answer:
         tried=tried,
         slo=_slo_held(design, tuning, history),
         budget=budget_of([v.took_ns for v in seen.rounds], [v.spent_ns for v in seen.rounds]),
+        servers=_servers(seen, design, tuning, reasons),
+        server_differences=tuple((seen.folder.facts() or {}).get("server_differences", ())),
     )
     compared, findings = _proof(seen, design, tuning, findings)
     return Answer(findings.sentence(), compare=compared, own=findings)
+
+
+def _servers(
+    seen: Measurements, design: Tune, tuning: Tuning, reasons: Mapping[str, str]
+) -> tuple[EqualServerFindings, ...]:
+    """Return what is known of each of several equal servers; nothing of a single one."""
+    first, *others = tuning.spread.servers
+    if not others:
+        return ()
+    places = (seen.folder.facts() or {}).get("servers", {})
+    stage, proved = tuning.proof_stage, tuning.proved()
+    servers = []
+    for number in (first, *others):
+        level = tuning.level(number) if number != first else None
+        alone = tuning.gain(stage, proved[0].name, server=number) if stage and proved else None
+        servers.append(
+            EqualServerFindings(
+                number=number,
+                target=places.get(str(number), ""),
+                run_count=sum(visit.planned.server_number == number for visit in seen.rounds),
+                level=ratio_of(level, design.is_more_better) if level is not None else None,
+                proved=ratio_of(alone, design.is_more_better) if alone is not None else None,
+                lost=reasons.get(server_id(number), ""),
+            )
+        )
+    return tuple(servers)
 
 
 def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:

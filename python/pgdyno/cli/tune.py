@@ -16,29 +16,28 @@ from pgdyno.cli import load_options, options, output
 from pgdyno.cli.from_options import Asked, experiment_of, refuse
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import Measured, measured
+from pgdyno.cli.measure import measured
 from pgdyno.cli.output import Live
+from pgdyno.cli.tune_servers import also, apply_proved, equal_servers, refuse_without_rights
 from pgdyno.designs import design_of
 from pgdyno.doctor import examine
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.loop.drive import carry_out
-from pgdyno.measure.changes import apply_for_good
 from pgdyno.quantities import duration_text
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import find
 from pgdyno.server.placement import LAST_PLACE
-from pgdyno.server.system_settings import SystemSettings, not_alterable
+from pgdyno.server.system_settings import not_alterable
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
-from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.experiment import EqualServer, Experiment, Server
 from pgdyno.spec.setting_rules import snapshot
 from pgdyno.spec.units import duration_ns
 from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
 from pgdyno.tune.catalogue import RISKS, catalogue, needs_of
 from pgdyno.tune.evidence import choose
-from pgdyno.tune.findings import TuneFindings
 from pgdyno.tune.machine import Machine, machine_of
 from pgdyno.tune.rules import recommend, rule_set
 from pgdyno.tune.search import runs_of_proof
@@ -99,6 +98,7 @@ class _Known:
 @_search(
     "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
 )
+@also
 @_option(
     "-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients (default 1)."
 )
@@ -124,6 +124,7 @@ def command(**given: Any) -> int:
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
     risks = check_risks(given["classes"])
     asked = experiment_of("tune", given, BenchDesign())
+    equal = equal_servers(asked, given)
     if given["apply"] and asked.resolved is None:
         raise SpecError(
             "--apply changes a server of your own, but the command names no server.",
@@ -143,7 +144,8 @@ def command(**given: Any) -> int:
         )
     names = given["searched"] or _chosen(asked, known, given, risks)
     space = dimensions(names, known.machine, known.now, risks)
-    _refuse_without_rights(asked, space, is_applied=given["apply"])
+    servers: list[Server | EqualServer] = [asked.experiment.server, *equal]
+    refuse_without_rights(servers, space, is_applied=given["apply"])
     design = TuneDesign(
         settings=tuple(_written(dimension) for dimension in space),
         now={dimension.name: known.now[dimension.name] for dimension in space},
@@ -155,14 +157,14 @@ def command(**given: Any) -> int:
         metric=given["goal"],
         budget=given["budget"],
     )
+    server = asked.experiment.server.model_copy(update={"equal": equal})
     experiment = asked.experiment.model_copy(
-        update={"design": design, "variants": (_rules(asked, known, risks),)}
+        update={"design": design, "variants": (_rules(asked, known, risks),), "server": server}
     )
-    experiment = Experiment.model_validate(experiment.model_dump(by_alias=True))
-    asked = replace(asked, experiment=experiment)
+    asked = replace(asked, experiment=_validated(experiment))
     done = measured("tune", asked, given)
     if given["apply"]:
-        _apply(asked, done)
+        apply_proved(asked, done)
     return done.exit_code
 
 
@@ -216,47 +218,11 @@ def _known(asked: Asked, given: dict[str, Any]) -> _Known:
     return _Known(machine_of(reviewed.facts, {}), now, values)
 
 
-def _refuse_without_rights(asked: Asked, space: tuple[Dimension, ...], *, is_applied: bool) -> None:
-    """Raise RefusedError for settings that the role of --admin may not change for the server."""
-    server = asked.experiment.server
-    if asked.resolved is None or server.admin is None or server.apply_command is not None:
-        return
-    names = [
-        dimension.name for dimension in space if is_applied or needs_of(dimension.rule) != "session"
-    ]
-    admin = resolve(conninfo=server.admin).target
-    with connect(admin, verb="tune") as connection:
-        missing = not_alterable(connection, names)
-    if missing:
-        raise RefusedError(
-            f"{admin.user} may not change {', '.join(missing)} on {admin.place}.",
-            hint=f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(missing)} TO {admin.user}"
-            " (PostgreSQL 15 or later), or name another role with --admin",
-        )
-
-
-def _apply(asked: Asked, done: Measured) -> None:
-    """Apply the proved settings for good, with a journal; say what still needs a restart."""
-    tuned = done.findings.own if done.findings is not None else None
-    if not isinstance(tuned, TuneFindings) or done.folder is None:
-        return
-    if tuned.verdict != "better":
-        output.note("applied nothing: no settings were proved")
-        return
-    server = asked.experiment.server
-    assert asked.resolved is not None, "settings are applied to a server of the user's"
-    admin = asked.resolved.target
-    if server.admin is not None:
-        admin = resolve(conninfo=server.admin).target
-    commands = (server.apply_command, server.restart_command, server.recover_command)
-    wanted = {setting.name: setting.new for setting in tuned.settings}
-    restarts = bool(tuned.needs_restart) and server.restart_command is not None
-    system = SystemSettings(admin, "tune", *commands)
-    apply_for_good(done.folder, system, wanted, restarts=restarts)
-    listed = ", ".join(f"{name} = {value}" for name, value in wanted.items())
-    output.note(f"applied {listed}; pgdyno undo {done.folder.number} restores the old values")
-    if tuned.needs_restart and not restarts:
-        output.note(f"a restart is needed for {', '.join(tuned.needs_restart)}")
+def _validated(experiment: Experiment) -> Experiment:
+    try:
+        return Experiment.model_validate(experiment.model_dump(by_alias=True))
+    except ValidationError as error:
+        refuse(error)
 
 
 def _is_built(value: str, configure: str) -> bool:

@@ -18,6 +18,7 @@ from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.last_words import with_words_of_log
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.design import Design, next_run, outlook, runs_expected
 from pgdyno.plan.history import History
@@ -29,7 +30,7 @@ from pgdyno.server.target import Target
 from pgdyno.spec.condition import WATCHED, condition_from
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.file import to_toml
-from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Stop
+from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Stop, server_id
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -75,6 +76,7 @@ def carry_out(
         clock=clock,
         store_dir=store.root,
         check=experiment.check,
+        servers_lost=_servers_lost(experiment, resumed),
     )
     folder = resumed
     error: PgdynoError | None = None
@@ -86,6 +88,7 @@ def carry_out(
             else:
                 resume(folder)
             servers.journal = folder.add_audit
+            _Facts(folder, progress).keep_equal(servers)
             is_foreign = experiment.server.scratch is None
             read_only = is_foreign and all(s.reads_only for s in scripts)
             stage = Stage(
@@ -99,7 +102,7 @@ def carry_out(
                 abort_if=tuple(condition_from(text, WATCHED) for text in permissions.abort_if),
             )
             if not experiment.has_variants():
-                _Facts(stage).keep(None, servers.ready(None).facts)
+                _Facts(folder, progress).keep(None, servers.ready(None).facts)
             error = _loop(stage, design)
     except PgdynoError as seen:
         if folder is None:
@@ -117,7 +120,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
     experiment, folder = stage.experiment, stage.folder
     history = history_of(folder)
     left_out = _excluded(stage)
-    facts = _Facts(stage)
+    facts = _Facts(folder, stage.progress)
     last_words = ""
     while True:
         if (asked := signals.interruption()) is not None:
@@ -142,9 +145,10 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
                 return ended
             if stage.servers.are_lost():
                 return _lost(ended)
-            left_out = {**left_out, variant.id: ended.message}
-            exclude(folder, variant.id, ended.message, run=decision.number)
-            stage.progress.said(f"variant {variant.name} is left out: {ended.message}")
+            for name, words in _blamed(decision, stage, history).items():
+                left_out = {**left_out, name: ended.message}
+                exclude(folder, name, ended.message, run=decision.number)
+                stage.progress.said(f"{words} is left out: {ended.message}")
             continue
         assert done is not None
         assert done.stored is not None
@@ -158,6 +162,30 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         if words not in ("", last_words):
             stage.progress.said(words)
             last_words = words
+
+
+def _blamed(run: PlannedRun, stage: Stage, history: History) -> dict[str, str]:
+    """Return what a failed run excludes: id -> words; the variant, or the server that is lost.
+
+    If an equal server is lost under a variant that never ran before, both are excluded: the variant
+    may have been the cause, and must not take the next server with it.
+    """
+    variant = run.cell.variant
+    assert variant is not None, "only a variant can be left out"
+    if not run.server_number or not stage.servers.is_lost(run.server_number):
+        return {variant.id: f"variant {variant.name}"}
+    facts = stage.servers.equal[run.server_number]
+    lost = {server_id(run.server_number): f"server {run.server_number} ({facts.host}:{facts.port})"}
+    ran_before = any(measured.run.cell.variant == variant for measured in history)
+    if ran_before or not variant.spec.settings:
+        return lost
+    return {**lost, variant.id: f"variant {variant.name}, under which it was lost,"}
+
+
+def _servers_lost(experiment: Experiment, resumed: ExperimentFolder | None) -> frozenset[int]:
+    """Return the numbers of the equal servers that an interrupted experiment had lost."""
+    known = excluded(resumed) if resumed is not None else {}
+    return frozenset(n for n in experiment.server.numbers if server_id(n) in known)
 
 
 def _executed(
@@ -204,22 +232,33 @@ def _nothing_to_measure(
 
 
 class _Facts:
-    """The server facts in the store: of the first server, and once for each variant."""
+    """The server facts in the store: of the first server, of each equal one, of each variant."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._kept: dict[str, Any] = stage.folder.facts() or {}
+    def __init__(self, folder: ExperimentFolder, progress: Progress) -> None:
+        self._folder, self._progress = folder, progress
+        self._kept: dict[str, Any] = folder.facts() or {}
+
+    def keep_equal(self, servers: Servers) -> None:
+        """Write where the equal servers are and how they differ; nothing without such servers."""
+        if servers.equal:
+            places = {
+                str(number): f"{facts.host}:{facts.port}/{facts.database}"
+                for number, facts in servers.equal.items()
+            }
+            self._kept["servers"] = {**self._kept.get("servers", {}), **places}
+            self._kept["server_differences"] = list(servers.differences)
+            self._folder.write_facts(self._kept)
 
     def keep(self, variant: PlannedVariant | None, facts: ServerFacts) -> None:
         """Write the missing facts, and show the target once."""
-        if not self._kept:
-            self._stage.progress.said(f"target  {target_line(facts)}")
-            self._kept = _facts(facts)
+        if "server" not in self._kept:
+            self._progress.said(f"target  {target_line(facts)}")
+            self._kept |= _facts(facts)
         elif variant is None or variant.id in self._kept.get("variants", {}):
             return
         if variant is not None:
             self._kept.setdefault("variants", {})[variant.id] = _facts(facts)
-        self._stage.folder.write_facts(self._kept)
+        self._folder.write_facts(self._kept)
 
 
 def _why_ended(done: Executed) -> PgdynoError | None:

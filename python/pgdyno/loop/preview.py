@@ -109,6 +109,8 @@ def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
     for variant in variants:
         changes = [_change(experiment, variant, name) for name in variant.changes()]
         yield f"variant     {variant.name}: {', '.join(changes) or 'as the server is'}"
+    if experiment.server.equal:
+        yield f"servers     each round on one of {len(experiment.server.each)} servers, in turn"
     history: History = ()
     shown = []
     run_ns = 0

@@ -116,7 +116,12 @@ class ScratchServers(Servers):
             self._load(served)
         self._known = {variant.id for variant in self._variants}
 
-    def ready(self, variant: PlannedVariant | None, round_number: int = 0) -> UnderTest:
+    def ready(
+        self,
+        variant: PlannedVariant | None,
+        round_number: int = 0,
+        server: int = 0,  # noqa: ARG002
+    ) -> UnderTest:
         """Return the variant's server with its settings, restarted if any variant needs that."""
         assert variant is not None, "every run of such an experiment is of a variant"
         self._end_pooler()  # Each run begins with a new one, whose pool is empty.

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pgdyno.clock import monotonic_ns
 from pgdyno.measure.changes import Journal
 from pgdyno.measure.under_test import UnderTest
+from pgdyno.server.facts import ServerFacts
 from pgdyno.spec.planned import PlannedVariant
 
 # What the time of a run is spent on: the load, the reset before it, loading data, and changing
@@ -50,20 +51,30 @@ class Servers(ABC):
     """Every server of one experiment; `excluded`: id of a variant that cannot be measured -> why.
 
     `journal` keeps what is changed on a server that is not ours, before it is changed. `spent`:
-    what the time of the present run is spent on.
+    what the time of the present run is spent on. `equal`: the facts of each of several equal
+    servers by its number, empty without such; `differences`: how these differ, in sentences.
     """
 
     def __init__(self) -> None:
         self.excluded: dict[str, str] = {}
         self.journal: Journal = _no_journal
         self.spent = Spent()
+        self.equal: Mapping[int, ServerFacts] = {}
+        self.differences: tuple[str, ...] = ()
+
+    def is_lost(self, server: int) -> bool:  # noqa: ARG002
+        """Return whether one of several equal servers does not answer any more."""
+        return False
 
     @abstractmethod
-    def ready(self, variant: PlannedVariant | None, round_number: int = 0) -> UnderTest:
+    def ready(
+        self, variant: PlannedVariant | None, round_number: int = 0, server: int = 0
+    ) -> UnderTest:
         """Return the server in the state that a run of the variant starts from.
 
         What a variant needs that was not there at the start is made when it is first used.
-        Args: round_number, 0 for runs outside the rounds.
+        Args: round_number, 0 for runs outside the rounds; server, its number where there are
+        several equal ones.
         Raises: ServerError when it cannot be brought there.
         """
 
@@ -90,6 +101,7 @@ class OneServer(Servers):
         self,
         variant: PlannedVariant | None,
         round_number: int = 0,  # noqa: ARG002
+        server: int = 0,  # noqa: ARG002
     ) -> UnderTest:
         """Return the one server."""
         assert variant is None, "an experiment without variants has one server"

@@ -73,7 +73,10 @@ class UnderTest:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What `opened` must know besides the experiment."""
+    """What `opened` must know besides the experiment.
+
+    `servers_lost`: numbers of equal servers that an interrupted experiment had lost.
+    """
 
     verb: str
     target: Target | None
@@ -82,6 +85,7 @@ class Conditions:
     clock: ClockPair
     store_dir: Path
     check: bool = True
+    servers_lost: frozenset[int] = frozenset()
 
 
 def refuse_what_does_not_fit(

@@ -32,6 +32,7 @@ def tune_page(findings: ExperimentFindings) -> str:
     sections = (
         ("apply", "Apply", tuned.settings),
         ("changed", "What changed", tuned.changed),
+        ("servers", "Servers", tuned.servers),
         ("tried", "Tried", tuned.tried),
     )
     own = tuple((anchor, word) for anchor, word, of_it in sections if of_it)
@@ -70,6 +71,7 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Picture
     ]
     if tuned.together_text:
         lines.append(f"{tuned.together_text}.\n")
+    lines += [f"Servers: {difference}.\n" for difference in tuned.server_differences]
     if curse := curse_text(tuned):
         lines.append(f"{curse[0].upper()}{curse[1:]}.\n")
     if tuned.settings:
@@ -131,6 +133,7 @@ def _tables(tuned: TuneFindings) -> Iterator[tuple[str, str, Table]]:
             ],
         ),
     )
+    yield "Servers", "servers", _servers(tuned)
     yield (
         "Candidates of the search",
         "tried",
@@ -152,3 +155,22 @@ def _tables(tuned: TuneFindings) -> Iterator[tuple[str, str, Table]]:
 
 def _effect(tuned: TuneFindings, setting: Any) -> str:
     return effect_text(tuned, setting).removeprefix(f"{tuned.metric} ")
+
+
+def _servers(tuned: TuneFindings) -> Table:
+    """Return the table of the equal servers, without rows if there was one server."""
+    level = f"{metric_name(tuned.metric)} against server 1"
+    return (
+        ("server", "where", "runs", level, "proved on it alone", "lost"),
+        [
+            (
+                str(server.number),
+                server.target,
+                str(server.run_count),
+                change_text(server.level) if server.level is not None else "",
+                change_text(server.proved) if server.proved is not None else "",
+                server.lost,
+            )
+            for server in tuned.servers
+        ],
+    )

@@ -103,6 +103,10 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
         yield "why", because
     for changed in tuned.changed:
         yield "changed", changed_text(changed)
+    for server in tuned.servers:
+        yield f"server {server.number}", f"{server.target}: {server.sentence(tuned.metric)}"
+    for difference in tuned.server_differences:
+        yield "servers", difference
     tried = counted(tuned.trial_count, "candidate")
     yield "tried", f"{tried}; {tuned.reason or 'interrupted'}"
     if tuned.budget is not None:

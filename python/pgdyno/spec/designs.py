@@ -82,13 +82,15 @@ class DesignSpec(Spec):
     `deciding`: the metric that the user chose to decide, or None. `decides`: whether one metric
     decides; if so, a script that takes long may be measured by its duration. `varies_clients`:
     whether the design itself sets the number of clients. `creates_variants`: whether it creates
-    variants while the experiment runs, so that the spec needs none.
+    variants while the experiment runs, so that the spec needs none. `takes_equal_servers`: whether
+    its rounds may take turns on several equal servers.
     """
 
     kind: str
     decides: ClassVar[bool] = False
     varies_clients: ClassVar[bool] = False
     creates_variants: ClassVar[bool] = False
+    takes_equal_servers: ClassVar[bool] = False
 
     @property
     def deciding(self) -> Metric | None:
@@ -105,6 +107,10 @@ class DesignSpec(Spec):
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
         """Return the variants in the order of the visits, from those of the spec."""
         return given
+
+    def settings_searched(self) -> tuple[str, ...]:
+        """Return the names of the settings of which the design itself chooses values."""
+        return ()
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:  # noqa: ARG002
         """Return why these variants do not fit the design, or "" if they fit."""
@@ -299,6 +305,7 @@ class TuneDesign(DecidingDesign):
     """
 
     kind: Literal["tune"] = "tune"
+    takes_equal_servers: ClassVar[bool] = True
     settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
     now: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
@@ -335,6 +342,10 @@ class TuneDesign(DecidingDesign):
         """Return the smallest share of RAM that `keep` allows, None without such a condition."""
         limits = [memory_limit_from(text) for text in self.keep]
         return min((limit for limit in limits if limit is not None), default=None)
+
+    def settings_searched(self) -> tuple[str, ...]:
+        """Return the names of `settings`."""
+        return tuple(text.partition("=")[0].strip().lower() for text in self.settings)
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
         """Return the variants; the unchanged server comes first."""

@@ -23,7 +23,7 @@ from pgdyno.spec.designs import (
     SweepDesign,
 )
 from pgdyno.spec.planned import PlannedVariant
-from pgdyno.spec.variant import Settings, Variant
+from pgdyno.spec.variant import COMMANDS, Settings, Variant
 from pgdyno.spec.workload import TPCC_LIKE, Protocol, Script, Workload
 
 __all__ = [
@@ -63,6 +63,16 @@ class Scratch(Spec):
     keep: bool = False
 
 
+class EqualServer(Spec):
+    """One of several equal servers of the user's own, and how its settings are changed."""
+
+    dsn: Conninfo
+    admin: Conninfo | None = None
+    apply_command: Command | None = None
+    restart_command: Command | None = None
+    recover_command: Command | None = None
+
+
 class Server(Spec):
     """The server under test: exactly one of `scratch` and `dsn`.
 
@@ -72,6 +82,9 @@ class Server(Spec):
     the old settings on its standard input. The other fields only serve observation: `observe` is a
     way to the server that avoids a pooler, `pooler` is the pooler's console, `ssh` or `host_shell`
     opens a shell on the server's host, and the user made `host_files` there by hand.
+
+    `equal` are further servers, equal to this one, on which a tuning takes turns. Where `dsn` is a
+    list, `admin` and the commands are lists of the same length, and the others become `equal`.
     """
 
     scratch: Scratch | None = None
@@ -86,14 +99,52 @@ class Server(Spec):
     host_shell: str | None = None
     host_files: tuple[Path, ...] = ()
     settings: Settings = Field(default_factory=dict)
+    equal: tuple[EqualServer, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists_name_equal_servers(cls, given: object) -> object:
+        """Accept `dsn = ["...", "..."]`: the first server, then those that are equal to it."""
+        if not isinstance(given, dict) or not isinstance(given.get("dsn"), list):
+            return given
+        if given.get("equal"):
+            raise ValueError("dsn is a list, and equal is given, too: use one of the two")
+        count = len(given["dsn"])
+        if not count:
+            raise ValueError("dsn is an empty list: name at least one server")
+        named = {name: given[name] for name in _EACH if given.get(name) is not None}
+        for name, values in named.items():
+            if not isinstance(values, list) or len(values) != count:
+                raise ValueError(f"dsn names {count} servers, so {name} must be a list of {count}")
+        servers = [{name: values[i] for name, values in named.items()} for i in range(count)]
+        return {**given, **servers[0], "equal": servers[1:]}
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Server:
         if (self.scratch is None) == (self.dsn is None):
             raise ValueError("exactly one of scratch and dsn must be given")
+        if self.equal and self.scratch is not None:
+            raise ValueError("several servers need a dsn each: a scratch server is one server")
+        names = [name for name in OF_ONE_SERVER if getattr(self, name)]
+        if self.equal and names:
+            raise ValueError(f"{names[0]} belongs to one server, but several are named")
         return self
 
+    @property
+    def each(self) -> tuple[EqualServer, ...]:
+        """Return all servers of the user's own, the first one first; none of a scratch server."""
+        if self.dsn is None:
+            return ()
+        return (EqualServer(**{name: getattr(self, name) for name in _EACH}), *self.equal)
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Return 1, 2, ... where several equal servers are named, else (0,)."""
+        return tuple(range(1, len(self.equal) + 2)) if self.equal else (0,)
+
+
+_EACH = ("dsn", "admin", *COMMANDS)
+OF_ONE_SERVER = ("observe", "pooler", "ssh", "host_shell", "host_files")
 ResetMode = Literal["none", "vacuum", "restore"]
 CacheState = Literal["warm", "prewarm", "cold"]
 UNCHANGED = Variant(name="unchanged")
@@ -149,6 +200,8 @@ class Experiment(Spec):
             raise ValueError('cache = "cold" stops the server, so it needs a scratch server')
         if self.reload == "round" and (self.server.scratch is None or not self.has_variants()):
             raise ValueError('reload = "round" needs variants on a scratch server')
+        if self.server.equal and not self.design.takes_equal_servers:
+            raise ValueError(f"several servers are for a tune, but this is a {self.design.kind}")
         if self.server.scratch is None:
             self._refuse_what_needs_scratch()
         elif any(variant.dsn is not None for variant in self.all_variants()):

@@ -8,6 +8,12 @@ from typing import Literal
 
 from pgdyno.spec.variant import Variant
 
+
+def server_id(number: int) -> str:
+    """Return the id under which one of several equal servers stands among what is left out."""
+    return f"server:{number}"
+
+
 Purpose = Literal["pilot", "round", "detail", "capacity"]
 
 
@@ -47,6 +53,7 @@ class PlannedRun:
 
     `pilot` finds the warm-up and is not analysed. `round` is one visit of a cell. `detail` is the
     long run that the report shows completely. `capacity` tries one load against a latency target.
+    `server_number`: the number of the server, from 1, where several equal ones are named; else 0.
     """
 
     number: int
@@ -58,6 +65,7 @@ class PlannedRun:
     seed: int
     transactions_per_client: int | None = None
     reason: str = ""
+    server_number: int = 0
 
     def label(self, script_names: Sequence[str]) -> str:
         """Return the run in words, such as `4GB: tpcb-like, 16 clients`."""
@@ -65,7 +73,8 @@ class PlannedRun:
         clients = f"{self.cell.clients} client{'s' if self.cell.clients != 1 else ''}"
         rate = f", {self.cell.rate_tps:g}/s" if self.cell.rate_tps else ""
         variant = "" if self.cell.variant is None else f"{self.cell.variant.name}: "
-        return f"{variant}{names}, {clients}{rate}"
+        server = f", server {self.server_number}" if self.server_number else ""
+        return f"{variant}{names}, {clients}{rate}{server}"
 
 
 @dataclass(frozen=True, slots=True)

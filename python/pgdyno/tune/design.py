@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.plan.design import NONE, Design
@@ -12,7 +12,7 @@ from pgdyno.plan.visits import pilot_missing, visit
 from pgdyno.quantities import percent, signed
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import MORE_IS_BETTER, TuneDesign
-from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop, server_id
 from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.tune import storage, trial
 from pgdyno.tune.machine import Machine
@@ -43,7 +43,7 @@ class _Memo:
 
     key: str
     tuning: Tuning
-    runs: list[tuple[str, float | None]] = field(default_factory=list)
+    runs: list[tuple[str, int, float | None]] = field(default_factory=list)
 
 
 _last: list[_Memo] = []
@@ -75,8 +75,7 @@ class Tune(Design[TuneDesign]):
     def now(self) -> dict[str, str]:
         """Return the present value of each setting that is searched."""
         known = self.whole_now
-        names = [text.partition("=")[0].strip().lower() for text in self.asked.settings]
-        return {name: known[name] for name in names if name in known}
+        return {name: known[name] for name in self.asked.settings_searched() if name in known}
 
     @property
     def whole_now(self) -> dict[str, str]:
@@ -96,8 +95,11 @@ class Tune(Design[TuneDesign]):
         base = self.experiment.planned_variants()[0]
         if base.id in excluded:
             return Stop("the server as it is cannot be measured")
+        left = [n for n in self.experiment.server.numbers if server_id(n) not in excluded]
+        if not left:
+            return Stop("every server was lost")
         if missing := pilot_missing(self.experiment, history, [base]):
-            return missing
+            return replace(missing, server_number=left[0])
         metric = self.experiment.metric()
         done = rounds(history)
         first = done[:_LOOKS]
@@ -110,9 +112,10 @@ class Tune(Design[TuneDesign]):
         if step is None:
             return Stop(tuning.reason)
         number = self.rounds_before(step.stage) + step.round
-        return visit(
+        run = visit(
             self.experiment, history, variant=self.variant_of(step.candidate), round_number=number
         )
+        return replace(run, server_number=step.server_number)
 
     @staticmethod
     def rounds_before(stage: Stage) -> int:
@@ -191,15 +194,17 @@ class Tune(Design[TuneDesign]):
         """Return the state of the tuning after these runs."""
         key = self.experiment.model_dump_json(by_alias=True)
         done = rounds(history)
-        runs = [(_id(run), self._goal(run)) for run in done]
+        runs = [(_id(run), run.run.server_number, self._goal(run)) for run in done]
         memo = _last[0] if _last else None
         if memo is None or memo.key != key or memo.runs != runs[: len(memo.runs)]:
             memo = _Memo(key, self._begun())
         while (step := memo.tuning.next()) is not None:
             place, variant = len(memo.runs), self.variant_of(step.candidate)
-            if place < len(runs) and runs[place][0] == variant.id:
+            if place < len(runs) and runs[place][:2] == (variant.id, step.server_number):
                 memo.runs.append(runs[place])
-                self._take(memo.tuning, step, runs[place][1], done[place])
+                self._take(memo.tuning, step, runs[place][2], done[place])
+            elif server_id(step.server_number) in excluded:
+                memo.tuning.lose(step.server_number)
             elif variant.id in excluded and step.candidate is not memo.tuning.base:
                 memo.tuning.take(trial.Measured(step, None, 0, "it did not run: see the notes"))
             else:
@@ -231,6 +236,7 @@ class Tune(Design[TuneDesign]):
             budget_ns=budget_ns,
             seed=self.seed,
             refusal=self._refusal,
+            servers=self.experiment.server.numbers,
         )
 
     def _refusal(self, candidate: Candidate) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
-from pgdyno.quantities import percent
+from pgdyno.quantities import counted, percent
 from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
 from pgdyno.tune.search import NOTHING_BETTER, Tuning
 from pgdyno.tune.space import Point
@@ -82,6 +82,34 @@ class SloHeld:
 
 
 @dataclass(frozen=True, slots=True)
+class EqualServerFindings:
+    """One of several equal servers: where it is, how fast, and what was proved on it alone.
+
+    `level`: the metric with the old settings, against the first server; None of the first one.
+    `lost`: why it was lost during the tuning, "" if it was not.
+    """
+
+    number: int
+    target: str
+    run_count: int
+    level: Estimate | None
+    proved: Estimate | None
+    lost: str
+
+    def sentence(self, metric: str) -> str:
+        """Return "12 runs; tps with your settings -30 % (-32 to -28) against server 1; ..."."""
+        said = [counted(self.run_count, "run")]
+        if self.level is not None:
+            change = change_text(self.level)
+            said.append(f"{metric} with your settings {change} against server 1")
+        if self.proved is not None:
+            said.append(f"proved on it alone: {metric} {change_text(self.proved)}")
+        if self.lost:
+            said.append(f"LOST: {self.lost}")
+        return "; ".join(said)
+
+
+@dataclass(frozen=True, slots=True)
 class TuneFindings:
     """The answer of a tuning. Ratios are of the metric: new / old.
 
@@ -89,7 +117,9 @@ class TuneFindings:
     showed, the only figure that counts; `idle`: settings of the winner that made no difference;
     `changed`: counters of the server before and after; `slo`: runs of the proof that met the
     latency target, None without a target or without a proof; `budget`: what the time was spent on;
-    `together`: proved settings of which none has a certain effect alone.
+    `together`: proved settings of which none has a certain effect alone; `servers`: the equal
+    servers that shared the runs, empty if there was one server; `server_differences`: how they
+    differ, in sentences.
     """
 
     metric: str
@@ -108,6 +138,8 @@ class TuneFindings:
     slo: SloHeld | None = None
     budget: Budget | None = None
     together: tuple[str, ...] = ()
+    servers: tuple[EqualServerFindings, ...] = ()
+    server_differences: tuple[str, ...] = ()
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
@@ -144,7 +176,15 @@ class TuneFindings:
         return tuple(setting.name for setting in self.settings if setting.needs == "restart")
 
     def sentence(self) -> str:
-        """Return the answer in one sentence."""
+        """Return the answer in one sentence, with the servers that were lost."""
+        lost = [
+            f"server {server.number} was lost after {counted(server.run_count, 'run')}"
+            for server in self.servers
+            if server.lost
+        ]
+        return "; ".join([self._verdict_words(), *lost])
+
+    def _verdict_words(self) -> str:
         tried = f"{self.trial_count} candidate{'s' * (self.trial_count != 1)}"
         has_failed = self.tried != () and len(self.failures) == len(self.tried)
         if self.verdict == "nothing better" and (has_failed or self.reason != NOTHING_BETTER):
@@ -209,6 +249,18 @@ class TuneFindings:
             "failures": [{"candidate": name, "why": why} for name, why in self.failures],
             "slo": asdict(self.slo) if self.slo is not None else None,
             "budget": asdict(self.budget) if self.budget is not None else None,
+            "servers": [
+                {
+                    "number": server.number,
+                    "target": server.target,
+                    "run_count": server.run_count,
+                    "level": _document(server.level),
+                    "proved": _document(server.proved),
+                    "lost": server.lost or None,
+                }
+                for server in self.servers
+            ],
+            "server_differences": list(self.server_differences),
             "counters": [
                 {
                     "name": change.name,
@@ -259,9 +311,9 @@ def findings_of(
             if verdict in ("better", "unproved")
         ),
         idle=tuple(name for name in of_winner if name not in changed),
-        promised=_ratio(tuning.promised(), is_more_better),
-        proved=_ratio(proved[1], is_more_better) if proved is not None else None,
-        against_rules=_ratio(against, is_more_better) if against is not None else None,
+        promised=ratio_of(tuning.promised(), is_more_better),
+        proved=ratio_of(proved[1], is_more_better) if proved is not None else None,
+        against_rules=ratio_of(against, is_more_better) if against is not None else None,
         rules=tuning.rules.name if tuning.rules is not None else "",
         trial_count=tuning.trial_count,
         tried=tuple(_tried(trial, is_more_better) for trial in tuning.trials),
@@ -326,7 +378,7 @@ def _setting(
     effect: Effect | None,
     is_more_better: bool,
 ) -> SettingEffect:
-    ratio = _ratio(effect, is_more_better) if effect is not None else None
+    ratio = ratio_of(effect, is_more_better) if effect is not None else None
     choice = STORAGE.get(name)
     if choice is not None:
         old = now.get(name, "")
@@ -348,12 +400,12 @@ def _tried(trial: Trial, is_more_better: bool) -> Tried:
         settings=trial.candidate.settings,
         against=trial.against,
         pair_count=len(trial.effect.log_ratios),
-        ratio=_ratio(trial.effect, is_more_better),
+        ratio=ratio_of(trial.effect, is_more_better),
         failure=trial.failure,
     )
 
 
-def _ratio(effect: Effect, is_more_better: bool) -> Estimate | None:
+def ratio_of(effect: Effect, is_more_better: bool) -> Estimate | None:
     """Return the ratio of the metric: the inverse of the goal's where less is better."""
     if not effect.log_ratios:
         return None

@@ -113,14 +113,14 @@ class Races:
             self._judge(self._races[-1])
         return False
 
-    def pair(self) -> list[Step]:
-        """Return the two runs of the next pair of the present race."""
+    def pair(self, server: int = 0) -> list[Step]:
+        """Return the two runs of the next pair of the present race, both on one server."""
         race = self._races[-1]
         order = [race.against, race.challenger]
         if is_reversed(len(race.log_ratios)):
             order.reverse()
         number = sum(len(race.log_ratios) for race in self._races) + 1
-        return [Step("search", number, candidate) for candidate in order]
+        return [Step("search", number, candidate, server) for candidate in order]
 
     def fail(self, why: str) -> None:
         """Note that the candidate of the present race failed."""

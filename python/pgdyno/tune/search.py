@@ -8,11 +8,12 @@ left of the winner, proved once more). Only the last proof is reported as the ga
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
-from pgdyno.analysis.compare import is_reversed
 from pgdyno.tune.race import Races
 from pgdyno.tune.space import Dimension, Point
+from pgdyno.tune.spread import Round, Spread, level_of
 from pgdyno.tune.trial import BASE, Candidate, Effect, Measured, Stage, Step, Trial
 
 NOTHING_BETTER = "nothing better was found"
@@ -28,9 +29,9 @@ _PROVED = 4
 PROOF_LEVEL = 0.975
 
 
-def runs_of_proof(setting_count: int) -> int:
+def runs_of_proof(setting_count: int, rounds: int = PROOF_ROUNDS_MIN) -> int:
     """Return how many runs a proof takes at least: of the winner, of each setting, and the last."""
-    return PROOF_ROUNDS_MIN * (_PROVED + 1 + setting_count + 3)
+    return rounds * (_PROVED + 1 + setting_count + 3)
 
 
 class Tuning:
@@ -48,11 +49,12 @@ class Tuning:
         budget_ns: int,
         seed: int,
         refusal: Callable[[Candidate], str] = lambda _candidate: "",
+        servers: Sequence[int] = (0,),
     ) -> None:
         """Begin.
 
         Args: now, the value of each dimension on the server as it is; refusal, why a candidate
-        must not run, "" if it may.
+        must not run, "" if it may; servers, the numbers of equal servers that share the rounds.
         """
         self.space = tuple(space)
         self.rules = next((baseline for baseline in baselines if baseline.settings), None)
@@ -67,12 +69,15 @@ class Tuning:
         self._refuted: Candidate | None = None
         self._minimal: Candidate | None = None
         self._is_group = False
-        self._rounds: dict[Stage, list[dict[str, float]]] = {}
+        self._rounds: dict[Stage, list[Round]] = {}
         self._planned: dict[Stage, int] = {}
         self._ordered: list[Candidate] = []
         self._queue: list[Step] = []
         self._pending: dict[str, float | None] = {}
         self._has_failed = False
+        self.spread = Spread(servers)
+        self._abandoned_counts: Counter[Stage] = Counter()
+        self._base_goals: list[tuple[int, float]] = []
 
     @property
     def base(self) -> Candidate:
@@ -116,6 +121,8 @@ class Tuning:
         self._run_count += 1
         self._queue.pop(0)
         self._pending[measured.step.candidate.name] = measured.goal_ratio
+        if measured.step.candidate is self.base and measured.goal_ratio is not None:
+            self._base_goals.append((measured.step.server_number, measured.goal_ratio))
         failed = measured.why if measured.goal_ratio is None else ""
         if failed and self._stage == "search":
             self._races.fail(failed)
@@ -125,14 +132,33 @@ class Tuning:
             self._has_failed = True
             self._queue.clear()
         if not self._queue:
-            self._close_round()
+            self._close_round(measured.step.server_number)
 
-    def gain(self, stage: Stage, name: str, against: str = BASE) -> Effect:
-        """Return the effect of a candidate against another within a stage of the proof."""
+    def lose(self, server: int) -> None:
+        """Give up a server: a round that it had begun is repeated on another one."""
+        self.spread.lose(server)
+        if self._queue and self._queue[0].server_number == server:
+            self._abandoned_counts[self._stage] += bool(self._pending)
+            self._queue.clear()
+            self._pending.clear()
+        if not self.spread.left:
+            self.reason, self._has_failed = "every server was lost", True
+
+    def level(self, server: int) -> Effect:
+        """Return the goal of the server as it is, on one of the servers against the first."""
+        return level_of(self._base_goals, server, self.spread.servers[0])
+
+    def gain(
+        self, stage: Stage, name: str, against: str = BASE, *, server: int | None = None
+    ) -> Effect:
+        """Return the effect of a candidate against another within a stage of the proof.
+
+        Args: server, of whose rounds alone; None, of all.
+        """
         pairs = [
-            round_[name] - round_[against]
-            for round_ in self._rounds.get(stage, [])
-            if name in round_ and against in round_
+            done.goals[name] - done.goals[against]
+            for done in self._rounds.get(stage, [])
+            if name in done.goals and against in done.goals and server in (None, done.server_number)
         ]
         return Effect(name, tuple(pairs), 0.95 if stage == "attribution" else PROOF_LEVEL)
 
@@ -188,8 +214,11 @@ class Tuning:
         if done >= self._planned[self._stage]:
             self._next_stage()
             return
-        order = self._ordered if not is_reversed(done) else self._ordered[::-1]
-        self._queue = [Step(self._stage, done + 1, candidate) for candidate in order]
+        order = self._ordered[::-1] if self.spread.is_turned(done) else self._ordered
+        # A round that was given up keeps its number: its runs are on another server.
+        number = done + 1 + self._abandoned_counts[self._stage]
+        server = self.spread.server_of_next(self._stage)
+        self._queue = [Step(self._stage, number, candidate, server) for candidate in order]
 
     def _plan_search(self) -> None:
         races = self._races
@@ -200,14 +229,19 @@ class Tuning:
             if self._search_is_over() or not races.begin():
                 self._begin_proof()
                 return
-        self._queue = races.pair()
+        self._queue = races.pair(self.spread.server_of_next("search"))
 
     def _search_is_over(self) -> bool:
         if not self._run_count:
             return False
-        runs = runs_of_proof(len(self._groups()) or len(self.space))
+        runs = runs_of_proof(len(self._groups()) or len(self.space), self._rounds_min)
         reserve_ns = max(_PROOF_SHARE * self._budget_ns, self._run_ns * runs)
         return self._spent_ns + 2 * self._run_ns > self._budget_ns - reserve_ns
+
+    @property
+    def _rounds_min(self) -> int:
+        """Return how many rounds a stage of the proof has at least, as many on each server."""
+        return self.spread.whole_rounds(PROOF_ROUNDS_MIN)
 
     @property
     def _run_ns(self) -> float:
@@ -219,14 +253,15 @@ class Tuning:
         """Return how many runs the rest of the budget allows."""
         return (self._budget_ns - self._spent_ns) / max(self._run_ns, 1.0)
 
-    def _close_round(self) -> None:
+    def _close_round(self, server: int) -> None:
         """Keep the round that was just finished."""
+        self.spread.take(self._stage, server)
         pending, self._pending = self._pending, {}
         known = {name: goal for name, goal in pending.items() if goal is not None}
         if self._stage == "search":
             self._races.take(known)
         else:
-            self._rounds.setdefault(self._stage, []).append(known)
+            self._rounds.setdefault(self._stage, []).append(Round(server, known))
 
     def _begin_proof(self) -> None:
         self._winner = self._races.best
@@ -245,7 +280,9 @@ class Tuning:
         unique = {candidate.name: candidate for candidate in candidates if candidate is not None}
         rounds = int(self._runs_left // (len(unique) + later))
         self._stage, self._ordered = stage, list(unique.values())
-        self._planned[stage] = min(max(rounds, PROOF_ROUNDS_MIN), _ROUNDS_MAX)
+        # Not rounded up, so that the budget is kept.
+        whole = rounds - rounds % len(self.spread.left)
+        self._planned[stage] = max(min(whole, _ROUNDS_MAX), self._rounds_min)
         self._rounds[stage] = []
 
     def _next_stage(self) -> None:
@@ -273,7 +310,7 @@ class Tuning:
         candidate = max(others, key=lambda candidate: gains[candidate.name], default=None)
         if candidate is None or gains[candidate.name] <= 0:
             self._end_refuted("no other candidate of the proof was better than your settings")
-        elif self._runs_left < PROOF_ROUNDS_MIN * 3:
+        elif self._runs_left < self._rounds_min * 3:
             self._end_refuted("too little time was left to prove another candidate")
         else:
             self._refuted, self._winner = self._winner, candidate
@@ -283,7 +320,7 @@ class Tuning:
         groups = self._groups()
         if len(self._races.changed(self.best)) < 2:
             self._end_proved()
-        elif self._refuted is not None and self._runs_left < PROOF_ROUNDS_MIN * (len(groups) + 4):
+        elif self._refuted is not None and self._runs_left < self._rounds_min * (len(groups) + 4):
             self._end_proved("no time was left to measure each setting alone")
         else:
             without = [self.best.without(label, names) for label, names in groups.items()]

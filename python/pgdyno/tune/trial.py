@@ -39,11 +39,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run to do: candidate, stage, and round (from 1 in each stage)."""
+    """One run to do: candidate, stage, and round (from 1 in each stage).
+
+    `server_number`: of its server where there are several equal ones, else 0.
+    """
 
     stage: Stage
     round: int
     candidate: Candidate
+    server_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,217 @@
+"""A tuning on several equal servers of the user's own: checks, undo, a lost server, a kill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.clusters import make_cluster, run_sql, scalar
+from tests.fixtures.command import Command, RunningCommand, eventually
+
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+ENTRIES = (
+    "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"
+    " ORDER BY seqno"
+)
+# A load whose speed is a matter of the setting, not of the machine. With 17min it sleeps longer.
+# The server that differs in vacuum_cost_limit, which means nothing here, is a third slower.
+SLEEPS = (
+    "SELECT pg_sleep(CASE current_setting('checkpoint_timeout') WHEN '17min' THEN 0.03 ELSE 0.01"
+    " END * CASE current_setting('vacuum_cost_limit') WHEN '201' THEN 1.5 ELSE 1 END);"
+)
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+
+
+def made(version: str, *, cost_limit: int) -> ScratchCluster:
+    cluster = make_cluster(version, settings={"vacuum_cost_limit": str(cost_limit)})
+    run_sql(cluster.target, "ALTER SYSTEM SET checkpoint_timeout = '17min'")
+    run_sql(cluster.target, "SELECT pg_reload_conf()")
+    return cluster
+
+
+@pytest.fixture(scope="module", params=["15", "18"])
+def pair(house: Path, request: pytest.FixtureRequest) -> Iterator[list[ScratchCluster]]:
+    """Two servers with the same version and settings, one of them slower."""
+    assert house.is_dir()
+    with (
+        made(request.param, cost_limit=200) as first,
+        made(request.param, cost_limit=201) as second,
+    ):
+        yield [first, second]
+
+
+def conninfo(target: Target) -> str:
+    return f"host={target.host} port={target.ports} user={target.user} dbname=postgres"
+
+
+def spec_of(
+    servers: Sequence[ScratchCluster], tmp_path: Path, *, budget: str, duration: str = "200ms"
+) -> Path:
+    places = json.dumps([conninfo(server.target) for server in servers])
+    script = tmp_path / "sleeps.sql"
+    script.write_text(SLEEPS + "\n")
+    path = tmp_path / "tune.toml"
+    path.write_text(
+        f"""
+[experiment]
+name = "pair"
+reset = "none"
+[server]
+dsn = {places}
+admin = {places}
+[dataset]
+kind = "existing"
+[workload]
+scripts = [{{ file = "{script}" }}]
+duration = "{duration}"
+warmup = "0s"
+[design]
+kind = "tune"
+metric = "tps"
+budget = "{budget}"
+settings = ["checkpoint_timeout=17min,5min"]
+now = {{ checkpoint_timeout = "17min" }}
+"""
+    )
+    return path
+
+
+def decisions_of(store: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line)
+        for plan in store.glob("[!.]*/plan.jsonl")
+        for line in plan.read_text().splitlines()
+    ]
+
+
+def runs_done(store: Path) -> list[dict[str, Any]]:
+    """Return the runs that are complete, as the journal has them."""
+    decisions = decisions_of(store)
+    done = {one["number"] for one in decisions if one["decision"] == "done"}
+    return [one for one in decisions if one["decision"] == "run" and one["number"] in done]
+
+
+def await_runs(running: RunningCommand, store: Path, count: int) -> None:
+    eventually(
+        lambda: len(runs_done(store)) >= count, unless=lambda: running.process.poll() is not None
+    )
+
+
+def test_a_pair_stays_on_one_server_and_a_slower_server_is_in_no_ratio(
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+) -> None:
+    before = [run_sql(server.target, ENTRIES) for server in pair]
+    said = pgdyno("run", spec_of(pair, tmp_path, budget="1s"), "--json", timeout_s=400)
+    document = said.document
+    assert document["verdict"] == "better", said.err
+    # 30 ms become 10 ms on both, less what a statement costs besides.
+    assert 1.5 < document["proved"]["value"] <= 3.1
+    first, second = document["servers"]
+    assert (first["level"], first["lost"], second["lost"]) == (None, None, None)
+    assert second["level"]["value"] < 0.9
+    assert first["proved"]["n"] == second["proved"]["n"] >= 3
+    rounds: dict[int, set[int]] = {}
+    for run in runs_done(pgdyno.store):
+        if run["round"] > 100_000:
+            rounds.setdefault(run["round"], set()).add(run["server_number"])
+    assert all(len(servers) == 1 for servers in rounds.values())
+    assert set().union(*rounds.values()) == {1, 2}
+    assert [run_sql(server.target, ENTRIES) for server in pair] == before
+    notes = " ".join(said.err.split())
+    assert "share its cores" in notes
+    assert any("share its cores" in difference for difference in document["server_differences"])
+    assert "server 2 differs in vacuum_cost_limit = 201 (server 1: 200)" in notes
+    text = " ".join(pgdyno("show", "1").out.split())
+    assert "against server 1; proved on it alone: tps +" in text
+
+
+def test_a_killed_tuning_is_undone_on_each_server_and_goes_on(
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+) -> None:
+    before = [run_sql(server.target, ENTRIES) for server in pair]
+    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s"))
+    await_runs(running, pgdyno.store, 4)  # A pair on each: both servers were changed.
+    running.process.kill()
+    running.wait()
+    done = pgdyno("undo")
+    assert done.code == 0, done.err
+    assert done.out.count("checkpoint_timeout = 17min") == 2
+    assert [run_sql(server.target, ENTRIES) for server in pair] == before
+    ran = len(runs_done(pgdyno.store))
+    document = pgdyno("run", "--resume", "1", "--json", timeout_s=400).document
+    assert document["verdict"] == "better"
+    assert document["runs"] > ran
+    assert {server["number"] for server in document["servers"]} == {1, 2}
+    assert [run_sql(server.target, ENTRIES) for server in pair] == before
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"
+
+
+def test_servers_that_are_not_equal_are_refused_with_both_values(
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+) -> None:
+    same = pgdyno("run", spec_of([pair[0], pair[0]], tmp_path, budget="1s"))
+    assert same.code == 1
+    assert "is the same server as server 1" in " ".join(same.error.split())
+    run_sql(pair[1].target, "ALTER SYSTEM SET checkpoint_timeout = '18min'")
+    run_sql(pair[1].target, "SELECT pg_reload_conf()")
+    eventually(lambda: scalar(pair[1].target, "SHOW checkpoint_timeout") == "18min")
+    said = pgdyno("run", spec_of(pair, tmp_path, budget="1s"))
+    run_sql(pair[1].target, "ALTER SYSTEM SET checkpoint_timeout = '17min'")
+    run_sql(pair[1].target, "SELECT pg_reload_conf()")
+    eventually(lambda: scalar(pair[1].target, "SHOW checkpoint_timeout") == "17min")
+    assert said.code == 1
+    refused = " ".join(said.error.split())
+    assert "Servers 1 and 2 are not equal: checkpoint_timeout is 17min and 18min." in refused
+    assert not runs_done(pgdyno.store)
+
+
+def test_proved_settings_are_applied_to_each_server_and_undone_on_each(
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+) -> None:
+    before = [run_sql(server.target, ENTRIES) for server in pair]
+    script = tmp_path / "sleeps.sql"
+    script.write_text(SLEEPS + "\n")
+    first, second = (conninfo(server.target) for server in pair)
+    said = pgdyno(
+        *("tune", first, "--admin", first, "--also", second, "--also-admin", second, "--apply"),
+        *("--setting", "checkpoint_timeout=17min,5min", "--goal", "tps", "--json"),
+        *("-f", script, "-T", "200ms", "--warmup", "0s", "--budget", "5min", "--reset", "none"),
+        timeout_s=500,
+    )
+    assert said.document["verdict"] == "better", said.err
+    for number, server in enumerate(pair, 1):
+        assert f"applied checkpoint_timeout = 5min on server {number};" in said.err
+        eventually(lambda at=server: scalar(at.target, "SHOW checkpoint_timeout") == "5min")
+    done = pgdyno("undo", "1")
+    assert done.code == 0, done.err
+    assert [run_sql(server.target, ENTRIES) for server in pair] == before
+    for server in pair:
+        eventually(lambda at=server: scalar(at.target, "SHOW checkpoint_timeout") == "17min")
+
+
+def test_a_lost_server_ends_its_pairs_and_the_other_one_goes_on(
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+) -> None:
+    # The last test of each pair: it stops a server.
+    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s"))
+    await_runs(running, pgdyno.store, 4)
+    pair[1].stop(is_immediate=True)
+    said = running.wait()
+    text = " ".join(said.out.split())
+    assert "Traceback" not in said.err
+    assert "server 2 was lost after" in text, said.err
+    assert "proved: tps +" in text
+    notes = " ".join(said.err.split())
+    assert "server 2 (local:" in notes
+    assert "is left out" in notes
+    assert "pgdyno undo" in notes, "the settings of the lost server were not put back"
+    # Its entries are still there: they are put back when it is.
+    pair[1].restart()
+    done = pgdyno("undo")
+    assert done.code == 0, done.err
+    eventually(lambda: scalar(pair[1].target, "SHOW checkpoint_timeout") == "17min")
