@@ -24,6 +24,17 @@ def test_a_byte_that_is_no_utf_8_is_named_with_its_place_and_the_way_out(tmp_pat
     assert f"iconv -f LATIN1 -t UTF-8 {file}" in caught.value.hint
 
 
+def test_only_of_a_script_is_said_that_the_server_converts_its_encoding(tmp_path: Path) -> None:
+    hints = {}
+    for name in ("latin1.sql", "latin1.toml"):
+        (tmp_path / name).write_bytes("gr\u00fcn".encode("latin-1"))
+        with pytest.raises(SpecError) as caught:
+            read_text(tmp_path / name)
+        hints[name] = caught.value.hint
+    assert hints["latin1.sql"].endswith("use the copy: the server converts to its encoding")
+    assert hints["latin1.toml"].endswith("latin1.toml > COPY, and use the copy")
+
+
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot be read: No such file"):
         read_text(tmp_path / "nowhere.sql")

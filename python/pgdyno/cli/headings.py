@@ -112,7 +112,7 @@ def write_examples(name: str, formatter: click.HelpFormatter) -> None:
         return
     with formatter.section("Examples"):
         for meaning, typed in EXAMPLES[name]:
-            formatter.write_text(f"{meaning}:")
+            formatter.write_text(meaning if meaning.endswith("?") else f"{meaning}:")
             formatter.write(f"{'':>{formatter.current_indent + 2}}{typed}\n")
     formatter.write("\n")
 

@@ -6,6 +6,7 @@ is not valid; 4 a --check failed; 130 and 143 interrupted, results kept.
 
 from __future__ import annotations
 
+import difflib
 import gc
 import importlib
 import os
@@ -81,9 +82,11 @@ class Verbs(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """List the verbs if the given word is not a verb."""
+        """Name the nearest verb, or all verbs, if the given word is not a verb."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"{args[0]} is not a verb; the verbs are {', '.join(VERBS)}.")
+            like = difflib.get_close_matches(args[0], VERBS, n=1)
+            meant = f"did you mean {like[0]}?" if like else f"the verbs are {', '.join(VERBS)}."
+            raise click.UsageError(f"{args[0]} is not a verb; {meant}")
         return super().resolve_command(context, args)
 
 

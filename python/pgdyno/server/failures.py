@@ -93,7 +93,7 @@ def failure(target: Target, error: psycopg.Error) -> ServerError:
     The server's message and SQLSTATE stay untouched.
     """
     said = _last_words(str(error)) or type(error).__name__
-    sqlstate, hint = error.sqlstate, "check the connection options -h -p -U -d"
+    sqlstate, hint = error.sqlstate, "check -h -p -U -d and the PG* variables"
     for pattern, state, advice in _FAILURES:
         if re.search(pattern, said):
             sqlstate, hint = sqlstate or state, advice

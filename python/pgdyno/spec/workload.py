@@ -258,11 +258,9 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         lines = read[: error.start].decode("utf-8").split("\n")
         encoding = "UTF-16" if read.startswith((b"\xff\xfe", b"\xfe\xff")) else "LATIN1"
+        script_rule = ": the server converts to its encoding" if path.suffix == ".sql" else ""
         raise SpecError(
             f"{path}, line {len(lines)}, column {len(lines[-1]) + 1}:"
             f" byte 0x{read[error.start]:02x} is not UTF-8.",
-            hint=(
-                f"iconv -f {encoding} -t UTF-8 {path} > COPY, and use the copy: the server "
-                "converts to its encoding"
-            ),
+            hint=f"iconv -f {encoding} -t UTF-8 {path} > COPY, and use the copy{script_rule}",
         ) from None
