@@ -296,7 +296,14 @@ def test_a_variant_option_that_cannot_be_read_is_refused(text: str, rule: str) -
 
 @pytest.mark.parametrize(
     ("line", "rule"),
-    [("work_mem = ", "name = value"), ("include 'x'", "not supported"), ("= 3", "name = value")],
+    [
+        ("include_dir 'x'", "no folder .*/x"),
+        ("include_dir 'x.conf'", "no folder .*x.conf"),
+        ("include 'x.conf'", "more than 10 deep"),
+        ("work_mem = ", "name = value"),
+        ("include 'x'", "no file .*/x"),
+        ("= 3", "name = value"),
+    ],
 )
 def test_a_conf_line_the_server_would_not_read_is_refused(
     tmp_path: Path, line: str, rule: str
@@ -304,6 +311,45 @@ def test_a_conf_line_the_server_would_not_read_is_refused(
     (tmp_path / "x.conf").write_text(f"# fine\n{line}\n")
     with pytest.raises(SpecError, match=f"x.conf:2: .*{rule}"):
         read_conf(tmp_path / "x.conf")
+
+
+def test_included_files_are_read_where_they_are_named_as_the_server_reads_them(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    (folder / "20.conf").write_text("work_mem = 2MB\ninclude '../more'\n")
+    (folder / "10.conf").write_text("work_mem = 1MB\njit = off\n")
+    (folder / ".hidden.conf").write_text("work_mem = 3MB\n")
+    (folder / "30.conf.bak").write_text("work_mem = 4MB\n")
+    (tmp_path / "more").write_text("max_wal_size = 5GB\n")
+    main = tmp_path / "postgresql.conf"
+    main.write_text("jit = on\ninclude_dir = 'conf.d'\ninclude_if_exists = 'none'\nport = 1\n")
+    assert read_conf(main) == {
+        "jit": "off",
+        "work_mem": "2MB",
+        "max_wal_size": "5GB",
+        "port": "1",
+    }
+
+
+def test_a_folder_of_includes_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_folder: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "x.conf").write_text("include_dir 'conf.d'\n")
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(SpecError, match=r"x.conf:1: include_dir: .*conf.d cannot be read: Perm"):
+        read_conf(tmp_path / "x.conf")
+
+
+def test_an_empty_folder_of_includes_as_debian_makes_it_adds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "x.conf").write_text("include_dir = 'conf.d'\t\t# include files\nport = 1\n")
+    assert read_conf(tmp_path / "x.conf") == {"port": "1"}
 
 
 @pytest.mark.parametrize(
