@@ -97,11 +97,11 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 
 def test_an_import_circle_is_seen_unless_a_function_breaks_it() -> None:
-    one = Source("python/pgdyno/spec/a.py", "from pgdyno.spec.b import x")
+    upward = Source("python/pgdyno/spec/a.py", "from pgdyno.spec.b import x")
     back = Source("python/pgdyno/spec/b.py", "from pgdyno.spec import a")
     broken = Source("python/pgdyno/spec/b.py", "def f():\n    from pgdyno.spec import a")
-    assert list(python_rules.import_circles([one, back]))
-    assert not list(python_rules.import_circles([one, broken]))
+    assert list(python_rules.import_circles([upward, back]))
+    assert not list(python_rules.import_circles([upward, broken]))
 
 
 @pytest.mark.parametrize(("rule", "path", "refused", "passed"), SNIPPETS)

@@ -34,7 +34,7 @@ def test_steady_noise_has_no_change_even_when_it_lasts() -> None:
     rng = np.random.default_rng(3)
     for phi in (0.0, 0.3, 0.6):
         series = 1000 + 50 * autocorrelated(rng, phi, 60, 120)
-        found = [bool(change_points(one, interval_ns=SECOND_NS, seed=1)) for one in series]
+        found = [bool(change_points(values, interval_ns=SECOND_NS, seed=1)) for values in series]
         assert sum(found) <= 6, phi  # tested at 1 %; 10 % would be 6
 
 

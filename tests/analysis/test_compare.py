@@ -45,7 +45,7 @@ def test_the_order_cancels_a_straight_drift_and_mixes_neighbours_evenly() -> Non
     assert order[:8] == [False, True, True, False, False, True, True, False]
     drift = [-1 if reverse else 1 for reverse in order]
     assert all(sum(drift[i : i + 2]) == 0 for i in range(0, 400, 2))
-    same = sum(one == other for one, other in itertools.pairwise(order))
+    same = sum(first == other for first, other in itertools.pairwise(order))
     assert same == pytest.approx(200, abs=1)
 
 

@@ -45,14 +45,16 @@ def test_a_sharp_peak_is_found_with_its_knee() -> None:
     assert curve.peak.tps.low is not None
     assert curve.peak.tps.high is not None
     assert curve.peak.tps.low < 700 < curve.peak.tps.high
-    assert [(one.clients, one.probability_ratio) for one in curve.knee.candidates] == [(8, 1.0)]
+    assert [
+        (candidate.clients, candidate.probability_ratio) for candidate in curve.knee.candidates
+    ] == [(8, 1.0)]
 
 
 def test_on_a_plateau_the_knee_is_a_set_of_levels_with_probabilities() -> None:
     knee = sweep(PLATEAU, noise=0.02).knee
     assert knee.clients == 8
-    assert [one.clients for one in knee.candidates] == [8, 16]
-    assert 0.9 < sum(one.probability_ratio for one in knee.candidates) <= 1
+    assert [candidate.clients for candidate in knee.candidates] == [8, 16]
+    assert 0.9 < sum(candidate.probability_ratio for candidate in knee.candidates) <= 1
 
 
 def test_loss_past_the_peak_has_an_interval() -> None:
@@ -83,7 +85,7 @@ def test_identical_runs_give_intervals_of_no_width() -> None:
     curve = load_curve(np.repeat(CLIENTS, 3), np.repeat(SHARP, 3), seed=1)
     assert curve.peak.tps.low == pytest.approx(700)
     assert curve.peak.tps.high == pytest.approx(700)
-    assert [one.clients for one in curve.knee.candidates] == [8]
+    assert [candidate.clients for candidate in curve.knee.candidates] == [8]
 
 
 def test_the_same_seed_gives_the_same_curve() -> None:

@@ -38,7 +38,7 @@ def test_without_counted_rows_speed_is_statements_alone() -> None:
 def test_the_weighted_correlation_has_its_published_bands() -> None:
     found = hazel([window(1, 100 - i, LWLock=1.0 + i, IO=0.001 * i) for i in range(5)])
     assert found is not None
-    by_type = {one.wait_type: one for one in found.waits}
+    by_type = {wait.wait_type: wait for wait in found.waits}
     assert by_type["LWLock"].band == "critical"
     assert by_type["LWLock"].published_ratio == pytest.approx(-1.0)
     assert by_type["IO"].band == "ignore"

@@ -87,9 +87,11 @@ def test_nopm_are_new_orders_a_minute_with_their_interval() -> None:
 def test_a_run_as_specified_has_no_doubt() -> None:
     found = findings()
     assert kinds(found) == []
-    assert {one.name: one.mix for one in found.types} == dict.fromkeys(COUNTS, "ok")
-    assert all(one.limit == "ok" for one in found.types)
-    assert [one.share.value for one in found.shares] == pytest.approx(
+    assert {
+        transaction_type.name: transaction_type.mix for transaction_type in found.types
+    } == dict.fromkeys(COUNTS, "ok")
+    assert all(transaction_type.limit == "ok" for transaction_type in found.types)
+    assert [share.share.value for share in found.shares] == pytest.approx(
         [45 / 4480, 0.01, 0.15, 0.6, 0.6]
     )
 
@@ -113,7 +115,7 @@ def test_a_share_below_the_minimum_counts_only_if_it_is_no_chance() -> None:
     few = findings(scripts(stock_level=300))
     assert kinds(few) == ["tpcc_mix"]
     near = findings(scripts(stock_level=390))
-    assert [one.mix for one in near.types][-1] == "open"
+    assert [transaction_type.mix for transaction_type in near.types][-1] == "open"
     assert kinds(near) == []
 
 
@@ -138,7 +140,7 @@ def test_a_limit_is_judged_on_the_whole_interval(
 
 
 def test_nothing_is_remote_with_one_warehouse() -> None:
-    names = [one.name for one in findings(warehouses=1).shares]
+    names = [share.name for share in findings(warehouses=1).shares]
     assert names == ["rollback", "payments_by_name", "statuses_by_name"]
 
 

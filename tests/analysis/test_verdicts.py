@@ -32,7 +32,7 @@ def facts(**changed: object) -> RunFacts:
 
 
 def kinds(**changed: object) -> list[str]:
-    return [one.kind for one in doubts(facts(**changed))]
+    return [doubt.kind for doubt in doubts(facts(**changed))]
 
 
 def test_a_good_run_has_no_doubt() -> None:
@@ -127,7 +127,7 @@ def test_thinking_clients_are_counted_by_the_time_they_think() -> None:
     thinking = {"client_count": 1_000, "latency_mean_ns": 10.0 * MS, "scale": 1_000}
     assert kinds(**thinking, think_time_ns=59_520_000 * MS) == []
     lost = facts(**thinking, think_time_ns=56_000_000 * MS)
-    assert [one.kind for one in doubts(lost)] == ["littles_law"]
+    assert [doubt.kind for doubt in doubts(lost)] == ["littles_law"]
     assert "latency and think time gives" in doubts(lost)[0].message
 
 
@@ -135,7 +135,7 @@ def test_time_between_transactions_that_was_measured_is_no_time_lost() -> None:
     # 11 % of 8 clients' 60 s: 52.8 s.
     assert kinds(latency_mean_ns=8.9 * MS) == ["littles_law"]
     known = doubts(facts(latency_mean_ns=8.9 * MS, between_transactions_ns=52_800 * MS))
-    assert [one.kind for one in known] == ["between_transactions"]
+    assert [doubt.kind for doubt in known] == ["between_transactions"]
     assert is_valid(known)
     assert "11 %" in known[0].message
     assert "5 %" in known[0].message
@@ -145,14 +145,14 @@ def test_clients_that_the_engine_had_for_over_a_fifth_of_their_time_offered_anot
     fifth = {"latency_mean_ns": 8.0 * MS}
     assert is_valid(doubts(facts(**fifth, between_transactions_ns=96_000 * MS)))
     found = doubts(facts(**fifth, between_transactions_ns=96_001 * MS))
-    assert [one.kind for one in found] == ["between_transactions"]
+    assert [doubt.kind for doubt in found] == ["between_transactions"]
     assert not is_valid(found)
     assert "20 %" in found[0].message
 
 
 def test_what_makes_a_run_not_valid_comes_first() -> None:
     found = doubts(facts(is_same_host=True, throttled_ns=5 * MS))
-    assert [one.verdict for one in found] == ["not_valid", "doubt"]
+    assert [doubt.verdict for doubt in found] == ["not_valid", "doubt"]
     assert not is_valid(found)
     assert is_valid(found[1:])
 
@@ -162,4 +162,4 @@ def test_every_doubt_says_the_value_the_limit_and_a_next_step() -> None:
     assert "97 %" in found[0].message
     assert "90 %" in found[0].message
     assert "600 s" in found[1].hint
-    assert all(one.hint for one in found)
+    assert all(doubt.hint for doubt in found)

@@ -67,7 +67,9 @@ def test_what_clients_waited_at_a_pooler_is_a_part_of_its_own() -> None:
     without = where_the_time_goes(facts(), seed=1)
     waited_ns = facts().server_transaction_count * 0.5 * MS
     found = where_the_time_goes(facts(pooler_wait_ns=waited_ns), seed=1)
-    [part] = [one for one in found.parts if one.name == "wait for a pooled session"]
+    [part] = [
+        some_part for some_part in found.parts if some_part.name == "wait for a pooled session"
+    ]
     assert part.ms.value == pytest.approx(0.5)
     assert found.residual_ms == pytest.approx(without.residual_ms - 0.5)
 
@@ -314,7 +316,7 @@ def test_what_a_clock_of_the_server_counted_stands_and_samples_divide_the_rest()
 def test_what_no_sample_saw_and_a_clock_counted_is_a_part() -> None:
     reading = CountedEvents(("IO:DataFileRead",), 6000 * 0.5 * MS, 6000 * 0.1 * MS)
     found = where_the_time_goes(facts(samples=exact({"": 1}), counted_events=(reading,)), seed=1)
-    [part] = [one for one in found.parts if one.name == "IO:DataFileRead"]
+    [part] = [some_part for some_part in found.parts if some_part.name == "IO:DataFileRead"]
     assert (part.ms.value, part.ms.low, part.ms.high) == pytest.approx((0.5, 0.4, 0.6))
     assert parts_ms(found)["CPU or not instrumented"] == 7.5
 
@@ -344,7 +346,7 @@ def test_statements_share_the_servers_time_by_their_identifiers() -> None:
         Place("a", 3, "END;", 300, ()),
     )
     found = named_statements(facts(samples=waits), 10.0, places, seed=1)
-    assert [(one.script, one.line, round(one.ms.value, 6)) for one in found] == [
+    assert [(time.script, time.line, round(time.ms.value, 6)) for time in found] == [
         ("a", 2, 4.5),
         ("", 0, 3.0),
         ("b", 1, 1.5),
@@ -353,7 +355,7 @@ def test_statements_share_the_servers_time_by_their_identifiers() -> None:
     assert [name for name, _ in found[0].events] == ["Lock:tuple", "CPU or not instrumented"]
     assert [share for _, share in found[0].events] == pytest.approx([2 / 3, 1 / 3])
     assert found[1].text == "without an identifier: END, planning"
-    assert math.fsum(one.ms.value for one in found) == pytest.approx(10.0)
+    assert math.fsum(time.ms.value for time in found) == pytest.approx(10.0)
 
 
 def test_without_identifiers_nothing_is_said_of_statements() -> None:

@@ -32,7 +32,7 @@ def test_effective_sample_size_of_four_values_worked_by_hand() -> None:
 def test_effective_sample_size_of_autocorrelated_values_is_the_known_one() -> None:
     # AR(1): n (1 - phi) / (1 + phi); median over series because each is known to a factor of 2.
     series = autocorrelated(np.random.default_rng(5), 0.8, 200, 3000)
-    sizes = [effective_sample_size(one, 30) for one in series]
+    sizes = [effective_sample_size(values, 30) for values in series]
     assert statistics.median(sizes) == pytest.approx(3000 / 9, rel=0.15)
 
 
@@ -69,7 +69,7 @@ def test_throughput_of_a_run_with_a_transaction_stays_above_zero() -> None:
 
 def test_correlation_time_of_autoregressive_noise_is_the_known_one() -> None:
     series = autocorrelated(np.random.default_rng(6), 0.8, 40, 4000)
-    times = [correlation_time(one) for one in series]
+    times = [correlation_time(values) for values in series]
     assert statistics.median(times) == pytest.approx(9, rel=0.1)  # (1 + phi) / (1 - phi)
     assert correlation_time(np.array([1.0, -1.0] * 50)) == 1
 
@@ -94,9 +94,9 @@ def test_widening_for_five_blocks_worked_by_hand() -> None:
     assert widening(5) == pytest.approx(2.776445 / 1.959964 * math.sqrt(5 / 4), rel=1e-6)
 
 
-def seconds(rng: np.random.Generator, count: int, each: int = 200) -> list[Histogram]:
-    values = rng.lognormal(14, 0.5, size=(count, each)).astype(np.int64)
-    return [Histogram.from_values_ns(one) for one in values]
+def seconds(rng: np.random.Generator, count: int, per_second_count: int = 200) -> list[Histogram]:
+    values = rng.lognormal(14, 0.5, size=(count, per_second_count)).astype(np.int64)
+    return [Histogram.from_values_ns(sample) for sample in values]
 
 
 def test_latency_values_are_those_of_all_transactions_together() -> None:

@@ -53,11 +53,11 @@ def test_a_line_a_key_begins_when_its_key_does_and_the_largest_come_first(tmp_pa
     by_place = replace(SPACE, by=("place",))
     panel = panel_of(by_place, kept(tmp_path, "space", rows), 0)
     assert panel is not None
-    assert {one.name: one.values for one in panel.series} == {
+    assert {series.name: series.values for series in panel.series} == {
         "data": (None, 2.0, 2.0),
         "wal": (1.0, 1.0, 1.0),
     }
-    assert [one.name for one in panel.series] == ["data", "wal"]
+    assert [series.name for series in panel.series] == ["data", "wal"]
 
 
 def test_a_missing_stretch_is_a_gap_in_every_line(tmp_path: Path) -> None:
@@ -103,13 +103,13 @@ def test_a_quotient_is_of_sums_and_a_difference_never_below_nothing(tmp_path: Pa
         for s in range(1, 5)
     ]  # fmt: skip
     runs = kept(tmp_path, "disk", rows)
-    each = panel_of(
+    chart_of_disk = panel_of(
         chart("e", "Each", "ms", "disk", only("read_time_ns", over="reads"), by=("device",)),
         runs,
         0,
     )
-    assert each is not None
-    assert each.series[0].values == (3.0, 3.0, None)
+    assert chart_of_disk is not None
+    assert chart_of_disk.series[0].values == (3.0, 3.0, None)
     less = panel_of(
         chart("d", "Less", "a second", "disk", only("reads", minus=("writes",))), runs, 0
     )
@@ -157,4 +157,4 @@ def test_every_chart_draws_columns_that_its_collector_has(drawn_chart: Telemetry
         assert drawn_chart.factor < 1
         assert words[unit] in drawn_chart.unit
     assert {columns[name].nature for name in drawn_chart.by} <= {"key"}
-    assert [one.key for one in ALL].count(drawn_chart.key) == 1
+    assert [catalogued.key for catalogued in ALL].count(drawn_chart.key) == 1

@@ -111,7 +111,7 @@ def test_a_script_slower_than_a_tenth_of_a_run_is_measured_by_the_execution(
     assert slow["metrics"]["duration"]["value"] >= 1.2
     assert fast["metrics"]["duration"]["value"] >= 0.2
     assert fast["ratios"]["duration"]["value"] < 1
-    assert not any(one["kind"] == "too_short" for one in document["warnings"])
+    assert not any(warning["kind"] == "too_short" for warning in document["warnings"])
 
 
 def test_an_interrupted_comparison_keeps_its_whole_rounds(pgdyno: Command, scripts: Path) -> None:

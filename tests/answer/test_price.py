@@ -44,7 +44,7 @@ def test_a_price_becomes_the_cost_of_1000_tps_with_an_interval(tmp_path: Path) -
 def test_without_a_price_there_is_no_column_of_costs(tmp_path: Path) -> None:
     findings = answer_of(generate(Store(tmp_path), rounds=2, effect_ratio=0.2, noise_ratio=0.01))
     assert findings.compare is not None
-    assert [one.cost for one in findings.compare.variants] == [None, None]
+    assert [variant.cost for variant in findings.compare.variants] == [None, None]
     assert "per 1,000 tps" not in compare_text(findings)
 
 

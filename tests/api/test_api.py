@@ -89,7 +89,7 @@ def test_rows_are_one_a_run_and_the_notebook_shows_the_sentence(result: pgdyno.R
     assert {row["variant"] for row in rows} == {"before", "after"}
     assert result.sentence in result._repr_html_()
     assert result.document()["format"] == "pgdyno.compare/1"
-    assert [one.number for one in pgdyno.results(store=result.folder.parent)] == [1]
+    assert [stored.number for stored in pgdyno.results(store=result.folder.parent)] == [1]
 
 
 def test_without_pandas_the_next_step_is_said(

@@ -44,7 +44,7 @@ def schedule(
                 due_ns += EVERY_NS
             slices.append(Slice(core, now_ns, now_ns + left_ns, thread, slept=True))
             now_ns += left_ns
-    return sorted(slices, key=lambda one: one.end_ns)
+    return sorted(slices, key=lambda time_slice: time_slice.end_ns)
 
 
 def told(slices: list[Slice]) -> Taken:
@@ -71,7 +71,9 @@ def test_what_the_statements_after_it_need_more_is_found_beside_a_speed_that_cha
     assert found.own_ratio == pytest.approx(OWN_NS / EVERY_NS, rel=0.02)
     assert found.touched_ratio == pytest.approx(3 * BIN_NS / EVERY_NS, rel=0.1)
     assert found.idle_ratio == 0
-    assert found.statements == sum(one.slept and one.thread != 7 for one in slices)
+    assert found.statements == sum(
+        time_slice.slept and time_slice.thread != 7 for time_slice in slices
+    )
 
 
 def test_long_statements_that_are_interrupted_more_often_are_no_loss() -> None:
@@ -95,8 +97,14 @@ def test_what_no_load_or_telemetry_does_is_neither() -> None:
     slices = schedule(2, lambda now_ns, _: usual_ns(now_ns), watched=False)
     middle = slices[len(slices) // 2]
     slices = [
-        Slice(one.core, one.begin_ns, one.end_ns, 0 if one is middle else one.thread, one.slept)
-        for one in slices
+        Slice(
+            time_slice.core,
+            time_slice.begin_ns,
+            time_slice.end_ns,
+            0 if time_slice is middle else time_slice.thread,
+            time_slice.slept,
+        )
+        for time_slice in slices
     ]
     found = told(slices)
     assert found.idle_ratio == pytest.approx(
@@ -169,6 +177,9 @@ def test_cores_are_recorded_for_as_long_as_asked() -> None:
         sleeper.join()
     span_ns = slices[-1].end_ns - slices[0].begin_ns
     assert 0.4 * SECOND_NS < span_ns < 20 * SECOND_NS
-    assert all(one.begin_ns <= one.end_ns for one in slices)
-    assert slices == sorted(slices, key=lambda one: one.end_ns)
-    assert sum(one.thread == sleeper.native_id and one.slept for one in slices) > 3
+    assert all(time_slice.begin_ns <= time_slice.end_ns for time_slice in slices)
+    assert slices == sorted(slices, key=lambda time_slice: time_slice.end_ns)
+    assert (
+        sum(time_slice.thread == sleeper.native_id and time_slice.slept for time_slice in slices)
+        > 3
+    )

@@ -12,9 +12,12 @@ def test_stretches_of_a_load_that_goes_on_are_counted_each(null_server: StartNul
     server = null_server()
     with SteadyLoad(Load(server.target, 4, 1, 1)) as load:
         stretches = [load.stretch(0.5) for _ in range(2)]
-    done = [one.transactions for one in stretches]
+    done = [stretch.transactions for stretch in stretches]
     assert min(done) > 0
-    assert all(one.tps == pytest.approx(one.transactions * 1e9 / one.wall_ns) for one in stretches)
+    assert all(
+        stretch.tps == pytest.approx(stretch.transactions * 1e9 / stretch.wall_ns)
+        for stretch in stretches
+    )
     # What was done around the stretches is counted by the server alone.
     assert server.stop().commits > sum(done)
 

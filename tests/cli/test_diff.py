@@ -35,8 +35,8 @@ def diff(store: Store, *handles: str) -> str:
 
 def test_variants_of_two_results_are_set_side_by_side(store: Store) -> None:
     document = json.loads(diff(store, "1:before", "3:after", "--json"))
-    one, other = document["metrics"]["tps"]
-    assert other["value"] / one["value"] == pytest.approx(1.2, rel=0.02)
+    first, other = document["metrics"]["tps"]
+    assert other["value"] / first["value"] == pytest.approx(1.2, rel=0.02)
     assert document["warnings"][0]["kind"] == "different_times"
 
 

@@ -22,8 +22,8 @@ def test_a_comparison_without_an_interval_yet_says_so_and_how_to_have_one(
         replace(
             contrast,
             comparisons={
-                name: replace(one, ratio=without_interval(one.ratio.value, "1"))
-                for name, one in contrast.comparisons.items()
+                name: replace(comparison, ratio=without_interval(comparison.ratio.value, "1"))
+                for name, comparison in contrast.comparisons.items()
             },
         )
         for contrast in findings.compare.contrasts

@@ -150,5 +150,5 @@ def _without_words(value: Any) -> Any:
         # A field may be called so too: its schema is no text.
         is_text = isinstance(value.get("description"), str)
         left_out = {"description"} if is_text else set()
-        return {name: _without_words(one) for name, one in value.items() if name not in left_out}
-    return [_without_words(one) for one in value] if isinstance(value, list) else value
+        return {name: _without_words(item) for name, item in value.items() if name not in left_out}
+    return [_without_words(item) for item in value] if isinstance(value, list) else value

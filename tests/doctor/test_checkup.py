@@ -30,7 +30,7 @@ def test_the_host_is_read_once_and_the_server_each_time(
     assert first is not None
     assert last is not None
     assert reads == [pg15.pid]
-    rule = next(one for one in last["findings"] if one["id"] == "memory_at_the_peak")
+    rule = next(finding for finding in last["findings"] if finding["id"] == "memory_at_the_peak")
     assert "77 active (this load)" in rule["seen"]
 
 
@@ -46,7 +46,7 @@ def test_a_host_elsewhere_is_looked_at_once_a_command(pg15: ScratchCluster, tmp_
             host_command=shell_command(shell),
         )
         assert found is not None
-        seen = {one["id"]: one["verdict"] for one in found["findings"]}
+        seen = {finding["id"]: finding["verdict"] for finding in found["findings"]}
         assert {seen[name] for name in ("free_space", "swappiness", "neighbours")} <= {
             "good", "warn", "bad",
         }  # fmt: skip

@@ -38,7 +38,7 @@ def test_a_scratch_server_is_examined_with_its_host(any_server: ScratchCluster) 
     assert (seen["fsync"], seen["full_page_writes"]) == ("bad", "bad")
     assert (seen["track_io_timing"], seen["autovacuum"]) == ("good", "good")
     assert found.worst == "bad"
-    unjudged = {one.seen for one in found.of("unknown")}
+    unjudged = {finding.seen for finding in found.of("unknown")}
     assert not unjudged & {NO_SHELL, NO_SERVER}
     assert not [reason for reason in unjudged if "the server's error" in reason], unjudged
     assert found.facts.data is not None

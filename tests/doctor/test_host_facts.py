@@ -154,7 +154,9 @@ def test_what_others_did_between_two_looks_is_told_by_program(tmp_path: Path) ->
     window = window_between(first, last, own_pid=13)
     # 10 of 100 ticks were stolen; java used 50 ticks of 10 ms in a second.
     assert window.steal_ratio == 0.1
-    assert [(one.name, one.busy_cores) for one in window.neighbours] == [("java (x)", 0.5)]
+    assert [(neighbour.name, neighbour.busy_cores) for neighbour in window.neighbours] == [
+        ("java (x)", 0.5)
+    ]
 
 
 def test_a_process_that_was_sent_twice_is_one() -> None:

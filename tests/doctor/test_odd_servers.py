@@ -31,7 +31,7 @@ def test_a_read_only_standby_is_examined_as_one(new_cluster: Make) -> None:
         found = of(standby.target)
         assert failures(found) == {}
         assert " standby" in found.target
-        by_id = {one.id: one for one in found.findings}
+        by_id = {finding.id: finding for finding in found.findings}
         assert by_id["wraparound"].verdict == "good"
         assert by_id["replication_slots"].verdict == "good"
         verbs = found.as_document()["rights"]["verbs"]
@@ -69,7 +69,9 @@ def test_an_older_or_a_newer_major_version_is_examined_with_what_it_has(
     is_moved = (claimed < 17) != (any_server.binaries.major < 17)
     missing = {"checkpoints"} if is_moved else set()
     assert set(failures(found)) <= missing
-    unjudged = {one.id for one in found.of("unknown") if "the server's error" in one.seen}
+    unjudged = {
+        finding.id for finding in found.of("unknown") if "the server's error" in finding.seen
+    }
     assert unjudged == ({"max_wal_size"} if failures(found) else set())
 
 
@@ -104,6 +106,10 @@ def test_a_gate_fails_as_strictly_as_it_was_asked(pgdyno: Command, pg15: Scratch
     said = pgdyno("doctor", *place, "--check", "good", "--ram", "28GB", "--json")
     assert said.code == 4
     failed = said.err.partition("CHECK FAILED good: ")[2].strip().split(", ")
-    worse = {one["id"] for one in said.document["findings"] if one["verdict"] in ("warn", "bad")}
+    worse = {
+        finding["id"]
+        for finding in said.document["findings"]
+        if finding["verdict"] in ("warn", "bad")
+    }
     assert set(failed) == worse
     assert "memory 28 GB" in str(said.document["findings"])

@@ -54,7 +54,10 @@ def test_the_cloud_matrix_has_a_row_a_cell_with_its_round_trip(answer: Answer) -
 def test_passes_are_compared_with_the_base_and_with_the_pass_before(answer: Answer) -> None:
     document = answer("passes")
     assert names_of(document) == ["base", "pass 1: settings", "pass 2: storage"]
-    assert any("at once: their effects cannot be separated" in one for one in document["confounds"])
+    assert any(
+        "at once: their effects cannot be separated" in confound
+        for confound in document["confounds"]
+    )
 
 
 def test_the_quartet_has_a_curve_a_script(answer: Answer) -> None:
@@ -66,13 +69,13 @@ def test_the_quartet_has_a_curve_a_script(answer: Answer) -> None:
 def test_two_disks_are_two_clusters(answer: Answer) -> None:
     document = answer("disks")
     assert names_of(document) == ["first disk", "second disk"]
-    assert any("each has one layout of the data" in one for one in document["confounds"])
+    assert any("each has one layout of the data" in confound for confound in document["confounds"])
 
 
 def test_new_orders_of_two_disks_are_compared(answer: Answer) -> None:
     document = answer("tpcc_disks")
     assert names_of(document) == ["first disk", "second disk"]
-    assert all(one["metrics"]["nopm"]["value"] > 0 for one in document["variants"])
+    assert all(variant["metrics"]["nopm"]["value"] > 0 for variant in document["variants"])
 
 
 def test_durability_has_its_price_printed_beside_it(answer: Answer) -> None:

@@ -125,7 +125,7 @@ def test_a_disk_that_fills_up_in_a_later_round_ends_it_and_keeps_the_rounds_befo
         # About 10 MB a run on what is left of 120: some whole rounds before it is full.
         assert said.out, said.err
         assert said.document["rounds"] >= 1
-        assert [one["runs"] for one in said.document["variants"]] >= [1, 1]
+        assert [variant["runs"] for variant in said.document["variants"]] >= [1, 1]
     shutil.rmtree(house / "wal7", ignore_errors=True)
 
 
@@ -139,7 +139,7 @@ def test_a_role_without_rights_may_compare_what_its_sessions_may_set(
             *("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=9MB", "--json"),
         )
         assert said.code in (0, 3), said.err
-        assert [one["runs"] for one in said.document["variants"]] == [1, 1]
+        assert [variant["runs"] for variant in said.document["variants"]] == [1, 1]
         refused = pgdyno(
             *("compare", *server_options(pg15.target, "plain"), *SHORT, "-f", one_script(tmp_path)),
             *("--variant", "a", "--variant", "b: checkpoint_timeout=7min"),

@@ -65,5 +65,5 @@ def test_a_variant_left_out_for_a_crash_has_the_last_words_in_its_result(
         *("-f", one_script(tmp_path), "--variant", "first"),
         *("--variant", f"killer: script={killer}"),
     )
-    by_name = {one["name"]: one for one in json.loads(said.out)["variants"]}
+    by_name = {variant["name"]: variant for variant in json.loads(said.out)["variants"]}
     assert "received immediate shutdown request" in by_name["killer"]["cannot_start"]

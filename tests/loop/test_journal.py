@@ -41,7 +41,12 @@ def test_a_decision_made_again_after_a_kill_does_not_count_its_run_twice(tmp_pat
     assert (visit.took_ns, visit.spent_ns) == (5, {"load": 4})
     assert visit.planned.cell.variant is not None
     assert visit.planned.cell.variant.spec.settings == {"work_mem": "8MB"}
-    assert [one["decision"] for one in folder.decisions()] == ["variant", "run", "run", "done"]
+    assert [decision["decision"] for decision in folder.decisions()] == [
+        "variant",
+        "run",
+        "run",
+        "done",
+    ]
     assert (visit.planned.number, visit.planned.cell.clients) == (number, 2)
 
 

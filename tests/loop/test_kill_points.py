@@ -25,7 +25,7 @@ LONGEST_S = 25.0
 
 
 def done_runs(folder: ExperimentFolder) -> set[int]:
-    return {one["number"] for one in folder.decisions() if one["decision"] == "done"}
+    return {decision["number"] for decision in folder.decisions() if decision["decision"] == "done"}
 
 
 def without_the_interruption(folder: ExperimentFolder, copy: Path) -> ExperimentFolder:
@@ -36,11 +36,11 @@ def without_the_interruption(folder: ExperimentFolder, copy: Path) -> Experiment
     shutil.copytree(folder.folder, copy)
     seen: dict[str, dict[str, Any]] = {}
     done = done_runs(folder)
-    for one in folder.decisions():
-        is_lost = one["decision"] == "run" and one["number"] not in done
-        if one["decision"] != "resumed" and not is_lost:
-            seen[f"{one['decision']} {one.get('number')}"] = one
-    lines = (json.dumps(one) + "\n" for one in seen.values())
+    for decision in folder.decisions():
+        is_lost = decision["decision"] == "run" and decision["number"] not in done
+        if decision["decision"] != "resumed" and not is_lost:
+            seen[f"{decision['decision']} {decision.get('number')}"] = decision
+    lines = (json.dumps(line) + "\n" for line in seen.values())
     (copy / "plan.jsonl").write_text("".join(lines))
     for leftover in (copy / "runs").glob("*.partial*"):
         shutil.rmtree(leftover)
@@ -50,7 +50,9 @@ def without_the_interruption(folder: ExperimentFolder, copy: Path) -> Experiment
 def answer(folder: ExperimentFolder) -> dict[str, Any]:
     document = document_of(answer_of(folder))
     # How often it was interrupted is the only thing an answer may say of it.
-    document["confounds"] = [one for one in document["confounds"] if "interrupted" not in one]
+    document["confounds"] = [
+        confound for confound in document["confounds"] if "interrupted" not in confound
+    ]
     return document
 
 
@@ -65,7 +67,9 @@ def prove(pgdyno: Command, folder_of_scripts: Path, tmp_path: Path, after_s: flo
     running.wait()
     folder = Store(pgdyno.store).find("last")
     before = done_runs(folder)
-    decided_before = [one["number"] for one in folder.decisions() if one["decision"] == "run"]
+    decided_before = [
+        decision["number"] for decision in folder.decisions() if decision["decision"] == "run"
+    ]
     said = pgdyno("run", "--resume", "last", "--json")
     assert said.code in (0, 3), said.err
     after = done_runs(folder)

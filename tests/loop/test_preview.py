@@ -39,11 +39,11 @@ def disk_gb(*variants: Variant) -> float:
 @needs.POSTGRESQL_15
 def test_every_cluster_and_every_database_of_its_own_takes_its_room() -> None:
     plain = Variant(name="plain")
-    one = disk_gb(plain, Variant(name="a setting", settings={"work_mem": "1MB"}))
+    setting_gb = disk_gb(plain, Variant(name="a setting", settings={"work_mem": "1MB"}))
     elsewhere = Variant(name="elsewhere", data_dir=Path("/other"))
     indexed = Variant(name="indexed", sql="CREATE INDEX ON pgbench_accounts (abalance)")
-    assert abs(disk_gb(plain, elsewhere) - 2 * one) < 0.11
-    assert abs(disk_gb(plain, elsewhere, indexed) - 3 * one) < 0.11
+    assert abs(disk_gb(plain, elsewhere) - 2 * setting_gb) < 0.11
+    assert abs(disk_gb(plain, elsewhere, indexed) - 3 * setting_gb) < 0.11
 
 
 @needs.POSTGRESQL_15

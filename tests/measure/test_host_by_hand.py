@@ -37,6 +37,6 @@ def test_the_doctor_of_a_run_has_the_host_that_was_recorded_by_hand(
         )
         assert said.code in (0, 3), said.err
         doctor = last_run(tmp_path / "store").document("doctor.json") or {}
-        unjudged = {name for one in doctor["not_measurable"] for name in one["checks"]}
+        unjudged = {name for source in doctor["not_measurable"] for name in source["checks"]}
         assert (OF_HOST & unjudged == set()) == is_there, doctor["not_measurable"]
         assert "fsync" not in unjudged

@@ -35,7 +35,7 @@ def test_a_load_runs_through_a_pooler_that_ignores_no_setting(
     assert last_run(tmp_path / "store").summary["counts"]["failed"] == 0
     assert "is a pooler: to observe the server" in said.err
     assert "--pooler CONNINFO names it" in said.err
-    assert {"observer_behind_pooler"} <= {one["kind"] for one in said.document["warnings"]}
+    assert {"observer_behind_pooler"} <= {warning["kind"] for warning in said.document["warnings"]}
 
 
 def test_the_console_of_the_pooler_in_the_path_is_found(

@@ -163,13 +163,15 @@ def test_versions_checksums_and_wal_segments_get_clusters_of_their_own(open_serv
 
 
 def test_disks_get_clusters_of_their_own(open_servers: Open, house: Path) -> None:
-    one, two = house / "disk1", house / "disk2"
-    for folder in (one, two):
+    first_disk, two = house / "disk1", house / "disk2"
+    for folder in (first_disk, two):
         folder.mkdir(mode=0o777)
         folder.chmod(0o777)
-    servers = open_servers(asked(f"one: data-dir={one}", f"two: data-dir={two}; wal-dir={one}"))
+    servers = open_servers(
+        asked(f"one: data-dir={first_disk}", f"two: data-dir={two}; wal-dir={first_disk}")
+    )
     paths = [Path(str(show(servers.ready(i), "data_directory"))) for i in (0, 1)]
-    assert paths[0].is_relative_to(one)
+    assert paths[0].is_relative_to(first_disk)
     assert paths[1].is_relative_to(two)
     wal = servers.ready(1).facts.wal_storage
     assert wal is not None
@@ -188,8 +190,8 @@ def test_a_pooler_stands_between_the_load_and_the_server(open_servers: Open) -> 
     assert pooled.pooler is not None
     assert pooled.target.ports != direct.target.ports
     assert pooled.direct == direct.target
-    one = "SELECT setting FROM pg_settings WHERE name = 'port'"
-    assert scalar(pooled.target, one) == scalar(direct.target, one)
+    first_disk = "SELECT setting FROM pg_settings WHERE name = 'port'"
+    assert scalar(pooled.target, first_disk) == scalar(direct.target, first_disk)
     with connect(pooled.pooler, verb="test") as console:
         [mode] = [row for row in console.execute(b"SHOW CONFIG") if row[0] == "pool_mode"]
     assert mode[1] == "transaction"

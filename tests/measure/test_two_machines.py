@@ -127,7 +127,7 @@ def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
     servers.servers.close()
     assert ExperimentFolder(folder.folder).outstanding_changes() == []
     given = (tmp_path / "given-db2").read_text().splitlines()
-    assert [json.loads(one)["autovacuum_naptime"] for one in given] == ["41s", None]
+    assert [json.loads(line)["autovacuum_naptime"] for line in given] == ["41s", None]
     assert scalar(pg18.target, "SHOW autovacuum_naptime") == "1min"
 
 
@@ -181,7 +181,7 @@ def test_the_first_of_two_servers_put_back_is_the_one_that_is(tmp_path: Path) ->
     for host in ("db1", "db2"):
         folder.add_audit({"change": "settings", "admin": {"host": host}, "previous": {}})
     folder.add_audit({"change": "undone", "admin": {"host": "db1"}, "names": []})
-    assert [one["admin"]["host"] for one in folder.outstanding_changes()] == ["db2"]
+    assert [change["admin"]["host"] for change in folder.outstanding_changes()] == ["db2"]
 
 
 def test_a_level_may_stand_in_a_connection_string() -> None:

@@ -72,7 +72,7 @@ def test_what_a_kill_leaves_is_announced_and_undone(
     before = run_sql(theirs.target, ENTRIES)
     asked = options(theirs.target, tmp_path, "--admin", admin(theirs.target))
     # The variant that changes them comes first, and its run is long: it lasts until the kill.
-    asked = [one for one in asked if one != "as it is"]
+    asked = [setting for setting in asked if setting != "as it is"]
     asked.remove("--variant")
     asked += ["--variant", "as it is", "-T", "10min"]
     running = pgdyno.start("compare", *asked)

@@ -106,9 +106,9 @@ def test_the_host_of_a_server_elsewhere_is_examined_before_its_runs(
     )
     assert said.code in (0, 3), said.err
     doctor = last_run(tmp_path / "store").document("doctor.json") or {}
-    seen = {one["id"]: one for one in doctor["findings"]}
+    seen = {finding["id"]: finding for finding in doctor["findings"]}
     assert {"file_system", "free_space", "swappiness", "cpu_limit"} <= seen.keys()
-    unjudged = {name for one in doctor["not_measurable"] for name in one["checks"]}
+    unjudged = {name for source in doctor["not_measurable"] for name in source["checks"]}
     assert not {"file_system", "free_space", "swappiness", "cpu_limit"} & unjudged
     assert seen["neighbours"]["verdict"] != "unknown"
 
@@ -126,7 +126,7 @@ def test_an_ssh_that_is_refused_costs_the_run_the_host_alone(
     assert "database" in run.collectors()
     assert "cpu" not in run.collectors()
     doctor = run.document("doctor.json") or {}
-    why = {name: one["why"] for one in doctor["not_measurable"] for name in one["checks"]}
+    why = {name: source["why"] for source in doctor["not_measurable"] for name in source["checks"]}
     assert "Connection refused" in why["file_system"]
     assert "fsync" not in why
     doubts = " ".join(doubt["message"] for doubt in said.document["warnings"])

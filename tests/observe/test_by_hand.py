@@ -40,9 +40,9 @@ def test_the_script_run_by_hand_gives_the_tables_of_its_host(tmp_path: Path) -> 
         ["sh", str(script), "0.01", "3"], capture_output=True, check=True, text=True
     )
     found = laid(tmp_path, done.stdout, ahead_ns=5_000_000_000)
-    times = sorted({one.time_ns for one in found})
+    times = sorted({laid_rows.time_ns for laid_rows in found})
     assert len(times) == 3
-    assert {"cpu", "memory", "disk", "tcp"} <= {one.collector for one in found}
+    assert {"cpu", "memory", "disk", "tcp"} <= {laid_rows.collector for laid_rows in found}
     headers = [line.split() for line in done.stdout.splitlines() if line.startswith("@sample")]
     told = [int(time) for _, what, time in headers if what != "health"]
     assert times == [time_ns - 5_000_000_000 for time_ns in told]
@@ -68,8 +68,8 @@ def test_the_wear_of_disks_stands_before_the_facts_it_belongs_to(tmp_path: Path)
      "2026-09-21T16:13:20.5+02:00", "2026-09-21T14:13:20.500Z"],
 )  # fmt: skip
 def test_times_are_taken_as_monitoring_systems_give_them(tmp_path: Path, time: str) -> None:
-    [one] = laid(tmp_path, f"Time, Name, Value, Unit\n{time},CPUUtilization,41.5,%\n")
-    assert one == Laid(
+    [laid_rows] = laid(tmp_path, f"Time, Name, Value, Unit\n{time},CPUUtilization,41.5,%\n")
+    assert laid_rows == Laid(
         "outside",
         1_790_000_000_500_000_000,
         [{"name": "CPUUtilization", "unit": "%", "value": 41.5}],

@@ -191,12 +191,12 @@ def test_another_hosts_disk_is_asked_through_the_program_that_is_there(
     sed += " -e 's/command -v nvme || command -v smartctl/:/'" if tool == "nothing" else ""
     command = shell_like(tmp_path, f"PATH={tmp_path}:$PATH; export PATH; {sed} | exec /bin/sh")
     found = read_health_afar(shell_command(command), ("nvme0n1", "sda"))
-    one = found["nvme0n1"]
-    if isinstance(one, str):
+    disk = found["nvme0n1"]
+    if isinstance(disk, str):
         why = {"silent nvme": "need root", "nothing": "neither nvme nor smartctl is installed"}
-        assert why[tool] in one
+        assert why[tool] in disk
     else:
-        assert one.used_percent == 3
+        assert disk.used_percent == 3
     assert "no NVMe disk" in str(found["sda"])
 
 

@@ -145,8 +145,8 @@ def test_a_kernel_without_pressure_information_is_said_to_have_none(tmp_path: Pa
 
 def test_throttling_is_read_in_both_versions() -> None:
     two = "usage_usec 9\nnr_periods 40\nnr_throttled 7\nthrottled_usec 1500\n"
-    one = "nr_periods 40\nnr_throttled 7\nthrottled_time 1500000\n"
-    assert cpu.parse_cpu_stat(two) == cpu.parse_cpu_stat(one) == (40, 7, 1_500_000)
+    counts = "nr_periods 40\nnr_throttled 7\nthrottled_time 1500000\n"
+    assert cpu.parse_cpu_stat(two) == cpu.parse_cpu_stat(counts) == (40, 7, 1_500_000)
     assert cpu.parse_cpu_stat("usage_usec 9\n") == (0, 0, 0)
 
 

@@ -125,7 +125,7 @@ def test_space_and_inodes_below_the_server_are_those_of_its_file_system(
     session.close()
     here = spaces_here({"data": pg15.data_dir, "wal": pg15.data_dir / "pg_wal"})
     afar = spaces_received(session.files)
-    assert [_fixed(*one) for one in afar.items()] == [_fixed(*one) for one in here.items()]
+    assert [_fixed(*pair) for pair in afar.items()] == [_fixed(*pair) for pair in here.items()]
 
 
 def _fixed(place: str, space: Space) -> tuple[object, ...]:

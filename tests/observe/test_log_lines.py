@@ -77,8 +77,8 @@ def test_what_happened_is_kept_and_what_was_said_is_not(message: str, event: Log
 
 
 def test_errors_are_counted_and_talk_is_not() -> None:
-    assert [one.kind for one in events("deadlock detected", "ERROR")] == ["deadlock"]
-    assert [one.kind for one in events('relation "x" does not exist', "ERROR")] == ["error"]
+    assert [event.kind for event in events("deadlock detected", "ERROR")] == ["deadlock"]
+    assert [event.kind for event in events('relation "x" does not exist', "ERROR")] == ["error"]
     assert events("connection received: host=1.2.3.4") == []
     assert events("whatever", "DETAIL") == []
 

@@ -115,7 +115,7 @@ class TestReplication(CollectorContract):
         try:
             collector = ReplicationCollector(opened)
             (row,) = sample_until(
-                collector, lambda rows: [one["state"] for one in rows] == ["streaming"]
+                collector, lambda rows: [entry["state"] for entry in rows] == ["streaming"]
             )
             assert (row["standby"], row["sync_state"]) == ("pg_receivewal", "async")
             assert int(row["send_lag_bytes"] or 0) >= 0

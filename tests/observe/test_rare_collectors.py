@@ -77,8 +77,8 @@ class TestSessions(CollectorContract):
         def named(rows: list[Row]) -> list[tuple[object, object]]:
             return [(r["state"], r["sessions"]) for r in rows if r["application"] == "pool-"]
 
-        with connection(database) as one, connection(database) as other:
-            for number, member in enumerate((one, other)):
+        with connection(database) as first, connection(database) as other:
+            for number, member in enumerate((first, other)):
                 member.execute(f"SET application_name = 'pool-{number}'")
             sample_until(collector, lambda rows: named(rows) == [("idle", 2)])
 
@@ -129,7 +129,7 @@ class TestFunctions(CollectorContract):
             caller.execute("SET track_functions = 'all'")
             for _ in range(3):
                 caller.execute("SELECT slow(0.02)")
-        (row,) = sample_until(collector, lambda rows: [one["calls"] for one in rows] == [3])
+        (row,) = sample_until(collector, lambda rows: [entry["calls"] for entry in rows] == [3])
         assert row["function"] == "public.slow(seconds double precision)"
         assert int(row["self_time_ns"] or 0) >= 60_000_000
 
@@ -147,7 +147,7 @@ class TestIndexes(CollectorContract):
         with connection(database) as reader:
             reader.execute("SET enable_seqscan = off")
             reader.execute("SELECT * FROM t WHERE a = 5")
-        (row,) = sample_until(collector, lambda rows: [one["scans"] for one in rows] == [1])
+        (row,) = sample_until(collector, lambda rows: [entry["scans"] for entry in rows] == [1])
         assert (row["index"], row["entries_read"]) == ("t_a", 1)
 
 

@@ -32,7 +32,11 @@ def classes_of_observe() -> set[type]:
 
 
 def test_no_collector_is_forgotten_in_the_lists() -> None:
-    made = {one for one in classes_of_observe() if hasattr(one, "name") and hasattr(one, "columns")}
+    made = {
+        collector
+        for collector in classes_of_observe()
+        if hasattr(collector, "name") and hasattr(collector, "columns")
+    }
     assert made == set(COLLECTORS)
     assert len(COLLECTORS) == len({collector.name for collector in COLLECTORS})
 
@@ -60,7 +64,11 @@ def test_a_collector_in_the_list_is_asked_without_any_other_change(
 ) -> None:
     monkeypatch.setattr(collectors, "SQL_COLLECTORS", (*SQL_COLLECTORS, ToyCollector))
     source = ServerSource(session, any_server.target.database)
-    assert "toy" not in {one.name for one in collectors.of_scope("server", source)}
-    [toy] = [one for one in collectors.of_scope("database", source) if one.name == "toy"]
+    assert "toy" not in {collector.name for collector in collectors.of_scope("server", source)}
+    [toy] = [
+        collector
+        for collector in collectors.of_scope("database", source)
+        if collector.name == "toy"
+    ]
     [row] = toy.sample(1)
     assert int(row["tables"] or 0) > 50

@@ -61,7 +61,9 @@ def test_an_observer_says_that_nothing_comes_back_and_goes_on_when_it_does(far_l
     finally:
         far_line.mend()
         assert observer.stop()
-    [lost] = [one["message"] for one in sink.notices if one["kind"] == "observer_lost_server"]
+    [lost] = [
+        notice["message"] for notice in sink.notices if notice["kind"] == "observer_lost_server"
+    ]
     assert "nothing came back for 5 s" in lost
 
 

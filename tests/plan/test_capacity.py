@@ -24,7 +24,7 @@ def test_the_first_load_is_below_the_peak_of_the_closed_loop() -> None:
 def test_the_search_brackets_closes_in_and_confirms() -> None:
     server = SloServer.any(4, 0.02)
     trials = searched(server, TARGET)
-    met = [TARGET.is_met(one) for one in trials]
+    met = [TARGET.is_met(trial) for trial in trials]
     assert any(met)
     assert not all(met)
     assert len(trials) <= RUNS_MAX
@@ -37,13 +37,13 @@ def test_the_search_brackets_closes_in_and_confirms() -> None:
 
 def test_a_target_nothing_can_hold_ends_the_search_at_a_hundredth_of_the_peak() -> None:
     trials = searched(still(base_ms=19.9, capacity_tps=1.0), TARGET)
-    assert not any(TARGET.is_met(one) for one in trials)
-    assert 10.0 <= min(one.offered_count for one in trials) < 20.0
+    assert not any(TARGET.is_met(trial) for trial in trials)
+    assert 10.0 <= min(trial.offered_count for trial in trials) < 20.0
 
 
 def test_a_target_everything_holds_ends_the_search_at_twice_the_peak() -> None:
     trials = searched(still(capacity_tps=1e9), TARGET)
-    assert 1500 < max(one.offered_count for one in trials) <= 2000
+    assert 1500 < max(trial.offered_count for trial in trials) <= 2000
 
 
 def test_the_same_trials_lead_to_the_same_next_load() -> None:

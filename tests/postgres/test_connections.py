@@ -65,7 +65,7 @@ def test_without_a_connection_to_measure_the_network_a_run_says_what_is_missing(
         env={"PGPASSWORD": target.password.get_secret_value()} if target.password else {},
     )
     assert said.code in (0, 3), said.err
-    doubts = [one["message"] for one in said.document["warnings"]]
+    doubts = [warning["message"] for warning in said.document["warnings"]]
     named = [text for text in doubts if "network was not measured while the load ran" in text]
     assert bool(named) == is_named, doubts
     assert all("because no connection was free for it" in text for text in named)

@@ -65,14 +65,14 @@ class Relay:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._accepting.join()
         self._listener.close()
-        for each in self._sockets:
-            _shut(each)
-            each.close()
+        for listener in self._sockets:
+            _shut(listener)
+            listener.close()
 
 
-def _shut(each: socket.socket) -> None:
+def _shut(listener: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        each.shutdown(socket.SHUT_RDWR)
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture

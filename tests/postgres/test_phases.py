@@ -25,10 +25,14 @@ def test_each_phase_of_the_rate_has_its_own_figures(
     said = pgdyno("bench", *_against(pg18, tmp_path), *asked)
     document = said.document
     phases = document["phases"]
-    assert [(one["from_tps"], one["to_tps"]) for one in phases] == [(60, 60), (60, 600), (600, 600)]
-    assert [one["begin_s"] for one in phases] == [0, 1, 2]
+    assert [(phase["from_tps"], phase["to_tps"]) for phase in phases] == [
+        (60, 60),
+        (60, 600),
+        (600, 600),
+    ]
+    assert [phase["begin_s"] for phase in phases] == [0, 1, 2]
     # 60 +- 8, 330 +- 18 and 600 +- 24 arrivals.
-    offered = [one["offered_tps"] for one in phases]
+    offered = [phase["offered_tps"] for phase in phases]
     assert offered[0] < 150 < offered[1] < 465 < offered[2]
     assert document["duration_seconds"] == pytest.approx(3)
     late = document["over_latency_limit"]

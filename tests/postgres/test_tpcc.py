@@ -169,7 +169,7 @@ def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
     run_sql(database15, f"COMMENT ON PROCEDURE {procedure} IS '{old}'")
     said = pgdyno(*words, "--json")
     assert not any(script["failures"] for script in said.document["scripts"])
-    told = {one["kind"]: one["message"] for one in said.document["warnings"]}
+    told = {warning["kind"]: warning["message"] for warning in said.document["warnings"]}
     assert "another version of pgdyno" in told["procedures_replaced"]
     # The identifiers of CALL statements are known, so samples find their types.
     stored = sorted(pgdyno.store.glob("bench*/runs/0001/server.json"))[-1]
@@ -178,7 +178,7 @@ def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
     found = scalar(database15, f"SELECT obj_description('{procedure}'::regprocedure, 'pg_proc')")
     assert str(found).startswith("pgdyno tpcc procedure ")
     assert found != old
-    told = {one["kind"] for one in pgdyno(*words, "--json").document["warnings"]}
+    told = {warning["kind"] for warning in pgdyno(*words, "--json").document["warnings"]}
     assert "procedures_replaced" not in told
     # A procedure without our fingerprint stays.
     run_sql(database15, "CREATE PROCEDURE pgdyno_tpcc_own() LANGUAGE sql AS 'SELECT 1'")

@@ -45,7 +45,7 @@ def test_retried_work_keeps_all_conditions(pgdyno: Command, database15: Target) 
     load = ("--terminals", "8", "--isolation", "serializable", "-T", "2s")
     said = pgdyno("bench", *where, "-b", "tpcc-like", *load, *SHORT)
     types = said.document["types"]
-    assert sum(one["retries"] for one in types) > 0
+    assert sum(transaction_type["retries"] for transaction_type in types) > 0
     assert said.document["check"]["violations"] == HOLD
 
 

@@ -88,7 +88,7 @@ def test_ten_thousand_terminals_share_128_connections_and_use_every_warehouse(
     document = said.document
     assert (document["clients"], document["connections"]["opened_count"]) == (10_000, 128)
     assert document["check"]["violations"] == {str(number): 0 for number in range(1, 13)}
-    assert not any(one["failures"] for one in document["scripts"])
+    assert not any(script["failures"] for script in document["scripts"])
     used = run_sql(cluster.target, NEW_ORDERS)
     assert [warehouse for warehouse, _ in used] == [1, 2, 3, 4]
     # Each warehouse has as many terminals: their orders differ by chance alone.

@@ -39,14 +39,18 @@ def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, database: Targ
     document: dict[str, Any] = said.document
     assert document["nopm"]["unit"] == "NOPM"
     assert document["nopm"]["low"] <= document["nopm"]["value"] <= document["nopm"]["high"]
-    types = {one["name"]: one for one in document["types"]}
+    types = {transaction_type["name"]: transaction_type for transaction_type in document["types"]}
     assert set(types) >= {"new-order", "payment", "order-status", "delivery", "stock-level"}
     order = types["new-order"]
     minutes = document["duration_seconds"] / 60
     assert document["nopm"]["value"] == pytest.approx(order["count"] / minutes, rel=0.3)
     assert order["latency_ms"]["p90"]["value"] > 0
     assert order["p90_limit_ms"] == 5000
-    shares = [one["share"] for one in types.values() if one["share"] is not None]
+    shares = [
+        transaction_type["share"]
+        for transaction_type in types.values()
+        if transaction_type["share"] is not None
+    ]
     assert sum(shares) == pytest.approx(1)
     assert document["options"]["mode"] == "pipeline"
     assert document["warehouses"] == 1
@@ -56,13 +60,15 @@ def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, database: Targ
     if where is not None and where["types"]:
         parts = sum(part["ms"] for part in where["parts"])
         assert parts + where["residual_ms"] == pytest.approx(where["latency_ms"])
-        times = {one["name"]: one for one in where["types"]}
+        times = {transaction_type["name"]: transaction_type for transaction_type in where["types"]}
         assert times.keys() == types.keys()
-        in_background = [one["name"] for one in times.values() if one["is_background"]]
+        in_background = [
+            type_time["name"] for type_time in times.values() if type_time["is_background"]
+        ]
         assert in_background == ["deferred-delivery"]
-        for one in times.values():
-            split = sum(part["ms"] for part in one["parts"].values())
-            assert split == pytest.approx(one["held_ms"])
+        for type_time in times.values():
+            split = sum(part["ms"] for part in type_time["parts"].values())
+            assert split == pytest.approx(type_time["held_ms"])
         assert times["deferred-delivery"]["held_ms"] > times["delivery"]["held_ms"]
     # What was rolled back left no order.
     orders = int(str(scalar(database, "SELECT sum(d_next_o_id) FROM district"))) - int(str(before))
@@ -88,11 +94,11 @@ def test_a_violated_condition_makes_the_run_not_valid(
     words = ("bench", *where, "-f", script, "--allow-write", *SHORT, "-c", "1", "--json")
     said = pgdyno(*words)
     assert said.code == 3, said.err
-    found = {one["kind"]: one for one in said.document["warnings"]}
+    found = {warning["kind"]: warning for warning in said.document["warnings"]}
     assert found["inconsistent"]["verdict"] == "not_valid"
     assert "1 (w_ytd = sum(d_ytd))" in found["inconsistent"]["message"]
     said = pgdyno(*words, "--no-check")
-    assert "inconsistent" not in {one["kind"] for one in said.document["warnings"]}
+    assert "inconsistent" not in {warning["kind"] for warning in said.document["warnings"]}
     refused = pgdyno("bench", *where, "-b", "tpcc-like", "--think-factor", "1", *SHORT)
     assert refused.code == 1
     assert "number of terminals" in refused.error

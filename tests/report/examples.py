@@ -277,7 +277,7 @@ def curve(
 
 
 def sweep() -> ExperimentFindings:
-    one = curve(
+    line = curve(
         "tpcb-like", 3410, 24, limit="WAL flush, 5.2 of 9.6 ms at the knee", seed=3, ceiling=64
     )
     return ExperimentFindings(
@@ -291,7 +291,7 @@ def sweep() -> ExperimentFindings:
         "on more load only adds latency. The limit is the WAL flush.",
         facts=FACTS,
         run=run(60, clients=32),
-        curves=(one,),
+        curves=(line,),
         runs_total=22,
         runs_valid=22,
         doubts=(SAME_HOST, ONE_CHECKPOINT),

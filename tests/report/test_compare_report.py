@@ -120,7 +120,7 @@ def test_names_that_look_like_markup_are_shown_as_text() -> None:
 
 def test_a_change_beyond_the_scale_is_an_arrow_head_at_its_end() -> None:
     scale = scale_of([Estimate(0.9, 0.8, 1.1, 9, "1", "between_runs")], margin_ratio=0.02)
-    assert [scale.beyond(one) for one in (0.1, 0.9, 1.0, 2.04)] == [-1, 0, 0, 1]
+    assert [scale.beyond(ratio) for ratio in (0.1, 0.9, 1.0, 2.04)] == [-1, 0, 0, 1]
     for value, drawn, not_drawn in ((2.04, "<path", "<circle"), (0.9, "<circle", "<path")):
         row = whisker(Estimate(value, None, None, 4, "1", "none"), scale)
         assert drawn in row
@@ -157,8 +157,8 @@ def without_intervals() -> ExperimentFindings:
     assert findings.compare is not None
     [contrast] = findings.compare.contrasts
     early = {
-        name: replace(one, ratio=without_interval(one.ratio.value, "1"))
-        for name, one in contrast.comparisons.items()
+        name: replace(comparison, ratio=without_interval(comparison.ratio.value, "1"))
+        for name, comparison in contrast.comparisons.items()
     }
     found = replace(contrast, comparisons=early, deciding=early["tps"])
     return replace(findings, compare=replace(findings.compare, contrasts=(found,)))

@@ -21,8 +21,8 @@ def chart(*lines: Line, **more: object) -> Chart:
     return replace(Chart("k", "Title", "tps", "clients", lines), **more)  # type: ignore[arg-type]
 
 
-def drawn(one: Chart) -> ElementTree.Element:
-    return ElementTree.fromstring(svg.draw(one, width=600))
+def drawn(picture: Chart) -> ElementTree.Element:
+    return ElementTree.fromstring(svg.draw(picture, width=600))
 
 
 @pytest.mark.parametrize("is_log", [False, True])
@@ -40,12 +40,12 @@ def test_values_travel_with_four_digits_each_rounded_as_it_is_written() -> None:
     spread = np.exp(rng.uniform(-45, 45, 4000)) * rng.choice([-1.0, 1.0], 4000)
     some = [0.0, -0.0, 9999.5, 0.12345, 1e-300, 1e300, 99995.0]
     values = [*ties.tolist(), *spread.tolist(), *some]
-    one = chart(Line("a", SEQUENCE[0], tuple(range(len(values))), tuple(values)))
+    picture = chart(Line("a", SEQUENCE[0], tuple(range(len(values))), tuple(values)))
     sent = []
     for first in range(0, len(values), 500):  # More are thinned.
         part = values[first : first + 500]
-        line = replace(one.lines[0], x=tuple(range(len(part))), y=tuple(part))
-        document = json.loads(captioned_json("n", "c", [replace(one, lines=(line,))]))
+        line = replace(picture.lines[0], x=tuple(range(len(part))), y=tuple(part))
+        document = json.loads(captioned_json("n", "c", [replace(picture, lines=(line,))]))
         sent += document["charts"]["k"]["lines"][0]["y"]
     assert sent == [float(f"{value:.4g}") for value in values]
 
@@ -127,9 +127,9 @@ def test_a_whisker_that_reaches_below_zero_ends_at_the_axis() -> None:
 def test_layers_of_a_stack_lie_on_one_another() -> None:
     lower = Line("CPU", SEQUENCE[0], (0, 1), (1.0, 1.0))
     upper = Line("IO", SEQUENCE[1], (0, 1), (3.0, None))
-    one = chart(lower, upper, is_stacked=True)
-    assert one.y_range == (0.0, 4.0)
-    assert len(drawn(one).findall(".//g[@class]/path")) == 4
+    picture = chart(lower, upper, is_stacked=True)
+    assert picture.y_range == (0.0, 4.0)
+    assert len(drawn(picture).findall(".//g[@class]/path")) == 4
 
 
 def test_marks_carry_their_words_and_are_escaped() -> None:
@@ -179,12 +179,12 @@ def test_every_chart_of_every_example_is_well_formed(name: str) -> None:
     findings = examples.EXAMPLES[name]()
     charts = [*figures.main_charts(findings), *figures.curve_charts(findings)]
     charts += figures.time_charts(findings.run) if findings.run else []
-    for one in charts:
-        assert drawn(one).get("role") == "img"
+    for picture in charts:
+        assert drawn(picture).get("role") == "img"
 
 
 def test_layers_of_known_meaning_are_hatched_so_that_grey_is_enough() -> None:
-    charts = {one.key: one for one in figures.time_charts(examples.run(20))}
+    charts = {time_chart.key: time_chart for time_chart in figures.time_charts(examples.run(20))}
     for key in ("time-waits", "time-cpu", "time-programs"):
         assert "url(#f-" in svg.draw(charts[key], width=600)
 
@@ -205,4 +205,4 @@ def test_without_tps_and_latency_the_first_panel_leads() -> None:
     assert base.run is not None
     only = tuple(panel for panel in base.run.panels if panel.key == "waits")
     charts = figures.main_charts(replace(base, run=replace(base.run, panels=only)))
-    assert [one.key for one in charts] == ["main-waits"]
+    assert [picture.key for picture in charts] == ["main-waits"]

@@ -95,8 +95,10 @@ def test_the_thinned_hour_keeps_its_extremes() -> None:
     spiked = list(run.panels[0].series[0].values)
     spiked[1000] = 9999.0
     panel = replace(run.panels[0], series=(Series("completed", tuple(spiked)),))
-    one = json.loads(charts_json(examples.bench(60), time_charts(replace(run, panels=(panel,)))))
-    assert max(one["charts"]["time-tps"]["lines"][0]["high"]) == 9999
+    document = json.loads(
+        charts_json(examples.bench(60), time_charts(replace(run, panels=(panel,))))
+    )
+    assert max(document["charts"]["time-tps"]["lines"][0]["high"]) == 9999
 
 
 def test_words_from_outside_cannot_become_markup() -> None:

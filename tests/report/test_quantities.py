@@ -78,7 +78,7 @@ def in_document(document: Any, quantity: str) -> float:
         value = value[int(key)] if isinstance(value, list) else value[key]
     if part:
         where = value["where_the_time_goes"]
-        parts = {one["name"]: one["ms"] for one in where["parts"]}
+        parts = {time_part["name"]: time_part["ms"] for time_part in where["parts"]}
         return float({**parts, "not explained": where["residual_ms"]}[part])
     if isinstance(value, dict):
         assert value.get("unit") != "ns" or "latency" in quantity, value

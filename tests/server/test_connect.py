@@ -128,8 +128,8 @@ def test_a_pinned_target_names_the_one_host_that_answered(cluster: ScratchCluste
     tcp = cluster.tcp_target
     several = replace(tcp, host="127.0.0.1,127.0.0.1", ports=f"1,{tcp.port}")
     with connect(several, verb="test") as connection:
-        one = pinned(several, connection)
-    assert (one.host, one.hostaddr, one.port) == ("127.0.0.1", "127.0.0.1", tcp.port)
+        first = pinned(several, connection)
+    assert (first.host, first.hostaddr, first.port) == ("127.0.0.1", "127.0.0.1", tcp.port)
 
 
 def test_what_a_server_refuses_is_told_with_server_statement_and_next_step(
@@ -158,10 +158,10 @@ def test_a_session_that_the_server_ended_is_told_with_the_same(cluster: ScratchC
 def test_of_two_servers_sessions_the_failed_statement_is_told(cluster: ScratchCluster) -> None:
     with (
         pytest.raises(ServerError, match="for: SELECT 1 / 0"),
-        connect(cluster.target, verb="test") as one,
+        connect(cluster.target, verb="test") as first,
         connect(cluster.target, verb="test"),
     ):
-        one.execute("SELECT 1 / 0")
+        first.execute("SELECT 1 / 0")
 
 
 def test_a_password_in_a_statement_is_not_told(cluster: ScratchCluster) -> None:

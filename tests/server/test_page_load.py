@@ -90,9 +90,9 @@ def test_pages_that_are_written_are_those_that_copy_makes(
     assert visible == visible_written
     for question in (COUNTED, SUMS, BY_KEY, "SELECT sum(bid) FROM pgbench_tellers"):
         assert scalar(copied, question) == scalar(written, question)
-    with connect(copied, verb="test") as one, connect(written, verb="test") as other:
+    with connect(copied, verb="test") as copy, connect(written, verb="test") as other:
         present = datasets.inspect(other, PGBENCH)
-        assert present.options == datasets.inspect(one, PGBENCH).options
+        assert present.options == datasets.inspect(copy, PGBENCH).options
     assert present.state == "complete"
     # The server goes on with them.
     run_sql(written, "UPDATE pgbench_accounts SET abalance = 1 WHERE bid = 2")

@@ -133,7 +133,7 @@ def test_a_value_that_the_server_shows_as_another_one_took_effect(cluster: Scrat
         for value in ("on", "pglz", "off"):
             connection.execute(f"SET wal_compression = {value}")
             assert read_back(connection, {"wal_compression": value}) == []
-        assert [str(one) for one in read_back(connection, {"wal_compression": "on"})] == [
+        assert [str(change) for change in read_back(connection, {"wal_compression": "on"})] == [
             "wal_compression: requested 'on', found 'off'"
         ]
 

@@ -21,8 +21,8 @@ def two_answers() -> Generator[Wait, Ready, str]:
 
 
 def looked(waiting: PQGen[str], found: Iterable[Ready]) -> None:
-    for one in found:
-        waiting.send(one)
+    for silence in found:
+        waiting.send(silence)
 
 
 def test_an_answer_is_passed_on_however_often_it_was_looked_for_before() -> None:

@@ -43,7 +43,7 @@ JIT = factor("jit", on={"jit": "on"}, off={"jit": "off"})
 
 
 def test_every_model_of_a_design_has_its_line_in_the_table() -> None:
-    assert {kind: one.design.model for kind, one in DESIGNS.items()} == MODELS
+    assert {kind: design.design.model for kind, design in DESIGNS.items()} == MODELS
     assert all(model.model_fields["kind"].default == kind for kind, model in MODELS.items())
 
 
@@ -89,7 +89,7 @@ def test_a_variant_may_bring_its_own_scripts() -> None:
     own = Variant(name="b", scripts=(Script(builtin="select-only"),))
     found = asked(CompareDesign(), Variant(name="a"), own)
     assert [script.name for script in found.all_scripts()] == ["tpcb-like", "select-only"]
-    assert [found.scripts_of(one) for one in found.planned_variants()] == [(0,), (1,)]
+    assert [found.scripts_of(variant) for variant in found.planned_variants()] == [(0,), (1,)]
 
 
 def test_under_a_rate_p99_decides() -> None:

@@ -85,7 +85,7 @@ phases = st.lists(
 
 @given(phases)
 def test_a_rate_written_is_the_rate_read(given_phases: list[tuple[float, float, int]]) -> None:
-    rate = Rate(tuple(RatePhase(*one) for one in given_phases))
+    rate = Rate(tuple(RatePhase(*phase) for phase in given_phases))
     assert rate_from(rate.text) == rate
 
 
@@ -93,7 +93,7 @@ def test_a_rate_written_is_the_rate_read(given_phases: list[tuple[float, float, 
 def test_phases_fill_the_time_exactly(
     given_phases: list[tuple[float, float, int]], length_ns: int
 ) -> None:
-    rate = Rate(tuple(RatePhase(*one) for one in given_phases))
+    rate = Rate(tuple(RatePhase(*phase) for phase in given_phases))
     assert sum(phase.duration_ns or 0 for phase in rate.within(length_ns)) == length_ns
 
 

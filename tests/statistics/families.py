@@ -21,8 +21,8 @@ def passes_together(count: int, rng: np.random.Generator) -> float:
     logs = np.log(TRUTH) + _rounds(rng, count, 8, len(TRUTH))
     names = ["base", "one", "two", "three"]
     held = 0
-    for one in logs:
-        found = passes(names, np.exp(one))
+    for log_values in logs:
+        found = passes(names, np.exp(log_values))
         held += all(
             holds(found[i - 1].to_base.ratio, TRUTH[i] / TRUTH[0])
             and holds(found[i - 1].to_previous.ratio, TRUTH[i] / TRUTH[i - 1])
@@ -36,9 +36,12 @@ def variants_together(count: int, rng: np.random.Generator) -> float:
     level = family_level(len(TRUTH))
     logs = np.log(TRUTH) + _rounds(rng, count, 12, len(TRUTH))
     held = 0
-    for one in logs:
+    for log_values in logs:
         held += all(
-            holds(compare(one[:, i] - one[:, 0], looks="fixed", level=level).ratio, TRUTH[i])
+            holds(
+                compare(log_values[:, i] - log_values[:, 0], looks="fixed", level=level).ratio,
+                TRUTH[i],
+            )
             for i in range(1, len(TRUTH))
         )
     return held / count
@@ -49,8 +52,8 @@ def any_false_effect(count: int, rng: np.random.Generator) -> float:
     factors = {name: ["0", "1"] for name in "abc"}
     cells = [{"a": a, "b": b, "c": c} for a in "01" for b in "01" for c in "01"]
     wrong = 0
-    for one in _rounds(rng, count, 5, len(cells)):
-        found = factorial(factors, cells, np.exp(one))
+    for log_values in _rounds(rng, count, 5, len(cells)):
+        found = factorial(factors, cells, np.exp(log_values))
         wrong += any(effect.p_adjusted_ratio < 0.05 for effect in found)
     return wrong / count
 
@@ -60,7 +63,9 @@ def floor_is_seen(count: int, rng: np.random.Generator) -> float:
     aa = RUN_DEVIATION * math.sqrt(2) * rng.standard_normal(100_000)
     promised = noise_floor(aa, pair_count=20).detectable_ratio
     ratios = RUN_DEVIATION * math.sqrt(2) * rng.standard_normal((count, 20)) + math.log1p(promised)
-    return float(np.mean([compare(one, looks="fixed").verdict == "faster" for one in ratios]))
+    return float(
+        np.mean([compare(log_ratios, looks="fixed").verdict == "faster" for log_ratios in ratios])
+    )
 
 
 def capacity_held(count: int, rng: np.random.Generator, *, noise_ratio: float) -> float:

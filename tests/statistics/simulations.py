@@ -50,7 +50,7 @@ def holds(estimate: Estimate, truth: float) -> bool:
 def runs_fixed(count: int, rng: np.random.Generator) -> float:
     """Mean of three runs."""
     runs = rng.normal(1000, 50, (count, 3))
-    return float(np.mean([holds(mean_between_runs(one, "tps"), 1000) for one in runs]))
+    return float(np.mean([holds(mean_between_runs(run_tps, "tps"), 1000) for run_tps in runs]))
 
 
 def paired_ratios(
@@ -73,7 +73,9 @@ def pairs_fixed(count: int, rng: np.random.Generator, *, phi: float) -> float:
     """Twelve pairs, looked at once."""
     effect = math.log(1.03)
     ratios = paired_ratios(count, rng, pair_count=12, phi=phi, effect=effect, tail="normal")
-    return float(np.mean([holds(compare(one, looks="fixed").ratio, 1.03) for one in ratios]))
+    return float(
+        np.mean([holds(compare(log_ratios, looks="fixed").ratio, 1.03) for log_ratios in ratios])
+    )
 
 
 def watched(
@@ -94,7 +96,8 @@ def watched(
     is_decided |= (mean - half >= -margin) & (mean + half <= margin)
     stop = np.where(is_decided.any(axis=1), is_decided.argmax(axis=1), LOOKS - 1) + 1
     found = [
-        compare(one[:pairs], looks="sequential") for one, pairs in zip(ratios, stop, strict=True)
+        compare(estimate[:pairs], looks="sequential")
+        for estimate, pairs in zip(ratios, stop, strict=True)
     ]
     return found, 2.0 * stop
 
@@ -102,7 +105,7 @@ def watched(
 def false_verdicts(count: int, rng: np.random.Generator, *, phi: float, tail: str) -> float:
     """A direction where there is none."""
     found, _ = watched(count, rng, phi=phi, effect=0.0, tail=tail)
-    return float(np.mean([one.verdict in ("faster", "slower") for one in found]))
+    return float(np.mean([result.verdict in ("faster", "slower") for result in found]))
 
 
 def covered_at_stop(
@@ -110,13 +113,13 @@ def covered_at_stop(
 ) -> float:
     """The interval at the moment the experiment was stopped."""
     found, _ = watched(count, rng, phi=phi, effect=effect, tail=tail)
-    return float(np.mean([holds(one.ratio, math.exp(effect)) for one in found]))
+    return float(np.mean([holds(result.ratio, math.exp(effect)) for result in found]))
 
 
 def throughput_within(count: int, rng: np.random.Generator, *, phi: float, length: int) -> float:
     """Counts of 100 ms with noise that lasts."""
     series = 100 + 10 * autocorrelated(rng, phi, count, length)
-    return float(np.mean([holds(throughput(one, TENTH_NS), 1000) for one in series]))
+    return float(np.mean([holds(throughput(values, TENTH_NS), 1000) for values in series]))
 
 
 def latency_within(
@@ -130,7 +133,7 @@ def latency_within(
     right = 0
     for level in levels:
         values = rng.lognormal(14 + level[:, None], spread, (seconds, 200)).astype(np.int64)
-        parts = [Histogram.from_values_ns(one) for one in values]
+        parts = [Histogram.from_values_ns(sample) for sample in values]
         found = latency(parts, (percentile,), seed=int(rng.integers(1 << 30)), replicates=200)
         right += holds(found.percentile[percentile], truth)
     return right / count
@@ -169,7 +172,7 @@ def parts_within(count: int, rng: np.random.Generator, *, phi: float) -> float:
     for _ in range(count):
         facts = waits(rng, phi)
         found = where_the_time_goes(facts, seed=int(rng.integers(1 << 30)), replicates=200)
-        part = next(one for one in found.parts if one.name == "IO:WalSync")
+        part = next(some_part for some_part in found.parts if some_part.name == "IO:WalSync")
         right += holds(part.ms, 10 * sync_share())
     return right / count
 
@@ -181,7 +184,9 @@ def parts_difference(count: int, rng: np.random.Generator, *, phi: float) -> flo
         seed = int(rng.integers(1 << 30))
         a = where_the_time_goes(waits(rng, phi), seed=seed, replicates=200)
         b = where_the_time_goes(waits(rng, phi), seed=seed + 1, replicates=200)
-        part = next(one for one in difference(a, b).parts if one.name == "IO:WalSync")
+        part = next(
+            some_part for some_part in difference(a, b).parts if some_part.name == "IO:WalSync"
+        )
         right += holds(part.ms, 0.0)
     return right / count
 
@@ -210,14 +215,14 @@ def levels_held(
         found = load_curve(clients, runs.ravel(), seed=1, latency_ns={"p95": runs.ravel() * 1e6})
         of = [level.tps if what == "tps" else level.latency["p95"] for level in found.levels]
         unit = 1 if what == "tps" else 1e6
-        held += [holds(one, value * unit) for one, value in zip(of, truth, strict=True)]
+        held += [holds(estimate, value * unit) for estimate, value in zip(of, truth, strict=True)]
     return float(np.mean(held))
 
 
 def peak_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
     """The interval of the peak."""
     found = sweeps(count, rng, curve=curve, noise=noise)
-    return float(np.mean([holds(one.peak.tps, max(CURVES[curve])) for one in found]))
+    return float(np.mean([holds(result.peak.tps, max(CURVES[curve])) for result in found]))
 
 
 def knee_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
@@ -225,14 +230,14 @@ def knee_held(count: int, rng: np.random.Generator, *, curve: str, noise: float)
     truth = np.array(CURVES[curve])
     knee = int(CLIENTS[np.argmax(truth >= (1 - KNEE_TOLERANCE_RATIO) * truth.max())])
     found = sweeps(count, rng, curve=curve, noise=noise)
-    return float(np.mean([knee in [c.clients for c in one.knee.candidates] for one in found]))
+    return float(np.mean([knee in [c.clients for c in result.knee.candidates] for result in found]))
 
 
 def loss_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
     """What is lost at the largest load."""
     truth = CURVES[curve][-1] / max(CURVES[curve]) - 1
-    losses = [one.degradation for one in sweeps(count, rng, curve=curve, noise=noise)]
-    return float(np.mean([one is not None and holds(one.change, truth) for one in losses]))
+    losses = [sweep.degradation for sweep in sweeps(count, rng, curve=curve, noise=noise)]
+    return float(np.mean([loss is not None and holds(loss.change, truth) for loss in losses]))
 
 
 def usl_coefficient(count: int, rng: np.random.Generator, *, name: str) -> float:
@@ -253,7 +258,7 @@ def usl_coefficient(count: int, rng: np.random.Generator, *, name: str) -> float
 def changes_false(count: int, rng: np.random.Generator, *, phi: float, length: int) -> float:
     """Fraction of steady runs in which a change is found."""
     series = 1000 + 50 * autocorrelated(rng, phi, count, length)
-    found = [bool(change_points(one, interval_ns=10 * TENTH_NS, seed=1)) for one in series]
+    found = [bool(change_points(values, interval_ns=10 * TENTH_NS, seed=1)) for values in series]
     return float(np.mean(found))
 
 
@@ -266,5 +271,10 @@ def factors_fixed(count: int, rng: np.random.Generator) -> float:
         truth + 0.1 * rng.standard_normal((count, 5, 1)) + 0.03 * rng.standard_normal((count, 5, 4))
     )
     return float(
-        np.mean([holds(factorial(factors, cells, np.exp(one))[0].ratio, 1.05) for one in logs])
+        np.mean(
+            [
+                holds(factorial(factors, cells, np.exp(log_values))[0].ratio, 1.05)
+                for log_values in logs
+            ]
+        )
     )

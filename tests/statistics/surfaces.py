@@ -63,7 +63,7 @@ def surface(rng: np.random.Generator, *, is_flat: bool) -> tuple[Surface, tuple[
     Two of six matter, each by a step somewhere in its range, and together by more or less than
     their sum. High values of a third one fail to start, or cost half the throughput.
     """
-    first, second = (int(one) for one in rng.choice(6, 2, replace=False))
+    first, second = (int(place) for place in rng.choice(6, 2, replace=False))
     heights, places = rng.uniform(0.15, 0.4, 2), rng.uniform(0.3, 0.8, 2)
     together = rng.uniform(-0.05, 0.1)
     cliff = int(rng.choice([i for i in range(6) if i not in (first, second)]))
@@ -135,5 +135,5 @@ def tuned(
         winner_gain=(true(tuning.best) or 0.0) - base,
         minutes=clock_s / 60,
         kept=frozenset(proved[0].settings) if proved else frozenset(),
-        matters=frozenset(NAMES[one] for one in two),
+        matters=frozenset(NAMES[place] for place in two),
     )

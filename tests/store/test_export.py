@@ -40,11 +40,17 @@ def test_runs_are_the_same_in_csv_json_and_parquet(
     assert export(generated, "--format", "parquet", "-o", str(file)).strip() == str(file)
     rows = cursor().execute(f"SELECT run, variant, tps, p99_ms FROM '{file}'").fetchall()
     assert [row["variant"] for row in as_csv] == ["before", "after", "after", "before"]
-    for read, one, (run, variant, tps, p99) in zip(as_csv, document["runs"], rows, strict=True):
-        assert (int(read["run"]), read["variant"]) == (one["run"], one["variant"]) == (run, variant)
-        assert float(read["tps"]) == one["tps"] == tps
-        assert float(read["p99_ms"]) == one["p99_ms"] == p99
-        assert (read["rate_tps"], one["rate_tps"]) == ("", None)
+    for read, estimate, (run, variant, tps, p99) in zip(
+        as_csv, document["runs"], rows, strict=True
+    ):
+        assert (
+            (int(read["run"]), read["variant"])
+            == (estimate["run"], estimate["variant"])
+            == (run, variant)
+        )
+        assert float(read["tps"]) == estimate["tps"] == tps
+        assert float(read["p99_ms"]) == estimate["p99_ms"] == p99
+        assert (read["rate_tps"], estimate["rate_tps"]) == ("", None)
 
 
 def test_every_column_comes_with_unit_and_meaning(

@@ -57,13 +57,18 @@ def measured_in(document: dict[str, Any]) -> dict[str, Any]:
         "tps": document.get("tps", {}).get("value"),
         "reference": document.get("reference"),
         "variants": [
-            (one["name"], one["runs"], one["changes"], one["metrics"]["tps"]["value"])
-            for one in document.get("variants", ())
+            (
+                variant["name"],
+                variant["runs"],
+                variant["changes"],
+                variant["metrics"]["tps"]["value"],
+            )
+            for variant in document.get("variants", ())
         ],
         "effects": [effect["terms"] for effect in document.get("effects", ())],
         "steps": [step["name"] for step in document.get("steps", ())],
         "curves": [
-            (curve["variant"], [(one["clients"], one["runs_tps"]) for one in curve["levels"]])
+            (curve["variant"], [(level["clients"], level["runs_tps"]) for level in curve["levels"]])
             for curve in document.get("curves", ())
         ],
     }

@@ -69,6 +69,12 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "text = f'{share:.1%} of it'",
         "text = f'{percent(share)} of {count:,d} {100 * share:.1f}'",
     ),
+    (
+        python_rules.locals_named_by_content,
+        "tests/store/test_a.py",
+        "rows = [one.count for one in found]",
+        "found = [row.count for row in rows]",
+    ),
     (python_rules.arguments_by_name, "python/pgdyno/a.py", "Run(*(a, b), c=d)", "Run(*rows, c=d)"),
     (
         python_rules.no_io_in_pure_stages,

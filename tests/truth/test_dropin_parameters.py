@@ -104,7 +104,7 @@ def _tried(asked: Mapping[str, str], by: str) -> Iterator[tuple[str, str, str]]:
 @pytest.fixture(scope="module")
 def pgbench() -> Path:
     """The pgbench that is held to be right."""
-    found = [each for each in (*find.installed(), *find.embedded()) if each.major == 18]
+    found = [binaries for binaries in (*find.installed(), *find.embedded()) if binaries.major == 18]
     needs.offered(bool(found), "the reference is pgbench 18, which is not installed")
     return found[0].program("pgbench")
 

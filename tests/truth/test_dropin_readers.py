@@ -76,7 +76,7 @@ def kubeblocks(said: str, heard: str, logged: list[str]) -> Found:
     }
     found = {name: re.findall(pattern, said) for name, pattern in lines.items()}
     exact = ("scale", "mode", "clients", "threads", "tries", "per client", "processed", "failed")
-    return {name: each if name in exact else len(each) for name, each in found.items()}
+    return {name: amount if name in exact else len(amount) for name, amount in found.items()}
 
 
 def by_script(said: str, heard: str, logged: list[str]) -> Found:
@@ -122,7 +122,9 @@ def run(program: list[str], arguments: list[str], target: Target, folder: Path) 
 def test_every_reader_finds_the_same_in_both(
     mode: str, database15: Target, pg15: ScratchCluster, tmp_path: Path
 ) -> None:
-    newest = [each for each in (*find.installed(), *find.embedded()) if each.major == 18]
+    newest = [
+        binaries for binaries in (*find.installed(), *find.embedded()) if binaries.major == 18
+    ]
     needs.offered(bool(newest), "the reference is pgbench 18, which is not installed")
     ours, theirs = [str(engine_path()), "pgbench"], [str(newest[0].program("pgbench"))]
     run(ours, ["-i", "-q"], database15, tmp_path / "init")

@@ -55,9 +55,9 @@ def test_a_known_load_is_split_as_it_is(
         print(f"    {part['ms']:9.4f}  {part['low']} {part['high']} {part['name']}")
     print(f"    {where['residual_ms']:9.4f}  not explained; {where['scheduled']}")
     found = compared(load, known, document)
-    for one in found:
-        print(f"  {', '.join(one.names)}: truth {one.truth_ms:.4f} found {one.found_ms:.4f}")
+    for proof in found:
+        print(f"  {', '.join(proof.names)}: truth {proof.truth_ms:.4f} found {proof.found_ms:.4f}")
     print("  doubts:", doubts_of(document))
     is_doubted = "not_explained" in doubts_of(document)
-    assert all(one.is_right for one in found) or is_doubted, found
+    assert all(proof.is_right for proof in found) or is_doubted, found
     assert abs(where["residual_ratio"]) <= NOT_EXPLAINED_RATIO_MAX or is_doubted

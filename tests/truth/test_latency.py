@@ -46,10 +46,10 @@ def test_a_transaction_lasts_as_long_as_its_statements_together(
     truth = _services(server.stamps())[-30:]
     latency, statements = _of(end, "latency"), end.summary.distributions
     assert sum(truth) <= latency.sum_ns <= sum(truth) + 30 * WAY_NS
-    each = [d for d in statements if d.measured == "statement" and d.statement is not None]
-    assert [d.count for d in each] == [10, 10, 10]
-    assert sum(d.sum_ns for d in each) <= latency.sum_ns
-    assert all(d.min_ns >= 20 * MS for d in each)
+    by_statement = [d for d in statements if d.measured == "statement" and d.statement is not None]
+    assert [d.count for d in by_statement] == [10, 10, 10]
+    assert sum(d.sum_ns for d in by_statement) <= latency.sum_ns
+    assert all(d.min_ns >= 20 * MS for d in by_statement)
 
 
 def test_a_stall_is_in_the_latency_and_in_the_intervals(

@@ -70,7 +70,7 @@ def test_no_figure_of_a_run_moves_with_the_wall_clock(
     apart_ns = np.diff(run.intervals()["time_ns"])
     assert (apart_ns > 0).all()
     assert apart_ns.sum() < HOUR_S / 2 * 1e9
-    doubts = {one["kind"]: one["message"] for one in found["warnings"]}
+    doubts = {warning["kind"]: warning["message"] for warning in found["warnings"]}
     assert f"this host by {steps_s[0]:+.1f} s" in doubts["clock_set"]
     # Clients that never wait: clients = throughput x latency, whatever the wall clock says.
     busy = found["tps"]["value"] * found["latency_ms"]["mean"]["value"] / 1e3

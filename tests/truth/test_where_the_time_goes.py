@@ -82,7 +82,7 @@ def is_right(document: Document, names: tuple[str, ...], truth_ms: float) -> boo
 def statement_ms(document: Document, text: str) -> float:
     """Return a statement's mean latency by the load engine's clock, for each transaction."""
     [script] = document["scripts"]
-    [found] = [one for one in script["statements"] if text in one["text"]]
+    [found] = [statement for statement in script["statements"] if text in statement["text"]]
     return float(found["mean_ms"])
 
 
@@ -122,8 +122,10 @@ def test_a_queue_for_one_row_is_the_wait_for_it(
     parts = parts_of(document)
     assert {"Lock:transactionid", "Lock:tuple"} <= parts.keys()
     assert is_right(document, ("Lock:transactionid", "Lock:tuple"), timed_ms(database, "take"))
-    statements = {one["text"]: one for one in document["where_the_time_goes"]["statements"]}
-    [locking] = [one for text, one in statements.items() if "take" in text]
+    statements = {
+        statement["text"]: statement for statement in document["where_the_time_goes"]["statements"]
+    }
+    [locking] = [statement for text, statement in statements.items() if "take" in text]
     assert locking["events"]["Lock:tuple"] + locking["events"]["Lock:transactionid"] > 0.8
 
 

@@ -48,7 +48,7 @@ def test_an_entry_holds_on_every_version_that_has_the_setting(entry: Entry) -> N
 
 def test_every_choice_is_known_to_some_version() -> None:
     for entry in catalogue().values():
-        found = {one for major in MAJORS for one in entry.choices(machine(major))}
+        found = {choice for major in MAJORS for choice in entry.choices(machine(major))}
         assert set(entry.values) <= found, entry.name
 
 

@@ -56,8 +56,8 @@ def carried_out(
             continue
         tps = tps_of(decision, len(history))
         metrics = {"tps": tps, "p99": 1e4 / tps}
-        one = Measured(decision, tps, None, metrics, RUN_NS, latency_ms={"p99": 1e4 / tps})
-        history = (*history, one)
+        measured = Measured(decision, tps, None, metrics, RUN_NS, latency_ms={"p99": 1e4 / tps})
+        history = (*history, measured)
     return history, None, excluded
 
 
@@ -69,13 +69,13 @@ def test_the_loop_tunes_and_proves_within_the_budget() -> None:
     found = findings_of(
         design.tuning(history, excluded), design.whole_now, 15, metric="tps", is_more_better=True
     )
-    assert [one.name for one in found.settings] == ["max_wal_size"]
+    assert [setting.name for setting in found.settings] == ["max_wal_size"]
     assert found.verdict == "better"
-    assert sum(one.took_ns for one in history) <= 31 * 60e9
+    assert sum(measured.took_ns for measured in history) <= 31 * 60e9
     # Fresh seeds: no round of the proof has the seed of a round of the search.
     seeds = {stage: set() for stage in (True, False)}
-    for one in history:
-        seeds[one.run.round > 100_000].add(one.run.seed)
+    for measured in history:
+        seeds[measured.run.round > 100_000].add(measured.run.seed)
     assert not seeds[True] & seeds[False]
 
 
@@ -83,7 +83,7 @@ def test_the_loop_tunes_and_proves_within_the_budget() -> None:
 def test_a_tuning_that_was_killed_goes_on_where_it_was(stage: str) -> None:
     question = asked()
     whole, _, _ = carried_out(question)
-    in_proof = [place for place, one in enumerate(whole) if one.run.round > 100_000]
+    in_proof = [place for place, measured in enumerate(whole) if measured.run.round > 100_000]
     cut = 25 if stage == "search" else in_proof[len(in_proof) // 2]
     first = next_run(Tune, question, whole[:cut])
     assert isinstance(first, PlannedRun)
@@ -101,13 +101,13 @@ def test_a_tuning_that_was_killed_goes_on_where_it_was(stage: str) -> None:
 def test_an_interrupt_in_the_proof_keeps_what_is_known_as_unproved() -> None:
     question = asked()
     whole, _, _ = carried_out(question)
-    in_proof = [place for place, one in enumerate(whole) if one.run.round > 100_000]
+    in_proof = [place for place, measured in enumerate(whole) if measured.run.round > 100_000]
     design = Tune(question)
     tuning = design.tuning(whole[: in_proof[5]])
     tuning.next()
     found = findings_of(tuning, design.whole_now, 15, metric="tps", is_more_better=True)
     assert found.verdict == "unproved"
-    assert "max_wal_size" in {one.name for one in found.settings}
+    assert "max_wal_size" in {setting.name for setting in found.settings}
     assert found.promised is not None
 
 
@@ -136,7 +136,7 @@ def test_a_latency_target_without_a_rate_is_a_limit_on_every_candidate() -> None
     design = Tune(asked(slo="p99=20ms"))
     assert (design.experiment.metric(), design.is_slo_the_goal) == ("tps", False)
     assert design.why_no_candidate_counts(met) == ""
-    proof = [one for one in met if one.run.round > 100_000]
+    proof = [measured for measured in met if measured.run.round > 100_000]
     assert design.slo_held(met, "proof", "0") == (len([o for o in proof if _is_base(o)]),) * 2
 
 
@@ -185,8 +185,8 @@ def test_a_target_that_cannot_be_tuned_for_is_refused(slo: str, words: str) -> N
         asked(slo=slo)
 
 
-def _is_base(one: Measured) -> bool:
-    return one.run.cell.variant is not None and one.run.cell.variant.id == "0"
+def _is_base(measured: Measured) -> bool:
+    return measured.run.cell.variant is not None and measured.run.cell.variant.id == "0"
 
 
 def findings(question: Experiment, history: History) -> TuneFindings:
@@ -267,7 +267,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     document = found.document
     assert document["format"] == "pgdyno.tune/1"
     assert document["verdict"] == "better", document["sentence"]
-    assert "work_mem" in {one["name"] for one in document["settings"]}
+    assert "work_mem" in {setting["name"] for setting in document["settings"]}
     # The machine decides how long a sort takes: more than a tenth of a run, and its time is judged.
     proved = document["proved"]
     by_time = {"duration": proved["high"] < 0.95, "tps": proved["low"] > 1.05}

@@ -77,13 +77,13 @@ def test_a_hidden_bad_value_is_found_by_evidence_and_proved(
     assert f"search  {hidden.setting}: " in said.err, "chosen by evidence"
     document = said.document
     assert document["verdict"] == "better", document["sentence"]
-    [setting] = [one for one in document["settings"] if one["name"] == hidden.setting]
+    [setting] = [row for row in document["settings"] if row["name"] == hidden.setting]
     assert setting["old"] == hidden.value
     # The effect of the right setting is the largest of those that were measured alone.
     alone = {
-        one["name"]: abs(math.log(one["ratio"]["value"]))
-        for one in document["settings"]
-        if one["ratio"] is not None
+        row["name"]: abs(math.log(row["ratio"]["value"]))
+        for row in document["settings"]
+        if row["ratio"] is not None
     }
     assert max(alone, key=alone.__getitem__, default=hidden.setting) == hidden.setting
     assert document["seconds"] <= 20 * 60

@@ -102,9 +102,13 @@ def await_proof(running: RunningCommand, store: Path) -> None:
             for line in plan.read_text().splitlines()
         )
         decisions = list(lines)
-        done = {one["number"] for one in decisions if one["decision"] == "done"}
-        ran = [one for one in decisions if one["decision"] == "run" and one["number"] in done]
-        return any(one["round"] > 100_000 for one in ran)
+        done = {decision["number"] for decision in decisions if decision["decision"] == "done"}
+        ran = [
+            decision
+            for decision in decisions
+            if decision["decision"] == "run" and decision["number"] in done
+        ]
+        return any(decision["round"] > 100_000 for decision in ran)
 
     eventually(is_in_proof, unless=lambda: running.process.poll() is not None)
 

@@ -41,7 +41,9 @@ def reviewed(folder: Path, text: str, *, major: int = 15, ram_gb: int = 28) -> R
 
 
 def said(found: Review) -> dict[str, str]:
-    return {one.setting: f"{one.verdict}: {one.seen}" for one in reversed(found.attention)}
+    return {
+        reason.setting: f"{reason.verdict}: {reason.seen}" for reason in reversed(found.attention)
+    }
 
 
 def test_the_published_work_mem_breaks_its_own_rule(tmp_path: Path) -> None:
@@ -54,7 +56,7 @@ def test_the_published_work_mem_breaks_its_own_rule(tmp_path: Path) -> None:
 def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
     found = reviewed(tmp_path, "", ram_gb=2)
     assert found.changed == ()
-    assert {one.verdict for one in found.attention} == {"warn"}
+    assert {reason.verdict for reason in found.attention} == {"warn"}
     assert set(said(found)) == {"track_io_timing", "track_wal_io_timing", "effective_cache_size"}
 
 
@@ -81,8 +83,12 @@ def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
     ],
 )
 def test_a_contradiction_is_found(tmp_path: Path, text: str, setting: str, words: str) -> None:
-    found = [one for one in reviewed(tmp_path, text, major=18).attention if one.setting == setting]
-    assert any(words in one.seen for one in found), found
+    found = [
+        reason
+        for reason in reviewed(tmp_path, text, major=18).attention
+        if reason.setting == setting
+    ]
+    assert any(words in reason.seen for reason in found), found
 
 
 def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path) -> None:
@@ -122,14 +128,16 @@ def test_a_real_server_is_reviewed(any_server: ScratchCluster, pgdyno: Command) 
             assert found.code == 0, found.err
             document = found.document
             assert document["format"] == "pgdyno.settings/1"
-            settings = {one["name"]: one for one in document["settings"]}
+            settings = {setting["name"]: setting for setting in document["settings"]}
             # The fixtures' servers do not flush, and have 32 MB of shared_buffers.
             assert settings["shared_buffers"]["value"] == "32MB"
             assert settings["shared_buffers"]["needs"] == "restart"
             # Of other sessions, not of the one that looks.
             assert settings["max_parallel_workers_per_gather"]["value"] == "2"
             assert settings["jit"]["is_changed"] is False
-            worst = {one["setting"] for one in document["attention"] if one["verdict"] == "bad"}
+            worst = {
+                reason["setting"] for reason in document["attention"] if reason["verdict"] == "bad"
+            }
             assert {"fsync", "full_page_writes"} <= worst
         shown = pgdyno("settings", *where, "--all", "--check", "warn")
         assert shown.code == 4

@@ -10,7 +10,9 @@ GB = 1 << 30
 
 
 def values(rules: str, machine: Machine) -> dict[str, str | None]:
-    return {name: one.text for name, one in recommend(rule_set(rules), machine).items()}
+    return {
+        name: recommended.text for name, recommended in recommend(rule_set(rules), machine).items()
+    }
 
 
 def test_pgtune_for_16_cores_and_64_gb_under_oltp() -> None:

@@ -37,22 +37,22 @@ def gain_of(candidate: Candidate) -> float:
     return 0.03 * min(index, 15)
 
 
-def carried_out(one: Tuning, *, fails: str = "") -> list[Step]:
+def carried_out(course: Tuning, *, fails: str = "") -> list[Step]:
     steps = []
-    while (step := one.next()) is not None:
+    while (step := course.next()) is not None:
         steps.append(step)
         failed = fails != "" and step.candidate.settings.get("jit") == fails
         # Noise that a hand can follow: three values in turn.
         noise = (0.0, 0.01, -0.01)[len(steps) % 3]
         goal = None if failed else gain_of(step.candidate) + noise
-        one.take(Measured(step, goal, 6 * S_NS, "does not start" if failed else ""))
+        course.take(Measured(step, goal, 6 * S_NS, "does not start" if failed else ""))
     return steps
 
 
 def test_the_setting_that_matters_is_found_attributed_and_proved() -> None:
-    one = tuning()
-    steps = carried_out(one)
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    course = tuning()
+    steps = carried_out(course)
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "better"
     assert [setting.name for setting in found.settings] == ["max_wal_size"]
     assert found.proved is not None
@@ -73,21 +73,21 @@ def test_the_setting_that_matters_is_found_attributed_and_proved() -> None:
 
 
 def test_a_proof_has_at_least_six_rounds_of_every_candidate() -> None:
-    one = tuning(rules={"max_wal_size": "4GB"})
-    steps = [step for step in carried_out(one) if step.stage == "proof"]
+    course = tuning(rules={"max_wal_size": "4GB"})
+    steps = [step for step in carried_out(course) if step.stage == "proof"]
     by_name: dict[str, set[int]] = {}
     for step in steps:
         by_name.setdefault(step.candidate.name, set()).add(step.round)
     assert BASE in by_name
     assert "pgtune" in by_name
     assert all(len(rounds) >= 6 for rounds in by_name.values())
-    assert one.against_rules() is not None
+    assert course.against_rules() is not None
 
 
 def test_candidates_that_fail_are_results_and_the_search_goes_on() -> None:
-    one = tuning()
-    carried_out(one, fails="off")
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    course = tuning()
+    carried_out(course, fails="off")
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert found.failures
     assert {why for _, why in found.failures} == {"does not start"}
     assert "jit" not in {setting.name for setting in found.settings}
@@ -95,26 +95,26 @@ def test_candidates_that_fail_are_results_and_the_search_goes_on() -> None:
 
 
 def test_a_winner_that_does_not_start_for_the_proof_is_not_proved() -> None:
-    one = tuning(rules={"max_wal_size": "4GB"})
-    while (step := one.next()) is not None:
-        failed = step.stage == "proof" and step.candidate == one.best
+    course = tuning(rules={"max_wal_size": "4GB"})
+    while (step := course.next()) is not None:
+        failed = step.stage == "proof" and step.candidate == course.best
         goal = None if failed else gain_of(step.candidate)
-        one.take(Measured(step, goal, 6 * S_NS, "it does not start" if failed else ""))
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+        course.take(Measured(step, goal, 6 * S_NS, "it does not start" if failed else ""))
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "unproved"
     assert "the winner failed in the proof: it does not start" in found.sentence()
     assert found.settings, "the candidate is shown, marked as not proved"
 
 
 def test_a_search_in_which_every_candidate_fails_ends_early() -> None:
-    one = tuning()
+    course = tuning()
     steps = 0
-    while (step := one.next()) is not None:
+    while (step := course.next()) is not None:
         steps += 1
-        failed = step.candidate is not one.base
-        one.take(Measured(step, None if failed else 0.0, 6 * S_NS, "permission denied"))
+        failed = step.candidate is not course.base
+        course.take(Measured(step, None if failed else 0.0, 6 * S_NS, "permission denied"))
     assert steps < 20
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert found.sentence() == "nothing was compared: each of the first 6 candidates failed"
 
 
@@ -123,75 +123,75 @@ def test_a_candidate_that_must_not_run_is_a_failure_without_a_run() -> None:
         return "too large" if candidate.settings.get("max_wal_size", "").endswith("GB") else ""
 
     rules = Candidate("pgtune", {"max_wal_size": "4GB"})
-    one = Tuning(space(), NOW, [rules], budget_ns=1800 * S_NS, seed=1, refusal=refusal)
-    ran = carried_out(one)
+    course = Tuning(space(), NOW, [rules], budget_ns=1800 * S_NS, seed=1, refusal=refusal)
+    ran = carried_out(course)
     assert not [step for step in ran if refusal(step.candidate)]
-    failures = dict((candidate.name, why) for candidate, why in one.failures)
+    failures = dict((candidate.name, why) for candidate, why in course.failures)
     assert failures["pgtune"] == "too large"
-    assert one.against_rules() is None, "what must not run is no baseline in the proof"
+    assert course.against_rules() is None, "what must not run is no baseline in the proof"
 
 
 def test_a_run_without_its_metric_costs_a_pair_and_not_the_candidate() -> None:
-    one = tuning()
+    course = tuning()
     number = 0
-    while (step := one.next()) is not None:
+    while (step := course.next()) is not None:
         number += 1
         goal = None if number % 7 == 0 else gain_of(step.candidate)
-        one.take(Measured(step, goal, 6 * S_NS))
-    found = findings_of(one, NOW, 15, metric="cpu_per_tx", is_more_better=True)
+        course.take(Measured(step, goal, 6 * S_NS))
+    found = findings_of(course, NOW, 15, metric="cpu_per_tx", is_more_better=True)
     assert found.verdict == "better"
     assert not found.failures
 
 
 def test_a_candidate_whose_metric_is_always_missing_is_a_failure() -> None:
-    one = tuning(rules={"jit": "off"})
-    while (step := one.next()) is not None and not one.failures:
-        goal = 0.0 if step.candidate is one.base else None
-        one.take(Measured(step, goal, 6 * S_NS))
-    assert [why for _, why in one.failures] == ["the metric could not be measured"]
+    course = tuning(rules={"jit": "off"})
+    while (step := course.next()) is not None and not course.failures:
+        goal = 0.0 if step.candidate is course.base else None
+        course.take(Measured(step, goal, 6 * S_NS))
+    assert [why for _, why in course.failures] == ["the metric could not be measured"]
 
 
 def test_where_nothing_helps_the_settings_stay() -> None:
-    one = tuning()
+    course = tuning()
     number = 0
-    while (step := one.next()) is not None:
+    while (step := course.next()) is not None:
         number += 1
-        one.take(Measured(step, -0.05 * len(step.candidate.settings), 6 * S_NS))
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+        course.take(Measured(step, -0.05 * len(step.candidate.settings), 6 * S_NS))
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert (found.verdict, found.settings) == ("nothing better", ())
     assert found.sentence().startswith("nothing better than your settings, beyond 2 %")
 
 
 def test_an_interrupted_proof_is_marked_unproved() -> None:
-    one = tuning()
-    while (step := one.next()) is not None and step.stage == "search":
-        one.take(Measured(step, gain_of(step.candidate), 6 * S_NS))
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    course = tuning()
+    while (step := course.next()) is not None and step.stage == "search":
+        course.take(Measured(step, gain_of(step.candidate), 6 * S_NS))
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "unproved"
     assert "the proof did not finish" in found.sentence()
 
 
 def test_settings_that_need_a_restart_come_first() -> None:
     sizes = ("max_wal_size=32MB..8GB", "shared_buffers=1MB..1GB")
-    one = Tuning(
+    course = Tuning(
         dimensions(sizes, MACHINE, NOW | {"shared_buffers": "1MB"}),
         {"max_wal_size": "32MB", "shared_buffers": "1MB"},
         [Candidate("pgtune", {"max_wal_size": "8GB", "shared_buffers": "512MB"})],
         budget_ns=1800 * S_NS,
         seed=1,
     )
-    while (step := one.next()) is not None:
-        one.take(Measured(step, 0.2 * len(step.candidate.settings), 6 * S_NS))
+    while (step := course.next()) is not None:
+        course.take(Measured(step, 0.2 * len(step.candidate.settings), 6 * S_NS))
     now = {"max_wal_size": "32MB", "shared_buffers": "1MB"}
-    found = findings_of(one, now, 15, metric="tps", is_more_better=True)
+    found = findings_of(course, now, 15, metric="tps", is_more_better=True)
     assert [setting.name for setting in found.settings] == ["shared_buffers", "max_wal_size"]
     assert alter_system(found).startswith("-- needs a restart: shared_buffers\n-- was 1MB; ")
 
 
 def test_less_latency_is_better() -> None:
-    one = tuning()
-    carried_out(one)
-    found = findings_of(one, NOW, 15, metric="p99", is_more_better=False)
+    course = tuning()
+    carried_out(course)
+    found = findings_of(course, NOW, 15, metric="p99", is_more_better=False)
     assert found.proved is not None
     assert found.proved.high is not None
     assert found.proved.high < 1
@@ -240,8 +240,8 @@ def test_a_range_that_needs_memory_says_so() -> None:
 
 
 def test_choices_may_be_named() -> None:
-    [one] = dimensions(["wal_compression=off,lz4"], MACHINE, NOW)
-    assert (one.scale, one.values) == ("choice", ("off", "lz4"))
+    [course] = dimensions(["wal_compression=off,lz4"], MACHINE, NOW)
+    assert (course.scale, course.values) == ("choice", ("off", "lz4"))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_evidence_names_the_setting_to_search(evidence: str, first: str) -> None
 def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
     only: tuple[Risk, ...] = ("safe",)
     chosen = choose([Seen("temporary_bytes", 1.0, "much")], MACHINE, only)
-    assert "work_mem" not in {one.setting for one in chosen}
+    assert "work_mem" not in {setting.setting for setting in chosen}
 
 
 def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
@@ -279,67 +279,67 @@ def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
 
 
 def test_a_refuted_winner_gives_the_runner_up_a_second_proof() -> None:
-    one = tuning(rules={"max_wal_size": "256MB"})
+    course = tuning(rules={"max_wal_size": "256MB"})
     # The search saw a winner that fresh runs do not confirm; the published rules do help.
     first = None
-    while (step := one.next()) is not None:
-        first = one.best if step.stage == "proof" else first
+    while (step := course.next()) is not None:
+        first = course.best if step.stage == "proof" else first
         is_lucky = step.stage != "search" and step.candidate == first
         goal = 0.0 if is_lucky else gain_of(step.candidate)
-        one.take(Measured(step, goal + 0.001 * (step.round % 3), 6 * S_NS))
+        course.take(Measured(step, goal + 0.001 * (step.round % 3), 6 * S_NS))
     assert first is not None
-    assert one.reason.startswith(f"proved; the first proof refuted {first.name}")
-    assert one.best != first
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+    assert course.reason.startswith(f"proved; the first proof refuted {first.name}")
+    assert course.best != first
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "better"
     assert found.proved is not None
-    assert found.proved.value == pytest.approx(math.exp(gain_of(one.best)), rel=0.01)
+    assert found.proved.value == pytest.approx(math.exp(gain_of(course.best)), rel=0.01)
 
 
 def test_a_second_proof_that_refutes_too_reports_the_winner_of_the_search() -> None:
-    one = tuning(rules={"max_wal_size": "4GB"})
+    course = tuning(rules={"max_wal_size": "4GB"})
     number = 0
-    while (step := one.next()) is not None:
+    while (step := course.next()) is not None:
         number += 1
-        noise = 0.02 * (-1) ** step.round if step.candidate is one.base else 0.0
+        noise = 0.02 * (-1) ** step.round if step.candidate is course.base else 0.0
         in_proof = 0.001 if step.candidate.name == "pgtune" else -0.001
         goal = gain_of(step.candidate) if step.stage == "search" else in_proof
-        one.take(Measured(step, goal + noise, 6 * S_NS))
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+        course.take(Measured(step, goal + noise, 6 * S_NS))
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "not confirmed"
-    assert "a second proof did not confirm" in one.reason
-    assert one.proof_stage == "proof"
+    assert "a second proof did not confirm" in course.reason
+    assert course.proof_stage == "proof"
 
 
 def test_a_proof_that_refutes_everything_says_why_the_rest_of_the_time_is_not_used() -> None:
-    one = tuning(rules={"max_wal_size": "4GB"})
-    while (step := one.next()) is not None:
-        is_worse = step.stage != "search" and step.candidate is not one.base
+    course = tuning(rules={"max_wal_size": "4GB"})
+    while (step := course.next()) is not None:
+        is_worse = step.stage != "search" and step.candidate is not course.base
         goal = gain_of(step.candidate) if step.stage == "search" else -0.1 * is_worse
-        one.take(Measured(step, goal + 0.001 * (step.round % 3), 6 * S_NS))
-    assert one.reason == (
+        course.take(Measured(step, goal + 0.001 * (step.round % 3), 6 * S_NS))
+    assert course.reason == (
         "the proof did not confirm what the search had promised; no other candidate of the proof"
         " was better than your settings"
     )
 
 
 def test_settings_that_can_replace_each_other_are_reported_together() -> None:
-    one = Tuning(
+    course = Tuning(
         space(),
         NOW,
         [Candidate("pgtune", {"max_wal_size": "4GB", "work_mem": "64MB", "jit": "off"})],
         budget_ns=1800 * S_NS,
         seed=1,
     )
-    while (step := one.next()) is not None:
+    while (step := course.next()) is not None:
         settings = step.candidate.settings
         # Either of two settings is enough, so that none of them is missed alone.
         helps = settings.get("max_wal_size") == "4GB" or settings.get("work_mem") == "64MB"
         goal = 0.2 * helps + 0.001 * (step.round % 3)
         if step.stage == "search" and step.candidate.name not in (BASE, "pgtune"):
             goal = -0.1
-        one.take(Measured(step, goal, 6 * S_NS))
-    found = findings_of(one, NOW, 15, metric="tps", is_more_better=True)
+        course.take(Measured(step, goal, 6 * S_NS))
+    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert found.verdict == "better"
     assert len(found.together) == 2
     assert {setting.name for setting in found.settings} == set(found.together)
@@ -349,8 +349,8 @@ def test_settings_that_can_replace_each_other_are_reported_together() -> None:
 
 
 def test_ratios_of_an_effect_are_of_pairs_of_one_round() -> None:
-    one = tuning()
-    carried_out(one)
-    proved = one.proved()
+    course = tuning()
+    carried_out(course)
+    proved = course.proved()
     assert proved is not None
     assert all(math.isfinite(ratio) for ratio in proved[1].log_ratios)

@@ -92,8 +92,12 @@ def decisions_of(store: Path) -> list[dict[str, Any]]:
 def runs_done(store: Path) -> list[dict[str, Any]]:
     """Return the runs that are complete, as the journal has them."""
     decisions = decisions_of(store)
-    done = {one["number"] for one in decisions if one["decision"] == "done"}
-    return [one for one in decisions if one["decision"] == "run" and one["number"] in done]
+    done = {decision["number"] for decision in decisions if decision["decision"] == "done"}
+    return [
+        decision
+        for decision in decisions
+        if decision["decision"] == "run" and decision["number"] in done
+    ]
 
 
 def await_runs(running: RunningCommand, store: Path, count: int) -> None:

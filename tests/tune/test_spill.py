@@ -60,7 +60,9 @@ def test_a_value_that_all_cannot_have_is_set_apart() -> None:
     # 20 x 10 MB fit into 2 GB, 20 x 400 MB do not: 5 may run at one time.
     assert advice.server_bytes is not None
     assert advice.server_bytes < 12 * MB
-    assert [(one.need.place, one.at_one_time_count) for one in advice.apart] == [("s.sql", 5)]
+    assert [(statement.need.place, statement.at_one_time_count) for statement in advice.apart] == [
+        ("s.sql", 5)
+    ]
 
 
 def test_without_memory_nothing_is_set_for_all() -> None:

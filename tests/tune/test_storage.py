@@ -22,7 +22,7 @@ MACHINE = Machine(15, 100)
 def test_the_present_value_comes_first_and_others_make_tables_and_clusters() -> None:
     asked = TuneDesign(settings=("fillfactor=90,70", "wal-segment=64MB", "jit=on,off"), major=15)
     design = Tune(experiment(asked, (), seed=1))
-    assert [one.values for one in design.space()] == [
+    assert [dimension.values for dimension in design.space()] == [
         ("100", "90", "70"),
         ("16MB", "64MB"),
         ("on", "off"),
@@ -51,10 +51,12 @@ def test_what_cannot_be_is_refused(text: str, words: str) -> None:
 def test_giving_up_checksums_needs_the_class() -> None:
     with pytest.raises(RefusedError, match="class durability"):
         dimensions(["checksums"], MACHINE, {"checksums": "on"})
-    [one] = dimensions(["checksums"], MACHINE, {"checksums": "off"})
-    assert one.risk == "safe", "from off to on nothing is given up"
-    [one] = dimensions(["checksums"], MACHINE, {"checksums": "on"}, check_risks(["durability"]))
-    assert one.risk == "durability"
+    [dimension] = dimensions(["checksums"], MACHINE, {"checksums": "off"})
+    assert dimension.risk == "safe", "from off to on nothing is given up"
+    [dimension] = dimensions(
+        ["checksums"], MACHINE, {"checksums": "on"}, check_risks(["durability"])
+    )
+    assert dimension.risk == "durability"
 
 
 def test_on_a_server_of_the_users_they_are_refused() -> None:
@@ -90,7 +92,7 @@ settings = ["fillfactor=10,100", "wal-segment=16MB,64MB"]
     )
     document = pgdyno("run", str(spec), "--json", timeout_s=500).document
     assert document["verdict"] == "better", document["sentence"]
-    by_name = {one["name"]: one for one in document["settings"]}
+    by_name = {setting["name"]: setting for setting in document["settings"]}
     assert by_name["fillfactor"]["new"] == "100"
     assert by_name["fillfactor"]["needs"] == "new cluster"
     assert "-- fillfactor = 100" in document["apply"]

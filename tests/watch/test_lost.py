@@ -57,7 +57,7 @@ def rows(store: Path, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for path in under_way(store, f"telemetry/{table}.jsonl"):
         whole, _, _ = path.read_bytes().rpartition(b"\n")
-        found += [json.loads(one) for one in whole.splitlines()]
+        found += [json.loads(line) for line in whole.splitlines()]
     return found
 
 

@@ -140,7 +140,7 @@ def test_statements_and_gaps_are_kept_in_bounded_memory(monkeypatch: pytest.Monk
         seen.take("waits", waits(("", number, 1)))
         seen.take("database", database(number, 0, interval=0))
     assert len(seen.total.by_statement) == 11
-    assert sum(one.total() for one in seen.total.by_statement.values()) == 199
+    assert sum(share.total() for share in seen.total.by_statement.values()) == 199
     assert (len(seen.gaps), seen.gap_count) == (6, 198)
 
 
@@ -211,8 +211,10 @@ def test_sessions_at_work_are_the_servers_count_without_our_own() -> None:
     assert found is not None
     assert (found.how, found.mean.value) == ("counted", pytest.approx(3.2))
     work = Work.of(seen)
-    assert sum(work.sessions(one).value for one in work.by_event.values()) == pytest.approx(3.2)
-    assert sum(work.sessions(one).value for one in work.by_statement.values()) == pytest.approx(3.2)
+    assert sum(work.sessions(share).value for share in work.by_event.values()) == pytest.approx(3.2)
+    assert sum(work.sessions(share).value for share in work.by_statement.values()) == pytest.approx(
+        3.2
+    )
     assert sentence(seen).startswith("98 tps, 3.20 active sessions on average, at most 3; ")
 
 

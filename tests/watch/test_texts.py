@@ -30,7 +30,7 @@ class Session:
         self.now_ns += self.lasts_ns
         if self.is_broken:
             raise OSError("cancelled")
-        return [(one, self.texts[one]) for one in ids if one in self.texts]
+        return [(query_id, self.texts[query_id]) for query_id in ids if query_id in self.texts]
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ def test_quick_answers_are_asked_for_every_30_s_and_one_of_nothing_three_times(
 def test_ten_are_asked_for_at_a_time_those_that_were_not_before_first(session: Session) -> None:
     texts = KnownTexts({})
     learning = collector(session, texts)
-    for one in range(100, 115):
-        texts.of(one)
+    for query_id in range(100, 115):
+        texts.of(query_id)
     for _ in range(31):
         learning.sample(0)
         session.now_ns += SECOND_NS
@@ -104,11 +104,11 @@ def test_ten_are_asked_for_at_a_time_those_that_were_not_before_first(session: S
 
 
 def test_a_watch_of_days_keeps_so_many_and_the_newest(session: Session) -> None:
-    session.texts |= {one: f"SELECT {one}" for one in range(100, 100 + 2 * KEPT_MAX)}
+    session.texts |= {number: f"SELECT {number}" for number in range(100, 100 + 2 * KEPT_MAX)}
     texts = KnownTexts({1: "COMMIT"})
     learning = collector(session, texts)
-    for one in session.texts:
-        texts.of(one)
+    for query_id in session.texts:
+        texts.of(query_id)
     assert len(texts.wanted()) == ASKED_MAX
     while texts.wanted():
         session.now_ns += REST_NS_MIN

@@ -109,15 +109,17 @@ class Pgbench:
             time.sleep(0.02)
             complete, _, _ = log.read_bytes()[start:].rpartition(b"\n")
             entries = [json.loads(line) for line in complete.splitlines()]
-        found: list[list[str]] = []
+        statements: list[list[str]] = []
         for entry in entries:
             kind, _, text = entry["message"].partition(": ")
             if kind == "statement" or kind.startswith("execute"):
-                found.append([text, entry.get("detail", "")])
+                statements.append([text, entry.get("detail", "")])
             # What does not parse is only logged with its error.
-            elif entry["error_severity"] == "ERROR" and [[entry["statement"], ""]] != found[-1:]:
-                found.append([entry["statement"], "refused by the server"])
-        return found
+            elif (
+                entry["error_severity"] == "ERROR" and [[entry["statement"], ""]] != statements[-1:]
+            ):
+                statements.append([entry["statement"], "refused by the server"])
+        return statements
 
 
 @contextmanager
@@ -210,8 +212,8 @@ def main() -> None:
     ]
     for other, version in zip(recorded[1:], versions[1:], strict=True):
         for part, first in recorded[0].items():
-            for one, two in zip(first, other[part], strict=True):
-                assert one == two, f"{version} differs from {versions[0]}: {one} {two}"
+            for expected, seen in zip(first, other[part], strict=True):
+                assert expected == seen, f"{version} differs from {versions[0]}: {expected} {seen}"
     json.dump(
         {"recorded_with": [version.strip() for version in versions], **recorded[0]},
         sys.stdout,
