@@ -271,6 +271,17 @@ CASES: list[tuple[str, Verdict, Facts, str]] = [
     ("tracking", "unknown", HOST_ONLY, "needs a server"),
     ("statements", "good", facts(), "is installed"),
     ("statements", "warn", with_answers(identity=("17.2", False, "core", False, False)), "not in"),
+    (
+        "statements",
+        "warn",
+        facts(
+            server=server(
+                {"shared_preload_libraries": "pg_stat_statements"},
+                identity=("17.2", False, "core", False, False),
+            )
+        ),
+        "not in this database",
+    ),
     ("statements", "warn", with_settings(compute_query_id="off"), "off"),
     ("statements", "unknown", HOST_ONLY, "needs a server"),
     ("autovacuum", "good", facts(), "on"),

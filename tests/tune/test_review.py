@@ -141,8 +141,9 @@ def test_a_real_server_is_reviewed(any_server: ScratchCluster, pgdyno: Command) 
             assert {"fsync", "full_page_writes"} <= worst
         shown = pgdyno("settings", *where, "--all", "--check", "warn")
         assert shown.code == 4
-        assert "CHECK FAILED warn" in shown.err
-        assert "BAD     fsync = off" in shown.out
+        assert "fsync (bad)" in shown.err.partition("CHECK FAILED warn: ")[2]
+        assert shown.out.count("BAD     fsync = off") == 2, "above, and in the list of all"
+        assert "ok      fsync = off" not in shown.out
         rules = pgdyno("settings", *where, "--rules", "--load", "dw")
         assert "shared_buffers" in rules.out
     finally:

@@ -150,7 +150,8 @@ def _show(examination: Examination, given: dict[str, Any]) -> int:
     ]
     if not worse:
         return 0
-    output.note(f"CHECK FAILED {given['check']}: {', '.join(finding.id for finding in worse)}")
+    named = ", ".join(f"{finding.id} ({finding.verdict})" for finding in worse)
+    output.note(f"CHECK FAILED {given['check']}: {named}")
     return EXIT_CHECK_FAILED
 
 

@@ -15,6 +15,7 @@ from pgdyno.cli.from_options import host_command_of, server_named
 from pgdyno.cli.headings import ANSWER, Verb, under
 from pgdyno.doctor.examine import Asked
 from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.finding import Verdict
 from pgdyno.errors import SpecError
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.spec.setting_rules import MAJORS, nearest
@@ -84,14 +85,15 @@ def command(**given: Any) -> int:
     text = text or text_of(reviewed_settings, show_all=given["show_all"], width=width)
     document = json.dumps(document_of(reviewed_settings), indent=2, ensure_ascii=False)
     options.write(text, document, given["json_to"])
-    worse = {
-        attention.setting
-        for attention in reviewed_settings.attention
-        if attention.verdict in _FAILING.get(given["check"] or "", ())
-    }
+    # The worst verdict of a setting comes first.
+    worse: dict[str, Verdict] = {}
+    for attention in reviewed_settings.attention:
+        if attention.verdict in _FAILING.get(given["check"] or "", ()):
+            worse.setdefault(attention.setting, attention.verdict)
     if not worse:
         return 0
-    output.note(f"CHECK FAILED {given['check']}: {', '.join(sorted(worse))}")
+    named = ", ".join(f"{name} ({verdict})" for name, verdict in worse.items())
+    output.note(f"CHECK FAILED {given['check']}: {named}")
     return EXIT_CHECK_FAILED
 
 

@@ -40,10 +40,11 @@ from pgdyno.spec.workload import read_text
 from pgdyno.store.experiment import Store
 from pgdyno.tune.seen import read_live
 from pgdyno.tune.spill import Advice, Need, advise
-from pgdyno.tune.spill_text import text_of
+from pgdyno.tune.spill_text import setting_text, text_of
 from pgdyno.tune.spilling import (
     STATEMENTS_SQL,
     TEMPORARY_SQL,
+    TRIED_SQL,
     LoggedFiles,
     Spilled,
     needs_of,
@@ -125,7 +126,8 @@ def command(**given: Any) -> int:
     if given["quiet"]:
         output.be_quiet()
     if given["print_sql"]:
-        output.data(f"{TEMPORARY_SQL};\n\n{STATEMENTS_SQL.format(schema='public')};")
+        asked = "\n\n".join(f"{sql};" for sql in (TEMPORARY_SQL, STATEMENTS_SQL, TRIED_SQL))
+        output.data(asked.format(schema="public"))
         return 0
     resolved = server_named({**given, "settings": ()})
     _refuse(given, resolved)
@@ -308,12 +310,12 @@ def _prove(
         ),
         variant=(
             Variant(name="now", settings={"work_mem": f"{advice.now_bytes >> 10}kB"}),
-            Variant(name="enough", settings={"work_mem": f"{advice.server_bytes >> 10}kB"}),
+            Variant(name="enough", settings={"work_mem": setting_text(advice.server_bytes)}),
         ),
         design=CompareDesign(budget=given["prove"]),
     )
     output.note(
-        f"proof   {format_bytes(advice.server_bytes)} against {format_bytes(advice.now_bytes)}"
+        f"proof   {setting_text(advice.server_bytes)} against {format_bytes(advice.now_bytes)}"
     )
     asked = AskedExperiment(experiment, resolved, Permissions())
     return measure("compare", asked, {**given, "json_to": None})

@@ -37,6 +37,7 @@ SETTINGS = (
     "max_worker_processes",
     "random_page_cost",
     "shared_buffers",
+    "shared_preload_libraries",
     "superuser_reserved_connections",
     "synchronous_commit",
     "synchronous_standby_names",

@@ -12,6 +12,7 @@ from typing import Any
 
 BLOCK_BYTES = 8192
 WORK_MEM_MIN_BYTES = 64 << 10
+_MB = 1 << 20
 # The smallest value is known to within a tenth.
 _CLOSE_RATIO = 1.1
 _TRIES_MAX = 24
@@ -84,7 +85,8 @@ def search(statement: str, place: str, probe: Probe, *, now_bytes: int, max_byte
     """Return the smallest work_mem with which the statement writes no temporary files.
 
     The value doubles until the statement no longer spills. Then bisection on a log scale finds the
-    limit to within a tenth.
+    limit to within a tenth. Only values that a person would set are tried: whole MB, or whole 64 kB
+    below 1 MB.
     Args: place, of the statement in its file; now_bytes, the present work_mem; max_bytes, the
     largest value to try.
     Limits: a plan may change with work_mem, so a larger value may spill and a smaller one not.
@@ -97,7 +99,7 @@ def search(statement: str, place: str, probe: Probe, *, now_bytes: int, max_byte
     low, high = now_bytes, now_bytes
     enough: Trial | None = None
     while enough is None and high < max_bytes:
-        high = min(high * 2, max_bytes)
+        high = min(_round_bytes(high * 2), max_bytes)
         trial = probe(high)
         tried += 1
         if trial.spills:
@@ -105,7 +107,9 @@ def search(statement: str, place: str, probe: Probe, *, now_bytes: int, max_byte
         else:
             enough = trial
     while enough is not None and high / low > _CLOSE_RATIO and tried < _TRIES_MAX:
-        middle = _whole_kb((low * high) ** 0.5)
+        middle = _round_bytes((low * high) ** 0.5)
+        if not low < middle < high:
+            break
         trial = probe(middle)
         tried += 1
         if trial.spills:
@@ -206,5 +210,6 @@ def _words(node: Mapping[str, Any]) -> str:
     return f"{kind} {batches} batches" if batches > 1 else kind
 
 
-def _whole_kb(size_bytes: float) -> int:
-    return max(WORK_MEM_MIN_BYTES, round(size_bytes / 1024) * 1024)
+def _round_bytes(size_bytes: float) -> int:
+    step = _MB if size_bytes >= _MB else WORK_MEM_MIN_BYTES
+    return max(WORK_MEM_MIN_BYTES, round(size_bytes / step) * step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from pgdyno.quantities import format_bytes
+from pgdyno.quantities import counted, format_bytes
 from pgdyno.tune.spill import Advice, Need
 from pgdyno.tune.spilling import LoggedFiles, Spilled
 
@@ -57,7 +57,10 @@ def _spilled(spilled: Spilled) -> Iterator[tuple[str, str]]:
     mean = format_bytes(spilled.temp_bytes // spilled.file_count)
     since = f" since {spilled.since[:16]}" if spilled.since else ""
     total = format_bytes(spilled.temp_bytes)
-    yield "spilled", f"{spilled.file_count:,} temporary files, {total}, {mean} each{since}"
+    files = counted(spilled.file_count, "temporary file")
+    yield "spilled", f"{files}, {total}, {mean} each{since}"
+    if spilled.tried_bytes:
+        yield "", f"of this, {format_bytes(spilled.tried_bytes)} by statements tried with EXPLAIN"
     if spilled.why_no_statements:
         yield "", f"which statements wrote them is not known: {spilled.why_no_statements}"
     for statement in spilled.statements[:5]:

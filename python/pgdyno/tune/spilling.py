@@ -23,11 +23,19 @@ TEMPORARY_SQL = (
     "SELECT datname, temp_files::int8, temp_bytes::int8, stats_reset::text"
     " FROM pg_catalog.pg_stat_database WHERE temp_files > 0 ORDER BY temp_bytes DESC"
 )
+# What spills when a statement is tried says nothing about the server's load.
+TRIED_AS = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON, TIMING OFF) "
 STATEMENTS_SQL = (
     "SELECT pg_catalog.pg_get_userbyid(s.userid), s.query, s.calls::int8,"
     " (s.temp_blks_written * current_setting('block_size')::int8)::int8"
     " FROM {schema}.pg_stat_statements s WHERE s.temp_blks_written > 0"
+    f" AND s.query NOT LIKE '{TRIED_AS}%'"
     " ORDER BY s.temp_blks_written DESC LIMIT 10"
+)
+TRIED_SQL = (
+    "SELECT coalesce(sum(s.temp_blks_written), 0)::int8 * current_setting('block_size')::int8"
+    " FROM {schema}.pg_stat_statements s "
+    f"WHERE s.query LIKE '{TRIED_AS}%'"
 )
 _TEMPORARY_FILE = re.compile(r"temporary file: path \"[^\"]*\", size (\d+)")
 _VARIABLE = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
@@ -52,13 +60,17 @@ class Spiller:
 
 @dataclass(frozen=True, slots=True)
 class Spilled:
-    """Temporary files since the statistics were reset. `why_no_statements`: "" if known."""
+    """Temporary files since the statistics were reset. `why_no_statements`: "" if known.
+
+    `tried_bytes`: the part that was written when statements were tried, as far as it is known.
+    """
 
     file_count: int
     temp_bytes: int
     since: str
     statements: tuple[Spiller, ...]
     why_no_statements: str = ""
+    tried_bytes: int = 0
 
     def as_document(self) -> dict[str, Any]:
         """Return the document for JSON."""
@@ -76,6 +88,7 @@ class Spilled:
                 for statement in self.statements
             ],
             "why_no_statements": self.why_no_statements,
+            "tried_bytes": self.tried_bytes,
         }
 
 
@@ -94,7 +107,7 @@ def read_spilled(session: ServerSession) -> Spilled:
     rows = session.fetch(TEMPORARY_SQL)
     since = min((str(row[3]) for row in rows if row[3]), default="")
     spillers: tuple[Spiller, ...] = ()
-    why = ""
+    why, tried_bytes = "", 0
     try:
         schemas = session.fetch(SCHEMA_SQL)
         if schemas:
@@ -103,6 +116,7 @@ def read_spilled(session: ServerSession) -> Spilled:
                 Spiller(str(role), _shown(str(text)), int(calls), int(size))
                 for role, text, calls, size in session.fetch(sql)
             )
+            tried_bytes = int(session.fetch(TRIED_SQL.format(schema=schemas[0][0]))[0][0])
         else:
             why = "pg_stat_statements is not in this database"
     except psycopg.Error as error:
@@ -110,7 +124,7 @@ def read_spilled(session: ServerSession) -> Spilled:
             raise
         why = str(error.diag.message_primary or error).strip()
     files, size = sum(int(row[1]) for row in rows), sum(int(row[2]) for row in rows)
-    return Spilled(files, size, since, spillers, why)
+    return Spilled(files, size, since, spillers, why, tried_bytes)
 
 
 def read_log(path: Path) -> LoggedFiles | None:
@@ -194,9 +208,7 @@ def _probe(
                     connection.execute("SET TRANSACTION READ ONLY")
                 connection.execute(f"SET LOCAL statement_timeout = {timeout_ms}".encode())
                 connection.execute(f"SET LOCAL work_mem = '{work_mem_bytes // 1024}kB'".encode())
-                row = connection.execute(
-                    f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON, TIMING OFF) {text}".encode()
-                ).fetchone()
+                row = connection.execute(f"{TRIED_AS}{text}".encode()).fetchone()
         except psycopg.Error as error:
             said = error.diag.message_primary or str(error)
             is_slow = isinstance(error, psycopg.errors.QueryCanceled)

@@ -187,13 +187,17 @@ def _by_rule(rule: Recommended) -> str:
 
 def _explained(review: Review) -> Iterator[tuple[str, str]]:
     """Yield every setting that differs from its default, or is in force by a rule of the file."""
+    verdicts: dict[str, Verdict] = {}
+    for attention in review.attention:
+        verdicts.setdefault(attention.setting, attention.verdict)  # The worst comes first.
     for setting in review.changed:
+        label = _LABELS[verdicts.get(setting.name, "good")]
         risk = f"{setting.entry.risk}, " if setting.entry is not None else ""
         said = f"{setting.meaning} (default {setting.seen.built_in}; {risk}{setting.needs})"
         price = (
             f" {setting.entry.price}" if setting.entry is not None and setting.entry.price else ""
         )
-        yield f"{'ok':{_LABEL_WIDTH}}{setting.name} = {setting.seen.value}", said + price
+        yield f"{label:{_LABEL_WIDTH}}{setting.name} = {setting.seen.value}", said + price
 
 
 def _memory(memory: MemorySum) -> str:

@@ -49,9 +49,12 @@ def statements(facts: Facts) -> Judgement:
     server = facts.on_server()
     is_there, query_id = bool(server.answer("identity")[4]), server.text("compute_query_id")
     if not is_there:
+        preloaded = server.settings.get("shared_preload_libraries")
+        is_preloaded = preloaded is not None and "pg_stat_statements" in preloaded.text
+        preload = "" if is_preloaded else "add it to shared_preload_libraries (restart); "
         return warn(
             "pg_stat_statements is not in this database",
-            "add it to shared_preload_libraries (restart); CREATE EXTENSION pg_stat_statements",
+            f"{preload}CREATE EXTENSION pg_stat_statements",
         )
     if query_id == "off":
         return warn("compute_query_id = off", "ALTER SYSTEM SET compute_query_id = auto")
