@@ -17,7 +17,7 @@ def share(found: Sequence[bool]) -> float:
 
 
 def holds(found: list[Tuned], *, covered: float) -> None:
-    proved = [tuned for outcome in found if outcome.proved is not None]
+    proved = [outcome for outcome in found if outcome.proved is not None]
     assert share([outcome.covers for outcome in proved]) >= covered
     # The search alone promises too much: its winner is partly a lucky one.
     assert share([outcome.promise_covers for outcome in proved]) < share(
@@ -65,7 +65,7 @@ def test_a_few_tunings_find_and_prove_most_of_the_gain() -> None:
 def test_proved_intervals_cover_the_truth(proved: Proved) -> None:
     found = [tuned(seed) for seed in range(LONG)]
     holds(found, covered=0.95)
-    ended = [tuned for outcome in found if outcome.proved is not None]
+    ended = [outcome for outcome in found if outcome.proved is not None]
     covered = share([outcome.covers for outcome in ended])
     promised = share([outcome.promise_covers for outcome in ended])
     reached = statistics.median(outcome.true_gain / outcome.possible_gain for outcome in found)
