@@ -192,3 +192,42 @@ def test_settings_that_a_pooler_swallows_are_found_out_before_a_run_counts(
     assert said.code == 1  # Nothing was measured.
     assert "work_mem" in said.err
     assert "Traceback" not in said.err
+
+
+# With ten clients there are more sessions than nine, and a run ends before its first transaction.
+LATE_IN_A_CROWD = (
+    "SELECT pg_sleep(CASE WHEN count(*) > 9 THEN 6 ELSE 0.05 END) FROM pg_stat_activity"
+    " WHERE backend_type = 'client backend';\n"
+)
+
+
+@needs.POSTGRESQL_15
+def test_a_variant_that_completes_no_transaction_is_a_result_with_its_reason(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    slow = tmp_path / "slow.sql"
+    slow.write_text("SELECT pg_sleep(6);\n")
+    said = pgdyno(
+        *("compare", "-s", "1", "--pg-version", "15", *SCRATCH, *SHORT, "--metric", "tps"),
+        *("--json", "-f", one_script(tmp_path), "--variant", "first"),
+        *("--variant", f"slow: script={slow}"),
+    )
+    by_name = {variant["name"]: variant for variant in said.document["variants"]}
+    assert by_name["first"]["runs"] >= 1
+    assert by_name["slow"]["metrics"] == {}
+    shown = " ".join(pgdyno("show", "last").out.split())
+    assert "variant slow, 1 client) completed no transaction within its measured time" in shown
+
+
+@needs.POSTGRESQL_15
+def test_a_level_that_completes_no_transaction_is_left_out_of_the_curve(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    said = pgdyno(
+        *("sweep", "-s", "1", "--pg-version", "15", *SCRATCH, "--warmup", "0s", "--json"),
+        *("--clients", "1,10", "--rounds", "2", "-T", "1s", "--knee-duration", "1s"),
+        *("-f", one_script(tmp_path, LATE_IN_A_CROWD)),
+    )
+    assert [level["clients"] for level in said.document["curves"][0]["levels"]] == [1]
+    shown = " ".join(pgdyno("show", "last").out.split())
+    assert "10 clients) completed no transaction within its measured time" in shown

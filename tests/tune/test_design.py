@@ -12,7 +12,7 @@ from tests.plan.simulated_server import experiment
 from pgdyno.plan.design import next_run, outlook
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.designs import TuneDesign
-from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun, Stop
 from pgdyno.tune.design import Tune
 from pgdyno.tune.findings import TuneFindings, findings_of
@@ -183,6 +183,47 @@ def test_with_another_goal_a_target_under_a_rate_is_a_limit() -> None:
 def test_a_target_that_cannot_be_tuned_for_is_refused(slo: str, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         asked(slo=slo)
+
+
+def test_a_target_of_a_transaction_type_is_a_limit_and_nopm_the_goal() -> None:
+    scripts = (Script(builtin="tpcc-like"),)
+    limit = TuneDesign(settings=("jit=on,off",), slo="new-order.p90=5s")
+    for rate, metric in ((None, "nopm"), ("500", "p99")):
+        load = Workload(scripts=scripts, rate=rate, duration="5s")
+        question = asked().model_copy(update={"workload": load, "design": limit})
+        design = Tune(question)
+        assert (question.metric(), design.is_slo_the_goal) == (metric, False)
+        assert design.slo is not None
+        assert (design.slo.name, design.slo.limit_ms) == ("new-order.p90", 5000)
+
+
+@pytest.mark.parametrize(
+    ("slo", "words"),
+    [
+        ("new-order.p90=5s", "names a transaction type of tpcc-like"),
+        ("newer-order.p90=5s", "is no transaction type of tpcc-like"),
+    ],
+)
+def test_a_target_of_a_type_that_does_not_run_is_refused(slo: str, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        asked(slo=slo)
+
+
+def test_a_candidate_without_a_completed_transaction_is_a_result_with_its_reason() -> None:
+    question = asked(settings=("jit=on,off",), now={"jit": "on"})
+    history: History = ()
+    while not isinstance(decision := next_run(Tune, question, history), Stop):
+        variant = decision.cell.variant
+        assert variant is not None
+        is_stuck = variant.spec.settings.get("jit") == "off"
+        metrics = {} if is_stuck else {"tps": 1000.0 + len(history) % 3}
+        tps = metrics.get("tps", 0.0)
+        history = (*history, Measured(decision, tps, None, metrics, RUN_NS))
+    failures = Tune(question).tuning(history).failures
+    assert failures
+    for failed, why in failures:
+        assert (failed.settings, why) == ({"jit": "off"}, "it completed no transaction in a run")
+    assert findings(question, history).verdict == "nothing better"
 
 
 def _is_base(measured: Measured) -> bool:

@@ -30,7 +30,7 @@ from pgdyno.answer.telemetry import telemetry_findings
 from pgdyno.answer.time_split import split_or_why_not
 from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.answer.tpcc import tpcc_of
-from pgdyno.errors import PgdynoError, StoreError
+from pgdyno.errors import AnalysisError, PgdynoError, StoreError
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
@@ -53,7 +53,8 @@ _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_pe
 class Measurements:
     """The input of an answer: the runs that count, their numbers, and which are valid.
 
-    `numbers` and `valid` are by the number of a run; `run` is the one shown in detail.
+    `numbers` and `valid` are by the number of a run; `run` is the one shown in detail. `without`:
+    the runs that completed no transaction, so they have no numbers; `visits` has the others.
     """
 
     folder: ExperimentFolder
@@ -62,11 +63,18 @@ class Measurements:
     numbers: Mapping[int, LoadNumbers]
     valid: Mapping[int, bool]
     run: RunFindings | None
+    without: Sequence[Visit] = ()
 
     @property
     def rounds(self) -> list[Visit]:
         """Return the visits of cells."""
         return [visit for visit in self.visits if visit.planned.purpose == "round"]
+
+    @property
+    def rounds_planned_by(self) -> list[Visit]:
+        """Return the visits from which the design planned, in order: also those without numbers."""
+        ran = sorted((*self.visits, *self.without), key=lambda visit: visit.planned.number)
+        return [visit for visit in ran if visit.planned.purpose == "round"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,8 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """Return the findings of an experiment, from its files alone.
 
     Args: make, the kind of answer.
-    Raises: StoreError when no run of the folder counts, with what it has.
+    Raises: StoreError when no run of the folder counts, with what it has; AnalysisError when no run
+    completed a transaction.
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
@@ -103,12 +112,9 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
             f"pilot or shortened, {incomplete} incomplete.",
             hint=f"the raw records are in {folder.folder / 'runs'}",
         )
-    numbers = {
-        visit.planned.number: load_numbers(
-            visit.stored, with_intervals=visit.planned.purpose == "detail"
-        )
-        for visit in done
-    }
+    numbers = _numbers_of(done)
+    without = [visit for visit in done if visit.planned.number not in numbers]
+    done = [visit for visit in done if visit.planned.number in numbers]
     server = facts.get("server", {})
     details = [visit for visit in done if visit.planned.purpose == "detail"]
     run = None
@@ -125,8 +131,9 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         for visit in done
         if visit.planned.purpose == "capacity"
     }
+    doubts |= {visit.planned.number: (_nothing_completed(visit),) for visit in without}
     valid = {number: is_valid(of_run) for number, of_run in doubts.items()}
-    answer = make(Measurements(folder, experiment, done, numbers, valid, run))
+    answer = make(Measurements(folder, experiment, done, numbers, valid, run, without))
     valid_count = sum(valid.values()) + (len(details) if run is not None and run.is_valid else 0)
     run_count = len(doubts) + len(details)
     validity = validity_words(valid=valid_count, total=run_count)
@@ -150,6 +157,39 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         doubts=_rounds_doubts(doubts.values(), of_variants=answer.compare is not None),
         notes=_notes(experiment, done),
         is_complete=bool(stopped_by(folder)),
+    )
+
+
+def _numbers_of(done: Sequence[Visit]) -> dict[int, LoadNumbers]:
+    """Return the numbers of each run that completed a transaction, by the number of the run.
+
+    Raises: AnalysisError if no run did.
+    """
+    numbers: dict[int, LoadNumbers] = {}
+    why_not: AnalysisError | None = None
+    for visit in done:
+        is_detail = visit.planned.purpose == "detail"
+        try:
+            numbers[visit.planned.number] = load_numbers(visit.stored, with_intervals=is_detail)
+        except AnalysisError as error:
+            if visit.stored.summary.get("counts", {}).get("completed"):
+                raise
+            why_not = why_not or error
+    if not numbers and why_not is not None:
+        raise why_not
+    return numbers
+
+
+def _nothing_completed(visit: Visit) -> Doubt:
+    """Return why a run without a completed transaction has no numbers."""
+    planned = visit.planned
+    variant = "" if planned.cell.variant is None else f"variant {planned.cell.variant.name}, "
+    return Doubt(
+        "no_transaction",
+        "not_valid",
+        f"Run {planned.number} ({variant}{counted(planned.cell.clients, 'client')}) completed no"
+        " transaction within its measured time.",
+        "set a duration longer than one transaction",
     )
 
 

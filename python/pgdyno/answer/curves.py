@@ -41,7 +41,7 @@ def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
     """Return the curve of every line that was measured; the variants of a script are neighbours."""
     numbers, rounds = seen.numbers, seen.rounds
     sweep = Sweep(seen.experiment)
-    history = _trials(seen.visits, numbers, sweep.slo)
+    history = _trials((*seen.visits, *seen.without), numbers, sweep.slo)
     curves: list[CurveFindings] = []
     references: dict[int, tuple[Line, CurveFindings]] = {}
     for line in sweep.lines(frozenset(excluded(seen.folder))):
@@ -96,9 +96,9 @@ def _trials(done: Sequence[Visit], numbers: Numbers, target: Target | None) -> H
             visit.planned,
             visit.stored,
             took_ns=visit.took_ns,
-            numbers=numbers[visit.planned.number],
+            numbers=numbers.get(visit.planned.number),
         )
-        for visit in done
+        for visit in sorted(done, key=lambda visit: visit.planned.number)
         if visit.planned.purpose in purposes
     )
 

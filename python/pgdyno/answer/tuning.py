@@ -43,7 +43,8 @@ _CHECKPOINTS = ("checkpointer", "checkpoints_requested")
 def tune_answer(seen: Measurements) -> Answer:
     """Return the answer of a tuning, also of one that was interrupted."""
     design = Tune(seen.experiment)
-    history = tuple(measured(v.planned, v.stored, took_ns=v.took_ns) for v in seen.rounds)
+    ran = seen.rounds_planned_by
+    history = tuple(measured(v.planned, v.stored, took_ns=v.took_ns) for v in ran)
     reasons = excluded(seen.folder)
     tuning = design.tuning(history, frozenset(reasons))
     tuning.next()
@@ -66,7 +67,7 @@ def tune_answer(seen: Measurements) -> Answer:
         findings,
         tried=tried,
         slo=_slo_held(design, tuning, history),
-        budget=budget_of([v.took_ns for v in seen.rounds], [v.spent_ns for v in seen.rounds]),
+        budget=budget_of([v.took_ns for v in ran], [v.spent_ns for v in ran]),
         servers=_servers(seen, design, tuning, reasons),
         server_differences=tuple((seen.folder.facts() or {}).get("server_differences", ())),
     )

@@ -85,10 +85,14 @@ def measured(
     try:
         numbers = load_numbers(stored, with_intervals=False) if numbers is None else numbers
     except AnalysisError:
-        if planned.purpose not in ("pilot", "round") or stored.summary.get("failures"):
+        if planned.purpose == "detail" or stored.summary.get("failures"):
             raise
         # Nothing ended during the whole run: one execution takes longer than the run.
-        return Measured(planned, 0.0, took_ns=took_ns, latency_ms={"mean": math.inf})
+        held_ratio = 1.0 if planned.cell.rate_tps is None else 0.0
+        latency_ms = {"mean": math.inf}
+        return Measured(
+            planned, 0.0, took_ns=took_ns, latency_ms=latency_ms, achieved_ratio=held_ratio
+        )
     settled_ns = None
     if planned.purpose == "pilot":
         try:

@@ -42,15 +42,7 @@ _SLO_METRICS: dict[str, Metric] = {"mean": "mean", "p50": "p50", "p99": "p99"}
 Rounds = Annotated[int, Field(ge=1, le=1000)]
 
 
-def _slo(text: str) -> str:
-    try:
-        slo_from(text)
-    except SpecError as error:
-        raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
-    return text
-
-
-def _slo_of_sweep(text: str) -> str:
+def _slo_with_types(text: str) -> str:
     try:
         target = slo_from(text, takes_types=True)
     except SpecError as error:
@@ -61,8 +53,16 @@ def _slo_of_sweep(text: str) -> str:
     return text
 
 
+def _objection_to_type(slo: str | None, *, is_tpcc: bool) -> str:
+    """Return why the target of a transaction type does not fit the scripts, or ""."""
+    if slo is None or is_tpcc or not slo_from(slo, takes_types=True).of:
+        return ""
+    return f"slo {slo!r} names a transaction type of tpcc-like, but the workload runs other scripts"
+
+
 def _slo_of_tune(text: str) -> str:
-    if (name := slo_from(_slo(text)).name) not in _SLO_METRICS:
+    target = slo_from(_slo_with_types(text), takes_types=True)
+    if not target.of and (name := target.name) not in _SLO_METRICS:
         raise ValueError(f"tune takes a target for {', '.join(_SLO_METRICS)}, got {name}")
     return text
 
@@ -163,7 +163,7 @@ class SweepDesign(DesignSpec):
     knee_ns: DurationNs = Field(default=30 * SECOND_NS, alias="knee")
     clients_max: Annotated[int, Field(ge=1, le=100_000)] = 64
     """The level at which `auto` stops doubling."""
-    slo: Annotated[str, AfterValidator(_slo_of_sweep)] | None = None
+    slo: Annotated[str, AfterValidator(_slo_with_types)] | None = None
 
     @property
     def target(self) -> Condition | None:
@@ -177,12 +177,7 @@ class SweepDesign(DesignSpec):
 
     def objection_to_scripts(self, *, is_tpcc: bool) -> str:
         """Refuse the target of a transaction type that does not run."""
-        if is_tpcc or self.target is None or not self.target.of:
-            return ""
-        return (
-            f"slo {self.slo!r} names a transaction type of tpcc-like, but the workload runs other"
-            " scripts"
-        )
+        return _objection_to_type(self.slo, is_tpcc=is_tpcc)
 
     def clients_of(self, variant: Variant, usual: int) -> int:  # noqa: ARG002
         """Return the largest level."""
@@ -323,19 +318,31 @@ class TuneDesign(DecidingDesign):
 
     @property
     def deciding(self) -> Metric | None:
-        """Return the chosen metric; a latency target needs runs by the clock, so tps is chosen."""
-        return self.metric or ("tps" if self.slo else None)
+        """Return the chosen metric; a latency target needs runs by the clock: tps or NOPM."""
+        if self.metric is not None or self.target is None:
+            return self.metric
+        return "nopm" if self.target.of else "tps"
 
     def metric_under(self, *, has_rate: bool, is_tpcc: bool) -> Metric:
-        """Return the deciding metric: under a rate, the latency of the target."""
-        if self.target is not None and has_rate and self.metric is None:
-            return _SLO_METRICS[self.target.name]
+        """Return the deciding metric: under a rate, the latency of the target.
+
+        The latency of a single transaction type is no metric, so p99 of all decides.
+        """
+        if self.metric is None and self.target is not None:
+            if has_rate:
+                return "p99" if self.target.of else _SLO_METRICS[self.target.name]
+            if is_tpcc:
+                return "nopm"
         return super().metric_under(has_rate=has_rate, is_tpcc=is_tpcc)
+
+    def objection_to_scripts(self, *, is_tpcc: bool) -> str:
+        """Refuse the target of a transaction type that does not run."""
+        return _objection_to_type(self.slo, is_tpcc=is_tpcc)
 
     @property
     def target(self) -> Condition | None:
         """Return the target of `slo`, its limit in ms."""
-        return None if self.slo is None else slo_from(self.slo)
+        return None if self.slo is None else slo_from(self.slo, takes_types=True)
 
     @property
     def memory_limit_ratio(self) -> float | None:

@@ -176,13 +176,14 @@ class Tune(Design[TuneDesign]):
     def slo(self) -> Target | None:
         """Return the latency target, None without one."""
         asked = self.asked.target
-        return None if asked is None else Target(asked.name, asked.limit_ratio)
+        return None if asked is None else Target(asked.figure, asked.limit_ratio)
 
     @property
     def is_slo_the_goal(self) -> bool:
         """Return whether the latency of the target is lowered, rather than kept below a limit."""
         is_open = self.experiment.workload.rate_tps is not None
-        return self.asked.slo is not None and is_open and self.asked.metric is None
+        target = self.asked.target
+        return target is not None and not target.of and is_open and self.asked.metric is None
 
     @staticmethod
     def _meets(target: Target, seen: Measured) -> bool:
@@ -263,6 +264,8 @@ class Tune(Design[TuneDesign]):
                 why = why or str(self.asked.slo)
         value = None if why else goal
         said = f"it does not keep {why}" if why else ""
+        if seen.tps == 0 and step.candidate.name != BASE and step.stage == "search":
+            said = "it completed no transaction in a run"
         tuning.take(trial.Measured(step, value, seen.took_ns, said))
 
     def _breaks(self, text: str, seen: Measured) -> bool:

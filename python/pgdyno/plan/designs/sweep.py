@@ -151,6 +151,8 @@ class Sweep(Design[SweepDesign]):
                 continue
             by_level = mean_tps(history, line)
             peak = max(by_level, key=lambda level: by_level[level])
+            if by_level[peak] == 0:
+                continue  # No run completed a transaction, so the search has no place to begin.
             rate = next_rate(trials_of(history, line, target), target, by_level[peak])
             if rate is not None:
                 # The rate has three digits, so that the offered and the shown rate are equal.
