@@ -97,6 +97,7 @@ class EngineError(PgdynoError):
     """The load engine failed, was lost, or answered what the contract forbids."""
 
     kind = "engine"
+    has_run = True
 
 
 class StoreError(PgdynoError):

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK
 from tests.fixtures.command import Command, Said, eventually
 
@@ -17,7 +18,7 @@ from pgdyno.store.experiment import Store
 
 NOT_VALID = 3  # Runs of a second are too short to be believed, and pgdyno says so.
 CHECK_FAILED = 4
-pytestmark = pytest.mark.pg
+pytestmark = [pytest.mark.pg, needs.POSTGRESQL_15]
 
 
 @pytest.fixture

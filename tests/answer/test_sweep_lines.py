@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK
 from tests.fixtures.command import Command
 
-pytestmark = pytest.mark.pg
+pytestmark = [pytest.mark.pg, needs.POSTGRESQL_15]
 RAN = (0, 3)  # Runs of a second are too short to be believed, and pgdyno says so.
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from bench.yardsticks import NullServer, program_path
+from tests.fixtures import needs
 from tests.fixtures.command import eventually
 
 from bench import processes
@@ -65,6 +66,7 @@ def socket_of_bare_loop(parent: int) -> Path | None:
 
 
 @pytest.mark.pg
+@needs.POSTGRESQL_15
 def test_ctrl_c_is_a_sentence_an_exit_code_and_no_leftovers() -> None:
     program_path("pgdyno-bare-loop")
     with subprocess.Popen(

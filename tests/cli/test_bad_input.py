@@ -66,6 +66,7 @@ LINES: list[tuple[list[str], str]] = [
     (["compare", *SCRATCH, *TWO, "--variant", ": work_mem=1MB"], "name"),
     (["compare", *SCRATCH, *TWO, "--variant", "c: @/nowhere.conf"], "/nowhere.conf"),
     (["compare", *SCRATCH, *TWO, "--variant", "c: pooler=a:b:c"], "MODE:SIZE"),
+    (["compare", *SCRATCH, *TWO, "--variant", "c: pooler=pgbouncer"], "pooler=MODE:SIZE, such as"),
     (["compare", *SCRATCH, *TWO, "--variant", "c: wal-segmnt=1GB"], "did you mean wal-segment?"),
     (["compare", *SCRATCH, *TWO, "--variant", f"c: dsn=postgres://me:{SECRET}@h/d"], "password"),
     (["compare", *SCRATCH, *TWO, "--metric", "speed"], "speed"),

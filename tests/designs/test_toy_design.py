@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK
 
 import pgdyno
@@ -27,7 +28,7 @@ from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
 
-pytestmark = pytest.mark.pg
+pytestmark = [pytest.mark.pg, needs.POSTGRESQL_15]
 
 
 class ToyDesign(DecidingDesign):

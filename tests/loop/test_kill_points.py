@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.answer.test_compare import options, scripts
+from tests.fixtures import needs
 from tests.fixtures.command import Command, eventually
 from tests.fixtures.moments import SEEDS, moment_s
 
@@ -19,7 +20,7 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 __all__ = ["scripts"]
-pytestmark = pytest.mark.pg
+pytestmark = [pytest.mark.pg, needs.POSTGRESQL_15]
 # About what five rounds of these runs take; a kill that comes too late proves nothing, and is fine.
 LONGEST_S = 25.0
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.line import Line
@@ -176,6 +177,7 @@ def test_the_collector_is_shown(pgdyno: Command) -> None:
         assert said.out.startswith("#!/bin/sh\n")
 
 
+@needs.POSTGRESQL_15
 def test_the_loads_own_database_is_seen_on_a_scratch_server_with_its_extensions(
     pgdyno: Command, tmp_path: Path
 ) -> None:

@@ -37,6 +37,9 @@ def test_passes_are_measured_in_rounds_and_not_one_after_the_other() -> None:
     done = carry_out(asked, noisy(1, truth=(1000, 1030, 1050)))
     assert [m.run.purpose for m in done.history] == ["pilot"] * 3 + ["round"] * 6
     assert done.stop.reason == "every cell was measured 2 times"
+    asked = experiment(PassesDesign(rounds=1), ("base", "1"), warmup=None)
+    done = carry_out(asked, noisy(1, truth=(1000, 1030)))
+    assert done.stop.reason == "every cell was measured 1 time"
 
 
 def test_a_cell_that_cannot_start_is_left_out() -> None:

@@ -263,3 +263,19 @@ def test_an_empty_store_has_no_last_result(pgdyno: Command) -> None:
     said = pgdyno("report")
     assert said.code == 1
     assert "no results yet" in said.error
+
+
+def test_what_the_server_refuses_before_the_load_is_not_taken_for_a_run(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    script = tmp_path / "wrong.sql"
+    script.write_text("SELECT nope;\n")
+    said = pgdyno("bench", *server_options(database15), "-T", "1s", "-f", str(script))
+    assert (said.code, 'column "nope" does not exist' in said.err) == (1, True), said.err
+    run_sql(database15, "CREATE ROLE guest LOGIN")
+    try:
+        place = ("-h", database15.host, "-p", database15.ports, "-d", database15.database)
+        said = pgdyno("init", *place, "-U", "guest", "-s", "1")
+        assert (said.code, "permission denied" in said.err) == (1, True), said.err
+    finally:
+        run_sql(database15, "DROP ROLE guest")

@@ -52,7 +52,7 @@ def test_what_distribution_cannot_have_is_refused(pgdyno: Command, database15: T
     assert pgdyno("init", "--distribute", "oracle").code == 1
     assert pgdyno("init", *server_options(database15), "-s", "1").code == 0
     said = pgdyno("init", *server_options(database15), "-s", "1", "--distribute", "citus")
-    assert said.code == 2
+    assert said.code == 1, "nothing was made"
     assert "no extension citus" in said.error
     assert scalar(database15, "SELECT count(*) FROM pgbench_accounts") == 100_000
 

@@ -51,6 +51,16 @@ def mistakes(tmp_path: Path, text: str) -> str:
     return caught.value.message
 
 
+def test_missing_tables_are_named_as_the_file_writes_them(tmp_path: Path) -> None:
+    said = mistakes(tmp_path, "[server]\nscratch = {}\n")
+    for missing in ("[experiment] name", "[dataset]", "[workload]", "[design]"):
+        assert f"{missing} is missing." in said
+
+
+def test_a_folder_of_a_variant_is_named_with_a_dash_or_an_underscore() -> None:
+    assert variant_from("a: data_dir=/x") == variant_from("a: data-dir=/x")
+
+
 def test_a_spec_file_becomes_the_experiment_it_describes(tmp_path: Path) -> None:
     found = read_spec(written(tmp_path, GOOD)).experiment
     assert found.name == "shared_buffers on this disk"

@@ -11,6 +11,7 @@ from pgdyno.cli.spec import spec_text
 from pgdyno.errors import SpecError
 from pgdyno.spec.benchmarksql import from_benchmarksql
 from pgdyno.spec.designs import SweepDesign
+from pgdyno.spec.file import to_toml
 from pgdyno.spec.hammerdb import from_hammerdb
 from pgdyno.spec.translation import Translated, mix_of
 
@@ -100,6 +101,9 @@ def test_version_5_has_a_connection_a_terminal_and_a_rate() -> None:
     assert options_of(found)["home"] == "uniform"
     assert options_of(found)["mode"] == "statements"
     assert "open loop" in notes_of(found)["limitTxnsPerMin"]
+    written = to_toml(found.experiment)
+    assert "transactions_per_client = 100" in written
+    assert "duration" not in written, "one thing ends the run"
 
 
 def test_a_script_of_hammerdb_calls_procedures_and_delivers_inline() -> None:

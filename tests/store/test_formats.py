@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.command import Command
 from tests.store.contents import check_contents
 
@@ -87,6 +88,7 @@ def test_a_result_of_before_variants_had_ids_says_what_it_said(name: str, tmp_pa
 
 
 @pytest.mark.pg
+@needs.POSTGRESQL_15
 @pytest.mark.parametrize("name", ["passes-cut-short", "sweep-cut-short"])
 def test_an_experiment_of_before_variants_had_ids_goes_on(
     name: str, pgdyno: Command, house: Path

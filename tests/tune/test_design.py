@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from tests.fixtures import needs
 from tests.fixtures.command import Command
 from tests.plan.simulated_server import experiment
 
@@ -278,6 +279,7 @@ def test_the_outlook_says_where_the_search_is() -> None:
 
 @pytest.mark.pg
 @pytest.mark.timeout(400)
+@needs.POSTGRESQL_15
 def test_a_hidden_bad_value_is_found_and_proved_on_a_real_server(
     pgdyno: Command, tmp_path: Path
 ) -> None:

@@ -285,7 +285,7 @@ def test_applied_settings_stay_until_their_result_is_undone(
     assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n", "they were asked for"
     done = pgdyno("undo", "1")
     assert done.code == 0, done.err
-    assert "put back checkpoint_timeout = 17min, work_mem" in done.out
+    assert "put back: checkpoint_timeout = 17min; no entry for work_mem" in done.out
     assert run_sql(theirs.target, ENTRIES) == before
     assert "nothing to undo" in pgdyno("undo", "1").out
 

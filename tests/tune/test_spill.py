@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
 
@@ -179,6 +180,7 @@ def test_a_scratch_server_needs_statements(pgdyno: Command) -> None:
     assert "temp_blks_written" in pgdyno("work-mem", "--print-sql").out
 
 
+@needs.POSTGRESQL_15
 def test_a_scratch_copy_is_made_from_sql(pgdyno: Command, tmp_path: Path) -> None:
     made, path = tmp_path / "make.sql", tmp_path / "sort.sql"
     made.write_text("CREATE TABLE t AS SELECT md5(i::text) m FROM generate_series(1, 200000) i;")
@@ -210,6 +212,7 @@ def test_a_proof_with_own_tables_is_refused_before_anything_is_measured(
     assert not said.out
 
 
+@needs.POSTGRESQL_15
 @pytest.mark.slow
 def test_both_values_are_compared_under_load_on_demand(pgdyno: Command, tmp_path: Path) -> None:
     path = tmp_path / "sort.sql"

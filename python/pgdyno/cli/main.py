@@ -18,14 +18,13 @@ import click
 
 from pgdyno.cli import output
 from pgdyno.cli.headings import write_examples
-from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError
+from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
 
 EXIT_USAGE = 1
 EXIT_FAILURES = 2
 EXIT_NOT_VALID = 3
 EXIT_INTERNAL = 2
-_RAN = (EngineError, InterruptedByUser)
 
 VERBS: dict[str, str] = {
     "bench": "Measure one run.",
@@ -157,7 +156,7 @@ def _run(arguments: list[str]) -> int:
         output.failed(error.kind, error.message, error.hint, sqlstate=error.sqlstate)
         # Errors that arrive here ended the command before it started anything, except in the
         # engine.
-        has_run = error.has_run or isinstance(error, _RAN)
+        has_run = error.has_run or isinstance(error, InterruptedByUser)
         return error.exit_code if has_run else EXIT_USAGE
     except Exception as error:  # A defect of pgdyno: one paragraph, and the trace in a file.
         trace = output.keep_trace(traceback.format_exc())

@@ -17,7 +17,7 @@ from pgdyno.cli import output
 from pgdyno.cli.from_options import Asked
 from pgdyno.cli.output import Live
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
-from pgdyno.errors import InterruptedByUser, PgdynoError
+from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError
 from pgdyno.loop.drive import Outcome, carry_out, checked_scripts
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.report.numbers import interval_text, value_text
@@ -105,9 +105,11 @@ def measured(
 
 def _has_begun(outcome: Outcome) -> bool:
     """Return whether a run has begun; an interruption always has its separate exit code."""
-    folder = outcome.folder
-    if isinstance(outcome.error, InterruptedByUser):
+    folder, error = outcome.folder, outcome.error
+    if isinstance(error, InterruptedByUser):
         return True
+    if isinstance(error, EngineError) and not error.has_run:
+        return False
     return folder is not None and bool(folder.run_folders() or folder.incomplete_folders())
 
 

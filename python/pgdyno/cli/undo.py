@@ -94,25 +94,26 @@ def _with_changes(store: Store) -> list[ExperimentFolder]:
 
 def _said(folder: ExperimentFolder, undone: Undone, *, is_dismissed: bool) -> int:
     """Print the result of undoing one journal; return its exit code."""
-    values = ", ".join(
-        name if value is None else f"{name} = {value}"
-        for name, value in sorted(undone.previous.items())
-    )
-    absent = sorted(name for name, value in undone.previous.items() if value is None)
-    none = f" ({', '.join(absent)}: no entry in postgresql.auto.conf)" if absent else ""
+    previous = sorted(undone.previous.items())
+    entries = [f"{name} = {value}" for name, value in previous if value is not None]
+    absent = [name for name, value in previous if value is None]
+    parts = [", ".join(entries)] if entries else []
+    if absent:
+        parts.append(f"no entry for {', '.join(absent)} in postgresql.auto.conf")
+    values = "; ".join(parts)
     at = f"#{folder.number} {undone.place}:"
     if undone.error is not None:
         steps = [undone.error.hint, f"pgdyno undo --dismiss {folder.number} forgets the change"]
         output.problem(
-            f"{at} {values} not put back{none}. {undone.error.message}",
+            f"{at} not put back: {values}. {undone.error.message}",
             "; ".join(step for step in steps if step),
             sqlstate=undone.error.sqlstate,
         )
         return undone.error.exit_code
     if is_dismissed:
-        output.data(f"{at} forgotten, not put back: {values}{none}")
+        output.data(f"{at} forgotten, not put back: {values}")
     elif undone.was_changed:
-        output.data(f"{at} put back {values}{none}")
+        output.data(f"{at} put back: {values}")
     else:
-        output.data(f"{at} already as before: {values}{none}")
+        output.data(f"{at} already as before: {values}")
     return 0

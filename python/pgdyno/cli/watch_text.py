@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pgdyno.quantities import compact_ms, format_bytes, percent
+from pgdyno.quantities import compact_ms, counted, format_bytes, percent
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 from pgdyno.report.watch_words import (
@@ -123,7 +123,7 @@ def shortened(text: str, room: int) -> str:
 def _why(statement: Document) -> str:
     worst, per_call = statement["waits"][0], call_ms(statement)
     if not is_seen_enough(statement):
-        few = f"seen {statement['sightings']} times"
+        few = f"seen {counted(statement['sightings'], 'time')}"
         return few if per_call is None else f"{call_words(statement)} ms per call, {few}"
     if per_call is None:
         return str(worst["wait_event"])

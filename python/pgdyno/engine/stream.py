@@ -187,12 +187,20 @@ def print_sql(job: Job) -> str:
     return said.decode().rstrip()
 
 
+# Kinds of errors that end a job before its first transaction.
+_BEFORE_THE_LOAD = frozenset(
+    {"job", "script", "connect", "authentication", "too_many_connections", "prepare"}
+)
+
+
 def engine_error(failure: Failure) -> EngineError:
     """Return the engine's own error as one of ours, with the same SQLSTATE and hint."""
     hint = failure.hint
     if not hint and (failure.sqlstate or "").startswith("42"):  # Syntax, names, rights.
         hint = "correct the script, or name the server and database that the script was written for"
-    return EngineError(_sentence(failure.message), hint=hint, sqlstate=failure.sqlstate)
+    error = EngineError(_sentence(failure.message), hint=hint, sqlstate=failure.sqlstate)
+    error.has_run = failure.kind not in _BEFORE_THE_LOAD
+    return error
 
 
 def _sentence(text: str) -> str:

@@ -273,8 +273,8 @@ def _why_ended(done: Executed) -> PgdynoError | None:
         return outcome.interrupted
     if outcome.failures:
         error = engine_error(outcome.failures[0])
-        message, hint = with_words_of_log(error.message, error.hint, done.words_of_log)
-        return EngineError(message, hint=hint, sqlstate=error.sqlstate)
+        error.message, error.hint = with_words_of_log(error.message, error.hint, done.words_of_log)
+        return error
     if done.is_server_lost:
         message, hint = with_words_of_log(
             "The server was lost during the run and does not answer.",

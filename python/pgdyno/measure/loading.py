@@ -129,7 +129,7 @@ def load_dataset(
             hint=f"{hint}; then {GO_ON}" if watch.is_unfinished else hint,
             sqlstate=failure.sqlstate if failure else None,
         )
-        error.has_run = True
+        error.has_run = watch.has_begun
         raise error
 
 

@@ -186,6 +186,11 @@ class LoadWatch:
         self._recent: deque[tuple[int, int]] = deque(maxlen=_WINDOW_INTERVALS)
         self.is_unfinished = False
 
+    @property
+    def has_begun(self) -> bool:
+        """Return whether anything was made: the server may refuse the first table."""
+        return self.is_unfinished or self._phase not in ("connect", "create")
+
     def see(self, record: Record) -> None:
         """Take one record, and report a new moment to the progress."""
         if isinstance(record, Phase) and record.event == "begin":

@@ -114,7 +114,7 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
     for name, why in tuned.failures[:_FAILURES_MAX]:
         yield "failed", f"{name}: {why}"
     for doubt in findings.doubts:
-        yield "doubt", doubt.message
+        yield "NOT VALID" if doubt.verdict == "not_valid" else "doubt", doubt.message
 
 
 def _setting(tuned: TuneFindings, setting: SettingEffect) -> str:

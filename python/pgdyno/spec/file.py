@@ -176,12 +176,15 @@ class _Reader:
 
     def _note(self, place: Place, rule: str, *, seen: str | None = None) -> None:
         shown = ".".join(str(step) for step in place) or "the experiment"
+        if rule == _MISSING and len(place) == 1:
+            shown = f"[{shown}]" if shown in _TABLES else f"[experiment] {shown}"
         line = self._lines.line_of(place)
         if place and line == 1 and place[0] not in _TABLES:
             line = self._lines.line_of(("experiment", *place))
         value = f" = {seen}" if seen is not None else ""
         end = "" if rule.endswith(("?", ".")) else "."
-        mistake = Mistake(line, shown, f"{shown}{value}: {rule}{end}")
+        colon = "" if rule == _MISSING else ":"
+        mistake = Mistake(line, shown, f"{shown}{value}{colon} {rule}{end}")
         if mistake not in self._mistakes:
             self._mistakes.append(mistake)
 
@@ -227,9 +230,12 @@ _EXPECTED = {
 }
 
 
+_MISSING = "is missing"
+
+
 def _rule(item: Any) -> str:
     if item["type"] == "missing":
-        return "is missing"
+        return _MISSING
     if item["type"] == "union_tag_invalid":
         return f"must be one of {item['ctx']['expected_tags']}"
     if item["type"] == "union_tag_not_found":
@@ -309,6 +315,8 @@ def to_toml(experiment: Experiment) -> str:
     document = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
     keys = ("name", "reset", "cache", "reload", "check")
     experiment_table = {key: document.pop(key) for key in keys}
+    if experiment.workload.transactions_per_client is not None:
+        del document["workload"]["duration"]  # The number of transactions ends the run.
     named = {"experiment": experiment_table, **document}
     variants = [_without_empty(variant) for variant in document.pop("variant")]
     if variants:

@@ -15,7 +15,7 @@ from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.workload import Protocol, Script
 
 PoolMode = Literal["session", "transaction", "statement"]
-_FORM = "pooler=MODE:SIZE, such as pooler=transaction:20"
+POOLER_FORM = "pooler=MODE:SIZE, such as pooler=transaction:20"
 
 
 class Pooler(Spec):
@@ -36,7 +36,7 @@ def pooler_from(text: str) -> dict[str, str]:
     """
     parts = [part.strip() for part in text.split(":")]
     if len(parts) > 2 or not all(parts):
-        raise SpecError(f"pooler={text} is not MODE:SIZE.", hint=_FORM)
+        raise SpecError(f"pooler={text} is not MODE:SIZE.", hint=POOLER_FORM)
     if len(parts) == 1:
         return {"pool_size" if parts[0].isdecimal() else "mode": parts[0]}
     return {"mode": parts[0], "pool_size": parts[1]}

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pgdyno.errors import SpecError, masked_text
 from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.setting_rules import nearest
-from pgdyno.spec.variant import Variant, pooler_from
+from pgdyno.spec.variant import POOLER_FORM, Variant, pooler_from
 from pgdyno.spec.workload import read_text, script_named
 
 _LINE = re.compile(
@@ -136,7 +136,8 @@ def variant_from(text: str) -> Variant:
             raise SpecError(f"--variant {text!r}: the {place} is empty.", hint=_FORM) from None
         said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
         raise SpecError(
-            f"--variant {text!r}: {place} {said}, got {first['input']!r}.", hint=_FORM
+            f"--variant {text!r}: {place} {said}, got {first['input']!r}.",
+            hint=POOLER_FORM if place.startswith("pooler") else _FORM,
         ) from None
 
 
@@ -159,8 +160,8 @@ def _take(part: str, fields: dict[str, Any], text: str, seen: set[str]) -> None:
     if plain.lower() in seen and key != "script":
         raise SpecError(f"--variant {text!r}: {key} is given twice.", hint="leave out one of them")
     seen.add(plain.lower())
-    if key in _PLACES:
-        fields[_PLACES[key]] = value
+    if (dashed := key.replace("_", "-")) in _PLACES:
+        fields[_PLACES[dashed]] = value
     elif key in _PLAIN:
         fields[key] = value
     elif plain in _DATASET:

@@ -6,7 +6,7 @@ from pgdyno.doctor.check import check
 from pgdyno.doctor.facts import Facts
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.doctor.host_facts import Limits
-from pgdyno.quantities import format_bytes, percent
+from pgdyno.quantities import counted, format_bytes, percent
 
 _FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
 _NEIGHBOUR_CORES = 0.1
@@ -213,7 +213,7 @@ def cpu_limit(facts: Facts) -> Judgement:
     seen = f"limited to {limits.cpu_cores:g} of {host.cores} cores"
     if limits.throttled_count:
         return bad(
-            f"{seen}, throttled {limits.throttled_count} times",
+            f"{seen}, throttled {counted(limits.throttled_count, 'time')}",
             "raise cpu.max of the group, or pin whole cores with cpuset.cpus",
         )
     return warn(seen, "watch the throttled time in the results")

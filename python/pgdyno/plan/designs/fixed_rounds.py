@@ -11,6 +11,7 @@ from typing import TypeVar
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, rounds
 from pgdyno.plan.visits import pilot_missing, visit, visited
+from pgdyno.quantities import counted
 from pgdyno.spec.designs import FactorialDesign, MatrixDesign, PassesDesign
 from pgdyno.spec.planned import PlannedRun, Stop
 
@@ -36,7 +37,7 @@ class FixedRounds(Design[Asked]):
             todo = [variant for variant in order if variant not in before]
             if todo:
                 return visit(experiment, history, variant=todo[0], round_number=round_number)
-        return Stop(f"every cell was measured {self.asked.rounds} times")
+        return Stop(f"every cell was measured {counted(self.asked.rounds, 'time')}")
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return the number of runs, pilots included."""

@@ -27,6 +27,7 @@ from pgdyno.plan.capacity import RUNS_MAX, next_rate, next_terminals
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, pilots, rounds, trials, warm_ns
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot
+from pgdyno.quantities import counted
 from pgdyno.spec.designs import SweepDesign
 from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Purpose, Stop
 
@@ -73,7 +74,7 @@ class Sweep(Design[SweepDesign]):
             knee = plateau_start(mean_tps(history, lines[0]))
             reason = f"detailed run at the knee of the curve, {knee} clients"
             return self._run(history, "detail", lines[0].cell(knee), reason=reason)
-        return Stop(f"every level was measured {self.asked.rounds} times")
+        return Stop(f"every level was measured {counted(self.asked.rounds, 'time')}")
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return an estimate of the number of runs of all stages."""
