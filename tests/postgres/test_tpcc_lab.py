@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from psycopg import sql
@@ -70,6 +71,49 @@ def test_a_comparison_is_decided_by_nopm(pgdyno: Command, warehouse: Target) -> 
     deciding = [line for line in pgdyno("show", "last").out.splitlines() if "decides" in line]
     assert len(deciding) == 1
     assert deciding[0].split()[0] == "NOPM"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("version", ["15", pytest.param("18", marks=pytest.mark.slow)])
+def test_a_tuning_of_tpcc_like_is_decided_by_nopm_and_proved_within_a_target_of_a_type(
+    pgdyno: Command, tmp_path: Path, version: str
+) -> None:
+    spec = tmp_path / "tune.toml"
+    spec.write_text(
+        f"""
+[experiment]
+name = "nopm"
+reset = "none"
+check = false
+[server]
+scratch = {{ version = "{version}" }}
+settings = {{ commit_delay = "50000", commit_siblings = "0" }}
+[dataset]
+kind = "tpcc"
+warehouses = 1
+[workload]
+scripts = [{{ builtin = "tpcc-like" }}]
+clients = 2
+duration = "500ms"
+warmup = "0s"
+[design]
+kind = "tune"
+budget = "1s"
+slo = "new-order.p90=5min"
+settings = ["commit_delay=50000,0"]
+"""
+    )
+    said = pgdyno("run", str(spec), "--json", timeout_s=280)
+    assert said.code in RAN, said.err
+    document = said.document
+    assert (document["format"], document["metric"]) == ("pgdyno.tune/1", "nopm")
+    # Each commit waited for 50 ms, which is far longer than a transaction.
+    assert document["verdict"] == "better", document["sentence"]
+    assert [(row["name"], row["new"]) for row in document["settings"]] == [("commit_delay", "0")]
+    shown = " ".join(pgdyno("show", "last").out.split())
+    assert "proved: NOPM +" in shown
+    assert "new-order.p90=5min" in shown
+    assert pgdyno("report", "last", "-o", tmp_path / "page.html").code == 0
 
 
 @pytest.mark.slow

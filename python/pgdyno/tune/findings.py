@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import counted, percent
+from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
 from pgdyno.tune.search import NOTHING_BETTER, Tuning
 from pgdyno.tune.space import Point
@@ -167,7 +168,7 @@ class TuneFindings:
         """Return "jit, work_mem: tps +18 % (14 to 22); ..."; "" if a setting is sure alone."""
         if not self.together or self.proved is None:
             return ""
-        change = f"{self.metric} {change_text(self.proved)}"
+        change = f"{METRIC_WORDS[self.metric]} {change_text(self.proved)}"
         return f"{', '.join(self.together)}: {change}; no setting alone has a certain effect"
 
     @property
@@ -200,7 +201,7 @@ class TuneFindings:
         if self.verdict == "unproved":
             return f"unproved: {promised}, and {self.reason or 'the proof did not finish'}"
         assert self.proved is not None, "a proof that finished has a figure"
-        said = f"{self.metric} {change_text(self.proved)} against your settings"
+        said = f"{METRIC_WORDS[self.metric]} {change_text(self.proved)} against your settings"
         slo = f"; {self.slo.sentence()}" if self.slo is not None else ""
         if self.verdict == "not confirmed":
             return f"not confirmed: {said}; {promised}{slo}"
@@ -348,9 +349,9 @@ def alter_system(findings: TuneFindings) -> str:
 def effect_text(findings: TuneFindings, setting: SettingEffect) -> str:
     """Return what a setting brings: "tps +18 % (14 to 22)", or that it was not measured alone."""
     if setting.ratio is not None:
-        return f"{findings.metric} {change_text(setting.ratio)}"
+        return f"{METRIC_WORDS[findings.metric]} {change_text(setting.ratio)}"
     if len(findings.settings) == 1 and findings.proved is not None:
-        return f"{findings.metric} {change_text(findings.proved)}"
+        return f"{METRIC_WORDS[findings.metric]} {change_text(findings.proved)}"
     return "not measured alone"
 
 
