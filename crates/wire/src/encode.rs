@@ -1,8 +1,8 @@
-//! Messages a load sends over and over, written into a plain vector.
+//! Encodes the messages that a load sends repeatedly, into a plain vector.
 //!
-//! What does not change between two executions of a statement is encoded once (`Template`).
+//! The bytes that are the same in every execution of a statement are encoded once (`Template`).
 
-/// How a statement is named on the connection.
+/// The unnamed portal: every execution uses it.
 const PORTAL: &[u8] = b"\0";
 
 /// Write `Query`; `text` writes the statement.
@@ -14,7 +14,7 @@ pub fn query(out: &mut Vec<u8>, text: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// Write `Parse` of a statement whose parameter types the server finds out.
+/// Write `Parse`; the server infers the parameter types of the statement.
 pub fn parse(out: &mut Vec<u8>, name: &str, text: &[u8]) {
     message(out, b'P', |out| {
         push_string(out, name);
@@ -29,7 +29,7 @@ pub fn sync(out: &mut Vec<u8>) {
     out.extend_from_slice(b"S\0\0\0\x04");
 }
 
-/// Write `CopyFail`, the answer to a COPY FROM STDIN that nobody feeds.
+/// Write `CopyFail`, the answer to a COPY FROM STDIN for which there are no data.
 pub fn copy_fail(out: &mut Vec<u8>, reason: &str) {
     message(out, b'f', |out| push_string(out, reason));
 }
@@ -39,11 +39,11 @@ pub fn terminate(out: &mut Vec<u8>) {
     out.extend_from_slice(b"X\0\0\0\x04");
 }
 
-/// `Bind`, `Describe` and `Execute` of one statement, all but the parameters encoded beforehand.
-/// Parameters and results are text.
+/// `Bind`, `Describe` and `Execute` of one statement. Everything except the parameter values is
+/// encoded once, in `new`. Parameters and results are text.
 ///
-/// A load that looks at no column names asks for them all the same, as libpq and with it pgbench
-/// does: the server shall do the same work for both.
+/// `Describe` asks for column names even if the load does not use them. libpq, and therefore
+/// pgbench, does the same, so the server does equal work for both programs.
 #[derive(Clone, Debug)]
 pub struct Template {
     before_values: Vec<u8>,
@@ -51,9 +51,11 @@ pub struct Template {
 }
 
 impl Template {
-    /// Args: `name` of the prepared statement, empty for the unnamed one.
+    /// Encode everything except the parameter values.
+    ///
+    /// Args: `name` of the prepared statement; empty for the unnamed statement.
     pub fn new(name: &str, parameter_count: u16) -> Template {
-        // The length is filled in when the values are known.
+        // `execute` fills in the length, when the values are known.
         let mut before_values = b"B\0\0\0\0".to_vec();
         before_values.extend_from_slice(PORTAL);
         push_string(&mut before_values, name);
@@ -79,7 +81,8 @@ impl Template {
         let begin = out.len();
         out.extend_from_slice(&self.before_values);
         values(out);
-        // The two bytes of result formats belong to Bind too.
+        // Bind includes the two bytes of result formats, which `after_values` begins with. The
+        // length does not include the tag.
         let length = (out.len() - begin - 1 + 2) as u32;
         out[begin + 1..begin + 5].copy_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&self.after_values);
@@ -109,7 +112,7 @@ fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn push_string(out: &mut Vec<u8>, text: &str) {
-    // A zero byte would end the string early; the callers' texts are checked when they are read.
+    // A zero byte would end the string early. Texts are checked for zero bytes when they are read.
     debug_assert!(!text.contains('\0'));
     out.extend_from_slice(text.as_bytes());
     out.push(0);

@@ -1,4 +1,4 @@
-//! What can be wrong on the wire: the server says no, or what it says is not the protocol.
+//! Errors of a connection: the server reports an error, or its bytes break the protocol.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ impl SqlState {
     pub const DEADLOCK_DETECTED: SqlState = SqlState(*b"40P01");
     pub const TOO_MANY_CONNECTIONS: SqlState = SqlState(*b"53300");
     pub const QUERY_CANCELED: SqlState = SqlState(*b"57014");
-    /// What is reported for a field that is missing or not five printable characters.
+    /// The state of an error whose field is missing, or is not five ASCII letters and digits.
     pub const UNKNOWN: SqlState = SqlState(*b"XX000");
 
     /// The state named by `text`, or `UNKNOWN` when it is not five ASCII letters and digits.
@@ -44,24 +44,24 @@ impl fmt::Debug for SqlState {
     }
 }
 
-/// An ErrorResponse or NoticeResponse, the server's words untouched.
+/// An ErrorResponse or NoticeResponse, with the server's own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
-    /// `ERROR`, `FATAL`, `PANIC`; not localised since server 9.6.
+    /// `ERROR`, `FATAL` or `PANIC`; servers since 9.6 send the word untranslated.
     pub severity: String,
     pub sqlstate: SqlState,
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
-    /// Where in the server it happened, such as the line of a function; boxed, because it is
-    /// rare and an error is to stay small.
+    /// Where the error occurred, for example the line of a function. Boxed: a context is rare, and
+    /// `ServerError` shall stay small.
     pub context: Option<Box<String>>,
-    /// Character of the statement that is at fault, 1-based.
+    /// Position of the faulty character in the statement, from 1.
     pub position: Option<u32>,
 }
 
 impl ServerError {
-    /// Read the body of an ErrorResponse; what is missing stays empty, what is unknown is skipped.
+    /// Read the body of an ErrorResponse. Missing fields stay empty; unknown fields are skipped.
     pub fn parse(body: &[u8]) -> ServerError {
         let mut error = ServerError {
             severity: String::new(),
@@ -77,7 +77,7 @@ impl ServerError {
             let text = || String::from_utf8_lossy(value).into_owned();
             match kind {
                 b'S' if error.severity.is_empty() => error.severity = text(),
-                // Subtle: V follows S and is the untranslated word.
+                // Subtle: V follows S and replaces it, because V is the untranslated word.
                 b'V' => error.severity = text(),
                 b'C' => error.sqlstate = SqlState::new(value),
                 b'M' => error.message = text(),
@@ -100,16 +100,16 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// Bytes that are not the protocol, or not this state of it.
+/// Bytes that break the protocol, or a message that its present state does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// No message of a server begins with this byte.
+    /// No server message begins with this byte.
     UnknownTag(u8),
-    /// A length below 4, or above what a message of this kind may have.
+    /// A length below 4, or above the limit for this kind of message.
     Length { tag: u8, length: u32 },
     /// The body of a known message cannot be read.
     Malformed(u8),
-    /// A known message where it must not come.
+    /// A known message at a place where the protocol does not allow it.
     Unexpected(u8),
 }
 

@@ -1,46 +1,48 @@
-//! Cut the stream of a server into messages, keeping no more than must be kept.
+//! Cuts the byte stream of a server into messages, and stores only incomplete messages.
 
 use crate::error::ProtocolError;
 
 const HEADER: usize = 5;
 
-/// No message of a server is longer: it builds each in memory of at most 1 GiB (MaxAllocSize).
+/// Maximum length of any server message, in bytes: the server builds a message in one allocation
+/// of at most 1 GiB (MaxAllocSize).
 const MAX_LENGTH: u32 = 1 << 30;
 
-/// A message that must be read whole may not be longer than this (16 MiB); an error text is the
-/// longest of them.
+/// Maximum length, in bytes, of a message that is stored because it arrived in parts (16 MiB).
 const MAX_KEPT: u32 = 16 << 20;
 
-/// What to pass as `skip` when every body is wanted.
+/// Pass this as `skip` to receive every body.
 pub const NEVER_SKIP: fn(u8) -> bool = |_| false;
 
-/// One message of the server, its body borrowed. A message that is walked over has an empty body.
+/// One server message with a borrowed body. A skipped message has an empty body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     pub tag: u8,
     pub body: &'a [u8],
 }
 
-/// Cuts received bytes into messages, however the network cut them before.
+/// Cuts received bytes into messages, whatever the sizes of the network's packets.
 ///
-/// A connection that has no half message holds no memory here: the bytes of whole messages are
-/// borrowed from the caller's buffer.
+/// The bytes of a message that arrived whole are borrowed from the caller's buffer. Therefore a
+/// connection without an incomplete message uses no memory here.
 #[derive(Debug, Default)]
 pub struct Framer {
-    /// Header and body, so far, of a message that did not end with the last bytes received.
+    /// The part that has arrived of an incomplete message: header and body.
     partial: Vec<u8>,
-    /// `partial` was handed out and must be forgotten before the next message.
+    /// `partial` was returned to the caller and must be cleared before the next message.
     partial_done: bool,
-    /// Bytes still to come of a message that is walked over.
+    /// Number of bytes of a skipped message that have not arrived yet.
     skipping: usize,
 }
 
 impl Framer {
-    /// The next whole message in `input`, which is shortened by what was taken; `None` = more bytes
-    /// are needed, and all of `input` was taken.
+    /// Return the next whole message of `input`, and shorten `input` by the bytes that were used.
     ///
-    /// A message for whose tag `skip` says true is returned, without its body, as soon as its
-    /// header is there, and walked over without being stored.
+    /// If `skip(tag)` is true, the message is returned without its body as soon as its header has
+    /// arrived, and its body is never stored.
+    ///
+    /// Returns: `None` if more bytes are needed; all of `input` was then used. Errors: an unknown
+    /// tag, or a length that no server sends.
     #[inline]
     pub fn next<'f, 'i: 'f>(
         &'f mut self,
@@ -74,12 +76,12 @@ impl Framer {
         Ok(Some(Message { tag, body }))
     }
 
-    /// True between messages.
+    /// Return true if no message is incomplete.
     pub fn is_idle(&self) -> bool {
         self.skipping == 0 && (self.partial.is_empty() || self.partial_done)
     }
 
-    /// `next` for a message that begins or ends in another batch of bytes.
+    /// `next` for a message that arrived in parts.
     #[cold]
     fn next_split<'f, 'i: 'f>(
         &'f mut self,
@@ -87,7 +89,7 @@ impl Framer {
         skip: impl Fn(u8) -> bool,
     ) -> Result<Option<Message<'f>>, ProtocolError> {
         if self.partial_done {
-            // A long message must not leave its memory with an idle connection.
+            // An idle connection must not keep the memory of a long message.
             self.partial = Vec::new();
             self.partial_done = false;
             if input.len() >= HEADER {
@@ -117,7 +119,8 @@ impl Framer {
         Ok(Some(Message { tag, body: &self.partial[HEADER..] }))
     }
 
-    /// Move bytes from `input` until `partial` has `wanted`: memory grows with what came.
+    /// Move bytes from `input` until `partial` has `wanted` bytes. Memory grows with the bytes that
+    /// arrived, not with the length that the header claims.
     fn keep(&mut self, input: &mut &[u8], wanted: usize) {
         let step = wanted.saturating_sub(self.partial.len()).min(input.len());
         self.partial.extend_from_slice(&input[..step]);
@@ -125,7 +128,7 @@ impl Framer {
     }
 }
 
-/// Tag and body length; at least `HEADER` bytes must be there.
+/// Return tag and body length; `bytes` must have at least `HEADER` bytes.
 #[inline]
 fn header(bytes: &[u8]) -> Result<(u8, usize), ProtocolError> {
     let tag = bytes[0];
@@ -139,7 +142,7 @@ fn header(bytes: &[u8]) -> Result<(u8, usize), ProtocolError> {
     Ok((tag, length as usize - 4))
 }
 
-/// Message formats of the manual, those marked (B).
+/// Source: manual, "Message Formats", the messages marked (B).
 #[inline]
 fn is_backend_tag(tag: u8) -> bool {
     matches!(
@@ -184,15 +187,15 @@ mod tests {
 
     fn cut(pieces: &[&[u8]], skip: impl Fn(u8) -> bool + Copy) -> Vec<(u8, Vec<u8>)> {
         let mut framer = Framer::default();
-        let mut found = Vec::new();
+        let mut messages = Vec::new();
         for mut piece in pieces.iter().copied() {
             while let Some(message) = framer.next(&mut piece, skip).expect("valid bytes") {
-                found.push((message.tag, message.body.to_vec()));
+                messages.push((message.tag, message.body.to_vec()));
             }
             assert!(piece.is_empty());
         }
         assert!(framer.is_idle());
-        found
+        messages
     }
 
     fn any_tag() -> impl Strategy<Value = u8> {

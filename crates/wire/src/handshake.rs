@@ -1,4 +1,4 @@
-//! From an open socket to ReadyForQuery: start-up, authentication, the server's parameters.
+//! The handshake, from an open socket to ReadyForQuery: start-up, authentication, parameters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,25 +14,26 @@ use crate::scram::{
     Binding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, SaltedPasswords, Scram, ScramError,
 };
 
-/// As whom to log in.
+/// The user, the password and the parameters of a login.
 #[derive(Clone)]
 pub struct Login {
     pub user: String,
     pub password: Option<String>,
-    /// Everything else of the start-up message: `database`, `application_name`, settings.
+    /// The other parameters of the start-up message: `database`, `application_name`, settings.
     pub parameters: Vec<(String, String)>,
     pub channel_binding: ChannelBinding,
-    /// What the server may ask for; absent = anything.
+    /// Authentication methods that the server may request; `None` = all.
     pub require_auth: Option<RequireAuth>,
 }
 
-/// Whether SCRAM is bound to the TLS channel, so that nobody in the middle can pass it on.
+/// Whether SCRAM is bound to the TLS channel. If SCRAM is bound, a machine between client and
+/// server cannot relay the login.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelBinding {
     Disable,
     #[default]
     Prefer,
-    /// A server that lets the user in without it is refused.
+    /// The login fails if the server does not bind the authentication.
     Require,
 }
 
@@ -43,7 +44,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What the server told about itself and the new backend.
+/// Parameters that the server reported, with the process and the cancel key of the new backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     pub process_id: i32,
@@ -51,29 +52,30 @@ pub struct Session {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// How far the handshake came with the bytes it was given.
+/// State of the handshake after `Handshake::advance`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Advance {
-    /// Send what is in `out`, if anything, and come back with more bytes.
+    /// Send the bytes in `out`, if any, and call `advance` again with the bytes of the answer.
     Continue,
-    /// The session is open; bytes after it were left in the input.
+    /// The session is open; later bytes stay in the input.
     Ready(Session),
 }
 
-/// Why there is no session.
+/// Why the handshake failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandshakeError {
     Server(ServerError),
     Protocol(ProtocolError),
-    /// The server asks for a password and there is none.
+    /// The server asks for a password, and none was given.
     PasswordMissing,
-    /// The server asks for a method that this client does not have.
+    /// The server asks for a method that this client does not support.
     Unsupported(String),
     /// The server could not prove that it knows the password.
     ServerNotAuthentic,
-    /// `ChannelBinding::Require`, and the server asks for something that is not bound.
+    /// `ChannelBinding::Require`, and the server asks for a method that cannot be bound.
     NotBound,
-    /// `require_auth` does not allow what the server asks for, or skips; in libpq's words.
+    /// `require_auth` does not allow the method that the server requests, or does not allow that
+    /// the server requests none. The text is libpq's.
     NotAllowed(String),
     /// A start-up parameter or the password has a zero byte.
     ZeroByte,
@@ -116,7 +118,7 @@ impl From<ProtocolError> for HandshakeError {
 }
 
 impl From<std::io::Error> for HandshakeError {
-    /// The encoders of `postgres-protocol` fail on one thing only.
+    /// A zero byte is the only error of the encoders of `postgres-protocol`.
     fn from(_: std::io::Error) -> Self {
         HandshakeError::ZeroByte
     }
@@ -149,7 +151,7 @@ enum Stage {
     /// A password was sent, hashed or not.
     Answered,
     Scram(Scram),
-    /// SCRAM is through; the server may now say AuthenticationOk.
+    /// SCRAM is complete; the server may now send AuthenticationOk.
     Verified,
     /// After AuthenticationOk.
     Authenticated,
@@ -162,7 +164,9 @@ impl fmt::Debug for Handshake {
 }
 
 impl Handshake {
-    /// Begin: writes the start-up message to `out`.
+    /// Write the start-up message to `out`.
+    ///
+    /// Errors: `ZeroByte`, if a parameter has a zero byte.
     pub fn start(login: &Login, out: &mut BytesMut) -> Result<Handshake, HandshakeError> {
         let parameters = login.parameters.iter().map(|(name, value)| (&**name, &**value));
         frontend::startup_message([("user", &*login.user)].into_iter().chain(parameters), out)?;
@@ -174,14 +178,16 @@ impl Handshake {
         })
     }
 
-    /// What SCRAM can be bound to: the hash of the server's certificate (RFC 5929, section 4).
+    /// Set the hash of the server's certificate, to which SCRAM is bound.
+    ///
+    /// Source: RFC 5929, section 4.
     pub fn bind_to(&mut self, tls_server_end_point: Vec<u8>) {
         self.end_point = Some(tls_server_end_point);
     }
 
-    /// Take received bytes off `input`; what must be sent in answer is added to `out`.
+    /// Read the received bytes of `input`, and append the answer to `out`.
     ///
-    /// Errors: after any error the connection is to be closed.
+    /// Errors: after any error the caller must close the connection.
     pub fn advance(
         &mut self,
         login: &Login,
@@ -199,14 +205,14 @@ impl Handshake {
                     let own = (&mut self.stage, end_point);
                     authenticate(own, message.body, login, salted, out)?;
                 }
-                // Notices, and a server that speaks an older minor version, say nothing we need.
+                // Not needed: notices, and the message of a server with an older minor version.
                 (b'N' | b'v', _) => {}
                 (b'S', Stage::Authenticated) => {
                     let (name, value) = parameter(message.body)?;
                     self.session.parameters.insert(name, value);
                 }
                 (b'K', Stage::Authenticated) => {
-                    // Protocol 3.0: two integers. Longer keys come only when 3.2 is asked for.
+                    // Protocol 3.0: two integers. A server sends longer keys only for 3.2.
                     let key: [u8; 8] =
                         message.body.try_into().map_err(|_| ProtocolError::Malformed(b'K'))?;
                     let [a, b, c, d, e, f, g, h] = key;
@@ -223,8 +229,8 @@ impl Handshake {
     }
 }
 
-/// What the server asks for is what the user allows. With `ChannelBinding::Require` nothing but
-/// SCRAM will do: it alone can be bound.
+/// Check that the user allows the method that the server requests. `ChannelBinding::Require` allows
+/// SCRAM only, because no other method can be bound.
 fn may_ask(body: &[u8], stage: &Stage, login: &Login) -> Result<(), HandshakeError> {
     let code = body.first_chunk::<4>().map(|code| u32::from_be_bytes(*code));
     let Some(code) = code else { return Err(ProtocolError::Malformed(b'R').into()) };

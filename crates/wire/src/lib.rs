@@ -1,11 +1,12 @@
 //! The PostgreSQL wire protocol, version 3.0: bytes in, messages out.
 //!
-//! No sockets and no clock: the owner of the socket feeds what it received and sends what it is
-//! given. Start-up messages and encoding come from the `postgres-protocol` crate; the receiving
-//! side is ours, because a load generator wants to walk over most messages without parsing them.
+//! This crate has no sockets and no clock. The owner of a socket passes in the bytes that it
+//! received, and sends the bytes that this crate returns. The `postgres-protocol` crate encodes
+//! the start-up messages. Receiving is written here, because a load generator skips most messages
+//! without parsing them.
 //!
-//! Assumes `client_encoding` is UTF8 for error texts (other bytes are replaced, never refused).
-//! Nothing here panics on, or allocates for, what a header merely claims.
+//! Assumptions: error texts are UTF-8 (`client_encoding` is UTF8). Other bytes are replaced, never
+//! refused. A header can claim any length: the claim alone never causes a panic or an allocation.
 
 pub mod encode;
 mod error;
@@ -26,8 +27,8 @@ pub use require_auth::RequireAuth;
 pub use rows::{RowError, columns, messages, values};
 pub use scram::SaltedPasswords;
 
-/// Write the message that asks the server, on a separate connection, to cancel what the backend
-/// of `session` is doing.
+/// Write CancelRequest: the server then cancels the statement of the backend of `session`. The
+/// message is sent on a separate connection.
 pub fn cancel_request(session: &Session, out: &mut BytesMut) {
     frontend::cancel_request(session.process_id, session.secret_key, out);
 }

@@ -1,48 +1,48 @@
-//! The hot receive path: walk over the answer to a flush and note only what a transaction needs.
+//! The hot receive path: reads the answer to a flush and keeps only what a transaction needs.
 
 use crate::error::{ProtocolError, ServerError};
 use crate::frame::Framer;
 
-/// What ReadyForQuery says about the session.
+/// State of the session's transaction, from ReadyForQuery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransactionStatus {
     #[default]
     Idle,
     InBlock,
-    /// In a block that can only be rolled back.
+    /// In a transaction block after an error; only ROLLBACK is possible.
     FailedBlock,
 }
 
-/// The most that is kept of rows a script asked to see (16 MiB).
+/// Maximum size of captured rows, in bytes (16 MiB).
 const MAX_CAPTURED: usize = 16 << 20;
 
-/// The most notices of one answer that are kept.
+/// Maximum number of notices that are kept from one answer.
 const MAX_NOTICES: usize = 1000;
 
-/// The answer to one flush, gathered message by message; reused, so that it allocates nothing.
+/// The answer to one flush. The owner reuses one `Reply`, so that an answer allocates nothing.
 #[derive(Debug, Default, PartialEq)]
 pub struct Reply {
     /// Keep RowDescription, DataRow and CommandComplete in `captured`.
     pub capture: bool,
-    /// Header and body of each captured message; read it with `messages`.
+    /// Header and body of each captured message; `messages` reads them.
     pub captured: Vec<u8>,
-    /// `captured` is cut off, at a whole message.
+    /// `captured` reached its maximum size; it ends with a whole message.
     pub captured_overflow: bool,
     pub row_count: u64,
-    /// CommandComplete and EmptyQueryResponse messages.
+    /// Number of CommandComplete and EmptyQueryResponse messages.
     pub command_count: u32,
-    /// ParseComplete messages.
+    /// Number of ParseComplete messages.
     pub parse_count: u32,
-    /// ReadyForQuery messages.
+    /// Number of ReadyForQuery messages.
     pub ready_count: u32,
     pub status: TransactionStatus,
     /// The first error.
     pub error: Option<Box<ServerError>>,
     /// The server waits for COPY data: answer CopyFail.
     pub copy_in: bool,
-    /// There was COPY, whichever way.
+    /// The answer had a COPY, in either direction.
     pub has_copy: bool,
-    /// Keep notices in `notices`; a reset leaves it as it is.
+    /// Keep notices in `notices`; `reset` does not change this field.
     pub keeps_notices: bool,
     /// Notices and warnings, the first thousand.
     pub notices: Vec<ServerError>,
@@ -51,7 +51,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Forget the last answer, keep the memory.
+    /// Clear the last answer and keep its memory.
     pub fn reset(&mut self, capture: bool) {
         self.captured.clear();
         let captured = std::mem::take(&mut self.captured);
@@ -67,11 +67,12 @@ pub struct ReplyScanner {
 }
 
 impl ReplyScanner {
-    /// Take bytes off `input` until `reply` has seen `ready_wanted` ReadyForQuery messages (true)
-    /// or the bytes are used up (false).
+    /// Read `input` into `reply` until `ready_wanted` ReadyForQuery messages have arrived.
     ///
-    /// With `ready_wanted` 0 everything is read: what an idle connection may receive, such as a
-    /// notice, or the error that announces its end.
+    /// If `ready_wanted` is 0, all bytes are read. An idle connection uses this: it may receive a
+    /// notice, or the error with which the server closes the connection.
+    ///
+    /// Returns: true if the messages arrived, false if more bytes are needed.
     #[inline]
     pub fn feed(
         &mut self,

@@ -1,4 +1,4 @@
-//! libpq's `require_auth`: the ways to authenticate that a server may ask for.
+//! libpq's `require_auth`: the authentication methods that a server may request.
 //!
 //! Source: manual, "Parameter Key Words" of libpq; the texts are libpq's.
 
@@ -10,20 +10,20 @@ const SSPI: u8 = 1 << 3;
 const SCRAM: u8 = 1 << 4;
 const OAUTH: u8 = 1 << 5;
 
-/// See the module's text.
+/// The value of `require_auth`, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequireAuth {
-    /// As it was given.
+    /// The text that the user gave.
     text: String,
     may_ask: u8,
-    /// A server may also let the user in without asking for anything.
+    /// A server may accept the user without authentication.
     may_trust: bool,
 }
 
 impl RequireAuth {
     /// Read the value of `require_auth`: names separated by commas, or names after `!`.
     ///
-    /// Returns: nothing when any way will do. Errors: in libpq's words.
+    /// Returns: `None` if every method is allowed. Errors: in libpq's words.
     pub fn parse(text: &str) -> Result<Option<RequireAuth>, String> {
         if text.is_empty() {
             return Ok(None);
@@ -57,7 +57,7 @@ impl RequireAuth {
         Ok(Some(read))
     }
 
-    /// Allow a method, or forbid it; false when that was done before.
+    /// Allow or forbid a method; return false if this was done before.
     fn change(&mut self, method: &str, allows: bool) -> Result<bool, String> {
         let bit = match method {
             "password" => PASSWORD,
@@ -78,9 +78,10 @@ impl RequireAuth {
         Ok(is_new)
     }
 
-    /// Judge a request to authenticate by its number.
+    /// Check whether the server may send this authentication request.
     ///
-    /// Args: is_answered, the user has proved who they are already. Errors: in libpq's words.
+    /// Args: `code`, the number of the request in the protocol; `is_answered`, true if the client
+    /// has already sent its proof. Errors: in libpq's words.
     pub(crate) fn judge(&self, code: u32, is_answered: bool) -> Result<(), String> {
         let (bit, reason) = match code {
             0 if self.may_trust || is_answered => return Ok(()),

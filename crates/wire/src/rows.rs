@@ -1,10 +1,10 @@
-//! Rows that were kept: names of the columns and values in text format.
+//! Reads captured rows: names of columns, and values in text format.
 
 use std::fmt;
 
 use crate::frame::Message;
 
-/// A RowDescription or DataRow whose counts and lengths do not fit its body.
+/// The counts or lengths of a RowDescription or DataRow do not fit its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowError;
 
@@ -16,7 +16,7 @@ impl fmt::Display for RowError {
 
 impl std::error::Error for RowError {}
 
-/// The messages in `Reply::captured`.
+/// Return the messages in `Reply::captured`.
 pub fn messages(mut captured: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let (head, rest) = captured.split_first_chunk::<5>()?;
@@ -28,7 +28,7 @@ pub fn messages(mut captured: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// Column names of a RowDescription body.
+/// Return the column names of a RowDescription body.
 pub fn columns(body: &[u8]) -> Result<Vec<String>, RowError> {
     let (count, mut rest) = body.split_first_chunk::<2>().ok_or(RowError)?;
     let mut names = Vec::new();
@@ -41,7 +41,7 @@ pub fn columns(body: &[u8]) -> Result<Vec<String>, RowError> {
     Ok(names)
 }
 
-/// Values of a DataRow body; `None` = NULL.
+/// Return the values of a DataRow body; `None` = NULL.
 pub fn values(body: &[u8]) -> Result<Vec<Option<&[u8]>>, RowError> {
     let (count, mut rest) = body.split_first_chunk::<2>().ok_or(RowError)?;
     let mut values = Vec::new();

@@ -1,8 +1,8 @@
-//! SCRAM-SHA-256, the client's side (RFC 5802, RFC 7677), with the costly step remembered.
+//! The client's side of SCRAM-SHA-256 (RFC 5802, RFC 7677), with a cache of salted passwords.
 //!
-//! `postgres-protocol` has SCRAM too, but derives the salted password anew for each connection:
-//! 4,096 rounds of HMAC, half a minute for 8,000 connections. Here one derivation serves every
-//! connection with the same password, salt and number of rounds.
+//! `postgres-protocol` has SCRAM too, but it computes the salted password again for each
+//! connection: 4,096 rounds of HMAC, which is half a minute for 8,000 connections. Here the salted
+//! password is computed once for all connections with equal password, salt and number of rounds.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 pub(crate) const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 pub(crate) const SCRAM_SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// A server that asks for more rounds is refused: the number is the server's to choose, and each
-/// round is work for us. PostgreSQL's default is 4,096.
+/// Maximum number of rounds. The server chooses the number, and each round costs CPU time of the
+/// client; therefore a server that asks for more is refused. PostgreSQL's default is 4,096.
 const MAX_ITERATIONS: u32 = 1_000_000;
 
 type Key = [u8; 32];
@@ -41,10 +41,10 @@ impl fmt::Debug for SaltedPasswords {
     }
 }
 
-/// Why the exchange cannot go on.
+/// Why the exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScramError {
-    /// The server's message does not belong to SCRAM.
+    /// The server's message is not a valid SCRAM message.
     Malformed,
     TooManyIterations,
     /// The server could not prove that it knows the password.
@@ -72,7 +72,7 @@ impl Binding {
     }
 }
 
-/// One exchange: `first` is sent, `answer` replies to the challenge, `verify` ends it.
+/// One exchange. Its steps: send `first`, answer the challenge with `answer`, check with `verify`.
 pub(crate) struct Scram {
     binding: Binding,
     nonce: String,
@@ -90,12 +90,12 @@ impl Scram {
         Scram { binding, nonce, server_signature: None }
     }
 
-    /// The client-first-message.
+    /// Return the client-first-message.
     pub(crate) fn first(&self) -> String {
         format!("{}n=,r={}", self.binding.gs2_header(), self.nonce)
     }
 
-    /// The client-final-message in answer to the server-first-message.
+    /// Return the client-final-message, which answers the server-first-message `challenge`.
     pub(crate) fn answer(
         &mut self,
         challenge: &[u8],
@@ -134,7 +134,7 @@ impl Scram {
         Ok(format!("{without_proof},p={}", STANDARD.encode(proof)))
     }
 
-    /// Check the server-final-message: only then is the server known to know the password.
+    /// Check the server-final-message, which proves that the server knows the password.
     pub(crate) fn verify(&self, last: &[u8]) -> Result<(), ScramError> {
         let signature = last.strip_prefix(b"v=").and_then(|text| STANDARD.decode(text).ok());
         match (signature, self.server_signature) {
@@ -155,9 +155,9 @@ fn mac(key: &[u8], text: &[u8]) -> Key {
 
 /// PBKDF2 with one block of output; `Hi()` of RFC 5802.
 fn salted_password(password: &str, salt: &[u8], iterations: u32) -> Key {
-    // A password that SASLprep refuses is used as it is, as the server does.
+    // If SASLprep refuses a password, the server uses it unchanged; so does this client.
     let prepared = stringprep::saslprep(password).unwrap_or(password.into());
-    // Subtle: keyed once and copied for each round, which halves the work.
+    // The key is set up once and copied for each round, which halves the work.
     let keyed = keyed(prepared.as_bytes());
     let round =
         |text: &[u8]| -> Key { keyed.clone().chain_update(text).finalize().into_bytes().into() };
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_that_is_none_is_refused() {
+    fn a_malformed_challenge_is_refused() {
         let refused = |challenge: &str| {
             Scram::with_nonce(Binding::None, NONCE.into())
                 .answer(challenge.as_bytes(), "pencil", &mut SaltedPasswords::default())

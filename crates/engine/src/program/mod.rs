@@ -23,7 +23,7 @@ use crate::outcome::Stopped;
 /// The native programs that `-b` knows.
 pub const NATIVES: &[&dyn Native] = &[&tpcc::TpccLike];
 
-/// What runs when a script is chosen.
+/// What a client runs after it has chosen a script.
 #[derive(Debug)]
 pub enum Program {
     Script(Script),
@@ -43,35 +43,35 @@ impl Program {
 #[derive(Clone, Debug)]
 pub struct NativeType {
     pub transactions: Arc<dyn Transactions>,
-    /// Of the type in its program.
+    /// Position of the type in its program, from 0.
     pub number: usize,
-    /// Whose tables it uses: the word that `init` takes.
+    /// The dataset whose tables the program uses: the word that `init` takes.
     pub dataset: &'static str,
 }
 
-/// A native program: what it is, and how a run of it is made.
+/// A native program: its facts, and how to plan a run.
 pub trait Native: Sync {
-    /// What `-b` calls it.
+    /// Return the name of the program, for `-b`.
     fn name(&self) -> &'static str;
 
-    /// One line for people.
+    /// Return one line that describes the program to users.
     fn description(&self) -> &'static str;
 
-    /// Whose tables it uses: the word that `init` takes.
+    /// Return the dataset whose tables the program uses: the word that `init` takes.
     fn dataset(&self) -> &'static str;
 
-    /// How a run may be varied.
+    /// Return the options of a run.
     fn options(&self) -> &'static [ProgramOption] {
         &[]
     }
 
-    /// Make a run.
+    /// Return the transaction types of a run, with the object that executes them.
     ///
-    /// Errors: what is wrong with the options, as a sentence without its full stop.
+    /// Errors: the option that is wrong and the rule, as a sentence without a full stop.
     fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String>;
 }
 
-/// One way to vary a program.
+/// One option of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramOption {
     pub name: &'static str,
@@ -89,6 +89,8 @@ pub enum Takes {
 }
 
 impl Takes {
+    /// Check `value`.
+    ///
     /// Errors: the rule that `value` breaks.
     fn check(self, value: &str) -> Result<(), String> {
         let (holds, rule) = match self {
@@ -103,7 +105,7 @@ impl Takes {
     }
 }
 
-/// What a run is made for.
+/// The options, the seed and the number of clients for which a run is planned.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     given: &'a BTreeMap<String, String>,
@@ -114,7 +116,7 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Hold the options of a job against those of the program.
+    /// Check the options of a job against the options of the program.
     pub fn new(
         native: &dyn Native,
         given: &'a BTreeMap<String, String>,
@@ -137,7 +139,9 @@ impl<'a> Asked<'a> {
         Ok(Asked { given, options, seed, terminal_count })
     }
 
-    /// The word given for an option, or its default.
+    /// Return the word that was given for an option, or the default of the option.
+    ///
+    /// Panics if the program has no option with this name and with words.
     pub fn option(&self, name: &str) -> &str {
         let option = self.options.iter().find(|option| option.name == name);
         let Some(Takes::Words(words)) = option.map(|option| option.takes) else {
@@ -146,7 +150,7 @@ impl<'a> Asked<'a> {
         self.given.get(name).map_or(words[0], String::as_str)
     }
 
-    /// The number given for an option, if one was.
+    /// Return the number that was given for an option; `None` if no number was given.
     pub fn number(&self, name: &str) -> Option<u32> {
         self.given.get(name).map(|value| value.parse().expect("the options were checked"))
     }
@@ -155,10 +159,10 @@ impl<'a> Asked<'a> {
 /// A run of a native program.
 #[derive(Debug)]
 pub struct Planned {
-    /// Types of transactions, of which each is counted and timed apart.
+    /// Transaction types. Each type is counted and timed separately.
     pub types: Vec<TransactionType>,
-    /// Deal the types from a deck with as many cards as their weights say, shuffled anew by each
-    /// terminal; else each is drawn by weight.
+    /// If true, each terminal deals the types from its own deck, which has one card for each unit
+    /// of weight, and shuffles the deck when it is empty. If false, types are drawn by weight.
     pub is_dealt: bool,
     pub transactions: Arc<dyn Transactions>,
     /// Settings of every session of the load, by name.
@@ -169,41 +173,42 @@ pub struct Planned {
 #[derive(Clone, Debug)]
 pub struct TransactionType {
     pub name: &'static str,
-    /// Above 0; at most 255 where types are dealt.
+    /// Above 0; at most 255 if types are dealt.
     pub weight: u32,
     pub reads_only: bool,
     pub pauses: Pauses,
-    /// SQL with `$1`, `$2`..., each prepared under its place in this list.
+    /// SQL with `$1`, `$2`...; the number of a prepared statement is its position in this list.
     pub statements: Vec<String>,
-    /// What `Session::count` counts, at most `COUNTERS_MAX`.
+    /// Names of the counters of `Session::count`, at most `COUNTERS_MAX`.
     pub counters: &'static [&'static str],
-    /// No terminal chooses it: it does what other types put off by `Session::defer`. Such types
-    /// come last.
+    /// If true, no terminal chooses this type: the type executes the work that other types deferred
+    /// (`Session::defer`). Background types come last in the list.
     pub is_background: bool,
 }
 
-/// Counters of a transaction type, at most.
+/// Maximum number of counters of a transaction type.
 pub const COUNTERS_MAX: usize = 4;
 
-/// The counters of a type, in its order.
+/// Values of the counters of a type, in the order of `TransactionType::counters`.
 pub type Counted = [u64; COUNTERS_MAX];
 
-/// Work that a transaction put off.
+/// Work that a transaction deferred.
 #[derive(Clone, Copy, Debug)]
 pub struct Deferred {
-    /// Index of the planned script that does it.
+    /// Index of the planned script that executes the work.
     pub script: usize,
-    /// As the program understands it.
+    /// The work, as a number that only the program understands.
     pub work: u64,
     pub queued_ns: u64,
 }
 
-/// How long a terminal keeps still for a transaction.
+/// Pauses of a terminal before and after a transaction. They are never part of the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pauses {
-    /// Before it, always as long.
+    /// Keying time before the transaction; constant.
     pub keying_ns: u64,
-    /// After it: mean of a negative exponential distribution, cut at ten times the mean.
+    /// Think time after the transaction: mean of a negative exponential distribution, which is cut
+    /// at ten times the mean.
     pub think_ns_mean: u64,
 }
 
@@ -212,7 +217,7 @@ impl Pauses {
         *self == Pauses::default()
     }
 
-    /// Draw a thinking time.
+    /// Draw a think time, in nanoseconds.
     pub fn think_ns(&self, random: &mut Prng) -> u64 {
         if self.think_ns_mean == 0 {
             return 0;
@@ -225,23 +230,23 @@ impl Pauses {
 
 /// The transactions of a run, shared by its threads.
 pub trait Transactions: Debug + Send + Sync {
-    /// Look at the data before the load; called once in each thread.
+    /// Check the data before the load. The engine calls this once in each thread.
     ///
-    /// Errors: what stands against the run, and the next step.
+    /// Errors: why the run cannot start, and the next step.
     fn prepare<'s>(&'s self, session: Session<'s>) -> Task<'s, Result<(), Unready>>;
 
     /// Run one transaction of the type with this number.
     fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Task<'s, Result<Done, Stopped>>;
 }
 
-/// A transaction in progress, or the look at the data.
+/// A transaction in progress, or the check of the data.
 pub type Task<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
-/// A transaction did what it should.
+/// How a transaction ended if it did what its program wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     Committed,
-    /// As its program wants it now and then.
+    /// A rollback on purpose; counts as completed.
     RolledBack,
 }
 
@@ -249,7 +254,7 @@ pub enum Done {
 #[derive(Debug)]
 pub enum Unready {
     Stopped(Stopped),
-    /// The data are not there, or are others.
+    /// The data are missing, or belong to something else.
     Refused {
         message: String,
         hint: String,
@@ -262,16 +267,16 @@ impl From<Stopped> for Unready {
     }
 }
 
-/// Transaction types still in a terminal's deck: how many cards of each. A draw without putting
-/// back is a draw from a shuffled deck.
+/// A terminal's deck: the number of cards left for each transaction type. To draw without
+/// replacement is to deal from a shuffled deck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deck([u8; Deck::TYPES_MAX]);
 
 impl Deck {
-    /// Types of a program that deals.
+    /// Maximum number of types of a program that deals.
     pub const TYPES_MAX: usize = 8;
 
-    /// Take the next card; a new deck when none is left.
+    /// Take the next card and return its type; if no card is left, begin a new deck.
     pub fn deal(&mut self, weights: &[u32], random: &mut Prng) -> usize {
         let mut left: u64 = self.0.iter().map(|&cards| u64::from(cards)).sum();
         if left == 0 {
