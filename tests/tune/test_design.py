@@ -12,6 +12,7 @@ from tests.plan.simulated_server import experiment
 
 from pgdyno.plan.design import next_run, outlook
 from pgdyno.plan.history import History, Measured
+from pgdyno.report import tune_page
 from pgdyno.spec.designs import TuneDesign
 from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun, Stop
@@ -78,6 +79,17 @@ def test_the_loop_tunes_and_proves_within_the_budget() -> None:
     for measured in history:
         seeds[measured.run.round > 100_000].add(measured.run.seed)
     assert not seeds[True] & seeds[False]
+
+
+def test_the_metric_is_named_in_words_and_once() -> None:
+    question = asked()
+    design = Tune(question)
+    history, _, excluded = carried_out(question)
+    tuning = design.tuning(history, excluded)
+    found = findings_of(tuning, design.whole_now, 15, metric="nopm", is_more_better=True)
+    assert found.sentence().startswith("proved: NOPM +")
+    [setting] = found.settings
+    assert tune_page._effect(found, setting).startswith("+")
 
 
 @pytest.mark.parametrize("stage", ["search", "proof"])

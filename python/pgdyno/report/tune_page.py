@@ -13,6 +13,7 @@ from pgdyno.report.forest import ForestRow, metric_name
 from pgdyno.report.markdown import Pictures, markdown_with
 from pgdyno.report.markdown_tables import Table
 from pgdyno.report.tune_text import curse_text, found_of
+from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.tune.findings import (
     NEEDS_WORDS,
     TuneFindings,
@@ -154,7 +155,7 @@ def _tables(tuned: TuneFindings) -> Iterator[tuple[str, str, Table]]:
 
 
 def _effect(tuned: TuneFindings, setting: Any) -> str:
-    return effect_text(tuned, setting).removeprefix(f"{tuned.metric} ")
+    return effect_text(tuned, setting).removeprefix(f"{METRIC_WORDS[tuned.metric]} ")
 
 
 def _servers(tuned: TuneFindings) -> Table:

@@ -102,9 +102,9 @@ class EqualServerFindings:
         said = [counted(self.run_count, "run")]
         if self.level is not None:
             change = change_text(self.level)
-            said.append(f"{metric} with your settings {change} against server 1")
+            said.append(f"{METRIC_WORDS[metric]} with your settings {change} against server 1")
         if self.proved is not None:
-            said.append(f"proved on it alone: {metric} {change_text(self.proved)}")
+            said.append(f"proved on it alone: {METRIC_WORDS[metric]} {change_text(self.proved)}")
         if self.lost:
             said.append(f"LOST: {self.lost}")
         return "; ".join(said)
