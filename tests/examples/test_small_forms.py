@@ -88,6 +88,7 @@ def test_a_setting_that_needs_a_restart_is_restarted_for(answer: Answer) -> None
     assert names_of(answer("shared_buffers")) == ["128MB", "1GB"]
 
 
+@pytest.mark.slow
 def test_many_connections_are_served_five_ways(answer: Answer) -> None:
     document = answer("many_connections")
     assert len(names_of(document)) == 5
@@ -100,6 +101,7 @@ def test_many_connections_are_served_five_ways(answer: Answer) -> None:
         assert {"tps", "p50", "p99"} <= set(variant["metrics"])
 
 
+@pytest.mark.slow
 def test_a_tuning_says_what_it_found_or_that_nothing_is_better(answer: Answer) -> None:
     document = answer("tune")
     assert document["format"] == "pgdyno.tune/1"
