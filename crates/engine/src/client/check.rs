@@ -108,7 +108,10 @@ async fn check_native(
         });
         let Some(error) = error else { continue };
         let hint = match error.sqlstate.as_str() {
-            "42P01" | "42703" | "42883" => format!("load its tables first: pgdyno init {dataset}"),
+            "42P01" | "42883" => format!("load its tables first: pgdyno init {dataset}"),
+            "42703" => format!(
+                "the tables are not those of pgdyno init {dataset}: name the database that has them"
+            ),
             "42501" => "grant the right to the user of the load".to_owned(),
             _ => error.hint.clone().unwrap_or_default(),
         };
