@@ -30,6 +30,7 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
         experiment=SimpleNamespace(workload=SimpleNamespace(seed=1)),
         folder=folder,
         servers=SimpleNamespace(excluded={}),
+        progress=None,
     )
     with signals.handled():
         os.kill(os.getpid(), signal.SIGINT)

@@ -190,8 +190,8 @@ def test_a_pooler_stands_between_the_load_and_the_server(open_servers: Open) -> 
     assert pooled.pooler is not None
     assert pooled.target.ports != direct.target.ports
     assert pooled.direct == direct.target
-    first_disk = "SELECT setting FROM pg_settings WHERE name = 'port'"
-    assert scalar(pooled.target, first_disk) == scalar(direct.target, first_disk)
+    port_sql = "SELECT setting FROM pg_settings WHERE name = 'port'"
+    assert scalar(pooled.target, port_sql) == scalar(direct.target, port_sql)
     with connect(pooled.pooler, verb="test") as console:
         [mode] = [row for row in console.execute(b"SHOW CONFIG") if row[0] == "pool_mode"]
     assert mode[1] == "transaction"

@@ -96,8 +96,8 @@ def watched(
     is_decided |= (mean - half >= -margin) & (mean + half <= margin)
     stop = np.where(is_decided.any(axis=1), is_decided.argmax(axis=1), LOOKS - 1) + 1
     found = [
-        compare(estimate[:pairs], looks="sequential")
-        for estimate, pairs in zip(ratios, stop, strict=True)
+        compare(log_ratios[:pairs], looks="sequential")
+        for log_ratios, pairs in zip(ratios, stop, strict=True)
     ]
     return found, 2.0 * stop
 

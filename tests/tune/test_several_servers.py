@@ -113,8 +113,9 @@ def test_a_pair_stays_on_one_server_and_a_slower_server_is_in_no_ratio(
     said = pgdyno("run", spec_of(pair, tmp_path, budget="1s"), "--json", timeout_s=400)
     document = said.document
     assert document["verdict"] == "better", said.err
-    # 30 ms become 10 ms on both, less what a statement costs besides.
-    assert 1.5 < document["proved"]["value"] <= 3.1
+    # 30 ms become 10 ms on both, and a busy machine adds to both: at most three times as fast.
+    assert document["proved"]["low"] <= 3
+    assert document["proved"]["value"] > 1.2
     first, second = document["servers"]
     assert (first["level"], first["lost"], second["lost"]) == (None, None, None)
     assert second["level"]["value"] < 0.9
