@@ -12,7 +12,9 @@ import pytest
 
 from pgdyno.cli.main import VERBS, _run, pgdyno
 from pgdyno.cli.verb_help import EXAMPLES
+from pgdyno.spec.base import Spec
 from pgdyno.spec.designs import MatrixDesign
+from pgdyno.spec.experiment import Server
 from pgdyno.spec.file import read_spec
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +44,8 @@ LINES = [
     *command_lines(),
     *((f"{verb} --help", typed) for verb, pair in EXAMPLES.items() for _, typed in pair),
 ]
+# The tables that a document shows without the rest of the file.
+PARTS: dict[str, type[Spec]] = {"design": MatrixDesign, "server": Server}
 SPECS = [text for _, language, text in blocks() if language == "toml"]
 
 
@@ -71,8 +75,9 @@ def test_a_command_line_of_the_documents_can_be_typed(
 
 @pytest.mark.parametrize("text", SPECS)
 def test_a_spec_of_the_documents_can_be_read(text: str, tmp_path: Path) -> None:
-    if "[experiment]" not in text:  # A part of a file: the design of a matrix.
-        assert MatrixDesign.model_validate(tomllib.loads(text)["design"]).factors
+    if "[experiment]" not in text:  # A part of a file: each of its tables is read alone.
+        for table, content in tomllib.loads(text).items():
+            PARTS[table].model_validate(content)
         return
     for name in re.findall(r'file = "([^"]+)"', text):
         (tmp_path / name).write_text("SELECT 1;\n")
