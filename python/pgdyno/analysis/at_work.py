@@ -15,18 +15,19 @@ from pgdyno.analysis.where_facts import ANSWERING, NOT_INSTRUMENTED, How, WaitSa
 from pgdyno.analysis.where_sampled import Sampled, resampled
 
 _NORMAL_95 = 1.959964
-# A busy session reports its time once a second. At both ends of a watch a part of the last second
-# is missing, uniform in 0..1 s. The standard deviation of the difference follows from this.
+# A busy session reports its time once a second. Therefore a part of the last second is missing at
+# both ends of a watch. This part is uniform in 0..1 s, so the standard deviation of the difference
+# is known.
 _REPORTED_EVERY_S = 1.0
 _ENDS_S = _REPORTED_EVERY_S * math.sqrt(2 / 12)
-# A sampler takes the core of a session at work, so it misses up to one.
+# A sampler takes the core of a session at work, so a sample misses up to one session.
 _UNSEEN_MAX = 1.0
-# Below this a difference says nothing, in sessions and relative to the samples: on a busy machine
-# samples come late when most sessions are at work, so their interval alone is too narrow.
+# A difference below both limits says nothing (in sessions; relative to the samples). On a busy
+# machine samples come late when most sessions are at work, so their interval alone is too narrow.
 _ALIKE, _ALIKE_RATIO = 0.02, 0.1
 _BUSY_RATIO = 0.9
 _EVENTS_SHOWN = 3
-# With fewer sightings of sessions at work, their mean is mostly chance and no headline.
+# With fewer sightings of sessions at work, their mean is mostly chance. It is then no headline.
 SIGHTINGS_MIN = 30
 
 
@@ -53,9 +54,9 @@ class CountedTime:
 class AtWork:
     """The mean number of sessions at work, unit "sessions", and how it was made.
 
-    `sampled`: the same by the samples alone, None if sessions are not visible; `seen_count`: how
+    `sampled`: the mean from the samples alone, None if sessions are not visible. `seen_count`: how
     often the samples saw a session at work. `why_sampled`: why the server's count was not used;
-    "" if it was used, or if the server does not count.
+    "" if the count was used, or if the server does not count.
     """
 
     mean: Estimate
@@ -90,10 +91,11 @@ def at_work(
 ) -> AtWork | None:
     """Return the sessions at work: the server's count if the samples agree with it.
 
-    The count is exact, but a statement is added when it ends or, in a busy session, once a second.
-    So a long statement that still runs is missing, and a statement that began before the watch is
-    counted whole. Samples see the sessions at work at one moment, but miss a session on the core of
-    the sampler. Therefore the count is used if the difference can be explained by this and a tenth.
+    The count is exact, but the server adds a statement when it ends or, in a busy session, once a
+    second. So a long statement that still runs is missing, and a statement that began before the
+    watch is counted whole. Samples see the sessions at work at one moment, but they miss a session
+    on the core of the sampler. The count is used if these causes and a tenth of the samples explain
+    the difference.
     Args: sampled, None if sessions are not visible; seen_count, sightings of sessions in samples;
     bare_count, mean sessions without a wait event; counted, None if the server does not count.
     Returns: None with neither samples nor count.
@@ -110,7 +112,7 @@ def at_work(
 
 
 def _why_not(sampled: Estimate, bare_count: float, count: float, span_s: float) -> str:
-    """Return why the server's count cannot be that of the span; "" if the samples agree."""
+    """Return why the server's count does not describe the span; "" if the samples agree."""
     low = sampled.value if sampled.low is None else sampled.low
     high = sampled.value if sampled.high is None else sampled.high
     apart = _ALIKE + sampled.value * (_REPORTED_EVERY_S / span_s + _ALIKE_RATIO)

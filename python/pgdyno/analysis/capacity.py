@@ -15,8 +15,9 @@ from pgdyno.errors import AnalysisError
 
 HELD_RATIO = 0.99
 _GRID_POINTS = 600
-# Scales of ln(rate) over which the chance of meeting the target goes from nearly 1 to nearly 0.
-# The scale of a server is not known, so the result is an average over these.
+# When the rate grows, the chance of meeting the target falls from nearly 1 to nearly 0. These are
+# possible widths of the fall, in ln(rate). The width for a server is not known, so the result is an
+# average over all of them.
 _SPREADS = np.geomspace(0.006, 0.15, 8)
 # The probability of a run with the wrong result, such as after a short stop of the machine.
 _LAPSE = 0.04
@@ -82,11 +83,11 @@ class Capacity:
 def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
     """Return the capacity that the trials show, with its 95 % interval.
 
-    Source: the chance of meeting the target is a logistic curve of ln(load) with unknown place and
-    spread and a few percent of lapses, a flat prior on both; median and quantiles of the place
-    (Bayesian psychometric function, Watson and Pelli 1983; Kontsevich and Tyler 1999).
-    Limits: half of the runs meet the target at this load, for runs of the measured length. The
-    interval holds if `next_rate` chose the loads of the trials.
+    Source: Bayesian psychometric function (Watson and Pelli 1983; Kontsevich and Tyler 1999). The
+    chance of meeting the target is a logistic curve of ln(load) with a few percent of lapses. Its
+    place and spread are unknown, with a flat prior. The answer is the median of the place.
+    Limits: at this load half of the runs of the measured length meet the target. The interval holds
+    if `next_rate` chose the loads of the trials.
     """
     if not trials:
         raise AnalysisError("no load was tried for the target")
@@ -103,7 +104,7 @@ def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
         end: Literal["above", "below"] = "above" if all(met) else "below"
         return Capacity(value, end, target.rule, reasons, confirmed, tuple(trials))
     low, middle, high = quantiles(rates, met, (0.025, 0.5, 0.975))
-    if target.unit == "terminals":  # There are no halves.
+    if target.unit == "terminals":  # A terminal cannot be divided.
         low, middle, high = math.floor(low), math.floor(middle), math.ceil(high)
     estimate = Estimate(middle, low, high, len(trials), target.unit, "between_runs")
     return Capacity(estimate, "found", target.rule, reasons, confirmed, tuple(trials))
@@ -114,7 +115,7 @@ def quantiles(
 ) -> tuple[float, ...]:
     """Return quantiles of the capacity's distribution, given which loads met the target.
 
-    Args: at least one load that met it and one that did not.
+    Args: at least one load that met the target and one that did not.
     """
     grid, weight = _posterior(np.log(np.asarray(rates_tps)), np.asarray(met))
     total = np.cumsum(weight)
@@ -149,6 +150,6 @@ def _confirmed(trials: Sequence[Trial], met: Sequence[bool]) -> float | None:
         for trial, is_met in zip(trials, met, strict=True)
         if is_met and trial.offered_count < least
     )
-    # If a higher load meets the target, a lower load does, too. So the second highest
-    # load met it twice.
+    # If a higher load meets the target, a lower load does, too. So two trials show that the second
+    # highest load meets it.
     return held[-2] if len(held) > 1 else None

@@ -27,8 +27,8 @@ _CHUNK = 25  # permutations worked on at once: bounds memory
 class ChangePoint:
     """Throughput changed its level after `index` values.
 
-    `time_ns` is the offset from the start of the series; `before` and `after` describe the
-    stretches up to the change before and to the one after it.
+    `time_ns`: from the start of the series to the change. `before`, `after`: mean throughput from
+    the previous change to this change, and from this change to the next.
     """
 
     index: int
@@ -42,13 +42,13 @@ def change_points(counts: npt.ArrayLike, *, interval_ns: int, seed: int) -> tupl
     """Return the moments where throughput changed its distribution, in time order.
 
     Args: counts, transactions of equal intervals (1 s); interval_ns, the length of each.
-    Source: E-divisive (Matteson and James 2014) with exponent 1: the split with the largest
-    energy distance, tested by 199 permutations at 1 %, then each side again. Neighbouring values
-    are first joined into blocks as long as the correlation time, so that permuting is fair to
-    autocorrelated noise.
-    Limits: changes closer than 5 blocks to an end or to each other are not found; a slow drift is
-    reported as steps. Over 240 values are joined first, which bounds the cost; the date is then
-    refined on the original values.
+    Source: E-divisive (Matteson and James 2014) with exponent 1. The split with the largest energy
+    distance is tested by 199 permutations at 1 %, then each side again. Neighbouring values are
+    first joined into blocks of two correlation times, so that permuting is fair to autocorrelated
+    noise.
+    Limits: a change closer than 5 blocks to an end or to another change is not found. A slow drift
+    is reported as steps. A series of more than 240 values is joined first, which bounds the cost;
+    the moment of the change is then refined on the original values.
     """
     series = finite(counts, what="change points")
     if series.size < 2 * _SEGMENT_MIN:
@@ -78,7 +78,7 @@ def change_points(counts: npt.ArrayLike, *, interval_ns: int, seed: int) -> tupl
 
 
 def _significant_split(series: FloatArray, rng: np.random.Generator) -> tuple[int, float] | None:
-    """Return the best split of a stretch and its p-value; None when it may be chance."""
+    """Return the best split of a stretch and its p-value; None if the split may be chance."""
     width = max(1, math.ceil(series.size / _POINTS_MAX))
     if _block_count(series, width) < 2 * _SEGMENT_MIN or np.ptp(series) == 0:
         return None
@@ -120,7 +120,7 @@ def _best_split(points: FloatArray) -> tuple[int, float]:
 def _permutations_reaching(
     strength: float, points: FloatArray, rng: np.random.Generator
 ) -> int | None:
-    """Return how many permutations are as strong; None once they are too many to be significant."""
+    """Return how many permutations are as strong; None if they are too many for significance."""
     order = rng.permuted(np.tile(np.arange(points.size), (_PERMUTATIONS, 1)), axis=1)
     reached_count = 0
     for begin in range(0, _PERMUTATIONS, _CHUNK):
@@ -136,7 +136,7 @@ def _energy_splits(distance: FloatArray) -> tuple[npt.NDArray[np.int64], FloatAr
     """Return the best split of each matrix of distances (batch, n, n), and its energy."""
     size = distance.shape[1]
     whole = distance.sum(axis=2)
-    # Distances among the first t points: add, point by point, those to the points before it.
+    # Distances among the first t points: for each point, add its distances to the earlier points.
     before = np.cumsum(np.tril(distance).sum(axis=2), axis=1)
     total = whole.sum(axis=1, keepdims=True) / 2
     left = np.arange(1, size + 1, dtype=np.float64)

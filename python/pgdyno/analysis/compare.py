@@ -47,11 +47,11 @@ class Comparison:
 def is_reversed(pair: int) -> bool:
     """Return whether B runs before A in this pair (0-based): AB BA BA AB AB BA BA AB ...
 
-    Two pairs in a row cancel a straight drift. Half of the neighbouring pairs have the same order
-    and half the opposite: noise that lasts from run to run then correlates neighbouring ratios as
-    often negatively as positively. With ABBA ABBA it is always positively, and 400 looks at the
-    sequential interval err in 5.7 % of experiments instead of 4.0 % (correlation 0.5 from run to
-    run, 20,000 simulated experiments).
+    Two pairs in a row cancel a straight drift. Half of the neighbouring pairs have the same order,
+    the other half have opposite orders. Therefore noise that lasts from run to run correlates
+    neighbouring ratios as often negatively as positively. With ABBA ABBA the correlation is always
+    positive: 400 looks at the sequential interval then err in 5.7 % of experiments instead of 4.0 %
+    (correlation 0.5 from run to run, 20,000 simulated experiments).
     """
     return pair % 4 in (1, 2)
 
@@ -59,8 +59,8 @@ def is_reversed(pair: int) -> bool:
 def log_ratios(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     """Return log(B / A) of each pair of adjacent runs.
 
-    Args: a and b, the metric of the pairs' runs, > 0; run in the order of
-    `is_reversed`.
+    Args: a and b, shape (pairs,), the metric of the two runs of each pair, > 0.
+    Raises: AnalysisError if the lengths differ or a value is not above 0.
     """
     first, second = finite(a, what="metric of A"), finite(b, what="metric of B")
     if first.size != second.size:
@@ -75,7 +75,7 @@ def log_ratios(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
 def family_level(variant_count: int) -> float:
     """Return the level of each interval when k variants are compared with one reference.
 
-    Source: Bonferroni; all k - 1 intervals hold together with 95 %.
+    Source: Bonferroni; all k - 1 intervals hold together with 95 % confidence.
     """
     if variant_count < 2:
         raise AnalysisError(f"a comparison needs at least 2 variants, got {variant_count}")
@@ -99,8 +99,8 @@ def compare(
     Source: a pair as block, Student's t or its anytime-valid mixture (`sequential_t`); equivalence
     by interval inclusion, Schuirmann 1987 (at the level shown, which is stricter than two
     one-sided tests).
-    Limits: drift that is not straight over two pairs, and layout that differs between A and B for
-    the whole experiment, are in the ratio.
+    Limits: two errors stay in the ratio: drift that is not straight over two pairs, and a layout of
+    the data that differs between A and B for the whole experiment.
     """
     values = finite(ratios, what="log ratios of pairs")
     mean, half = interval_of_mean(values, level=level, looks=looks)
@@ -151,7 +151,8 @@ def predict_pairs(
     if half_width_ratio is not None:
         enough = math.log1p(half_width_ratio)
     else:
-        enough = max(shift, margin - shift)  # excludes "equal", or lies within the margin
+        # Enough to exclude "equal", or to lie within the margin.
+        enough = max(shift, margin - shift)
     if enough <= 0:
         return None
     smallest = max(int(values.size), SEQUENTIAL_PAIRS_MIN if looks == "sequential" else 2)
@@ -162,7 +163,7 @@ def predict_pairs(
     if not is_decided(_PAIRS_MAX):
         return None
     low, high = smallest, _PAIRS_MAX
-    while low < high:  # the half-width only falls with the count
+    while low < high:  # The half-width never grows with the count.
         middle = (low + high) // 2
         low, high = (low, middle) if is_decided(middle) else (middle + 1, high)
     return low - int(values.size)
@@ -185,7 +186,7 @@ def noise_floor(ratios: FloatArray, *, pair_count: int | None = None) -> NoiseFl
     """Return the noise floor from A/A pairs, for experiments of `pair_count` pairs.
 
     Source: power of the t test, (t_{0.975} + t_{0.80}) * s / sqrt(n).
-    Limits: the scatter of few pairs is itself uncertain: 10 pairs know it to about 25 %.
+    Limits: the scatter of few pairs is itself uncertain; with 10 pairs its error is about 25 %.
     """
     values = finite(ratios, what="log ratios of A/A pairs", at_least=3)
     count = pair_count or int(values.size)
@@ -197,7 +198,7 @@ def noise_floor(ratios: FloatArray, *, pair_count: int | None = None) -> NoiseFl
 
 
 def holm(p_values: npt.ArrayLike) -> FloatArray:
-    """Return p-values adjusted so that all rejections at 5 % hold together.
+    """Return p-values adjusted for their number: all rejections at 5 % hold together.
 
     Source: Holm 1979.
     """

@@ -1,6 +1,6 @@
 """The findings of designs with variants, as dataclasses: variants, contrasts, changed plans.
 
-They also tell how a variant was reached, and how evenly its clients were served.
+They also have the round trip to each variant, and how evenly its clients were served.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pgdyno.analysis.where_difference import Difference
 
 @dataclass(frozen=True, slots=True)
 class ServedRun:
-    """How one run served its clients; None for figures that the engine did not measure.
+    """How one run served its clients; None: the engine did not measure the figure.
 
     `round_trip_ms`: median of empty round trips before the load. `completed_min_count` and
     `completed_max_count`: transactions of the slowest and the fastest client.
@@ -35,7 +35,8 @@ class ServedRun:
 class Served:
     """Means over the runs of a variant, with intervals between runs.
 
-    `gini`: 0 when all clients completed alike, towards 1 when one got everything (Gini 1912).
+    `gini`: 0 if all clients completed the same number, near 1 if one client completed nearly all
+    (Gini 1912).
     """
 
     clients: int
@@ -82,7 +83,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class PlanChange:
-    """A statement whose plan differs: between two variants, or between rounds of one."""
+    """A statement whose plan differs between two variants, or between rounds of one variant."""
 
     script: str
     line: int
@@ -97,9 +98,9 @@ class VariantFindings:
     """One variant: its changes and its results.
 
     `metrics`: means over its runs with intervals between runs. `weakened`: settings with which a
-    crash may lose acknowledged commits. `holds_rate`: whether it does the offered rate, None
+    crash may lose acknowledged commits. `holds_rate`: whether it completes the offered rate, None
     without a rate. `by_round`: round and deciding metric of every run. `cost`: the cost of
-    1,000 tps; None without a price, or if it does not hold the rate.
+    1,000 tps; None without a price, or if the variant does not hold the rate.
     """
 
     name: str
@@ -144,7 +145,7 @@ class ContrastFindings:
 class CompareFindings:
     """The answer of a design with variants.
 
-    `effects`: of a factorial. `steps`: of passes, each pass against the one before. `confounds`:
+    `effects`: of a factorial. `steps`: of passes, each pass against the previous pass. `confounds`:
     effects that the design cannot tell apart. `settings`: every setting that differs between the
     servers of the variants, with its value on each, "" if not known. `state`: how the data of each
     variant grew.

@@ -41,7 +41,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class PassEffect:
-    """One pass of cumulative changes against the base and against the pass before it."""
+    """One pass of cumulative changes against the base and against the previous pass."""
 
     name: str
     to_base: Comparison
@@ -57,12 +57,13 @@ def factorial(
 ) -> tuple[Effect, ...]:
     """Return all main effects, then all two-way interactions that the design can see.
 
-    Args: factors, name -> its levels, the first being the reference; cells, factor -> level of
-    each cell, all combinations or a balanced fraction of them; metric, shape (rounds, cells), > 0.
-    Raises: AnalysisError if shapes differ, there are fewer than 2 rounds, or main effects are
-    mixed up with each other by the choice of cells.
-    Source: contrasts of cell means, the round being the block: one value of each contrast a
-    round, Student's t over rounds (Montgomery, "Design and Analysis of Experiments"); Holm 1979.
+    Args: factors, name -> its levels, the reference first; cells, factor -> level of each cell, all
+    combinations or a balanced fraction of them; metric, shape (rounds, cells), > 0.
+    Raises: AnalysisError if shapes differ, there are fewer than 2 rounds, or the choice of cells
+    mixes main effects with each other.
+    Source: contrasts of cell means with the round as block: each round gives one value of each
+    contrast, and Student's t is over rounds (Montgomery, "Design and Analysis of Experiments");
+    Holm 1979.
     Limits: intervals are 95 % each; judge many effects together by `p_adjusted_ratio`.
     """
     logs = _log_metric(metric, len(cells))
@@ -85,17 +86,19 @@ def factorial(
 def passes(
     names: Sequence[str], metric: npt.ArrayLike, *, better: Better = "more"
 ) -> tuple[PassEffect, ...]:
-    """Return every pass after the base against the base and against the pass before.
+    """Return every pass after the base against the base and against the previous pass.
 
     Args: names, of the passes, the base first; metric, shape (rounds, passes), > 0.
-    Source: paired t by round; the level is shared by all contrasts (Bonferroni), so that all
-    intervals hold together with 95 %.
-    Limits: what one pass changes at once cannot be told apart.
+    Source: paired t by round; all contrasts share the level (Bonferroni), so all intervals hold
+    together with 95 % confidence.
+    Limits: if one pass makes several changes, their effects cannot be separated.
     """
     logs = _log_metric(metric, len(names))
     if len(names) < 2:
         raise AnalysisError(f"passes need a base and at least one change, got {len(names)}")
-    level = 1 - 0.05 / (2 * len(names) - 3)  # the first pass has its base before it: one contrast
+    # Two contrasts for each pass after the base, but one for the first: its previous pass is the
+    # base.
+    level = 1 - 0.05 / (2 * len(names) - 3)
     effects = []
     for i in range(1, len(names)):
         to_base = compare(logs[:, i] - logs[:, 0], looks="fixed", better=better, level=level)
@@ -154,14 +157,14 @@ def _interaction_weights(
                     for x, y in ((a, b), (levels[0], others[0]), (a, others[0]), (levels[0], b))
                 ]
                 if any(corner is None for corner in corners):
-                    continue  # a fraction without all four corners cannot see it
+                    continue  # A fraction without all four corners cannot see this interaction.
                 both, neither, first, second = (c for c in corners if c is not None)
                 weights[((factor, a), (other, b))] = both + neither - first - second
     return weights
 
 
 def _share(cells: Sequence[Mapping[str, str]], wanted: Mapping[str, str]) -> FloatArray | None:
-    """Return the weights that average the cells with these levels; None if there is none."""
+    """Return the weights that average the cells with these levels; None without such a cell."""
     member = np.array(
         [all(cell[factor] == name for factor, name in wanted.items()) for cell in cells]
     )

@@ -32,8 +32,9 @@ _REPLICATES = 4000
 class CurveLevel:
     """One load: mean over its runs with an interval between runs; latencies in "ns".
 
-    The scatter of all levels steadies that of each (`resample.scatter_of`), on the logarithmic
-    scale: 3 runs alone know their scatter badly, and no interval reaches 0.
+    The scatter of a level is moderated by the scatter of all levels (`resample.scatter_of`),
+    because the scatter of 3 runs is very uncertain. The scale is logarithmic, so no interval
+    reaches 0.
     """
 
     clients: int
@@ -44,7 +45,10 @@ class CurveLevel:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The highest mean throughput. `is_at_edge`: it is at the largest load, so more may follow."""
+    """The highest mean throughput.
+
+    `is_at_edge`: the peak is at the largest load, so a larger load may give more.
+    """
 
     clients: int
     tps: Estimate
@@ -63,8 +67,8 @@ class KneeCandidate:
 class Knee:
     """The smallest load within the tolerance of the peak.
 
-    `candidates`: every level the data cannot exclude, by rising load, with its probability;
-    together they hold the knee with at least 95 %. Empty when levels have one run: no interval.
+    `candidates`: every level that the data cannot exclude, by rising load, with its probability.
+    One of them is the knee with a probability of at least 95 %. Empty if levels have one run.
     """
 
     clients: int
@@ -103,9 +107,9 @@ def load_curve(
     """Return the load curve of a sweep.
 
     Args: clients and tps, one entry per run in any order; latency_ns, by name ("p99"), one entry
-    per run in the same order. At least 3 runs a level give useful intervals; one gives none.
-    Raises: AnalysisError if the arrays differ in length, throughput is not above 0, or levels
-    differ in having one run or several.
+    per run in the same order. With 3 runs a level intervals are useful; with 1 run there are none.
+    Raises: AnalysisError if the arrays differ in length, throughput is not above 0, or some levels
+    have one run and others several.
     Source: intervals of levels: Student's t on the logarithmic scale, with the variance of a level
     moderated by that of all levels (Smyth 2004). Peak: bias-corrected ("basic") bootstrap
     of the maximum (Efron and Tibshirani 1993), moved towards the ends that hold for any rivals.
@@ -148,9 +152,9 @@ def load_curve(
 def _estimates(
     loads: FloatArray, load: FloatArray, values: FloatArray, unit: str
 ) -> tuple[list[Estimate], Scatter]:
-    """Return the mean of each level with its interval, and the scatter that the intervals rest on.
+    """Return the mean of each level with its interval, and the scatter behind the intervals.
 
-    A latency of 0 ns has no logarithm: such a metric gets intervals from each level's runs alone.
+    A latency of 0 ns has no logarithm. Such a metric has intervals from each level's runs alone.
     """
     by_level = [values[load == level] for level in loads]
     if (values <= 0).any():
@@ -170,13 +174,13 @@ def _estimates(
 def _draws(means: FloatArray, scatter: Scatter, rng: np.random.Generator) -> FloatArray:
     """Return bootstrap draws of every level's mean, shape (replicates, levels).
 
-    Drawn from Student's t instead of resampling runs: 3 runs have only 10 distinct resamples,
-    and these lack a third of the variance.
+    They are drawn from Student's t. Runs are not resampled, because 3 runs have only 10 distinct
+    resamples, and these lack a third of the variance.
     """
     if not scatter.is_known:
         return np.zeros((0, means.size))
     noise = rng.standard_t(scatter.degrees, size=(_REPLICATES, means.size))
-    # With 1 or 2 degrees of freedom a draw can be absurd; e^5 is already far past any interval.
+    # With 1 or 2 degrees of freedom a draw can be absurdly large. e^5 is outside every interval.
     moved = np.clip(noise * scatter.error_values, -5, 5)
     return np.asarray(means * np.exp(moved), dtype=np.float64)
 
@@ -189,7 +193,7 @@ def _peak(
     is_at_edge = best == len(levels) - 1
     if not scatter.is_known:
         return Peak(levels[best].clients, without_interval(value, "tps"), is_at_edge)
-    # The highest of several noisy means lies too high on average; the draws show by how much.
+    # The highest of several noisy means is too high on average. The draws show by how much.
     bias = np.log(draws.max(axis=1) / value)
     above, below = (float(bound) for bound in np.quantile(bias, (0.975, 0.025)))
     # On a plateau this correction is uncertain. So the ends move a part of the way to two limits
@@ -234,9 +238,9 @@ def _possible_knees(
 ) -> npt.NDArray[np.bool_]:
     """Return which levels the data cannot exclude as the knee, with 95 % confidence.
 
-    A level is excluded when some other is beyond doubt more than the tolerance above it (tests of
-    all others share 2.5 %), or when a smaller load is beyond doubt within the tolerance of every
-    other (2.5 %, no sharing: all its tests must agree, Berger 1982).
+    A level is excluded in two cases. Another level is significantly higher by more than the
+    tolerance; the tests of all other levels share 2.5 %. Or a smaller load is significantly within
+    the tolerance of every other level; each test has 2.5 %, because all must agree (Berger 1982).
     """
     others = max(log_means.size - 1, 1)
     error = np.hypot(scatter.error_values[:, None], scatter.error_values[None, :])
@@ -261,7 +265,7 @@ def _degradation(
     value = float(means[-1] / means[best]) - 1
     if draws.shape[0] == 0:
         return Degradation(levels[-1].clients, without_interval(value, "1"))
-    # Bias-corrected as the peak: the best level was chosen for being high.
+    # Bias-corrected like the peak, because the best level was chosen for its high value.
     moved = np.log(draws[:, -1] / draws.max(axis=1)) - math.log1p(value)
     above, below = (float(bound) for bound in np.quantile(moved, (0.975, 0.025)))
     low = min(math.expm1(math.log1p(value) - above), value)

@@ -30,8 +30,8 @@ def t_quantile(probability: float, degrees: float) -> float:
     """Return the value that a t variable stays below with this probability, 0 < p < 1."""
     if probability < 0.5:
         return -t_quantile(1 - probability, degrees)
-    # Subtle: the tail is convex and heavier than the normal one, so from the normal quantile
-    # Newton's steps lead upwards only, and not beyond the root.
+    # Subtle: the tail is convex and heavier than the tail of the normal distribution. So Newton's
+    # steps from the normal quantile lead upwards only, and never beyond the root.
     t = NormalDist().inv_cdf(probability)
     log_peak = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
     peak = math.exp(log_peak) / math.sqrt(degrees * math.pi)
@@ -58,7 +58,7 @@ def _beta_ratio(x: float, rest: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b); `rest` is 1 - x, exactly."""
     if x == 0 or rest == 0:
         return float(rest == 0)
-    if x > (a + 1) / (a + b + 2):  # The fraction is slow there: from the other end it is not.
+    if x > (a + 1) / (a + b + 2):  # The fraction converges slowly here, but fast for 1 - x.
         return 1 - _beta_ratio(rest, x, b, a)
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front += a * math.log(x) + b * math.log(rest)
@@ -87,12 +87,12 @@ Scope = Literal["within_run", "between_runs", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value, its interval (95 % unless said otherwise), and what the interval is about.
+    """A value, its interval (95 % by default), and what the interval covers.
 
-    `low` and `high` both None: no interval, n = 1. `low` given and `high` None: no upper bound is
-    known, because transactions that never finished would lie there. `n` counts independent values
-    (runs, pairs, or the effective sample size within a run). `scope` says what a repetition would
-    vary: `within_run` covers this run only and is usually narrower than `between_runs`.
+    `low` and `high` both None: no interval, n = 1. Only `high` None: the upper bound is not known,
+    because transactions that never finished would lie there. `n` counts independent values (runs,
+    pairs, or the effective sample size within a run). `scope` says what a repetition would vary:
+    `within_run` covers this run only and is usually narrower than `between_runs`.
     `censored`: the value is a lower bound, printed as ">= value".
     """
 
@@ -164,12 +164,12 @@ def mean_between_runs(values: npt.ArrayLike, unit: str, *, level: float = 0.95) 
     """Return the mean over runs with Student's t interval.
 
     Args: values, one per run, any unit; level, 0..1.
-    If all values are above 0, the interval is made on the logarithmic scale, so that the interval
-    of a rate or a duration stays above 0. Otherwise it is made on the plain scale, and ends at 0
-    if no value is below 0.
+    If all values are above 0, the interval is computed on the logarithmic scale. Therefore the
+    interval of a rate or a duration stays above 0. Otherwise it is computed on the plain scale, and
+    is cut off at 0 if no value is below 0.
     Source: Student 1908; the run is the unit of replication (Kalibera and Jones 2013).
-    Limits: assumes runs independent and about normal; with 3 runs the t factor is 4.3, so the
-    interval is wide on purpose. One value gives no interval.
+    Limits: runs must be independent and about normal. With 3 runs the t factor is 4.3, so the
+    interval is wide. One value has no interval.
     """
     array = finite(values, what=f"runs in {unit}")
     mean = float(array.mean())
@@ -186,6 +186,6 @@ def mean_between_runs(values: npt.ArrayLike, unit: str, *, level: float = 0.95) 
 
 def on_log_scale(value: float, half_log: float, n: float, unit: str) -> Estimate:
     """Return an estimate between runs whose logarithm has an interval of +- `half_log`."""
-    # With two runs the t factor is 12.7: e^30 is past any interval that says something.
+    # With two runs the t factor is 12.7. An interval that reaches e^30 says nothing.
     factor = math.exp(min(half_log, 30.0))
     return Estimate(value, value / factor, value * factor, n, unit, "between_runs")

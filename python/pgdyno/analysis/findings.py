@@ -1,4 +1,4 @@
-"""What is known of the connections of one run."""
+"""The findings of an experiment, as dataclasses: runs, curves, facts, and the whole answer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from pgdyno.quantities import counted
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFindings:
-    """How the load was connected, and what became of it.
+    """How the load connected, and how many connections were lost.
 
-    `connect_ms` and `wait_ms` are "p50", "p95", "p99" and "max" of single durations: from socket to
-    session, and, where clients share connections, from the start of a transaction to the
-    connection it waited for (with "mean"). The longest gap is the longest time of the measured
-    phase without a completed transaction, and when it began in that phase; None when it is shorter
-    than one count interval, which is as fine as it is looked for.
+    `connect_ms`: "p50", "p95", "p99" and "max" of the time from opening the socket to the session.
+    `wait_ms`: the same and "mean" of the wait of a transaction for a connection; None if clients
+    do not share connections. The longest gap is the longest time of the measured phase without a
+    completed transaction; None if it is shorter than one count interval.
     """
 
     opened_count: int
@@ -48,7 +47,7 @@ class ConnectionFindings:
 class FactTable:
     """One table of a report: words and numbers as text; columns after the first are numbers.
 
-    `whole`: the first words of each row in full, where `rows` have them shortened; else empty.
+    `whole`: the first cell of each row in full; empty if `rows` shorten no first cell.
     """
 
     key: str
@@ -63,8 +62,8 @@ class FactTable:
 class TelemetryFindings:
     """Facts of one run in addition to its charts.
 
-    `facts` are label and text; `examined` the doctor's findings, worst first; `not_measured` says
-    in whole sentences what is missing, and why.
+    `facts` are label and text; `examined` are the doctor's findings, worst first; `not_measured`
+    says in whole sentences what is missing, and why.
     """
 
     facts: tuple[tuple[str, str], ...] = ()
@@ -94,7 +93,7 @@ class Panel:
     is_stacked: bool = False
     is_logarithmic: bool = False
     note: str = ""
-    # "" = among the first; else the heading it is folded under.
+    # "": the panel is shown at once; else the heading under which it is folded.
     section: str = ""
 
 
@@ -102,7 +101,7 @@ class Panel:
 class Mark:
     """Something that happened at one moment: a checkpoint, a change of speed, a gap.
 
-    `count`: of how many of a kind, too near to each other to be shown apart, this is the first.
+    `count`: how many marks of one kind this mark stands for, if they are too near to each other.
     """
 
     time_s: float
@@ -115,8 +114,8 @@ class Mark:
 class PhaseFindings:
     """One phase of an open loop's rate: values within one run, without an interval.
 
-    `backlog_at_end_count` counts transactions due and not begun. Percentiles are None where nothing
-    ended.
+    `backlog_at_end_count` counts due transactions that had not started. Percentiles are None if no
+    transaction ended.
     """
 
     from_tps: float
@@ -133,9 +132,9 @@ class PhaseFindings:
 
 @dataclass(frozen=True, slots=True)
 class LateFindings:
-    """What was not done within the latency limit: completed above it, or never ended.
+    """The transactions that were not done within the latency limit: too slow, or never ended.
 
-    `share` is `late_count` of `total_count`, in 0..1; failed transactions are in neither.
+    `share` is `late_count` of `total_count`, in 0..1. Neither count includes failed transactions.
     """
 
     limit_ms: float
@@ -179,7 +178,7 @@ class RunFindings:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was measured on: line 1 of every output, the durability line, label -> value rows."""
+    """Server and load of a measurement: line 1 of each output, durability, label -> value rows."""
 
     target: str
     durability: str
@@ -193,10 +192,10 @@ class Facts:
 class CurveFindings:
     """The load curve of one line, with what limits it at the knee.
 
-    `script` names the line: the script, and its variant where there are several. `capacity` where a
-    latency target was given; `speed_up` of a variant against the first one; `hazel`: speed and
-    waits by the method published as PG_HAZEL, and corrected; `cost`: what 1,000 tps at the target
-    cost, where the variant has a price; `nopm`: of each level, if the load is TPC-C-like.
+    `script` names the line: the script, and its variant if there are several. `capacity`: None
+    without a latency target. `speed_up`: of a variant against the first variant. `hazel`: speed and
+    waits by the method published as PG_HAZEL, and corrected. `cost`: the cost of 1,000 tps at the
+    target, None without a price. `nopm`: of each level, if the load is TPC-C-like.
     """
 
     script: str
@@ -218,9 +217,9 @@ class CurveFindings:
 class ExperimentFindings:
     """The whole answer: what `show`, `report` and `--json` print.
 
-    `run` is the run shown in detail: the only one of a bench, the long one at the knee of a sweep.
-    `compare` is there where variants were compared, `own` for a kind of answer that needs more than
-    these three. `kind` is the design's.
+    `run`: the run shown in detail (the only run of a bench, the long run at the knee of a sweep).
+    `compare`: None if no variants were compared. `own`: the findings of a kind of answer that needs
+    more than `run`, `curves` and `compare`. `kind`: the kind of the design.
     """
 
     kind: str

@@ -21,7 +21,7 @@ class Judged:
 
 
 def judge(gate: Condition, findings: ExperimentFindings) -> list[Judged]:
-    """Return the gate's verdict on each estimate it applies to. Without any, it is not kept."""
+    """Return the gate's verdict on each estimate it applies to; without an estimate it fails."""
     judged = [
         Judged(gate, of, estimate, is_kept(gate, estimate))
         for of, estimate in (

@@ -1,7 +1,7 @@
 """Correlates speed with waits by the method published as PG_HAZEL, and by a corrected method.
 
 The published method correlates "operational speed", statements and rows a minute, with counts of
-sampled waits. It has three faults. If the load rises, both rise with it, whatever the waits do.
+sampled waits. It has three faults. If the load rises, both numbers rise, whatever the waits do.
 Neighbouring rolling medians are almost the same number. A total is correlated with its own part.
 The corrected method uses windows that do not overlap, waits as a share of the server's time, and
 only windows of equal load.
@@ -46,8 +46,8 @@ class Window:
 class WaitCorrelation:
     """How one type of wait correlates with speed.
 
-    As published: `published` is r(speed, count of waits); `weighted` their "weighted wait
-    correlation", r(all waits, these) x share, and `band` their word for it. Corrected: the
+    As published: `published` is r(speed, count of waits). `weighted` is the "weighted wait
+    correlation", r(all waits, waits of this type) x share, and `band` is its class. Corrected: the
     correlation of speed with the share of the server's time at fixed load, with its 95 % interval;
     None with too few windows.
     """
@@ -141,7 +141,7 @@ def _at_fixed_load(
         return None, None, None
     for load in set(loads.tolist()):
         alike = loads == load
-        # Relative to their level, so that a large level does not outweigh the others.
+        # Relative to the mean of their level, so that a large level does not outweigh the others.
         speed[alike] = speed[alike] / max(speed[alike].mean(), 1e-12) - 1
         share[alike] = share[alike] - share[alike].mean()
     correlation = _r(speed, share)
@@ -160,7 +160,7 @@ def _rolling(values: Sequence[float]) -> list[float]:
 
 
 def _r(x: FloatArray, y: FloatArray) -> float | None:
-    """Return Pearson's r; None where one of them does not vary."""
+    """Return Pearson's r; None if x or y does not vary."""
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(x, y)[0, 1])

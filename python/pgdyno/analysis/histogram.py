@@ -19,7 +19,7 @@ from pgdyno.errors import AnalysisError
 def over_limit_count(histogram: Histogram, limit_ns: int) -> int:
     """Return how many values are above the limit.
 
-    Limits: the limit is good to half a bucket (0.05 %).
+    Limits: the error of the limit is up to half a bucket (0.05 %).
     """
     return int(histogram.count[histogram.middles_ns() > limit_ns].sum())
 
@@ -31,11 +31,12 @@ def late_share(
     seed: int,
     unfinished_ages_ns: npt.ArrayLike = (),
 ) -> Estimate:
-    """Return the share above the limit, in 0..1, with an interval where the run is long enough.
+    """Return the share above the limit, in 0..1, with an interval if the run is long enough.
 
     Args: seconds, latencies of completed transactions, one histogram a second in time order, at
-    least one value in all; unfinished_ages_ns, ages of what was due or begun and never ended.
-    Returns: unit "ratio". Unfinished transactions count as late: they were not done in time.
+    least one value in all; unfinished_ages_ns, ages of the transactions that were due or had
+    started, and never ended.
+    Returns: unit "ratio". Unfinished transactions count as late.
     Source: circular block bootstrap over seconds (Politis and Romano 1992), as for percentiles.
     """
     ages = np.asarray(unfinished_ages_ns, dtype=np.int64)
@@ -57,7 +58,7 @@ def late_share(
 
 _UNIT_BITS = 6  # one unit is 64 ns
 _LINEAR = 2048  # below this many units a bucket is one unit wide
-_HALF = 1024  # above, every doubling of the value has this many buckets
+_HALF = 1024  # above this, each doubling of the value has 1024 buckets
 
 
 def bucket_of(value_ns: npt.ArrayLike) -> IntArray:
@@ -66,7 +67,7 @@ def bucket_of(value_ns: npt.ArrayLike) -> IntArray:
     Args: value_ns, integers >= 0. Source: the engine's contract, `bucket.rs`.
     """
     unit = np.asarray(value_ns, dtype=np.int64) >> _UNIT_BITS
-    # Subtle: frexp of an integer below 2**53 is exact, so this is floor(log2), never one off.
+    # Subtle: frexp of an integer below 2**53 is exact, so the result is always floor(log2).
     exponent = np.maximum(np.frexp(unit.astype(np.float64))[1].astype(np.int64) - 1 - 10, 0)
     return np.where(unit < _LINEAR, unit, _HALF * exponent + (unit >> exponent)).astype(np.int64)
 
@@ -114,7 +115,7 @@ class Histogram:
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:
-        """Return the sum of all; of none, the empty histogram (all zero)."""
+        """Return the sum of all; the empty histogram (all zero) if there are none."""
         parts = [part for part in histograms if part.index.size]
         if not parts:
             nothing = np.zeros(0, dtype=np.int64)
@@ -134,12 +135,12 @@ class Histogram:
 
     @property
     def transaction_count(self) -> int:
-        """Number of values recorded."""
+        """Return the number of recorded values."""
         return int(self.count.sum())
 
     @property
     def mean_ns(self) -> float:
-        """Exact mean: the sum is kept in addition to the buckets."""
+        """Return the exact mean: the histogram keeps the sum in addition to the buckets."""
         self._refuse_empty()
         return self.sum_ns / self.transaction_count
 
@@ -154,12 +155,13 @@ class Histogram:
 
         Args: percentile, 0 < p <= 100.
         Source: HdrHistogram's definition, rank = ceil(p/100 * n), at least 1.
-        Limits: true to half a bucket (0.05 %); never outside the exact minimum and maximum.
+        Limits: the error is up to half a bucket (0.05 %). The value is never outside the exact
+        minimum and maximum.
         """
         return self.percentiles_ns((percentile,))[0]
 
     def percentiles_ns(self, percentiles: Sequence[float]) -> list[float]:
-        """Return several values at nearest rank, as `percentile_ns` does each."""
+        """Return the value at nearest rank for each percentile, as `percentile_ns` does."""
         self._refuse_empty()
         middles_ns: list[float] = self._middles_of(self.buckets_at(percentiles)).tolist()
         return middles_ns
@@ -167,11 +169,12 @@ class Histogram:
     def percentile_with_unfinished(
         self, percentile: float, unfinished_ages_ns: npt.ArrayLike
     ) -> tuple[float, bool]:
-        """Return the percentile when some transactions never ended, and whether it is censored.
+        """Return the percentile if some transactions never ended, and whether it is censored.
 
-        An unfinished transaction took at least its age. The percentile is exact when it is the
-        same whether such a transaction ended at once or never; else the smaller value comes back
-        as a lower bound (">= x") and the second result is True.
+        An unfinished transaction took at least its age. The percentile is computed twice: as if
+        these transactions ended at once, and as if they never end. If both values are equal, the
+        percentile is exact. Else the smaller value is a lower bound (">= x"), and the second result
+        is True.
         Source: Kaplan and Meier 1958, bounds for right-censored values.
         """
         ages = Histogram.from_values_ns(unfinished_ages_ns)
@@ -183,7 +186,8 @@ class Histogram:
             return at_least, True
         place = int(np.searchsorted(np.cumsum(self.count), rank))
         at_most = float(self.middles_ns()[place])
-        # Same bucket = same value: the clamp to minimum and maximum may differ by less than one.
+        # Values are equal if their buckets are: limiting to minimum and maximum may change a value
+        # within its bucket.
         return at_least, bool(bucket_of(int(at_least)) != bucket_of(int(at_most)))
 
     def middles_ns(self) -> npt.NDArray[np.float64]:
@@ -210,9 +214,9 @@ class Histogram:
 def percentiles_of_each(
     histograms: Sequence[Histogram], percentiles: Sequence[float]
 ) -> npt.NDArray[np.float64]:
-    """Return the percentiles of many distributions, each as `Histogram.percentile_ns` says it.
+    """Return the percentiles of many distributions, each as `Histogram.percentile_ns` does.
 
-    Returns: shape (histograms, percentiles), NaN for those of an empty one.
+    Returns: shape (histograms, percentiles), NaN for an empty histogram.
     """
     values = np.full((len(histograms), len(percentiles)), np.nan)
     known = [place for place, histogram in enumerate(histograms) if histogram.index.size]
@@ -234,6 +238,7 @@ def nearest_rank(percentile: float, total: int) -> int:
     """
     if not 0 < percentile <= 100:
         raise AnalysisError(f"a percentile must be above 0 and at most 100, got {percentile}")
-    # Subtle: one step down before ceil, or 99.9 of 1000 would round up to rank 1000.
+    # Subtle: the percentile is lowered by the smallest step before ceil. Otherwise the 99.9th of
+    # 1000 values would be rounded up to rank 1000.
     exact = math.nextafter(percentile, 0.0) / 100 * total
     return min(max(math.ceil(exact), 1), total)

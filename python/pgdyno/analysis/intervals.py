@@ -16,9 +16,9 @@ _MIXTURE = 1.0  # g: the variance of the prior of effect / standard deviation
 def interval_of_mean(values: FloatArray, *, level: float, looks: Looks) -> tuple[float, float]:
     """Return the mean of independent, about normal values, and the half-width of its interval.
 
-    Args: values, in the order they came; level, 0..1. `fixed`: valid for one look at a number of
-    values set beforehand. `sequential`: valid at every look together, so that one may stop when
-    one likes; infinite below 5 values.
+    Args: values, in time order; level, 0..1; looks. "fixed": the interval holds for one look, at a
+    number of values that was set beforehand. "sequential": it holds at all looks together, so the
+    experiment may stop at any look; it is infinite below 5 values.
     """
     count = int(values.size)
     mean = float(values.mean())
@@ -33,7 +33,7 @@ def half_width(deviation: float, count: int, level: float, looks: Looks) -> floa
         factor = t_quantile((1 + level) / 2, count - 1)
     else:
         factor = sequential_t(count, 1 - level)
-    if math.isinf(factor):  # Even values that agree exactly are too few.
+    if math.isinf(factor):  # Too few values, even if all are equal and the deviation is 0.
         return math.inf
     return factor * deviation / math.sqrt(count)
 
@@ -41,16 +41,16 @@ def half_width(deviation: float, count: int, level: float, looks: Looks) -> floa
 def sequential_t(count: int, alpha: float) -> float:
     """Return the bound on |t| that a true null crosses at any count with probability <= alpha.
 
-    Args: count >= 2, values so far; alpha in (0, 1). Returns: infinity below 5 values, and while
-    no t would be enough.
+    Args: count >= 2, values so far; alpha in (0, 1).
+    Returns: infinity below 5 values, and while no t would be enough.
     Source: mixture over a normal prior of variance g = 1 on effect / deviation, and the right Haar
     prior on the deviation (Lai 1976; Wang and Ramdas 2024, theorem on the Gaussian mixture). The
     likelihood ratio of n values with t = sqrt(n) mean / s and v = n - 1 is
         B = (1 + n g)^(-1/2) * ((1 + t^2/v) / (1 + t^2/(v (1 + n g))))^(n/2),
-    a martingale under the null; Ville 1939: it ever reaches 1/alpha with probability <= alpha.
-    B = 1/alpha solved for t, with c = (sqrt(1 + n g)/alpha)^(2/n):
+    a martingale under the null. It ever reaches 1/alpha with probability <= alpha (Ville 1939).
+    B = 1/alpha, solved for t, with c = (sqrt(1 + n g)/alpha)^(2/n):
         t^2 = v (c - 1) / (1 - c/(1 + n g)).
-    Limits: values independent and normal; skewed values need some ten pairs more to be safe.
+    Limits: values must be independent and normal. Skewed values need about ten more pairs.
     """
     if count < SEQUENTIAL_PAIRS_MIN:
         return math.inf

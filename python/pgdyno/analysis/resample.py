@@ -31,8 +31,8 @@ class Scatter:
 def scatter_of(levels: Sequence[FloatArray]) -> Scatter:
     """Return the standard error of every level's mean, moderated by the scatter of all levels.
 
-    Args: levels, the runs of each: logarithms of a metric, or log ratios.
-    Raises: AnalysisError if some levels have one run and some several.
+    Args: levels, the values of the runs of each level: logarithms of a metric, or log ratios.
+    Raises: AnalysisError if some levels have one run and others several.
     The scatter of three runs is very uncertain. Therefore each level's variance is averaged with
     the mean variance of all levels, which has the weight of 4 degrees of freedom.
     Source: moderated variance, Smyth 2004, with a fixed prior weight.
@@ -47,7 +47,7 @@ def scatter_of(levels: Sequence[FloatArray]) -> Scatter:
     own = np.array([level.var(ddof=1) for level in levels])
     shared = float(np.average(own, weights=sizes - 1))
     variance = (_SHARED_DEGREES * shared + (sizes - 1) * own) / (_SHARED_DEGREES + sizes - 1)
-    # Degrees of freedom by the variance of this average (Satterthwaite 1946); 2 / its variance.
+    # Degrees of freedom from the variance of this average: 2 / variance (Satterthwaite 1946).
     least, total = float(sizes.min() - 1), float((sizes - 1).sum())
     part = _SHARED_DEGREES / (_SHARED_DEGREES + least)
     degrees = 1 / ((1 - part) ** 2 / least + (part**2 + 2 * part * (1 - part)) / total)
@@ -63,8 +63,9 @@ _Z = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 def correlation_time(values: FloatArray) -> float:
     """Return the integrated autocorrelation time of a series, in steps, at least 1.
 
-    Source: initial positive sequence (Geyer 1992): autocorrelations are summed in pairs until a
-    pair is not above 0. Limits: low for series under some ten correlation times.
+    Source: initial positive sequence (Geyer 1992): autocorrelations are summed in pairs until the
+    sum of a pair is not above 0.
+    Limits: too low for a series shorter than about ten correlation times.
     """
     centred = values - values.mean()
     size = 1 << (2 * centred.size - 1).bit_length()
@@ -80,11 +81,11 @@ def correlation_time(values: FloatArray) -> float:
 
 
 def batch_count_for(values: FloatArray, steps_per_second: float) -> int:
-    """Return how many batches a series is cut into to learn how much it varies: 5 to 30.
+    """Return the number of batches (5 to 30) from which the variance of a series is estimated.
 
-    Few, so that batches stay long against the correlation time: 5 for up to 15 s, then one for
-    every 3 s up to 10, then one for every 6 s; and none shorter than 8 correlation times while
-    5 are left. A series of under 5 values is its own batches.
+    A batch must be long compared with the correlation time, so there are few: 5 for up to 15 s,
+    then one for every 3 s up to 10, then one for every 6 s. A batch shorter than 8 correlation
+    times reduces the number, down to 5. If there are fewer than 5 values, each value is a batch.
     """
     seconds = values.size / steps_per_second
     wanted = max(5, min(10, int(seconds / 3)), min(30, int(seconds / 6)))
@@ -94,7 +95,7 @@ def batch_count_for(values: FloatArray, steps_per_second: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """How a series of steps is cut: into groups of steps, and blocks of groups."""
+    """How a series of steps is divided: into groups of steps, and blocks of groups."""
 
     step_count: int
     group_count: int
@@ -102,7 +103,7 @@ class BlockPlan:
 
     @property
     def block_count(self) -> int:
-        """Blocks that fit; the degrees of freedom are one fewer."""
+        """Return the number of whole blocks; the degrees of freedom are one fewer."""
         return self.group_count // self.block_group_count
 
     def group_of(self, step: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -111,11 +112,12 @@ class BlockPlan:
 
 
 def plan_blocks(values: FloatArray, steps_per_second: float) -> BlockPlan:
-    """Cut the time steps of `values` for resampling; the cost is bounded for any length of run.
+    """Return how to divide the time steps of `values` for resampling, at a bounded cost.
 
-    Args: values, one per step, of the kind that will be resampled: their correlation time counts.
+    Args: values, one per step, of the kind that will be resampled, because their correlation time
+    sets the length of a block.
     Source: Politis and Romano 1992 (circular blocks); the number of blocks as in batch means.
-    Limits: correlation over more than a fifth of the run is not seen, as with any single run.
+    Limits: as with any single run, correlation over more than a fifth of the run is not seen.
     """
     group_count = min(values.size, _GROUPS_MAX)
     block_group_count = max(1, group_count // batch_count_for(values, steps_per_second))

@@ -16,10 +16,10 @@ from pgdyno.quantities import DECIMALS_MAX, PLAIN_DIGITS, plain_decimals
 def decimals_of(estimate: Estimate) -> int:
     """Return the decimal place (negative: tens, hundreds) that the interval of `estimate` supports.
 
-    Limits: never more than eight decimals, and never so few that fewer than two digits of the value
-    are left; an interval of width zero says nothing about digits, so three are kept.
+    Limits: at most eight decimals, and at least two digits of the value. An interval of width zero
+    says nothing about digits, so three are kept.
     """
-    # Without an interval nothing says which digits are noise: those of a whole number stay.
+    # Without an interval, the noise is not known. All digits of a whole number are kept.
     plain = max(plain_decimals(estimate.value), 0)
     if estimate.low is not None and estimate.high is not None:
         half_width = (estimate.high - estimate.low) / 2
@@ -37,7 +37,7 @@ def decimals_of(estimate: Estimate) -> int:
 def _rounding_decimals(half_width: float) -> int:
     exponent = math.floor(math.log10(half_width))
     leading = half_width / 10**exponent * 100
-    # 100-354: two digits; 355-949: one; 950-999 is rounded up to 1000 and so has two again.
+    # 100-354: two digits; 355-949: one digit; 950-999 is rounded up to 1000, so two digits.
     digits = 2 if leading < 355 else 1
     if leading >= 950:
         exponent, digits = exponent + 1, 2
@@ -47,9 +47,8 @@ def _rounding_decimals(half_width: float) -> int:
 def change_text(ratio: Estimate, *, without: str = " (no interval yet)") -> str:
     """Return a ratio as a change: "+37.1 % (35.0 to 39.4)", "-8 % (-11 to +2)".
 
-    The ends carry a plus sign only where the other has a minus.
-
-    Args: without, what follows a value that has no interval.
+    An end has a plus sign only if the other end has a minus sign.
+    Args: without, the text after a value that has no interval.
     """
     value = (ratio.value - 1) * 100
     if ratio.low is None or ratio.high is None:

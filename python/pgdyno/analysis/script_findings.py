@@ -12,7 +12,7 @@ PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency of completed transactions; every Estimate in ms."""
+    """Latency of completed transactions; the unit of every Estimate is ms."""
 
     mean: Estimate
     percentiles: dict[str, Estimate]

@@ -1,9 +1,9 @@
-"""What the TPC-C specification asks of a run, and how the run did: NOPM, mix, limits, shares.
+"""Judges a run by the rules of the TPC-C specification: NOPM, mix, latency limits, shares.
 
 Source: TPC-C specification, revision 5.11: minimum mix and 90th percentile limits 5.2.3 and
 5.2.5.7, deferred deliveries 5.2.2, rollbacks 2.4.1.4, remote payments 2.5.1.2, remote order lines
-2.4.1.5, last names 2.5.1.2 and 2.6.1.2, highest throughput a warehouse 4.2. No figure here is
-tpmC: that name belongs to audited results.
+2.4.1.5, last names 2.5.1.2 and 2.6.1.2, highest throughput a warehouse 4.2. No figure is called
+tpmC, because that name belongs to audited results.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pgdyno.quantities import counted, percent, plain
 PROGRAM = "tpcc-like"
 NEW_ORDER, DEFERRED = "new-order", "deferred-delivery"
 NOPM_PER_WAREHOUSE_MAX = 12.86
-# An achieved share this many standard errors from the specified one is no chance.
+# A share is wrong, and not only by chance, if it differs by more standard errors from its rule.
 _OFF_BY_ERRORS = 5.0
 _Z = 1.959963984540054
 
 Verdict = Literal["ok", "missed", "open"]
-"""`open`: the interval has the limit within it, so a longer run must decide."""
+"""`open`: the limit is inside the interval, so only a longer run can decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What is specified for one type; `words` is its name in the specification."""
+    """The rules for one transaction type; `words` is its name in the specification."""
 
     words: str
     minimum_ratio: float | None
@@ -50,9 +50,10 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class TypeFindings:
-    """One transaction type; its share is of all transactions of terminals, None in the background.
+    """One transaction type and its share of all transactions of terminals.
 
-    `latency` of deferred deliveries counts from the moment at which they were queued.
+    The share is None for a type in the background. The `latency` of a deferred delivery counts from
+    the moment at which it was queued.
     """
 
     name: str
@@ -109,9 +110,9 @@ class CheckFindings:
 class TpccFindings:
     """A TPC-C-like run.
 
-    `nopm` counts completed New-Orders a minute, those rolled back on purpose included; `tpm` all
-    transactions of terminals. `options` are those of the program. `of_maximum` is the share of
-    what the warehouses can give with full keying and think times, None without them.
+    `nopm`: completed New-Orders a minute, including those rolled back on purpose. `tpm`: all
+    transactions of terminals a minute. `options`: of the program. `of_maximum`: the share of the
+    highest possible throughput with full keying and think times, None without these times.
     """
 
     nopm: Estimate
@@ -128,7 +129,7 @@ class TpccFindings:
 
     @property
     def way(self) -> str:
-        """Return how it was run, in words: never compared silently with another way."""
+        """Return in words how the load was run; runs with different words are not comparable."""
         named = {"mode": "statements", "isolation": "read-committed"} | dict(self.options)
         return f"{named['mode']} mode, {named['isolation'].replace('-', ' ')}"
 
@@ -142,9 +143,9 @@ def tpcc_findings(
     options: Mapping[str, str],
     check: CheckFindings | None,
 ) -> TpccFindings | None:
-    """Return what a run of the TPC-C-like program says; None if no New-Order was completed.
+    """Return the findings of a TPC-C-like run; None if no New-Order was completed.
 
-    Args: scripts, the transaction types of the run; tps, of all of them; warehouses, None = not
+    Args: scripts, the transaction types of the run; tps, of all types; warehouses, None = not
     known; think_ratio, the factor of keying and think times.
     """
     by_name = {script.name: script for script in scripts}
@@ -175,7 +176,8 @@ def proportion(count: int, of_count: int) -> Estimate:
     """Return a share of independent draws with its 95 % interval.
 
     Args: 0 <= count <= of_count, of_count > 0.
-    Source: Wilson 1927. Limits: within this run; draws of a deck vary less than it says.
+    Source: Wilson 1927.
+    Limits: it is an interval within this run. A deck of cards varies less than independent draws.
     """
     share, n = count / of_count, of_count
     middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
@@ -208,7 +210,7 @@ def _type(script: ScriptFindings, total: int) -> TypeFindings:
 
 
 def _limit_verdict(latency: Latency, limit_ms: float) -> Verdict:
-    """Return whether the 90th percentile is within its limit, judged on its whole interval."""
+    """Return whether the whole interval of the 90th percentile is within the limit."""
     p90 = latency.percentiles["p90"]
     if latency.max_ms <= limit_ms:
         return "ok"
@@ -220,7 +222,10 @@ def _limit_verdict(latency: Latency, limit_ms: float) -> Verdict:
 
 
 def _shares(by_name: Mapping[str, ScriptFindings], *, has_others: bool) -> Iterator[ShareFindings]:
-    """Yield achieved shares; args: has_others, other warehouses: with one, nothing is remote."""
+    """Yield the achieved shares.
+
+    Args: has_others, whether there is more than one warehouse; with one, nothing is remote.
+    """
     orders, payments, statuses = (
         by_name.get(name) for name in (NEW_ORDER, "payment", "order-status")
     )
@@ -245,7 +250,7 @@ def _shares(by_name: Mapping[str, ScriptFindings], *, has_others: bool) -> Itera
 
 
 def _of(script: ScriptFindings | None, name: str) -> tuple[int, int] | None:
-    """Return how many transactions of a type were of that kind, and how many there were."""
+    """Return how many transactions of a type were of one kind, and how many there were in all."""
     if script is None or name not in script.counted:
         return None
     return script.counted[name], script.transactions
@@ -258,9 +263,9 @@ def _lines(orders: ScriptFindings | None) -> tuple[int, int] | None:
 
 
 def tpcc_doubts(findings: TpccFindings) -> Iterator[Doubt]:
-    """Yield what keeps a TPC-C-like run from being what the specification asks for.
+    """Yield a doubt for each rule of the specification that a TPC-C-like run breaks.
 
-    A violated condition is not among them: `check_doubts` has it, for runs without details too.
+    `check_doubts` yields violated consistency conditions, because it needs no other details.
     """
     yield from _above_the_maximum(findings)
     missed = [kind for kind in findings.types if kind.limit == "missed"]
@@ -315,7 +320,7 @@ def _above_the_maximum(findings: TpccFindings) -> Iterator[Doubt]:
 
 
 def check_doubts(check: CheckFindings | None) -> Iterator[Doubt]:
-    """Yield what the check of the data after a run found: a violated condition is not valid."""
+    """Yield a doubt if the check of the data after a run failed or was not possible."""
     if check is None:
         return
     if check.why_not:

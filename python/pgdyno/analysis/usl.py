@@ -20,10 +20,10 @@ class Usl:
     """X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)).
 
     gamma: tps of one client, unit "tps"; alpha: contention, beta: coherency, unit "1".
-    A coefficient is identified when the data can tell it from 0; `reason` says what is missing.
-    `peak_clients` and `peak_tps` (of the fitted law) exist when beta is identified.
-    `error_ratio`: root mean square of the relative misfit over levels; far above the interval of
-    the levels, the law does not describe this server.
+    A coefficient is identified if the data show that it is not 0; `reason` says what is missing.
+    `peak_clients` and `peak_tps` are of the fitted law, None unless beta is identified.
+    `error_ratio`: root mean square of the relative error over levels. If it is much larger than the
+    intervals of the levels, the law does not describe this server.
     """
 
     gamma: Estimate
@@ -44,14 +44,15 @@ class Usl:
 def fit_usl(
     clients: FloatArray, tps: FloatArray, replicates: FloatArray, *, run_count: int
 ) -> Usl | None:
-    """Fit the law to mean throughput by level; None with fewer than 3 levels.
+    """Return the law fitted to mean throughput by level; None with fewer than 3 levels.
 
     Args: clients and tps, shape (levels,), ascending clients; replicates, shape (B, levels),
-    bootstrap draws of tps (B may be 0: then no intervals, nothing is identified).
-    Source: Gunther 1993 and 2007; N/X is linear in 1/gamma, alpha/gamma, beta/gamma, so no
-    iteration and no starting values are needed. Weights are 1/(N/X)^2: relative errors of
-    throughput are alike over levels. alpha, beta >= 0 by trying every set of free coefficients.
-    Limits: without levels past the peak the data say little about beta.
+    bootstrap draws of tps. With B = 0 there are no intervals, and no coefficient is identified.
+    Source: Gunther 1993 and 2007. N/X is linear in 1/gamma, alpha/gamma, beta/gamma, so the fit
+    needs no iteration and no starting values. Weights are 1/(N/X)^2, because relative errors of
+    throughput are alike over levels. Every set of free coefficients is tried, so that alpha and
+    beta are not below 0.
+    Limits: without levels after the peak, the data say little about beta.
     """
     if clients.size < 3:
         return None
@@ -95,7 +96,7 @@ def fit_usl(
 
 
 def _peak_clients(alpha: FloatArray, beta: FloatArray) -> FloatArray:
-    """Return sqrt((1 - alpha) / beta), where the law has its peak; at least one client."""
+    """Return the peak of the law, sqrt((1 - alpha) / beta), at least one client."""
     best = np.sqrt(np.maximum(1 - alpha, 0) / np.maximum(beta, 1e-12))
     return np.asarray(np.maximum(best, 1.0), dtype=np.float64)
 
@@ -113,9 +114,9 @@ def _law(
 def _solve(clients: FloatArray, tps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return gamma, alpha, beta for each row of `tps`, shape (rows,) each."""
     columns = np.stack([np.ones_like(clients), clients - 1, clients * (clients - 1)], axis=1)
-    weight = tps / clients  # so that every target is 1
+    weight = tps / clients  # With this weight, every target is 1.
     best = _least_squares(columns, weight, _SUBSETS[0])
-    # All coefficients free fit best: where that is allowed, nothing can be better.
+    # Three free coefficients fit best. If their values are allowed, no other set is better.
     rest = np.flatnonzero(~_is_allowed(best))
     best_misfit = np.full(rest.size, np.inf)
     for subset in _SUBSETS[1:]:
@@ -142,7 +143,7 @@ def _least_squares(columns: FloatArray, weight: FloatArray, subset: tuple[int, .
     count = len(subset)
     products = (free[:, :, None] * free[:, None, :]).reshape(-1, count * count)
     normal = ((weight * weight) @ products).reshape(-1, count, count)
-    # Scaling the columns keeps the normal equations sound: N(N - 1) reaches 1e6.
+    # The columns are scaled because N(N - 1) reaches 1e6, which makes the equations inexact.
     scale = np.sqrt(np.diagonal(normal, axis1=1, axis2=2))
     normal = normal / (scale[:, :, None] * scale[:, None, :])
     right = (weight @ free) / scale
@@ -157,7 +158,7 @@ def _from_draws(value: float, draws: FloatArray, unit: str, run_count: int) -> E
 
 
 def _falls_after_peak(tps: FloatArray, replicates: FloatArray) -> bool:
-    """Return whether throughput past the best level is lower beyond doubt."""
+    """Return whether throughput after the best level is significantly lower."""
     best = int(np.argmax(tps))
     if best == tps.size - 1:
         return False

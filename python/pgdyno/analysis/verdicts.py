@@ -1,4 +1,4 @@
-"""Whether a run can be believed. Each rule is one function, from plain facts to a doubt or None."""
+"""Whether a run can be trusted. Each rule is one function, from plain facts to a doubt or None."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _TIMER_LAG_RATIO = 0.05
 _ACHIEVED_RATIO_MIN = 0.99
 _STEAL_RATIO_MAX = 0.01
 _LITTLE_RATIO_MAX = 0.05
-_LITTLE_PER_CLIENT_MIN = 40  # with fewer, transactions cut off at both ends make the difference
+# With fewer transactions, those cut off at both ends of the phase cause the difference.
+_LITTLE_PER_CLIENT_MIN = 40
 # Above the first, a doubt shows the engine's own time; above the second, the load is wrong.
 _BETWEEN_RATIO_MAX = 0.05
 _BETWEEN_RATIO_NOT_VALID = 0.2
@@ -32,7 +33,7 @@ _APART_RATIO_MIN = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A reason not to believe a run (`not_valid`) or to believe it with care (`doubt`)."""
+    """A reason not to trust a run (`not_valid`) or to trust it with care (`doubt`)."""
 
     kind: str
     verdict: Literal["not_valid", "doubt"]
@@ -66,7 +67,7 @@ class RunFacts:
     updates_branches: bool = False
     is_steady: bool | None = None
     change_point_seconds: tuple[float, ...] = ()
-    # Of all clients together: from the end of a transaction to the begin of the next.
+    # Of all clients together: from the end of a transaction to the start of the next.
     between_transactions_ns: int | None = None
     # Of all clients together: keying and think time; None without these.
     think_time_ns: int | None = None
@@ -131,7 +132,7 @@ def _achieved(facts: RunFacts) -> Doubt | None:
 
 
 NEEDED_S, NEEDED_S_IN_SWEEP = 10.0, 5.0
-"""Measured for less, a run is not valid; runs of a design with several are "in a sweep"."""
+"""A run that is measured for less time is not valid; "in a sweep": one of several runs."""
 
 
 def _too_short(facts: RunFacts) -> Doubt | None:
@@ -173,9 +174,10 @@ def _throttled(facts: RunFacts) -> Doubt | None:
 
 
 def _little(facts: RunFacts) -> Doubt | None:
-    """Clients = throughput x (latency + think time) must hold in a closed loop.
+    """Return a doubt if clients = throughput x (latency + think time) does not hold.
 
-    If the engine measured the time between transactions, this time is added. The rest is lost time.
+    The law holds in a closed loop (Little 1961). If the engine measured the time between
+    transactions, this time is added. The rest is lost time.
     """
     total = facts.completed_count + facts.failed_count
     think_seconds = (facts.think_time_ns or 0) / 1e9
@@ -183,7 +185,7 @@ def _little(facts: RunFacts) -> Doubt | None:
         not facts.is_closed_loop
         or facts.latency_mean_ns is None
         or total < _LITTLE_PER_CLIENT_MIN * max(facts.busy_client_count, 1.0)
-        or facts.failed_count > 0.01 * total  # their latency is not in the mean
+        or facts.failed_count > 0.01 * total  # The mean does not include their latency.
     ):
         return None
     between_ns = facts.between_transactions_ns
@@ -205,7 +207,7 @@ def _little(facts: RunFacts) -> Doubt | None:
 
 
 def _between_transactions(facts: RunFacts) -> Doubt | None:
-    """Clients offer less load if their next transaction waits for the engine."""
+    """Return a doubt if clients wait for the engine, because they then offer less load."""
     if facts.between_transactions_ns is None:
         return None
     client_ns = facts.client_count * facts.measured_seconds * 1e9
@@ -339,7 +341,7 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
 
 
 def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:
-    """Return doubts about the split of a run's latency; they are not doubts about the run."""
+    """Return doubts about the split of a run's latency. The run itself may be valid."""
     judged = (_not_explained(where), _apart(where), _server_time_sampled(where))
     return tuple(doubt for doubt in judged if doubt is not None)
 
@@ -359,7 +361,7 @@ def _not_explained(where: WhereTheTimeGoes) -> Doubt | None:
 
 
 def _apart(where: WhereTheTimeGoes) -> Doubt | None:
-    """Doubt the split if samples, which only divide the server's count, are far from the count."""
+    """Return a doubt if the samples differ much from the server's count that they divide."""
     sampled, counted_ms = where.sampled_server, where.server_ms
     if where.server_how != "counted" or sampled is None or not counted_ms or sampled.low is None:
         return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 # PostgreSQL 17 changed the case of many names (WALSync -> WalSync, BufFileRead -> BuffileRead), so
-# names are compared in lower case. These names changed in other ways (in 13 locks lost their
-# ending, in 16 growing a hash table became reallocating). The keys are old names in lower case.
+# names are compared in lower case. The names below changed in other ways: in PostgreSQL 13, names
+# of locks lost their ending; in 16, "grow" a hash table became "reallocate". The keys are old names
+# in lower case.
 _RENAMED = {
     "ipc:hashgrowbatchesallocate": "ipc:hashgrowbatchesreallocate",
     "ipc:hashgrowbucketsallocate": "ipc:hashgrowbucketsreallocate",
@@ -30,8 +31,8 @@ _RENAMED = {
 def canonical_event(name: str) -> str:
     """Return the key under which a wait event is the same in every version.
 
-    Args: name, "Type:Event" as pg_stat_activity gives it; other names come back folded.
-    Source: the event names of PostgreSQL 15, 16 and 18 binaries compared; the manuals of 12, 13.
+    Args: name, "Type:Event" as in pg_stat_activity; of other names only the case is changed.
+    Source: the event names in the binaries of PostgreSQL 15, 16 and 18; the manuals of 12 and 13.
     """
     folded = name.casefold()
     return _RENAMED.get(folded, folded)

@@ -1,4 +1,4 @@
-"""Where the time of a transaction goes, in ms: parts and a residual that sum to its latency."""
+"""Splits the latency of a transaction into parts and a residual, in ms; they sum to the latency."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pgdyno.errors import AnalysisError
 _NS_PER_MS = 1e6
 # Half-widths are of 95 % intervals; draws are normal.
 _NORMAL_95 = 1.959964
-# If none of n samples shows a thing, its share is below 3/n with 95 % confidence.
+# If none of n samples shows an event, its share is below 3/n with 95 % confidence.
 _RULE_OF_THREE = 3.0
 _WAITING = (SCHEDULE_LAG, CONNECTION_WAIT, POOLER_WAIT)
 # An interval narrower than this, relative to the value, is only rounding error.
@@ -49,11 +49,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """What the kernel counted of our backends, a transaction; same host only.
+    """The kernel's counts of our backends, for each transaction; same host only.
 
-    `inside_events_ms`: the share of `waiting_ms` inside wait events, counted as part of them.
-    `cpu_inside_events_ms`: the same for `cpu_ms`. `after_answer_ms`: the share of `cpu_ms` used
-    after the answer, while the client did its own work; it is in no part.
+    `inside_events_ms`: the time of `waiting_ms` inside wait events, which their parts contain.
+    `cpu_inside_events_ms`: the same for `cpu_ms`. `after_answer_ms`: the time of `cpu_ms` that
+    backends used after the answer, while the client did its own work; no part contains it.
     """
 
     cpu_ms: float
@@ -65,16 +65,16 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class WhereTheTimeGoes:
-    """Parts plus residual are the latency, exactly; a negative residual says parts overlap.
+    """Parts and residual sum exactly to the latency; if the residual is negative, parts overlap.
 
-    `residual` is `residual_ms` with the interval that the samples give it; `residual_ratio`:
-    residual / latency. `server_ms`: time in state active per transaction. `sampled_server_ms`: the
-    same from the samples and the kernel's count of CPU, a check on them; `sampled_server` has its
-    interval. `why_sampled`: why the server's count of its time was not used, "" if it was, or if
-    there is none. `others_ratio`: share of the server's active sessions that were not the load's.
-    `statements`: the server's time by statement, where query identifiers tell; `types`: the time of
-    each transaction type of a program. `while_busy`: if transactions waited for a free client or
-    connection, what the busy ones waited for at that time, with shares.
+    `residual`: `residual_ms` with the interval from the samples; `residual_ratio`: residual /
+    latency. `server_ms`: time in state active per transaction. `sampled_server_ms`: the same time
+    from the samples and the kernel's count of CPU, as a check; `sampled_server` has its interval.
+    `why_sampled`: why the server's count of its time was not used; "" if it was used, or if the
+    server has no count. `others_ratio`: share of the server's active sessions that were not the
+    load's. `statements`: the server's time by statement, empty without query identifiers. `types`:
+    the time of each transaction type of a program. `while_busy`: if transactions waited for a free
+    client or connection, the wait events of the busy sessions at that time, with shares.
     """
 
     latency_ms: Estimate
@@ -103,22 +103,22 @@ class WhereTheTimeGoes:
 def where_the_time_goes(
     facts: TransactionFacts, *, seed: int, replicates: int = REPLICATES
 ) -> WhereTheTimeGoes:
-    """Split the mean latency of a run's transactions into parts.
+    """Return the mean latency of a run's transactions, split into parts.
 
-    Counted first, sampled only where nothing counts. Server time is active_time per transaction,
-    which the server counts; wait events that a clock of the server counts have its time; samples
-    split the rest. Without active_time (before PostgreSQL 14) server time is sampled too. On the
-    same host, schedstat says how long backends were on a core or waited for one, without wait
-    event and inside wait events. Nothing is counted twice: CPU of the client inside the round trip
-    is taken off the network, and so is CPU of backends outside statements. If the parts are more
-    than the latency, CPU that backends used after their answer is taken off, but no more than
-    they used before the next statement came. No other part is changed to fit.
+    A count is used if there is one, samples otherwise. Server time is active_time per transaction,
+    which the server counts. Wait events that a clock of the server counts have this time. Samples
+    split the rest. Before PostgreSQL 14 there is no active_time, so server time is sampled, too. On
+    the same host, schedstat counts how long backends were on a core or waited for a core, without
+    wait event and inside wait events. No time is counted twice: CPU time of the client inside the
+    round trip is subtracted from the network, and so is CPU time of backends outside statements.
+    If the parts are more than the latency, CPU time that backends used after their answer is
+    subtracted, but at most the time until the next statement arrived. No other part is changed.
     Raises: AnalysisError if the server ended no transaction in the window.
-    Source: active sessions = throughput x time (Little 1961); intervals by circular block
-    bootstrap over the instants of sampling, and no narrower than the rule of three (Hanley and
-    Lippman-Hand 1983): samples that all show the same do not vary, and yet may have missed some.
-    Limits: how much of the time waiting for a core lies inside wait events is estimated, from how
-    often backends were given one.
+    Source: active sessions = throughput x time (Little 1961). Intervals are from a circular block
+    bootstrap over the instants of sampling, and at least as wide as the rule of three (Hanley and
+    Lippman-Hand 1983), because samples that are all equal may still have missed an event.
+    Limits: the time waiting for a core inside wait events is estimated from the number of time
+    slices that backends received.
     """
     if facts.server_transaction_count <= 0:
         raise AnalysisError("the server ended no transaction, so there is no time to split")
@@ -137,7 +137,7 @@ def where_the_time_goes(
         _drawn_exact(facts, exact_ns, len(samples.redrawn_count)),
     )
     missed_ns = _missed_ns(facts, samples, exact_ns)
-    # Parts that follow from sessions without a wait event, if this number of them was missed.
+    # The parts that depend on sessions without a wait event, if the samples missed this number.
     fewer, more = (
         amounts(facts, samples, samples.point_count[None, :], exact, missed_ns=ns).ns[0]
         for ns in (-missed_ns, missed_ns)
@@ -172,7 +172,7 @@ def where_the_time_goes(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ends:
-    """How much of a transaction samples may have missed, and the parts at both ends of that."""
+    """How much of a transaction samples may have missed, and the parts at both ends of this."""
 
     missed_ns: float
     fewer_ns: FloatArray
@@ -182,7 +182,7 @@ class _Ends:
 def _parts(
     facts: TransactionFacts, samples: Sampled, point: Amounts, drawn: Amounts, ends: _Ends
 ) -> list[Part]:
-    """Return every part with its interval, where it has one, and how it was made."""
+    """Return every part with its interval, if it has one, and how it was made."""
     errors_ns = _errors_ns(facts)
     parts = []
     for i, (name, side) in enumerate(point.parts):
@@ -201,7 +201,7 @@ def _parts(
 def mean_over_runs(runs: Sequence[WhereTheTimeGoes]) -> WhereTheTimeGoes:
     """Return the mean split over the runs of a cell, with intervals between runs.
 
-    A part that a run does not have counts as 0 there, so that the parts keep summing up.
+    If a run does not have a part, the part is 0 in this run, so that the parts still sum up.
     """
     if not runs:
         raise AnalysisError("a mean over no runs")
@@ -235,7 +235,7 @@ def mean_over_runs(runs: Sequence[WhereTheTimeGoes]) -> WhereTheTimeGoes:
 
 
 def _least_sure(hows: Set[How]) -> How:
-    """Return how a mean was made: counted only if it was counted in every run."""
+    """Return how a mean was made: "counted" only if every run counted the part."""
     if len(hows) == 1:
         return next(iter(hows))
     return "sampled" if "sampled" in hows else "by difference"
@@ -247,7 +247,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _sampled_server(facts: TransactionFacts, samples: Sampled, sampled_ms: float) -> Estimate:
-    """Return the server's time by the samples, with their interval."""
+    """Return the server's time from the samples, with its interval."""
     each_ns = facts.window_seconds * 1e9 / facts.server_transaction_count
     drawn = samples.redrawn_count[:, is_active(samples.events)].sum(axis=1) * each_ns
     missed_ns = _missed_ns(facts, samples, None)
@@ -258,12 +258,12 @@ def _sampled_server(facts: TransactionFacts, samples: Sampled, sampled_ms: float
 
 
 def _drawn_exact(facts: TransactionFacts, exact_ns: float | None, rows: int) -> FloatArray | None:
-    """Return the server's count once for each redrawn sample, with its own uncertainty."""
+    """Return the server's count for each redrawn sample, with the uncertainty of the count."""
     if exact_ns is None:
         return None
     error_ns = (facts.each(facts.server_active_error_ms) or 0.0) * _NS_PER_MS
-    # Equally likely values of a normal distribution, in an order that has nothing to do with the
-    # samples': no random numbers of another seed are needed.
+    # Equally likely values of a normal distribution. Their order is independent of the samples, so
+    # no random numbers with another seed are needed.
     steps = (np.arange(rows) * 0.6180339887498949 + 0.5) % 1.0
     normal = np.sqrt(2.0) * _inverse_error(2.0 * np.clip(steps, 1e-4, 1 - 1e-4) - 1.0)
     return np.asarray(np.maximum(exact_ns + normal * error_ns / _NORMAL_95, 0.0))
@@ -277,7 +277,7 @@ def _inverse_error(x: FloatArray) -> FloatArray:
 
 
 def _errors_ns(facts: TransactionFacts) -> dict[str, float]:
-    """Return the half-width of every part whose measurement has an interval."""
+    """Return the half-width of the interval of every measured part that has one."""
     errors_ns = {
         event: facts.each(counted.error_ns) or 0.0
         for counted in facts.counted_events
@@ -299,7 +299,7 @@ def _scheduled(facts: TransactionFacts, point: Amounts) -> Scheduled | None:
 
 
 def _missed_ns(facts: TransactionFacts, samples: Sampled, exact_ns: float | None) -> float:
-    """Return how much of a transaction the samples may have missed, so few as they are."""
+    """Return how much of a transaction the samples may have missed because they are few."""
     if facts.samples is None or not samples.events:
         return 0.0
     sessions = _RULE_OF_THREE / np.unique(facts.samples.sampled_at_ns).size
@@ -316,10 +316,10 @@ def _estimate(
     *,
     is_positive: bool = True,
 ) -> Estimate:
-    """Return a part with its interval; an exact part has none.
+    """Return a part with its interval; an exact part has no interval.
 
-    Args: ends_ns, two limits of the part, made from what the samples may have missed. If neither
-    these nor the redrawn samples change its value, it was counted and needs no interval.
+    Args: ends_ns, the part if the samples missed the most, in either direction. If neither these
+    values nor the redrawn samples differ from `value_ns`, the part was counted.
     """
     value, drawn = value_ns / _NS_PER_MS, drawn_ns / _NS_PER_MS
     if block_count < 2:
@@ -336,7 +336,7 @@ def _estimate(
 
 
 def _above_zero(estimate: Estimate) -> Estimate:
-    """Return the estimate with its lower end at 0 or above: a part of a duration is not less."""
+    """Return the estimate with its lower end at 0 or above, because it is a duration."""
     if estimate.low is None or estimate.low >= 0:
         return estimate
     return Estimate(estimate.value, 0.0, estimate.high, estimate.n, estimate.unit, estimate.scope)

@@ -1,4 +1,4 @@
-"""From what was measured of a run to the amounts of the parts, in ns a transaction."""
+"""Computes the amount of each part of the latency, in ns a transaction, from a run's facts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from pgdyno.analysis.where_sampled import Sampled, is_active
 class Amounts:
     """Parts in ns a transaction: `ns` has shape (rows, parts); `how` each part was made.
 
-    Of shape (rows,), counted in no part by themselves: `queue_inside_ns` and `cpu_inside_ns`, time
-    waiting for a core and on one that lies inside wait events, whose parts have it;
-    `after_answer_ns`, CPU of backends while the client was at work with the answer already.
+    The other arrays have shape (rows,) and are not parts. `queue_inside_ns` and `cpu_inside_ns`:
+    time waiting for a core and time on a core inside wait events, which the parts of these events
+    contain. `after_answer_ns`: CPU time of backends after the client received the answer.
     """
 
     parts: tuple[tuple[str, Side], ...]
@@ -56,9 +56,9 @@ def amounts(
 ) -> Amounts:
     """Return the parts for every row of `sessions`, shape (rows, events), mean sessions.
 
-    Args: exact_ns, shape (rows,), the server's own count of its time a transaction, which samples
-    only split. missed_ns, time without wait event in addition to the samples; below 0,
-    was not.
+    Args: exact_ns, shape (rows,), the server's count of its time a transaction, which samples only
+    split, None without a count; missed_ns, time without wait event to add to the samples, or to
+    subtract if below 0.
     """
     rows = sessions.shape[0]
     each_ns = sessions * (facts.window_seconds * 1e9 / facts.server_transaction_count)
@@ -84,14 +84,14 @@ def amounts(
 
 
 class _Parts:
-    """Collects parts; those that were not measured are left out."""
+    """Collects the measured parts."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._found: list[tuple[str, Side, FloatArray, How]] = []
 
     def add(self, name: str, side: Side, ns: FloatArray | float | None, how: How) -> None:
-        """Add a part, None if it was not measured."""
+        """Add a part. Args: ns, None if the part was not measured; it is then left out."""
         if ns is not None:
             whole = np.broadcast_to(np.asarray(ns, dtype=np.float64), (self._rows,))
             self._found.append((name, side, whole, how))
@@ -122,10 +122,10 @@ class _Parts:
 def _in_server(
     facts: TransactionFacts, samples: Sampled, each_ns: FloatArray, exact_ns: FloatArray | None
 ) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Return the time in each wait event, and without one, of the server's time of a transaction.
+    """Return the server's time of a transaction in each wait event, and without a wait event.
 
-    Where a clock of the server counted some events, their time is that, and samples only divide it
-    among them. What the count of the whole leaves is divided by the samples of the others.
+    If a clock of the server counted some events together, samples divide this time among them.
+    Samples also divide the remaining time of the server among the other events.
     """
     rows = each_ns.shape[0]
     places = [i for i, active in enumerate(is_active(samples.events)) if active]
@@ -153,7 +153,7 @@ def _in_server(
 
 
 def _outside(made: _Parts, facts: TransactionFacts, answering: FloatArray) -> None:
-    """Add what is not the server's time."""
+    """Add the parts that are not the server's time."""
     made.add(NETWORK, "network", _network(facts, answering), "sampled")
     made.add(CLIENT, "client", facts.client_cpu_ns, "counted")
     made.add(SLEEP, "client", facts.sleep_ns, "counted")
@@ -171,14 +171,13 @@ def _with_cores(
     bare: FloatArray,
     answering: FloatArray,
 ) -> Amounts:
-    """Return all parts, where the kernel counted how long backends were on a core or waited.
+    """Return all parts if the kernel counted how long backends were on a core or waited for one.
 
-    The kernel's count is divided over where backends were runnable: without a wait event
-    (`bare`), while they answered, with a statement in their socket, and inside wait events. The
-    last is what the first three leave of it, and lies in the parts of these events already.
-    Backends are on a core while they copy pages; at the end of another wait they may have to wait
-    for one. Whatever finds no room there was outside of state active, as far as the latency has
-    room for it.
+    Backends are runnable in four situations: without a wait event (`bare`), while they answer,
+    with a statement in their socket, and inside wait events. The kernel's count is divided among
+    these in this order. The parts of wait events already contain the fourth. Backends are on a core
+    while they copy pages. At the end of another wait event they may have to wait for a core. The
+    rest of the count was outside of state active, up to the latency.
     """
     cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
     assert cpu is not None
@@ -190,7 +189,7 @@ def _with_cores(
     at_work = left.take(bare)
     outside = _Left(_outside_max(facts, bare + copying + waiting))
     answering = outside.take(left.take(np.minimum(answering, outside.ns)))
-    # Every time on a core is taken to have been waited for equally long: one for each exchange.
+    # Assumption: all time slices waited equally long for a core. Each exchange begins with one.
     before = queue * min(1.0, exchanges / slices) if slices and exchanges else 0.0
     waking = left.take(np.minimum(before, outside.ns))
     in_copies = left.take(copying)
@@ -199,7 +198,7 @@ def _with_cores(
     answering = answering + left.take(np.maximum(room, 0.0))
     in_waits = left.take(waiting - at_ends)
     answering = answering + left.ns
-    # Waits in the middle of work are spread evenly over it.
+    # Waits for a core in the middle of work are spread evenly over the work.
     work = at_work + answering + in_copies + in_waits
     queued = np.where(work > 0, (queue - waking - at_ends) / np.where(work > 0, work, 1.0), 0.0)
     inside = in_copies + in_waits
@@ -218,9 +217,9 @@ def _with_cores(
 
 
 def _outside_max(facts: TransactionFacts, in_server: FloatArray) -> FloatArray:
-    """Return how long a session can have been outside state active: the rest of its clients' time.
+    """Return the longest time of a session outside state active: the rest of its clients' time.
 
-    Where clients do not go from one transaction to the next at once, this is not known.
+    If clients do not start the next transaction at once, this time is not known.
     """
     if facts.between_ns is None:
         return np.full_like(in_server, np.inf)
@@ -230,13 +229,13 @@ def _outside_max(facts: TransactionFacts, in_server: FloatArray) -> FloatArray:
 
 
 class _Left:
-    """What is left of an amount as others take theirs, by row."""
+    """An amount by row, from which parts are taken until nothing is left."""
 
     def __init__(self, ns: FloatArray) -> None:
         self.ns = ns
 
     def take(self, wanted_ns: FloatArray | float) -> FloatArray:
-        """Take as much as is wanted and left."""
+        """Return the wanted amount, or the rest if less is left, and subtract it."""
         taken: FloatArray = np.minimum(self.ns, wanted_ns)
         self.ns = self.ns - taken
         return taken
@@ -248,7 +247,7 @@ def _sum_of(by_event: dict[str, FloatArray], like: FloatArray, *, is_copying: bo
 
 
 def _after_max(facts: TransactionFacts, answering_cpu: FloatArray) -> FloatArray:
-    """Return how much CPU can lie after the answer: no more than until the next statement came."""
+    """Return the largest CPU time after the answer: at most the time to the next statement."""
     if facts.between_ns is None:
         return answering_cpu
     trips = (facts.round_trip_count or 0.0) * (facts.round_trip_ns or 0.0)
@@ -257,11 +256,11 @@ def _after_max(facts: TransactionFacts, answering_cpu: FloatArray) -> FloatArray
 
 
 def _network(facts: TransactionFacts, answering: FloatArray) -> FloatArray | None:
-    """Return the exchanges without what client and server are at work for them.
+    """Return the time of the exchanges without the work of client and server.
 
-    Both are counted elsewhere, and so are waits for a core. Where the kernel does not tell, it is
-    their CPU; how much of the client's lies within an exchange may not have been measured: then
-    all of it is taken to, as system calls.
+    Other parts contain this work and its waits for a core. If the kernel did not count these, their
+    CPU time is subtracted. If the client's CPU time within an exchange was not measured, all of its
+    CPU time is taken, because most of it is system calls.
     """
     if facts.round_trip_count is None or facts.round_trip_ns is None:
         return None

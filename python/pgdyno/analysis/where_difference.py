@@ -23,8 +23,8 @@ class Difference:
 def difference(a: WhereTheTimeGoes, b: WhereTheTimeGoes) -> Difference:
     """Return where B spends more or less time than A, the largest change first.
 
-    Wait events are joined over PostgreSQL versions and shown under B's name. CPU and waiting for
-    a core are joined into one part when only one side could split them.
+    If a wait event has different names in the versions of A and B, it has B's name. CPU and waiting
+    for a core are one part if A or B could not split them.
     Source: interval of a difference of independent estimates, Zou and Donner 2008.
     """
     mine, other = _keyed(a), _keyed(b)
@@ -49,7 +49,7 @@ def _keyed(whole: WhereTheTimeGoes) -> dict[str, Part]:
 
 
 def _unsplit(parts: dict[str, Part]) -> dict[str, Part]:
-    """Join CPU, waiting for a core and the rest into the part that both sides have."""
+    """Return the parts with CPU, waiting for a core and the rest joined into one part."""
     joined = [
         parts[name.casefold()]
         for name in (CPU, WAITING_FOR_A_CORE, NOT_INSTRUMENTED)
@@ -65,7 +65,7 @@ def _unsplit(parts: dict[str, Part]) -> dict[str, Part]:
 
 
 def _minus(b: Estimate | None, a: Estimate | None) -> Estimate:
-    """Return b - a; an absent part is 0, exactly."""
+    """Return b - a; a missing part is exactly 0."""
     value = (b.value if b else 0.0) - (a.value if a else 0.0)
     present = [estimate for estimate in (b, a) if estimate is not None]
     if any(estimate.low is None or estimate.high is None for estimate in present):

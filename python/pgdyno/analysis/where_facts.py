@@ -1,4 +1,4 @@
-"""What was measured of a run's transactions, and the names of the parts of their time."""
+"""The measured facts about a run's transactions, and the names of the parts of their time."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ CONNECTION_WAIT = "wait for a connection"
 POOLER_WAIT = "wait for a pooled session"
 SLEEP = "\\sleep of the script"
 SHELL = "\\shell of the script"
-# In the samples alone: a session that is not active and waits for nothing. It sends an answer, or
-# has just been given a statement.
+# Only in samples: a session that is not active and has no wait event. It sends an answer, or has
+# just received a statement.
 ANSWERING = "answering"
 
-# Wait events in which a backend mostly copies pages between its memory and the page cache: on a
-# core rather than asleep.
+# In these wait events a backend mostly copies pages between its memory and the page cache. So it is
+# on a core and does not sleep.
 COPYING = frozenset(
     f"io:{name}"
     for name in ("datafileread", "datafilewrite", "datafileextend", "buffileread", "buffilewrite")
 )
 
 Side = Literal["server", "network", "client", "schedule"]
-# How a part was made. Counted: a clock of the server, the kernel or the engine ran all the time.
+# How a part was made. "counted": by a clock of the server, the kernel or the engine.
 How = Literal["counted", "sampled", "by difference"]
 
 
@@ -51,13 +51,13 @@ class CountedEvents:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitSamples:
-    """What our own sessions waited for, at many instants of the measured phase.
+    """The wait events of the load's sessions at many instants of the measured phase.
 
-    Rows (time_ns, event, session_count) as grouped from pg_stat_activity; `event` is "Type:Event",
-    or "" without a wait event, of sessions in state `active`; ANSWERING of others that have no wait
-    event. A session that waits for its client (Client:ClientRead) is in none. `query_id` of each
-    row, 0 = not known. `sampled_at_ns` lists every instant, those with no active session too.
-    `session_count` is not whole where sessions count in part.
+    Each row (time_ns, event, session_count) is a group of pg_stat_activity. `event` of a session in
+    state `active`: "Type:Event", or "" without a wait event. `event` of other sessions without a
+    wait event: ANSWERING. No row has a session that waits for its client (Client:ClientRead).
+    `query_id` of each row: 0 = not known. `sampled_at_ns`: every instant, including those without
+    an active session. `session_count` may be a fraction if only a share of a session counts.
     """
 
     sampled_at_ns: IntArray
@@ -69,28 +69,28 @@ class WaitSamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionFacts:
-    """What was measured of the transactions of one run; None where something was not measured.
+    """The facts about the transactions of one run; None if a fact was not measured.
 
-    Totals over the measured phase: server_active_ms (delta of pg_stat_database.active_time, 14+),
-    server_transaction_count (how many transactions of the scripts these totals are of),
-    backend_cpu_ns, backend_runqueue_ns and backend_slice_count (schedstat of our backends, same
-    host only: on a core, runnable without one, how often given one), pooler_wait_ns (clients that
-    waited at a pooler for one of its sessions, as its console counts it).
+    Totals over the measured phase: server_active_ms (growth of pg_stat_database.active_time, 14+),
+    server_transaction_count (number of script transactions in these totals), backend_cpu_ns,
+    backend_runqueue_ns and backend_slice_count (schedstat of the load's backends, same host only:
+    time on a core, time runnable without a core, number of time slices), pooler_wait_ns (wait of
+    clients for a session of a pooler, from the pooler's console).
     Per transaction: latency (mean, unit "ns"), round_trip_count, client_cpu_ns, reply_wait_ns
     (replies that waited for the load engine's thread), schedule_lag_ns and connection_wait_ns (part
     of the latency in an open loop).
-    round_trip_ns: one exchange without work for the server (a bare Sync) on an idle connection;
-    round_trip_client_cpu_ns: what of it the client was at work; round_trip_runnable_ns: what of it
-    client and backend were on a core or waited for one (same host only).
-    round_trip_error_ns: half-width of the interval of what the network takes of an exchange; None
-    where exchanges were measured on an idle connection before the load.
-    core_count: of the host, where these were counted.
-    others_ratio: share of the server's active sessions that were not ours.
-    server_active_error_ms: half-width of the interval of server_active_ms, where time of other
-    sessions was taken off. counted_events: what the server's clocks counted in wait events.
-    sleep_ns, shell_ns: a transaction's own \\sleep and \\shell. between_ns: from the end of a
-    transaction to the begin of its client's next (closed loop). samples_with_priority: samples took
-    a core at once, whatever ran there, so that no core was hidden from them.
+    round_trip_ns: one exchange without work for the server (a bare Sync) on an idle connection.
+    round_trip_client_cpu_ns: CPU time of the client in this exchange. round_trip_runnable_ns: time
+    in this exchange in which client or backend was on a core or waited for one (same host only).
+    round_trip_error_ns: half-width of the interval of the network's time in an exchange; None
+    if exchanges were measured on an idle connection before the load.
+    core_count: cores of the host on which these times were counted.
+    others_ratio: share of the server's active sessions that were not the load's.
+    server_active_error_ms: half-width of the interval of server_active_ms, if time of other
+    sessions was subtracted. counted_events: wait events that the server's clocks counted.
+    sleep_ns, shell_ns: \\sleep and \\shell of a transaction. between_ns: from the end of a
+    transaction to the start of its client's next transaction (closed loop). samples_with_priority:
+    the sampler had priority over all other processes, so it could see sessions on every core.
     """
 
     latency: Estimate
@@ -121,5 +121,5 @@ class TransactionFacts:
     samples_with_priority: bool = False
 
     def each(self, total: float | None) -> float | None:
-        """Return a total of the measured phase as of one transaction."""
+        """Return a total of the measured phase, divided by the number of transactions."""
         return None if total is None else total / self.server_transaction_count

@@ -75,7 +75,7 @@ def resampled(
     rng: np.random.Generator,
     replicates: int = REPLICATES,
 ) -> Sampled:
-    """Return mean sessions of samples that are added up in the groups of a plan.
+    """Return mean sessions from samples that were added up in the groups of a plan.
 
     Args: counts, shape (groups, events), sessions seen; taken, shape (groups,), samples of each.
     """
@@ -87,10 +87,10 @@ def resampled(
 def shared_out(
     samples: Sampled, total: float, unit: str, *, seen_count: int
 ) -> tuple[Estimate, ...]:
-    """Return each event's part of a total that is known, with the interval of its share.
+    """Return each event's part of a known total, with the interval of its share.
 
-    Args: seen_count, sightings of sessions: an interval is no narrower than the rule of three
-    allows, as samples that all show the same may have missed something.
+    Args: seen_count, sightings of sessions. An interval is at least as wide as the rule of three,
+    because samples that are all equal may still have missed an event.
     """
     if not samples.events:
         return ()
@@ -115,10 +115,10 @@ def shared_out(
 def with_unseen(facts: TransactionFacts, samples: Sampled) -> Sampled:
     """Return the samples with the sessions that were on the core of the sampler.
 
-    Sampling needs a core, and is mostly given the one of a session that has just fallen asleep, so
-    on that core no session is ever seen at work. How many are at work on all of them the kernel
-    counted: what the samples lack of it is added, up to one core's share, to sessions without
-    event as they were seen. A sampler with priority takes any core at any moment, and lacks none.
+    Sampling needs a core. Mostly this is the core of a session that has just fallen asleep, so
+    samples never see a session at work on this core. The kernel counts the sessions at work on all
+    cores. The difference, up to one core's share, is added to sessions without a wait event. A
+    sampler with priority takes any core at any moment, so its samples need no addition.
     """
     core_count = facts.core_count
     if facts.samples_with_priority or not samples.events:
@@ -147,5 +147,5 @@ def with_unseen(facts: TransactionFacts, samples: Sampled) -> Sampled:
 
 
 def is_active(events: tuple[str, ...]) -> list[bool]:
-    """Return which of the events are time that the server counts as active."""
+    """Return, for each event, whether the server counts its time as active."""
     return [event != ANSWERING for event in events]

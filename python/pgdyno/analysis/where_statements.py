@@ -22,7 +22,7 @@ class Place:
     """A statement of a script: how often it was executed, and the identifiers it may have.
 
     `server_ns`: how long the engine waited for all of its executions, without their exchanges;
-    None where statements were not timed one by one. `writes`: its script does, so that its COMMIT
+    None if statements were not timed one by one. `writes`: its script writes, so that its COMMIT
     waits for the WAL.
     """
 
@@ -37,10 +37,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class StatementTime:
-    """What one statement takes of the server's time of a mean transaction of the run.
+    """The server's time for one statement, in a mean transaction of the run.
 
     `ms` has unit "ms". `events`: its largest wait events, each with its share of `ms`, 0..1. `line`
-    is 0 for what belongs to no single line.
+    is 0 if the time belongs to no single line.
     """
 
     script: str
@@ -58,13 +58,13 @@ def named_statements(
     seed: int,
     replicates: int = REPLICATES,
 ) -> tuple[StatementTime, ...]:
-    """Return the server's time by statement, the largest first; they sum to `server_ms`.
+    """Return the server's time by statement, the largest first; the times sum to `server_ms`.
 
-    A statement that stands in several places is shared out by the engine's time of it in each, or
-    by how often each was executed. One entry holds what has no identifier: BEGIN and END (in
-    extended protocol before PostgreSQL 18), and planning; another, identifiers that are no
-    statement's of the scripts.
-    Returns: nothing where no sample has an identifier.
+    The time of a statement in several places is divided by the engine's time in each place, or by
+    its number of executions. One entry has the time without an identifier: planning, and BEGIN and
+    END in the extended protocol before PostgreSQL 18. Another entry has identifiers that belong to
+    no statement of the scripts.
+    Returns: nothing if no sample has an identifier.
     """
     samples = facts.samples
     if samples is None or samples.query_id is None or not samples.query_id.any():
@@ -129,8 +129,9 @@ def _named(
 def shares_of(places: Sequence[Place], *, in_wal: bool = False) -> FloatArray:
     """Return how a statement's time is divided among its places, shape (places,); the sum is 1.
 
-    By the engine's time of it in each place; without it, by the calls. Args: in_wal, the time in
-    waits for the WAL, which only scripts that write have. Returns: zeros, where nobody called it.
+    The engine's time in each place divides it, or the calls if the engine did not time them.
+    Args: in_wal, whether the time is waiting for the WAL, which only scripts that write do.
+    Returns: zeros if the statement was never called.
     """
     is_timed = all(place.server_ns is not None for place in places)
     timed = np.array([place.server_ns or 0.0 for place in places])
@@ -144,7 +145,7 @@ def shares_of(places: Sequence[Place], *, in_wal: bool = False) -> FloatArray:
 
 
 def is_of_wal(event: str) -> bool:
-    """Return whether a wait event is one of writing or confirming WAL."""
+    """Return whether a session in this wait event waits for WAL to be written or confirmed."""
     return "wal" in event.casefold() or event == "IPC:SyncRep"
 
 

@@ -1,4 +1,4 @@
-"""Where the time goes by transaction type; and what background types have of the server's time."""
+"""Splits the time of each transaction type; gives the share of background types in the server."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from pgdyno.analysis.where_statements import Place, is_of_wal, shares_of
 
 _EVENTS_SHOWN = 3
 _CORE, _WAIT = "core", "wait"
-# If none of n samples shows a thing, its share is below 3/n with 95 % confidence.
+# If none of n samples shows an event, its share is below 3/n with 95 % confidence.
 _RULE_OF_THREE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Transactions of one type that ended in the measured phase; `held_ns`, all together.
+    """Transactions of one type that ended in the measured phase.
 
-    A transaction is held from its begin to its end, without the wait for a connection. Nobody
-    waits for a type in the background.
+    `held_ns`: the sum of their times from start to end, without the wait for a connection. No
+    terminal waits for a type in the background.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Served:
 class TypeTime:
     """The mean transaction of one type, every Estimate in "ms"; the parts sum to `held`.
 
-    `core`: on a core or waiting for one; `waits`: in wait events, of which `events` has the largest
-    with their shares, 0..1; `residual`: what no part explains.
+    `core`: on a core or waiting for a core. `waits`: in wait events; `events` has the largest with
+    their shares, 0..1. `residual`: the time that no part explains.
     """
 
     name: str
@@ -68,8 +68,9 @@ class TypeTime:
 def server_shares(types: Sequence[Served], exchange_ns: float) -> FloatArray:
     """Return the share of each type in the server's time, shape (types,); they sum to 1.
 
-    The server is at work for a type as long as its transactions are held, without their exchanges.
-    Args: exchange_ns, one exchange without work for the server, and the wait for its reply.
+    The server's time for a type is the time from start to end of its transactions, minus their
+    exchanges.
+    Args: exchange_ns, one exchange without work for the server, with the wait for its reply.
     """
     held = np.array([kind.held_ns for kind in types], dtype=np.float64)
     trips = np.array([kind.round_trip_count for kind in types], dtype=np.float64)
@@ -85,10 +86,11 @@ def type_fractions(
 ) -> FloatArray:
     """Return how much of each sample belongs to each type, shape (samples, types).
 
-    A statement of several types, such as COMMIT, is divided by the engine's time of it in each,
-    or by its calls where that is not known; waits for the WAL among the types that write. What has
-    no identifier is divided in the same way among the statements without one.
-    Args: otherwise, shape (types,), for samples of which nothing is known.
+    A statement of several types, such as COMMIT, is divided by the engine's time in each type, or
+    by its calls if this time is not known. Waits for the WAL are divided among the types that
+    write. Samples without an identifier are divided in the same way among the statements without an
+    identifier.
+    Args: otherwise, shape (types,), the division of samples about which nothing is known.
     """
     column = {kind.name: i for i, kind in enumerate(types)}
     events, event = coded(samples.event)
@@ -97,7 +99,7 @@ def type_fractions(
     fractions = np.tile(otherwise, (len(event), 1))
     for identifier in np.unique(ids).tolist():
         those = [place for place in places if identifier in (place.query_ids or (0,))]
-        # Without times, nothing is known of planning and of statements without an identifier.
+        # Without times, nothing is known about planning and statements without an identifier.
         if not identifier and any(place.server_ns is None for place in those):
             continue
         for in_wal in (False, True):
@@ -120,13 +122,14 @@ def time_by_type(
     seed: int,
     replicates: int = REPLICATES,
 ) -> tuple[TypeTime, ...]:
-    """Return the time of each type of which a transaction ended.
+    """Return the time of each type of which at least one transaction ended.
 
-    What terminals wait for sums to the parts of the whole run. Wait events and time on a core are
-    divided by the samples; exchanges, and time on a core outside statements, by round trips.
+    The times of types that terminals wait for sum to the parts of the whole run. Samples divide
+    wait events and time on a core. Round trips divide exchanges and time on a core outside
+    statements.
     Args: facts, of the run; samples, all of our sessions; parts, (side, name, ms) of the run;
     fractions, shape (samples, types), as from `type_fractions`; server_ms, of a mean transaction.
-    Limits: a type that was seen in few samples has a wide interval.
+    Limits: a type with few samples has a wide interval.
     """
     event = np.asarray(samples.event)
     is_active, is_core = event != ANSWERING, event == ""
@@ -167,7 +170,7 @@ def time_by_type(
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What one sampled session, and one round trip, stand for, in ms of all transactions."""
+    """How many ms of all transactions one sampled session and one round trip stand for."""
 
     core_ms_each_sample: float
     wait_ms_each_sample: float
@@ -235,7 +238,7 @@ def _sampled_ms(split: Sampled, name: str, ms_each: float) -> tuple[float, Float
 def _estimate(
     value: float, drawn: FloatArray, block_count: int, missed_ms: float, more_ms: float
 ) -> Estimate:
-    """Return a sampled time, and `more_ms` that was counted, with its interval."""
+    """Return the sum of a sampled time and of `more_ms`, which was counted, with its interval."""
     if block_count < 2 or drawn.size < 2:
         return without_interval(value + more_ms, "ms")
     estimate = within_run_estimate(value, drawn, block_count, "ms", is_positive=False)

@@ -32,8 +32,8 @@ _STEADY_COUNT_MIN = 100
 class WarmupCut:
     """How much of the start to leave out.
 
-    `is_steady` is False when the best cut lies at the bound (half of the series), None when the
-    series is under 100 counts: there it lies at the bound in one series of ten by chance.
+    `is_steady`: False if the best cut is at the bound (half of the series); None if the series has
+    fewer than 100 counts, because one of ten such series reaches the bound by chance.
     """
 
     cut_ns: int
@@ -41,21 +41,21 @@ class WarmupCut:
 
 
 def warmup_cut(counts: npt.ArrayLike, interval_ns: int) -> WarmupCut:
-    """Return the cut that makes the mean of what remains most certain.
+    """Return the cut with the most certain mean of the remaining counts.
 
     Args: counts, transactions of equal intervals (100 ms) in time order, at least 20 of them;
     interval_ns, the length of each.
     Raises: AnalysisError if there are fewer than 20 counts.
-    Source: MSER-5 (White, Cobb and Spratt 2000): batches of 5, the cut d <= half that minimises
-    sum((Y - mean)^2) / (k - d)^2 over the k - d batches left.
-    Limits: one large outlier near the start can pull the cut; under 10 s of counts the answer is
-    rough. A minimum at the bound (half the batches) says: still changing, run longer.
+    Source: MSER-5 (White, Cobb and Spratt 2000): batches of 5, and the cut d, at most half of the
+    batches, that minimises sum((Y - mean)^2) / (k - d)^2 over the remaining k - d batches.
+    Limits: one large outlier near the start can move the cut. With less than 10 s of counts the
+    answer is rough. If the minimum is at the bound, throughput still changes: run longer.
     """
     series = finite(counts, what="warm-up counts", at_least=20)
     batch_count = series.size // _BATCH
     means = series[: batch_count * _BATCH].reshape(batch_count, _BATCH).mean(axis=1)
     bound = batch_count // 2
-    # Sums over the tail that begins at each cut, from the end backwards; centred for precision.
+    # Sums over the counts after each cut, from the end backwards; centred for precision.
     tail = (means - means.mean())[::-1]
     left = np.arange(1, batch_count + 1, dtype=np.float64)
     spread = np.cumsum(tail**2) - np.cumsum(tail) ** 2 / left
@@ -70,7 +70,7 @@ _NS_PER_SECOND = 1_000_000_000
 
 
 def batch_mean_variance(values: FloatArray, batch_count: int) -> float:
-    """Return the variance of the means of `batch_count` equal batches; a remainder is left out."""
+    """Return the variance of the means of `batch_count` equal batches, without a remainder."""
     length = values.size // batch_count
     means = values[: length * batch_count].reshape(batch_count, length).mean(axis=1)
     return float(means.var(ddof=1))
@@ -84,8 +84,8 @@ def effective_sample_size(values: npt.ArrayLike, batch_count: int) -> float:
     Raises: AnalysisError if `values` has a NaN or is shorter than two batches.
     Source: method of batch means (Law and Kelton, "Simulation Modeling and Analysis"):
     n * s^2 / (m * s_m^2) for batches of m values.
-    Limits: high when batches are shorter than the correlation time; with 10 batches it is known
-    to about a factor of 2, which the t interval of `throughput` allows for.
+    Limits: too high if batches are shorter than the correlation time. With 10 batches the error is
+    about a factor of 2; the t interval of `throughput` includes this error.
     """
     series = finite(values, what="effective sample size", at_least=4)
     if not 2 <= batch_count <= series.size // 2:
@@ -104,10 +104,11 @@ def throughput(counts: npt.ArrayLike, interval_ns: int) -> Estimate:
     """Return transactions per second over a measured phase, with Student's t interval.
 
     Args: counts, committed transactions of equal intervals in time order; interval_ns, the length
-    of each. Returns: unit "tps"; `n` is the effective sample size.
-    Source: batch means with k - 1 degrees of freedom, k batches as `batch_count_for` says.
-    Limits: within this run only; what changes between runs (layout, cache, neighbours) is not in
-    it. Under 8 intervals there is no interval.
+    of each.
+    Returns: unit "tps"; `n` is the effective sample size.
+    Source: batch means with k - 1 degrees of freedom, k from `batch_count_for`.
+    Limits: the interval is for this run only. It does not include changes between runs (layout,
+    cache, neighbours). With fewer than 8 counts there is no interval.
     """
     series = finite(counts, what="throughput")
     per_second = _NS_PER_SECOND / interval_ns
@@ -120,7 +121,7 @@ def throughput(counts: npt.ArrayLike, interval_ns: int) -> Estimate:
     size = effective_sample_size(series, batch_count)
     if half < mean:
         return Estimate(mean, mean - half, mean + half, size, "tps", "within_run")
-    # The batches differ as much as their mean: on the logarithmic scale a rate stays above 0.
+    # If batches differ as much as their mean, the logarithmic scale keeps the rate above 0.
     low = mean * math.exp(-half / mean) if mean > 0 else 0.0
     return Estimate(mean, low, mean + half, size, "tps", "within_run")
 
@@ -144,17 +145,17 @@ def latency(
 ) -> LatencyEstimates:
     """Return mean and percentiles of latency with intervals, from per-second histograms.
 
-    Args: seconds, one histogram per second of the measured phase in time order, empty ones
-    included; percentiles in (0, 100]; unfinished_ages_ns, age of each transaction that never
+    Args: seconds, one histogram per second of the measured phase in time order, including empty
+    histograms; percentiles in (0, 100]; unfinished_ages_ns, age of each transaction that never
     ended.
-    Returns: unit "ns". A percentile that falls among the unfinished is censored, its `high` None;
-    `high` is None too where the interval would reach beyond the slowest transaction: what few or
-    uneven seconds have to say of a tail has no upper end.
+    Returns: unit "ns". A percentile among the unfinished transactions is censored, and its `high`
+    is None. `high` is also None if the interval would reach beyond the slowest transaction, because
+    few or uneven seconds give no upper end for a tail.
     Raises: AnalysisError if no transaction was completed.
     Source: circular block bootstrap over seconds (Politis and Romano 1992), widened after
     Hesterberg 2015.
-    Limits: p99.9 of fewer than some thousand transactions rests on a handful of them. The cost is
-    bounded: a run of more than 240 seconds is resampled in 240 equal parts.
+    Limits: p99.9 of a few thousand transactions depends on only a few of them. A run of more than
+    240 seconds is resampled in 240 equal parts, so the cost is bounded.
     """
     counted = [part.transaction_count for part in seconds]
     if not any(counted):
@@ -170,7 +171,7 @@ def latency(
     total = Histogram.merged(groups)
     below = _cumulative_counts(groups, total)
     sums = np.bincount(group, sums, minlength=plan.group_count).astype(np.float64)
-    weights = weights[weights @ below[-1] > 0]  # a replicate of empty seconds has no latency
+    weights = weights[weights @ below[-1] > 0]  # A replicate of empty seconds has no latency.
     means = (weights @ sums) / (weights @ below[-1])
     unfinished = np.asarray(unfinished_ages_ns, dtype=np.int64)
     mean = within_run_estimate(total.mean_ns, means, plan.block_count, "ns")
@@ -186,7 +187,7 @@ def latency(
 
 
 def _in_order(percentile: Mapping[float, Estimate]) -> dict[float, Estimate]:
-    """Return percentiles of which none begins below a smaller one: p90 is at least p50."""
+    """Return the percentiles with increasing lower ends, because p90 is at least p50."""
     least_ns, in_order = 0.0, {}
     for wanted in sorted(percentile):
         in_order[wanted] = _not_below(percentile[wanted], least_ns)
@@ -195,7 +196,7 @@ def _in_order(percentile: Mapping[float, Estimate]) -> dict[float, Estimate]:
 
 
 def _least_mean_ns(total: Histogram, percentile: Mapping[float, Estimate]) -> float:
-    """Return what the mean is at least: half of all transactions take p50 or longer.
+    """Return a lower bound of the mean: half of all transactions take p50 or longer.
 
     Source: Markov's inequality.
     """
@@ -211,7 +212,7 @@ def _not_below(estimate: Estimate, least: float) -> Estimate:
 
 
 def _cumulative_counts(groups: Sequence[Histogram], total: Histogram) -> FloatArray:
-    """Return how many transactions lie in each bucket of `total` or below it, a column a group."""
+    """Return the cumulative counts of transactions, a row for each bucket and a column a group."""
     counts = np.zeros((len(groups), total.index.size))
     column = np.zeros(int(total.index[-1]) + 1, dtype=np.int64)
     column[total.index] = np.arange(total.index.size)
@@ -227,7 +228,7 @@ def _percentile(
     unfinished_ages_ns: npt.NDArray[np.int64],
     plan: BlockPlan,
 ) -> Estimate:
-    """Return one percentile; `drawn`: weights of the groups, and their cumulative counts."""
+    """Return one percentile. Args: drawn, weights of the groups, and their cumulative counts."""
     value, is_censored = total.percentile_with_unfinished(percentile, unfinished_ages_ns)
     if plan.block_count < 2:
         return Estimate(value, None, None, 1, "ns", "none", is_censored)
@@ -240,7 +241,7 @@ def _percentile(
     is_open = nearest_rank(97.5, replicates.size) > int(np.isfinite(replicates).sum())
     bounded = np.where(np.isfinite(replicates), replicates, float(total.max_ns))
     low, high = interval(value, bounded, plan.block_count, is_positive=True)
-    # Nothing was seen beyond the slowest: an interval that reaches there has no upper end.
+    # An interval that reaches beyond the slowest transaction has no upper end.
     is_open = is_open or high > total.max_ns
     low = max(low, float(total.min_ns))
     high_or_none = None if is_censored or is_open else high
@@ -250,15 +251,15 @@ def _percentile(
 def _first_reaching(
     rank: FloatArray, weights: FloatArray, below: FloatArray
 ) -> npt.NDArray[np.int64]:
-    """Return, by replicate, the first bucket up to which it has `rank` transactions.
+    """Return, for each replicate, the first bucket at which its cumulative count reaches `rank`.
 
-    By bisection: multiplying all weights with all counts would take a hundred times as long.
+    Bisection is used, because a product of all weights and counts takes a hundred times as long.
     """
     low = np.zeros(rank.size, dtype=np.int64)
     high = np.full(rank.size, below.shape[0], dtype=np.int64)
     while (low < high).any():
         middle = (low + high) // 2
-        # Where both have met, `middle` may lie past the last bucket, and nothing changes.
+        # If `low` and `high` are equal, `middle` may be past the last bucket; it changes nothing.
         upto = below[np.minimum(middle, below.shape[0] - 1)]
         is_reached = np.einsum("ij,ij->i", weights, upto) >= rank
         high = np.where(is_reached & (low < high), middle, high)
