@@ -1,6 +1,7 @@
-"""From a stored experiment to its answer: every run read and judged, then one kind of answer made.
+"""Makes the answer of a stored experiment: reads and judges every run, then combines them.
 
-The kind of answer is a function of `Measurements`: it belongs to the design (`pgdyno.designs`).
+How runs are combined is a function of `Measurements`, which the design chooses
+(`pgdyno.designs`).
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
 
-# Doubts about the setting rather than about one run.
+# Doubts about the set-up of the experiment, the same for every run.
 _OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
 # Doubts about conditions that a single execution cannot meet.
 _OF_A_DURATION = ("too_short", "littles_law")
-# Doubts that spoil a trial of a load. A load that was not held is a result and no doubt.
+# Doubts that make a trial of a load useless. A load that the server does not hold is a result.
 _OF_A_TRIAL = ("engine_busy", "timer_lag", "steal", "throttled")
-# Settings that say where a server is, not how it works.
+# Settings for the place of a server. They do not change how it works.
 _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
 
 
@@ -53,8 +54,8 @@ _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_pe
 class Measurements:
     """The input of an answer: the runs that count, their numbers, and which are valid.
 
-    `numbers` and `valid` are by the number of a run; `run` is the one shown in detail. `without`:
-    the runs that completed no transaction, so they have no numbers; `visits` has the others.
+    The keys of `numbers` and `valid` are numbers of runs; `run` is the run shown in detail.
+    `without`: the runs that completed no transaction and have no numbers. `visits`: all others.
     """
 
     folder: ExperimentFolder
@@ -72,14 +73,14 @@ class Measurements:
 
     @property
     def rounds_planned_by(self) -> list[Visit]:
-        """Return the visits from which the design planned, in order: also those without numbers."""
+        """Return the visits from which the design planned, in order, also those without numbers."""
         ran = sorted((*self.visits, *self.without), key=lambda visit: visit.planned.number)
         return [visit for visit in ran if visit.planned.purpose == "round"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one kind of answer adds to the findings; `own` is for findings of this kind alone."""
+    """What one kind of answer adds to the findings; `own`: findings that only this kind has."""
 
     sentence: str
     curves: tuple[CurveFindings, ...] = ()
@@ -91,7 +92,7 @@ MakeAnswer = Callable[[Measurements], Answer]
 
 
 def run_answer(seen: Measurements) -> Answer:
-    """Return the answer of a bench: its one run."""
+    """Return the answer of a bench: its only run."""
     return Answer(bench_sentence(seen.run))
 
 
@@ -99,8 +100,8 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """Return the findings of an experiment, from its files alone.
 
     Args: make, the kind of answer.
-    Raises: StoreError when no run of the folder counts, with what it has; AnalysisError when no run
-    completed a transaction.
+    Raises: StoreError if no run of the folder counts; the message says what the folder has.
+    AnalysisError if no run completed a transaction.
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
@@ -206,10 +207,11 @@ def with_validity(findings: CompareFindings | None, validity: str) -> CompareFin
 def answer_so_far(
     folder: ExperimentFolder | None, error: PgdynoError | None, make: MakeAnswer
 ) -> ExperimentFindings | None:
-    """Return the findings of an experiment that just ended; if it was interrupted, of its stored
-    runs.
+    """Return the findings of an experiment that has just ended, or None if they cannot be made.
 
-    Args: error, what ended it early. Without an error an answer that cannot be made is raised.
+    An interrupted experiment has the findings of its stored runs.
+    Args: error, the error that ended the experiment early, else None.
+    Raises: PgdynoError if the findings cannot be made although the experiment ended normally.
     """
     if folder is None or (error is not None and not _has_something(folder)):
         return None
@@ -226,7 +228,7 @@ def _has_something(folder: ExperimentFolder) -> bool:
 
 
 def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:
-    """Return the question as it was carried out, and the runs that count towards its answer."""
+    """Return the experiment as it was carried out, and the runs that count for its answer."""
     done = [visit for visit in seen if visit.planned.purpose != "pilot"]
     first = [visit for visit in seen if visit.planned.round <= 1 and is_by_clock(visit.planned)]
     history = tuple(measured(v.planned, v.stored, took_ns=v.took_ns) for v in first)
@@ -256,7 +258,7 @@ def _doubts_of_round(
 def _doubts_of_trial(
     visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
 ) -> tuple[Doubt, ...]:
-    """Return why a trial of the search for the capacity tells nothing about the server."""
+    """Return the doubts because of which a trial load says nothing about the server."""
     doubts = _doubts_of_round(visit, numbers, facts)
     return tuple(
         replace(doubt, message=f"During the search for the capacity: {doubt.message}")
@@ -319,7 +321,11 @@ def run_findings(
 
 
 def _rounds_doubts(by_run: Iterable[tuple[Doubt, ...]], *, of_variants: bool) -> tuple[Doubt, ...]:
-    """Return doubts that make runs not valid, each kind once; of variants, those of most runs."""
+    """Return every doubt that makes a run not valid, each kind once.
+
+    Args: of_variants, whether doubts about the set-up are returned, too, if at least half of the
+    runs have them.
+    """
     first_by_kind: dict[str, Doubt] = {}
     counts: Counter[str] = Counter()
     total = 0
@@ -355,9 +361,10 @@ def _facts(facts: Mapping[str, Any]) -> Facts:
 
 
 def _settings(server: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    """Return the settings that were chosen: name, value, source; folders and ports are left out.
+    """Return the settings that somebody chose, without folders and ports: name, value, source.
 
-    Of a file of a scratch server only its name and line: the folder is gone.
+    If the source is a file of a scratch server, only its name and line are given, because the
+    folder no longer exists.
     """
     sources = server.get("setting_sources", {})
     if server.get("is_scratch"):
@@ -373,7 +380,7 @@ def _settings(server: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
 
 
 def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
-    """Return how it was measured, so that a reader can repeat it."""
+    """Return notes on how the experiment was measured, so that a reader can repeat it."""
     last = done[-1]
     work = last.stored.job.get("work", {})
     warm = duration_text(last.planned.warm_ns)

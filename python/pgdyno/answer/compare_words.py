@@ -29,7 +29,7 @@ def verdict_sentence(
     left_ns: int | None,
     can_hold: bool,
 ) -> str:
-    """Return the verdict first, then the numbers, then why, then what it took.
+    """Return the verdict, then the numbers, then the reason, then the effort.
 
     Args: others, further metrics to name; effort, such as "12 rounds, 24 runs, 31 min".
     """
@@ -58,10 +58,10 @@ def verdict_sentence(
 
 
 def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) -> str:
-    """Return why: changed plans first, then the parts whose change is sure, the largest first.
+    """Return the reasons: changed plans, then the significantly changed parts, the largest first.
 
     A part is a reason if its interval between runs excludes 0, it changed in the same direction as
-    the latency, and it is at least a tenth of that change.
+    the latency, and its change is at least a tenth of the change of the latency.
     """
     if plans:
         first = plans[0]
@@ -93,7 +93,7 @@ def _is_sure(part: Part) -> bool:
 
 
 def comparison_sentence(findings: CompareFindings) -> str:
-    """Return the answer in sentences: every contrast, what cannot start, sure effects."""
+    """Return the answer in sentences: contrasts, excluded variants, significant effects."""
     words = [contrast.sentence for contrast in findings.contrasts]
     if findings.effects:
         words.append(_effects_sentence(findings))

@@ -1,4 +1,4 @@
-"""From the runs of variants to the answer: contrasts, their reasons, and confounds."""
+"""Makes the answer of designs with variants: contrasts, their reasons, and confounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Variant
 
 _HOLDS_RATE_RATIO = 0.99
-# Settings that say where a server is, not how it works.
+# Settings for the place of a server. They do not change how it works.
 _PLACES = frozenset(
     {"port", "listen_addresses", "cluster_name", "unix_socket_directories", "data_directory"}
     | {"config_file", "hba_file", "ident_file", "external_pid_file"}
@@ -51,7 +51,7 @@ Contrasts = tuple[ContrastFindings, ...]
 
 
 def comparison_answer(seen: Measurements) -> Answer:
-    """Return every variant against the reference, as the design saw it after each round."""
+    """Return every variant against the reference, by the rule with which the design stopped."""
     compared = Compared(seen)
     standings = Compare(seen.experiment).standings(compared.history, compared.excluded_ids)
     contrasts = tuple(
@@ -65,7 +65,7 @@ def comparison_answer(seen: Measurements) -> Answer:
 
 
 def passes_answer(seen: Measurements) -> Answer:
-    """Return every pass against the first, and against the one before it."""
+    """Return every pass against the first pass, and against the previous pass."""
     compared = Compared(seen)
     order = compared.usable
     table = compared.table(order)
@@ -84,12 +84,12 @@ def passes_answer(seen: Measurements) -> Answer:
 
 
 def factorial_answer(seen: Measurements) -> Answer:
-    """Return what each factor does."""
+    """Return the effect of each factor."""
     return _effects_answer(seen, Factorial(seen.experiment))
 
 
 def matrix_answer(seen: Measurements) -> Answer:
-    """Return what each factor does, hosts or paths among them."""
+    """Return the effect of each factor; hosts or paths are factors, too."""
     return _effects_answer(seen, Matrix(seen.experiment))
 
 
@@ -157,9 +157,9 @@ class Compared:
         effects: tuple[Effect, ...] = (),
         added: Sequence[Variant] = (),
     ) -> CompareFindings:
-        """Return the answer, with what the design compared.
+        """Return the answer with the comparisons of the design.
 
-        Args: added, what each pass adds to the passes before it.
+        Args: added, the changes that each pass adds to the previous pass.
         """
         by_variant = {variant: self._runs_of(variant) for variant in self._variants}
         usable, resumed = self.usable, self._resumed
@@ -239,7 +239,7 @@ class Compared:
         )
 
     def _settings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Return the settings that the servers of the variants do not share, as read back."""
+        """Return the settings that differ between the servers of the variants, as read back."""
         known = self._facts.get("variants", {})
         seen = [
             known.get(variant.id, {}).get("server", {}).get("settings", {})
@@ -253,7 +253,7 @@ class Compared:
         )
 
     def table(self, order: Sequence[PlannedVariant]) -> list[list[float]]:
-        """Return the metric by round and variant, of the rounds that visited all."""
+        """Return the metric by round and variant, of the rounds that visited all variants."""
         by_round: dict[int, dict[PlannedVariant | None, float]] = {}
         for run in self.history:
             if self.metric in run.metrics:
@@ -276,8 +276,8 @@ class Compared:
     ) -> ContrastFindings:
         """Return one variant against a reference, with its reasons.
 
-        Args: deciding, the comparison of the deciding metric; standing, where a budget may have
-        ended it before it was settled.
+        Args: deciding, the comparison of the deciding metric; standing, its state in the design,
+        because a budget may have ended the contrast early; None for a design without looks.
         """
         comparisons = self._comparisons(
             variant, reference, deciding, is_watched=standing is not None
@@ -332,7 +332,7 @@ class Compared:
         *,
         is_watched: bool,
     ) -> dict[str, Comparison]:
-        """Return every metric's comparison, at the level and by the looks of the deciding one."""
+        """Return the comparison of every metric, at the level of the deciding comparison."""
         usable = len(self.usable)
         by_metric: dict[str, Comparison] = {}
         for name in METRICS:

@@ -14,7 +14,7 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Variant
 
-# Changes of the place or the layout of the data.
+# Changes to the place or the layout of the data.
 _LAYOUT = (
     *DatasetChange.model_fields,
     *("sql", "version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment", "dsn"),
@@ -31,7 +31,7 @@ def confounds(
     """Yield possible causes of a difference other than the change itself.
 
     Args: runs, by variant; resumed_count, how often the experiment continued after an interruption;
-    steps, what each pass adds to the passes before it.
+    steps, the changes that each pass adds to the previous pass.
     """
     layouts = {tuple(own.spec.changes().get(name) for name in _LAYOUT) for own in runs}
     if len(layouts) > 1 and experiment.reload == "once":
@@ -55,7 +55,7 @@ Plans = dict[tuple[str, int], str]
 def between_variants(
     reference: Sequence[Visit], variant: Sequence[Visit], *, names: tuple[str, str]
 ) -> tuple[PlanChange, ...]:
-    """Return statements that the two variants run with different plans, as of their last runs."""
+    """Return statements whose plans differ in the last runs of the two variants."""
     if not reference or not variant:
         return ()
     was, became = plans_of_run(reference[-1]), plans_of_run(variant[-1])
@@ -65,7 +65,7 @@ def between_variants(
 
 
 def between_rounds(runs: Sequence[Visit], *, name: str) -> tuple[PlanChange, ...]:
-    """Return statements whose plan changed while one variant was measured, each once."""
+    """Return statements whose plan changed between runs of one variant, each statement once."""
     first_by_place: dict[tuple[str, int], PlanChange] = {}
     for before, after in itertools.pairwise(runs):
         for change in _changes(plans_of_run(before), plans_of_run(after), _texts(after), name):
@@ -74,7 +74,7 @@ def between_rounds(runs: Sequence[Visit], *, name: str) -> tuple[PlanChange, ...
 
 
 def plans_of_run(visit: Visit) -> Plans:
-    """Return (script, line) -> plan, as they were before the run."""
+    """Return the plans before the run, by (script, line)."""
     stored = (visit.stored.document("server.json") or {}).get("plans") or {}
     return {
         (script, int(line)): str(plan)
@@ -104,8 +104,9 @@ _GROWN_RATIO = 0.02
 
 
 def state_words(name: str, runs: Sequence[Visit]) -> str:
-    """Return the growth of the data and the rows removed before the runs of a variant, "" if not
-    known.
+    """Return in words the growth of a variant's data, and the rows removed before its runs.
+
+    Returns: "" if neither is known.
     """
     resets: list[dict[str, Any]] = [
         reset

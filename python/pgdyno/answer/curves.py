@@ -1,4 +1,4 @@
-"""From the runs of a sweep to its curves: one for every script of every variant."""
+"""Makes the curves of a sweep from its runs: one curve for every script of every variant."""
 
 from __future__ import annotations
 
@@ -109,14 +109,15 @@ def _capacity(target: Target | None, history: History, line: Line) -> Capacity |
 
 
 def _curve(of_line: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
-    """Return the curve of one line, of the rounds that visited every level; None without any."""
+    """Return the curve of one line from the rounds that visited every level; None without one."""
     levels = {visit.planned.cell.clients for visit, _ in of_line}
     by_level = {
         level: [pair for pair in of_line if pair[0].planned.cell.clients == level]
         for level in levels
     }
     least = min((len(runs) for runs in by_level.values()), default=0)
-    # An interrupted last round leaves some levels with an additional run: use all runs or one each.
+    # After an interrupted last round some levels have an additional run. If a level has only one
+    # run, one run of every level is used.
     kept = [pair for runs in by_level.values() for pair in (runs if least > 1 else runs[:1])]
     if not kept:
         return None
@@ -137,7 +138,7 @@ def _curve(of_line: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
 def _speed_up(
     rounds: Sequence[Visit], numbers: Numbers, line: Line, reference: Line, knee_clients: int
 ) -> SpeedUp | None:
-    """Return the variant's speed-up from the rounds that measured both at a level; None of none."""
+    """Return the variant's speed-up from the rounds that measured both; None without a round."""
     runs: dict[tuple[int, int], dict[Line, float]] = {}
     for visit in rounds:
         for side in (line, reference):
@@ -157,7 +158,7 @@ def _speed_up(
 
 
 def _limit(of_line: list[Visit], numbers: Numbers, curve: LoadCurve) -> str:
-    """Return in words the part of a transaction's time that is largest at the knee."""
+    """Return in words the largest part of a transaction's time at the knee."""
     at_knee = [v for v in of_line if v.planned.cell.clients == curve.knee.clients]
     splits: list[WhereTheTimeGoes] = []
     busy: list[float] = []

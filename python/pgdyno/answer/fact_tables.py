@@ -1,4 +1,4 @@
-"""From one run's telemetry to tables: of statements, tables, processes, sizes, and more."""
+"""Makes tables from one run's telemetry: statements, tables, processes, sizes, and more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Ends = tuple[Mapping[str, str], float, float]
 
 
 def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...]:
-    """Return the tables that have rows."""
+    """Return the fact tables of a run that have rows."""
     makers: tuple[Callable[[StoredRun, LoadNumbers], FactTable | None], ...] = (
         _statements,
         _tables,
@@ -90,8 +90,8 @@ def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
 
 
 def _processes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
-    # Counted in clock ticks and for some processes at a time: the shares are right, the sums are
-    # not.
+    # The kernel counts in clock ticks, and not all processes are read at the same time. So shares
+    # are right, but sums are not.
     modes = _grown(stored, numbers, "process_usage", ("cpu_user_ns", "cpu_system_ns"))
     user_share = {key["backend_type"]: user / (user + system) for key, (user, system) in modes}
     rows = []
@@ -108,7 +108,7 @@ def _s(ns: float) -> str:
 
 
 def _memory(runs: Sequence[StoredRun]) -> FactTable | None:
-    """Return the memory of one process of each kind, when first and when last looked at."""
+    """Return the memory of one process of each kind, in its first and in its last sample."""
     resident = {
         tuple(key.values()): ends for key, *ends in _ends(runs, "footprint", "resident_bytes")
     }
@@ -166,10 +166,10 @@ def _log(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
 def _grown(
     stored: StoredRun, numbers: LoadNumbers, collector: str, names: tuple[str, ...]
 ) -> _Grown:
-    """Return by key the growth of counters near the measured phase; keys without growth are left
-    out.
+    """Return the growth of counters in the measured phase by key, without keys that did not grow.
 
-    Slow collectors rarely sample just when a phase begins: every interval that overlaps counts.
+    Slow collectors rarely sample at the start of the phase, so every interval that overlaps the
+    phase counts.
     """
     pairs = []
     for growth in counters_of(stored, collector):
@@ -185,9 +185,9 @@ def _grown(
 def _ends(
     runs: Sequence[StoredRun], collector: str, column: str, *, at_end: bool = False
 ) -> list[_Ends]:
-    """Return by key a gauge's first and last value, in the order of the rows.
+    """Return a gauge's first and last value by key, in the order of the rows.
 
-    `at_end`: only what the last sample has.
+    Args: at_end, whether only the keys of the last sample are returned.
     """
     keys = [column.name for column in COLUMNS[collector] if column.nature == "key"]
     first: dict[tuple[str, ...], float] = {}

@@ -1,4 +1,4 @@
-"""From stored runs to windows of speed and waits: the runs of a sweep, or minutes of a watch."""
+"""Makes windows of speed and waits from stored runs: each run of a sweep, or minute of a watch."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _COUNTED = ("calls", "rows")
 
 
 def hazel_of_sweep(measured: Sequence[tuple[Visit, LoadNumbers]]) -> Hazel | None:
-    """Return both methods' answers for one line of a sweep: every run is a window.
+    """Return the correlations by both methods for one line of a sweep; every run is a window.
 
-    Statements are those that pg_stat_statements counted, else those of the load.
+    pg_stat_statements counts the statements; without it, the load engine does.
     """
     windows = []
     for visit, numbers in measured:
@@ -50,10 +50,11 @@ def hazel_of_sweep(measured: Sequence[tuple[Visit, LoadNumbers]]) -> Hazel | Non
 
 
 def hazel_of_watch(segments: Sequence[StoredRun]) -> Hazel | None:
-    """Return both methods' answers for a watch: every whole minute is a window.
+    """Return the correlations by both methods for a watch; every whole minute is a window.
 
-    Load is the number of active sessions, rounded up to a power of two: nobody set it.
-    Returns: None where pg_stat_statements did not count statements.
+    Nobody set the load of a watch, so the load is the number of active sessions, rounded up to a
+    power of two.
+    Returns: None if pg_stat_statements did not count statements.
     """
     windows = [window for segment in segments for window in _minutes(segment)]
     return hazel(windows)
@@ -113,7 +114,7 @@ def _window(
 def _statements_per_minute(
     statements: Arrays | None, span_ns: tuple[int, int]
 ) -> tuple[float | None, float | None]:
-    """Return calls and rows a minute over all statements, None where they were not counted."""
+    """Return calls and rows a minute over all statements, None if they were not counted."""
     if statements is None or not len(statements["time_ns"]):
         return None, None
     sums = dict.fromkeys(_COUNTED, 0.0)

@@ -1,4 +1,4 @@
-"""From one stored run to the doubts about it."""
+"""Collects the facts of a stored run and returns the doubts about the run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def doubts_of(
         throttled_ns=_throttled_ns(stored, numbers),
         is_same_host=bool(server.get("is_local")),
         writes=any(not script.reads_only for script in numbers.scripts),
-        # Within a sweep every run begins at the same checkpoint phase on purpose.
+        # In a sweep every run begins at the same checkpoint phase on purpose, so there is no doubt.
         checkpoint_count=checkpoint_count if planned.purpose == "detail" else None,
         checkpoint_timeout_seconds=_checkpoint_timeout_seconds(server),
         scale=(server.get("dataset") or {}).get("scale"),
@@ -101,15 +101,16 @@ def _updates_branches(numbers: LoadNumbers) -> bool:
 
 
 def offered_tps(numbers: LoadNumbers) -> float:
-    """Return the load that was really offered: random arrivals do not match their rate exactly. 200
-    a second for 5 s are 1000 +- 32 arrivals. Compared with the nominal rate, half of such runs
+    """Return the load that was really offered, because random arrivals differ from their rate.
+
+    At 200 a second, 5 s have 1000 +- 32 arrivals. Compared with the nominal rate, half of such runs
     would seem too slow.
     """
     return numbers.counts.scheduled / numbers.seconds
 
 
 def cpu_busy_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return how busy all cores of this host were in the measured phase, 0..1."""
+    """Return the busy share of all cores of this host in the measured phase, 0..1."""
     by_mode = _cpu(stored, numbers)
     total = sum(by_mode.values())
     if not total:
@@ -160,7 +161,7 @@ def _is_steady(numbers: LoadNumbers) -> bool | None:
 
 
 def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return the larger steal of two hosts: the server's and the load's."""
+    """Return the larger steal ratio of two hosts: the server's and the load's."""
     ratios = []
     for table in ("cpu", "load_cpu"):
         by_mode = _cpu(stored, numbers, table)
@@ -170,7 +171,7 @@ def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
 
 
 def _cpu(stored: StoredRun, numbers: LoadNumbers, table: str = "cpu") -> dict[str, float]:
-    """Return the time of all cores by mode in the measured phase; empty where not measured."""
+    """Return the time of all cores by mode in the measured phase; empty if not measured."""
     whole = deltas_of(stored, table, CpuCollector.columns, "all")
     by_mode = {mode: grown(whole, mode, *numbers.span_ns) for mode in _CPU_MODES}
     known = {mode: value for mode, value in by_mode.items() if value is not None}

@@ -22,7 +22,7 @@ _WORDS = {
 
 
 def event_marks(run: StoredRun, origin_ns: int) -> Iterator[Mark]:
-    """Yield checkpoints at their begin, vacuums when first seen, and events of the log for charts.
+    """Yield the start of each checkpoint, the first sight of each vacuum, and events of the log.
 
     Seconds count from `origin_ns`.
     """
@@ -58,8 +58,9 @@ _WIDER = 1.25
 def nearest_merged(marks: Iterable[Mark], at_most: int = MARKS_MAX) -> tuple[Mark, ...]:
     """Return marks in order of time; if there are more than `at_most`, join near marks of one kind.
 
-    A joined mark is at the first of them, with their number and the time they span. This span is
-    the shortest that leaves `at_most` marks, so single events stay single.
+    A joined mark is at the time of its first mark, and names their number and the time between the
+    first and the last. The joining distance is the shortest that leaves `at_most` marks, so distant
+    events stay single.
     Args: at_most, at least one for each kind.
     """
     ordered = sorted(marks, key=lambda mark: mark.time_s)
@@ -72,7 +73,7 @@ def nearest_merged(marks: Iterable[Mark], at_most: int = MARKS_MAX) -> tuple[Mar
 
 
 def _merged(ordered: Sequence[Mark], within_s: float) -> list[Mark]:
-    """Return the marks; those of a kind that follow the first within the span are joined."""
+    """Return the marks; marks of one kind within `within_s` of their first mark are joined."""
     groups: list[list[Mark]] = []
     latest: dict[str, list[Mark]] = {}
     for mark in ordered:

@@ -1,4 +1,4 @@
-"""A against A: the experiment, and the host's noise that its pairs show."""
+"""The experiment "A against A", and the noise of the host that its pairs show."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pgdyno.spec.workload import default_script
 
 MINUTES = (5, 15, 30, 60)
 _PAIRS_MIN = 3
-# Never reached: the budget ends the experiment and not a verdict, which would be false.
+# No interval is so narrow, so the budget ends the experiment. A verdict would be false here.
 _NEVER = 0.0001
 
 
@@ -33,7 +33,7 @@ _NEVER = 0.0001
 class HostNoise:
     """The result of A against A.
 
-    `detectable_ratio`: minutes -> the smallest difference seen in them.
+    `detectable_ratio`: minutes -> the smallest difference that is visible in this time.
 
     `pair_seconds`: the time of one pair of runs, including reset and warm-up.
     """
@@ -54,8 +54,8 @@ def aa_experiment(
 ) -> Experiment:
     """Return the experiment: one server, one load, the same variant twice.
 
-    On the user's own server it only reads.
-    Raises: pydantic.ValidationError naming what cannot be.
+    On the user's own server the load only reads.
+    Raises: pydantic.ValidationError with the value that is not allowed.
     """
     return Experiment(
         name="A against A",
@@ -75,7 +75,7 @@ def aa_experiment(
 def host_noise(findings: ExperimentFindings) -> HostNoise:
     """Return the noise of the host that an A/A experiment shows.
 
-    Raises: AnalysisError when fewer than 3 pairs were measured.
+    Raises: AnalysisError if fewer than 3 pairs were measured.
     """
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     pairs = contrasts[0].pairs if contrasts else ()

@@ -15,12 +15,12 @@ _SEED = 20_261_120
 
 
 def late_of(stored: StoredRun, numbers: LoadNumbers, workload: Workload) -> LateFindings | None:
-    """Return how many transactions were above the latency limit; None without a limit."""
+    """Return the transactions that were not done within the latency limit; None without a limit."""
     limit_ns = workload.latency_limit_ns
     if limit_ns is None:
         return None
-    # The engine keeps a limited number of ages: beyond it, the ages are a sample, but the number is
-    # exact.
+    # The engine keeps a limited number of ages. If there are more, the ages are a sample, but the
+    # number of transactions is exact.
     never_count = numbers.counts.unfinished + numbers.counts.not_started
     ages = np.zeros(never_count, dtype=np.int64)
     share = late_share(seconds_of(stored, "latency"), limit_ns, seed=_SEED, unfinished_ages_ns=ages)
@@ -29,7 +29,7 @@ def late_of(stored: StoredRun, numbers: LoadNumbers, workload: Workload) -> Late
 
 
 def backlog_of(stored: StoredRun) -> int:
-    """Return how many transactions were due and not begun when measuring ended."""
+    """Return how many due transactions had not started when the measured phase ended."""
     intervals = stored.intervals()
     measured = np.flatnonzero(np.asarray(intervals["phase"]) == "measure")
     return int(intervals["backlog"][measured[-1]]) if measured.size else 0
@@ -40,8 +40,9 @@ def phases_of(
 ) -> tuple[PhaseFindings, ...]:
     """Return each phase of a rate that has several; nothing for a constant rate.
 
-    Transactions count where they ended, arrivals where they were due; a phase begins and ends at
-    the nearest of the intervals in which the engine counts, its percentiles at the nearest second.
+    A transaction counts in the phase in which it ended, an arrival in the phase in which it was
+    due. A phase is rounded to the intervals in which the engine counts, and for percentiles to
+    seconds.
     """
     rate = workload.rate
     if rate is None or rate.is_constant or planned.purpose == "pilot":

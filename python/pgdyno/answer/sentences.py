@@ -1,4 +1,4 @@
-"""The answer in one sentence."""
+"""The answers of bench, sweep and TPC-C-like runs in sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUSY_RATIO = 0.9
 
 
 def validity_words(*, valid: int, total: int) -> str:
-    """Return the begin of an answer if not every run is valid, else ""."""
+    """Return the first words of an answer if not every run is valid, else ""."""
     if valid == total:
         return ""
     if total == 1:
@@ -42,9 +42,10 @@ def bench_sentence(run: RunFindings | None) -> str:
 
 
 def while_busy_words(where: WhereTheTimeGoes) -> str:
-    """Return what busy clients waited for while transactions waited for a client; "" if none did.
+    """Return the wait events of busy clients while transactions waited for a client.
 
-    A wait for a client is only the consequence: its cause is in this sentence.
+    The wait for a client is only the consequence. Its cause is in this sentence.
+    Returns: "" if no transaction waited for a client.
     """
     if not where.while_busy:
         return ""
@@ -53,7 +54,7 @@ def while_busy_words(where: WhereTheTimeGoes) -> str:
 
 
 def _tpcc_sentence(run: RunFindings, tpcc: TpccFindings) -> str:
-    """Return NOPM, how it was run, and whether limits, mix and data are as specified."""
+    """Return NOPM, the kind of load, and whether limits, mix and data are as specified."""
     words = f"{_number(tpcc.nopm)} NOPM{_range(tpcc.nopm)} with "
     words += f"{counted(run.clients, 'terminal')}, {tpcc.way}"
     missed = [kind.words for kind in tpcc.types if "missed" in (kind.limit, kind.mix)]

@@ -1,4 +1,4 @@
-"""From the stored runs of a variant to its connections and its fairness."""
+"""The connections of a run, and the fairness and cost of a variant, from stored runs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _NS_PER_MS = 1e6
 
 
 def connections_of(numbers: LoadNumbers, workload: Workload, clients: int) -> ConnectionFindings:
-    """Return how the load of a run was connected.
+    """Return the findings about the connections of a run's load.
 
-    Args: clients, of the run: in a sweep they differ from the workload's number.
+    Args: clients, of this run; in a sweep they differ from the workload's number.
     """
     summary = numbers.summary
     connect, wait = summary.distribution("connect"), summary.distribution("connection_wait")
@@ -70,9 +70,9 @@ def _percentiles(distribution: Distribution) -> dict[str, float]:
 
 
 def cost_of(variant: Variant, tps: Estimate | None) -> Estimate | None:
-    """Return what 1,000 transactions a second of the variant cost, with the interval of `tps`.
+    """Return the cost of 1,000 transactions a second of the variant, with the interval of `tps`.
 
-    None without a price, or if no load is known that the variant holds.
+    Returns: None without a price, or if it is not known which load the variant holds.
     """
     if variant.cost is None or tps is None or tps.unit != "tps" or tps.value <= 0:
         return None

@@ -1,4 +1,4 @@
-"""How long the server worked for the measured transactions, by its own count."""
+"""Reads the server's own count of its time for the measured transactions."""
 
 from __future__ import annotations
 
@@ -21,30 +21,33 @@ from pgdyno.observe.sql.wal import WalCollector
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
-# Server transactions a script transaction: a whole number unless autocommitted statements vary.
+# Each transaction of a script is a whole number of server transactions, unless the number of
+# autocommitted statements varies. This is the permitted error of the whole number.
 _WHOLE_NUMBER_RATIO = 0.03
 _OWN_UNSURE = 2
-# Transactions a second of our own sessions that are not counted, before and after they observe.
+# Transactions a second of our own sessions before and after they observe, which nothing counts.
 _OWN_TRANSACTIONS_S = 20
-# With less than so much of the measured transactions reported in their time, the whole load tells.
+# If backends reported a smaller share of the measured transactions within the window, the time of
+# the whole load is used.
 _REPORTED_RATIO_MIN = 0.9
-# Reports come up to a second late: a short window may contain reports of earlier work.
+# Reports arrive up to a second late, so a short window may contain reports of earlier work.
 _POSSIBLE_RATIO = 2.0
-# Foreign statements are added when they end: a sum this far from the samples is of another time.
+# The server adds a foreign statement when it ends. If the sum differs from the samples by more, it
+# contains statements of another time.
 _OTHERS_APART_RATIO = 0.25
 _SESSIONS_SEEN_MIN = 30
 _RULE_OF_THREE = 3.0
 _LATE_RATIO_MAX = 0.5
-# Sessions that work for a client; the server's own maintenance serves the load, too.
+# Sessions that work for a client. The server's own maintenance also serves the load.
 FOR_SOMEBODY = ("client backend", "parallel worker")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTime:
-    """The server's time for the measured transactions, ms; None where its count cannot be used.
+    """The server's time for the measured transactions, ms; None if its count cannot be used.
 
-    `error_ms`, half-width, is of what was taken off for our own sessions. `why_not`: the reason, as
-    the end of a sentence; "" where there is a count, or the server keeps none.
+    `error_ms`: half-width of the error from subtracting our own sessions. `why_not`: the reason, as
+    the end of a sentence; "" if there is a count, or if the server keeps no count.
     """
 
     active_ms: float | None
@@ -53,14 +56,15 @@ class ServerTime:
 
 
 def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTime:
-    """Return the time the server's sessions were active for the transactions of the window.
+    """Return how long the server's sessions were active for the transactions of the window.
 
-    Backends report active_time and xact_commit together and up to a second late, so their ratio
-    is taken over the window, and only then multiplied by the transactions the engine counted. Some
-    loads are hardly reported before their sessions end: backends that touch no table say nothing
-    until then. For these the whole load stands, warm-up included. The time of our own statements in
-    the load's database was measured one by one, and is subtracted. The server counts by its wall
-    clock: no count where that was set meanwhile, or says more than all sessions had.
+    Backends report active_time and xact_commit together and up to a second late. So their ratio is
+    computed over the window, and then multiplied by the number of transactions that the engine
+    counted. Backends that touch no table report nothing before their session ends. If a load has
+    such backends, the ratio is computed over the whole load, including the warm-up. The time of
+    each of our own statements in the load's database was measured, and is subtracted. The server
+    counts by its wall clock. If this clock was set during the run, or the count exceeds the time of
+    all sessions, the count is not used.
     """
     if any(warning["kind"] == CLOCK_SET for warning in stored.warnings):
         return ServerTime(None, why_not="the wall clock was set during the run")
@@ -100,19 +104,18 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         grown(rows, "own_active_least_ns", *numbers.span_ns) or 0.0,
     )
     if own:
-        # One or two of our transactions may be counted in different intervals by us and by the
-        # server.
+        # We and the server may count one or two of our transactions in different intervals.
         error_ns += active_ns * _OWN_UNSURE / seen
     scale = per_transaction * ended / seen / 1e6
     return _possible((active_ns - own_ns) * scale, error_ns * scale, numbers)
 
 
 def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
-    """Return the server's count of the load's time, without that of others in its database.
+    """Return the server's count of the load's time, without other sessions in its database.
 
-    The server adds up all sessions of a database, so samples tell the share of the load. A
-    statement is added when it ends. If others were at work and the sum is far from the samples, it
-    contains statements of another time; then the samples are used.
+    The server adds up all sessions of a database, so samples give the share of the load. The server
+    adds a statement when it ends. If other sessions were at work and the sum differs much from the
+    samples, the sum contains statements of another time, and the samples are used.
     """
     ended = numbers.counts.completed + numbers.counts.failed
     whole = server_time(stored, numbers, ended)
@@ -135,7 +138,7 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
 
 
 def _is_here(waits: Arrays) -> npt.NDArray[np.bool_]:
-    """Return which rows are of sessions in the load's database; all, in older results."""
+    """Return which rows are of sessions in the load's database; all rows of older results."""
     if "here" not in waits:
         return np.ones(len(waits["time_ns"]), dtype=bool)
     return np.asarray(waits["here"] == 1)
@@ -147,7 +150,7 @@ def _share(
     others: npt.NDArray[np.bool_],
     instants: IntArray,
 ) -> tuple[float, float]:
-    """Return our share of the sessions sampled, and the half-width of its 95 % interval.
+    """Return the load's share of the sampled sessions, and the half-width of its 95 % interval.
 
     Source: variance of a ratio of means (Cochran 1977, section 2.11).
     """
@@ -174,8 +177,8 @@ class _Clock:
     needs_io_view: bool = False
 
 
-# Reading is a wait for an I/O worker, or for the kernel's ring, from 18 on. Extending a relation
-# is timed from 16 on, as writing; before, it is in no clock.
+# From PostgreSQL 18 on, reading is a wait for an I/O worker or for the kernel's ring. From 16 on,
+# the clock of writing includes extending a relation; before, no clock does.
 # Source: pgstat_count_io_op_time in pgstat_io.c, WaitReadBuffers in bufmgr.c.
 _CLOCKS = (
     _Clock(
@@ -190,9 +193,9 @@ _CLOCKS = (
 
 
 def clocks_of(*, has_io_view: bool) -> tuple[_Clock, ...]:
-    """Return the clocks of a server: of those that read one column the first it has.
+    """Return the clocks that a server has; of several for one column, the first.
 
-    Args: has_io_view, whether it has pg_stat_io: version 16 and later.
+    Args: has_io_view, whether the server has pg_stat_io (version 16 and later).
     """
     by_column: dict[str, _Clock] = {}
     for clock in _CLOCKS:
@@ -202,10 +205,10 @@ def clocks_of(*, has_io_view: bool) -> tuple[_Clock, ...]:
 
 
 def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEvents, ...]:
-    """Return what the server's clocks counted of the load's wait events in the measured phase.
+    """Return the load's time in wait events that the server's clocks counted in the measured phase.
 
-    A clock counts for all sessions of the database, or of the server: samples of the same event
-    tell the share of the load. A clock at 0 is switched off.
+    A clock counts for all sessions of the database or of the server, so samples of the same event
+    give the share of the load. A clock at 0 is switched off.
     """
     waits = stored.waits()
     inside = inside_phase(waits, numbers)
@@ -236,7 +239,7 @@ def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEven
 
 
 def _reported_ratio(stored: StoredRun, numbers: LoadNumbers) -> float:
-    """Return how much of the window's transactions backends reported within it, about 1."""
+    """Return the share of the window's transactions that backends reported within it, about 1."""
     rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
     commits = grown(rows, "xact_commit", *numbers.span_ns) or 0.0
     seen = commits - (grown(rows, "own_transactions", *numbers.span_ns) or 0.0)
@@ -247,7 +250,7 @@ def _reported_ratio(stored: StoredRun, numbers: LoadNumbers) -> float:
 
 
 def inside_phase(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
-    """Return which samples are of the measured phase."""
+    """Return which samples are in the measured phase."""
     time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
     return (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
 
@@ -260,7 +263,7 @@ def _whole_growth(rows: Deltas | None, counter: str) -> float:
 
 
 def _possible(active_ms: float, error_ms: float, numbers: LoadNumbers) -> ServerTime:
-    """Return the time, unless it is more than all clients together had."""
+    """Return the time, or why it is impossible: it exceeds the time of all clients together."""
     clients = sum(thread.clients for thread in numbers.summary.threads)
     had_ms = clients * numbers.seconds * 1e3
     if clients and active_ms > _POSSIBLE_RATIO * had_ms:
@@ -277,14 +280,15 @@ def server_transactions_each(
     own_max: int,
     start_count: int = 0,
 ) -> float:
-    """Return how many of the server's transactions one transaction of the scripts is.
+    """Return the number of server transactions for one transaction of the scripts.
 
-    Args: seen, what the server reported within the window, and ended, the scripts' transactions
-    of it; reported, what it had reported after its sessions were closed (None: not known), and
-    committed, the scripts' transactions of the whole load; own_max, how many of them our own
-    sessions can be; start_count, sessions that the load started: each start is a transaction,
-    before the window. Much of a short window is reported after it, so the whole load gives the
-    better number. If others worked there, the number is not whole, and the window is used.
+    Much of a short window is reported after its end, so the whole load gives the better number. If
+    other sessions worked in the database, this number is not whole, and the window is used.
+    Args: seen, server transactions reported within the window; ended, script transactions of the
+    window; reported, server transactions reported after the sessions were closed (None: not
+    known); committed, script transactions of the whole load; own_max, the largest possible number
+    of our own transactions; start_count, sessions that the load started before the window, each of
+    which is a server transaction.
     """
     if reported and committed:
         per_transaction = reported / committed

@@ -1,4 +1,4 @@
-"""The runs of one experiment as a table: one row a run, the same for files and notebooks."""
+"""The runs of one experiment as a table with one row a run, for files and notebooks alike."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COLUMNS: tuple[Column, ...] = (
 
 
 def rows_of(folder: ExperimentFolder, experiment: Experiment) -> list[Row]:
-    """Return one row for each complete run, pilots too; columns as in `COLUMNS`.
+    """Return one row for each complete run, including pilots; columns as in `COLUMNS`.
 
     A metric that a run did not measure is None.
     """

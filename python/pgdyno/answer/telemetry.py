@@ -1,4 +1,4 @@
-"""From the telemetry of one stored run to facts, tables and doubts."""
+"""Makes facts, tables and doubts from the telemetry of one stored run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgdyno.measure.clock_watch import CLOCK_SET
 from pgdyno.quantities import milliseconds
 from pgdyno.store.stored_run import StoredRun
 
-# Notices of the observer that matter for every number.
+# Notices of the observer that put every number of the run in doubt.
 _DOUBTED = frozenset(
     {
         CLOCK_SET,
@@ -36,7 +36,7 @@ _DOUBTED = frozenset(
 
 
 def telemetry_findings(stored: StoredRun, numbers: LoadNumbers) -> TelemetryFindings:
-    """Return facts and tables of a run, of its files alone."""
+    """Return facts and tables of a run, from its files alone."""
     server = stored.document("server.json") or {}
     doctor = stored.document("doctor.json") or {}
     energy = energy_joules(stored, numbers)
@@ -90,7 +90,7 @@ def telemetry_doubts(stored: StoredRun) -> Iterator[Doubt]:
 
 
 def energy_joules(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return the energy of whole processors in the measured phase; None where it is not known."""
+    """Return the energy of whole processors in the measured phase; None if not known."""
     packages = [
         growth for growth in counters_of(stored, "energy") if "/" not in growth.key["domain"]
     ]

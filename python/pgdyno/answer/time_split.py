@@ -1,4 +1,4 @@
-"""From one stored run to where its time goes: telemetry and engine brought to one transaction."""
+"""Collects the facts of a stored run and splits the time of its transactions into parts."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ from pgdyno.store.stored_run import StoredRun
 
 _SEED = 20_260_102
 _OVERLAP_RATIO_MAX = 0.15
-# From this share of the latency on, waiting for a client needs a reason.
+# If waiting for a client is a larger share of the latency, its reason is given.
 _WAITING_RATIO_MIN = 0.1
 _GAP_NS_MAX = 3_000_000_000
-# A server with many clients answers late, and so leaves longer gaps: up to half of the phase.
+# A server with many clients answers late, so gaps between samples are longer: up to half of the
+# phase.
 _LATE_RATIO_MAX = 0.5
 # Samples needed if nothing else says how long the server worked.
 _SAMPLES_MIN = 10
@@ -67,11 +68,11 @@ def split_or_why_not(
 ) -> Split:
     """Return where a transaction's time goes.
 
-    Parts that were not measured (the CPU of another host) are in the residual. Nothing is returned
-    where the parts cannot be right: the server was not observed, or away for a while; too few
-    samples, where nothing else tells its time; or they exceed what they are parts of.
-    Args: with_intervals False spares their bootstrap, and single statements: a run that is one of
-    several counts as one.
+    The residual contains the parts that were not measured, such as the CPU of another host. There
+    is no split if it cannot be right: the server was not observed or not reachable for a while;
+    nothing counts its time and there are too few samples; or the parts exceed the whole.
+    Args: with_intervals, False leaves out intervals and single statements, which saves time for
+    runs of which only the mean counts.
     """
     if numbers.counts.completed == 0 or numbers.seconds <= 0:
         return Split(None, "no transaction was completed")
@@ -81,7 +82,7 @@ def split_or_why_not(
         why_not = f"the server could not be observed for {gap_ns / 1e9:.0f} s of the run"
         if not _answered_late(stored):
             return Split(None, why_not)
-        # Too few to split the server's time, which the server counted all the same.
+        # Too few samples to split the server's time; the count of the server's time is still used.
         samples = None
     counted = loads_server_time(stored, numbers)
     waited = waited_for(stored, numbers, samples, counted)
@@ -120,7 +121,7 @@ def _scaled(total: float | None, ratio: float) -> float | None:
 
 
 def _why_not_sampled(samples: WaitSamples | None) -> str:
-    """Return why samples cannot stand for the server's time; "" if they can."""
+    """Return why samples cannot replace the count of the server's time; "" if they can."""
     if samples is None:
         return "the server was not observed, so its part is not known"
     if (few := len(samples.sampled_at_ns)) < _SAMPLES_MIN:
@@ -134,7 +135,7 @@ def _facts(
     waited: WaitedFor,
     counted: ServerTime,
 ) -> TransactionFacts:
-    """Return what was measured of the transactions that clients wait for."""
+    """Return the facts about the transactions that clients wait for."""
     server_ratio, trips_ratio = waited.server_ratio, waited.trips_ratio
     ended = numbers.counts.completed + numbers.counts.failed
     summary = numbers.summary
@@ -194,7 +195,7 @@ def _pooler_wait_ns(stored: StoredRun, numbers: LoadNumbers) -> float | None:
 
 
 def _core_count(stored: StoredRun) -> int | None:
-    """Return how many cores the server's host has, None if it was not looked at."""
+    """Return how many cores the server's host has, None if the host was not examined."""
     rows = stored.telemetry("cpu")
     if rows is None:
         return None
@@ -225,8 +226,8 @@ def _answered_late(stored: StoredRun) -> bool:
 def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return the share of the server's active sessions that were not the load's; None = unknown.
 
-    Sessions that work for somebody count, in all databases: not autovacuum, which serves the load.
-    If foreign sessions are not visible, nothing is known of them.
+    Sessions that work for a client count, in all databases. Autovacuum does not count, because it
+    serves the load. If foreign sessions are not visible, the share is not known.
     """
     waits = stored.waits()
     inside = inside_phase(waits, numbers)
@@ -255,7 +256,7 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
 
 
 def events_seen(waits: Arrays) -> npt.NDArray[np.str_]:
-    """Return what sessions waited for; "" of those at work that answered while looked at."""
+    """Return the wait events of the rows; "" also for sessions that answered during the sample."""
     events = np.asarray(waits["wait_event"])
     has_answered = (np.asarray(waits["state"]) == "active") & (events == ANSWERED)
     return np.where(has_answered, "", events)

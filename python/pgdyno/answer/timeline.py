@@ -30,7 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tuple[Panel, ...]:
     """Return the panels that have data, in reading order.
 
-    Args: device, the disk that the server's data lie on, where known.
+    Args: device, the disk with the server's data, None if not known.
     """
     makers: tuple[Callable[[StoredRun, LoadNumbers], Panel | None], ...] = (
         _throughput,
@@ -57,7 +57,7 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
 def marks_of(
     stored: StoredRun, numbers: LoadNumbers, change_seconds: Sequence[float]
 ) -> tuple[Mark, ...]:
-    """Return begins of checkpoints, changes of speed, and gaps; near ones are joined if many."""
+    """Return starts of checkpoints, changes of speed, and gaps; near marks are joined if many."""
     marks = [Mark(second, "change", "throughput changed") for second in change_seconds]
     for warning in stored.warnings:
         if "gap" in warning["kind"] or "lost" in warning["kind"]:
@@ -73,7 +73,7 @@ def checkpoint_count(marks: Iterable[Mark]) -> int:
 
 
 def _throughput(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
-    """Completed and failed transactions of each second, from the 100 ms counts."""
+    """Return completed and failed transactions of each second, from the 100 ms counts."""
     intervals = stored.intervals()
     chosen = np.asarray(intervals["phase"]) == "measure"
     ends_ns = intervals["time_ns"][chosen].astype(np.int64)
@@ -97,7 +97,7 @@ def _throughput(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 
 def is_open_loop(stored: StoredRun) -> bool:
-    """True if the clock and not the clients decided when transactions were due."""
+    """Return whether transactions were due by the clock and not when a client was free."""
     arrivals = stored.job.get("work", {}).get("arrivals", {})
     return bool(arrivals.get("loop") == "open")
 
@@ -118,7 +118,7 @@ def _latency(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 
 def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
-    """Active sessions of the load by what they waited for, mean of each second's samples."""
+    """Return the load's active sessions by wait event, mean of each second's samples."""
     waits = stored.waits()
     time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
     inside = (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
@@ -179,7 +179,7 @@ def _cpu(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 
 def _programs(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
-    """CPU by program: the load's backends, the server's other processes, engine, lab."""
+    """Return CPU by program: the load's backends, the server's other processes, engine, lab."""
     groups = {growth.key["backend_type"]: growth for growth in counters_of(stored, "backends")}
     programs = {growth.key["program"]: growth for growth in counters_of(stored, "programs")}
     if "load" not in groups:
@@ -222,7 +222,7 @@ def _disk_bytes(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> 
 
 
 def _disk_times(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
-    """Mean time of a request; commits wait for flushes."""
+    """Return the mean time of a disk request; commits wait for flushes."""
     growth = _disk(stored, device)
     if growth is None:
         return None
@@ -255,7 +255,7 @@ def _buffers(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
 
 
 def _disk(stored: StoredRun, device: str | None) -> Deltas | None:
-    """Return the server's disk, else the device that moved the most bytes."""
+    """Return the growth of the server's disk, else of the device that moved the most bytes."""
     disks = counters_of(stored, "disk")
     moved = [disk for disk in disks if disk.key["device"] == device] or sorted(
         disks, key=lambda disk: -float(np.nansum(disk.by_column["write_bytes"]))
@@ -273,7 +273,7 @@ def _one(stored: StoredRun, name: str, key: str) -> Deltas | None:
 
 
 def _on(axis_ns: npt.NDArray[np.int64], growth: Deltas, counter: str) -> FloatArray:
-    """Return a rate in cores at another group's instants: both are sampled on one grid."""
+    """Return a rate in cores at the instants of another group, which has the same grid."""
     rates = growth.per_second(counter) / 1e9
     known_ns = growth.time_ns.astype(np.float64)
     return np.interp(axis_ns.astype(np.float64), known_ns, rates, left=0.0, right=0.0)

@@ -1,4 +1,4 @@
-"""From one stored run of the TPC-C-like program to the numbers that the specification asks for."""
+"""Reads one stored run of the TPC-C-like program for the numbers of the specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the runs of a tuning to its answer: the proved gain, reasons, and each setting's part."""
+"""Makes the answer of a tuning from its runs: the proved gain, reasons, each setting's part."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tune_answer(seen: Measurements) -> Answer:
         is_more_better=design.is_more_better,
         why_ended=design.why_no_candidate_counts(history),
     )
-    # The server's messages are in the journal, by the id of the variant.
+    # The journal has the server's messages, by the id of the variant.
     tried = tuple(
         replace(trial, failure=reasons.get(trial.name.replace(" ", "-"), trial.failure))
         if trial.failure
@@ -78,7 +78,7 @@ def tune_answer(seen: Measurements) -> Answer:
 def _servers(
     seen: Measurements, design: Tune, tuning: Tuning, reasons: Mapping[str, str]
 ) -> tuple[EqualServerFindings, ...]:
-    """Return what is known of each of several equal servers; nothing of a single one."""
+    """Return the findings about each of several equal servers; empty for a single server."""
     first, *others = tuning.spread.servers
     if not others:
         return ()
@@ -115,9 +115,9 @@ def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:
 def _proof(
     seen: Measurements, design: Tune, tuning: Tuning, findings: TuneFindings
 ) -> tuple[CompareFindings, TuneFindings]:
-    """Return the runs of the last proof as a comparison, and the findings with what changed.
+    """Return the runs of the last proof as a comparison, and the findings with changed counters.
 
-    Without a proof the comparison has the server as it was, and nothing to compare it with.
+    Without a proof the comparison has only the old settings.
     """
     base = seen.experiment.planned_variants()[0]
     stage, proved = tuning.proof_stage, tuning.proved()
@@ -131,7 +131,7 @@ def _proof(
     ]
     order = _variants_of(visits)
     winner = next((variant for variant in order if variant.name == proved[0].name), None)
-    if winner is None:  # It failed in its first run of the proof.
+    if winner is None:  # The best settings failed in their first run of the proof.
         return Compared(replace(seen, visits=()), only=[base]).findings(), findings
     compared = Compared(replace(seen, visits=visits), only=order)
     contrasts = [
@@ -141,7 +141,7 @@ def _proof(
         if (contrast := _contrast(compared, winner, against)) is not None
     ]
     if contrasts:
-        # The comparison with the old settings carries the whole answer.
+        # The comparison with the old settings has the whole answer as its sentence.
         contrasts[0] = replace(contrasts[0], sentence=findings.sentence())
     changed = tuple(_changed(visits, seen.numbers, base, winner))
     return compared.findings(contrasts=tuple(contrasts)), replace(findings, changed=changed)
@@ -151,7 +151,7 @@ _ROUNDS_MAX = 1000
 
 
 def _variants_of(visits: Sequence[Visit]) -> list[PlannedVariant]:
-    """Return the variants that were measured, the server as it was first."""
+    """Return the measured variants, the old settings first."""
     seen = dict.fromkeys(visit.planned.cell.variant for visit in visits)
     return sorted(
         (variant for variant in seen if variant is not None), key=lambda variant: variant.id != "0"
@@ -175,7 +175,7 @@ def _changed(
     base: PlannedVariant,
     winner: PlannedVariant,
 ) -> Iterator[Changed]:
-    """Yield each counter that both kinds of runs have, where one of them is not zero."""
+    """Yield each counter that both variants have and that is not zero in both."""
     of = {
         variant: [visit for visit in visits if visit.planned.cell.variant == variant]
         for variant in (base, winner)

@@ -1,6 +1,6 @@
-"""What part of a load its clients wait for, and what runs in the background.
+"""Separates the part of a load that clients wait for from transaction types in the background.
 
-The server's counts are of all transactions. The latency is of those that clients wait for.
+The server counts all transactions. The latency is of the transactions that clients wait for.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NORMAL_95 = 1.959964
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitedFor:
-    """What part of the load clients wait for: all of it, except types in the background.
+    """The part of the load that clients wait for: all of it, except types in the background.
 
-    `server_ratio` of the server's time, `trips_ratio` of the exchanges. `fractions`, shape
-    (samples, types), of the samples of all sessions. `samples` counts sessions as far as clients
-    wait for them.
+    `server_ratio`: share of the server's time. `trips_ratio`: share of the exchanges. `fractions`:
+    shape (samples, types), how much of each sample belongs to each type. `samples`: the samples
+    without the part of the background.
     """
 
     types: tuple[Served, ...]
@@ -49,8 +49,8 @@ class WaitedFor:
     def core_ratio(self, backend_ns: float, active_ns: float | None) -> float:
         """Return the share of the time that backends were on a core or waited for one.
 
-        Inside statements the samples tell; the rest is the begin and the end of exchanges.
-        Args: backend_ns, of all backends; active_ns, the time of all in statements.
+        Samples give the share inside statements. The rest is at both ends of exchanges.
+        Args: backend_ns, this time of all backends; active_ns, their time in statements.
         """
         if self.samples is None or self.all_samples is None or not backend_ns or not active_ns:
             return self.server_ratio
@@ -65,7 +65,7 @@ class WaitedFor:
         return inside * self.event_ratio(("",)) + (1 - inside) * self.trips_ratio
 
     def event_ratio(self, events: tuple[str, ...]) -> float:
-        """Return how much of the time in some wait events is waited for, by the samples."""
+        """Return the share of the time in some wait events that clients wait for, from samples."""
         if self.samples is None or self.all_samples is None:
             return self.server_ratio
         inside = np.isin(np.asarray(self.all_samples.event), events)
@@ -77,10 +77,10 @@ class WaitedFor:
 def waited_for(
     stored: StoredRun, numbers: LoadNumbers, samples: WaitSamples | None, counted: ServerTime
 ) -> WaitedFor:
-    """Return what part of a run's load its clients wait for.
+    """Return the part of a run's load that its clients wait for.
 
-    An exchange takes what the server did not work of the time that transactions were held; if the
-    server kept no count, it takes what exchanges without work take.
+    The time of exchanges is the time from start to end of the transactions, minus the server's
+    time. If the server kept no count, it is the time of exchanges without work.
     """
     summary = numbers.summary
     types = tuple(
@@ -96,11 +96,11 @@ def waited_for(
     exchange_ns = (exchange_of(summary).ns or 0.0) + (reply_wait_ns(summary) or 0.0)
     trip_count = sum(kind.round_trip_count for kind in types)
     if counted.active_ms is not None and trip_count:
-        # What the server did not work of the time that transactions were held.
+        # The time from start to end of the transactions, minus the time of the server.
         held_ns = sum(kind.held_ns for kind in types)
         exchange_ns = max(held_ns - counted.active_ms * 1e6, 0.0) / trip_count
     places = _places(stored, numbers, exchange_ns)
-    # Results of an older engine do not tell what the server served.
+    # Results of an older engine do not have these numbers.
     if not any(kind.ended_count for kind in types):
         none = np.zeros((0, 0))
         return WaitedFor((), places, none, samples, samples, 1.0, 1.0)
@@ -136,11 +136,11 @@ class Exchange:
 
 
 def exchange_of(summary: Summary) -> Exchange:
-    """Return how long an exchange without work takes, and what of it both ends are at work.
+    """Return how long an exchange without work takes, and the CPU time of both ends in it.
 
-    Measured while the load ran, where enough exchanges came back. Else those before the load: the
-    mean, where its parts are known as one; or the median, as one of the few may have been
-    disturbed.
+    Exchanges during the load are used if there are enough. Otherwise those before the load are
+    used: their mean if the engine measured its parts; else their median, because one of the few
+    exchanges may have been disturbed.
     """
     probes = summary.round_trip_probes
     if probes is not None and probes.count >= _PROBES_MIN:
@@ -183,8 +183,8 @@ def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tupl
         zip(numbers.scripts, numbers.summary.scripts, strict=True)
     ):
         mine = [timed.get((number, i), (0, 0)) for i in range(len(shape.statements))]
-        # Statements of a pipeline are timed from its begin, so together they have more time than
-        # their transactions.
+        # Each statement of a pipeline is timed from the start of the pipeline, so together they
+        # have more time than their transactions.
         is_apart = 0 < sum(ns for _, ns in mine) <= script.served.held_ns
         for statement, (calls, sum_ns) in zip(shape.statements, mine, strict=True):
             places.append(

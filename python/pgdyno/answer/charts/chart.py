@@ -14,10 +14,10 @@ Section = Literal["", "Server", "Processes", "Pooler", "Host", "Load host", "Els
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """One line: the sum of columns, less those of `minus`, divided by the column `over`.
+    """One line: the sum of columns, minus the columns of `minus`, divided by the column `over`.
 
-    A difference is never drawn below 0. A quotient is not drawn where `over` did not grow. Older
-    results may lack the columns of `minus`.
+    A difference is never drawn below 0. A quotient has a gap while `over` does not grow. Older
+    results may not have the columns of `minus`.
     """
 
     name: str
@@ -30,8 +30,8 @@ class ChartLine:
 class TelemetryChart:
     """One chart. Counters are drawn as rates, gauges as they are, all in `unit`.
 
-    A line is the sum over all rows of an instant. `keys` chooses rows by any of their keys. `by`
-    names keys: each value of them has a line, instead of the named lines.
+    A line is the sum over all rows of an instant. `keys` chooses rows by any of their keys. If `by`
+    names key columns, each value of these keys has a line, instead of the named lines.
     """
 
     key: str
@@ -47,12 +47,12 @@ class TelemetryChart:
 
     @property
     def is_rate(self) -> bool:
-        """True where counters are drawn."""
+        """Return whether counters are drawn, as rates."""
         return self._first_column().nature == "counter"
 
     @property
     def is_by_statement(self) -> bool:
-        """True where each statement has a line."""
+        """Return whether each statement has a line."""
         return self.by == ("query_id",)
 
     @property
@@ -88,7 +88,7 @@ def chart(
     is_stacked: bool = False,
     note: str = "",
 ) -> TelemetryChart:
-    """Return a chart; written so that its lines read as a list."""
+    """Return a chart. The lines are positional, so that a catalogue of charts reads as a list."""
     return TelemetryChart(key, title, unit, collector, lines, by, keys, is_stacked, note)
 
 
@@ -98,7 +98,7 @@ def line(name: str, /, *columns: str, minus: tuple[str, ...] = (), over: str = "
 
 
 def only(*columns: str, minus: tuple[str, ...] = (), over: str = "") -> ChartLine:
-    """Return the only line of a chart: it needs no name."""
+    """Return the only line of a chart, which needs no name."""
     return ChartLine("", columns, minus, over)
 
 

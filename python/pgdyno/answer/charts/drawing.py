@@ -1,6 +1,6 @@
-"""Telemetry over time: a chart is drawn from the stored rows of its collector.
+"""Makes the panel of a chart from the stored rows of its collector.
 
-Runs (of a watch: segments) are read one after another, and only what is drawn is kept.
+Runs (segments of a watch) are read one after another, and only the points of the panel are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Known = dict[str, list[Deltas]]
 
 @dataclass(slots=True)
 class _Drawn:
-    """Points of one chart gathered so far, by run; a gap is a point whose values are NaN."""
+    """The points of one chart so far, by run; a gap is a point whose values are NaN."""
 
     pieces: list[tuple[IntArray, Mapping[str, FloatArray]]] = field(default_factory=list)
 
@@ -66,9 +66,9 @@ def panels_of_charts(
     *,
     seconds: float | None = None,
 ) -> tuple[Panel, ...]:
-    """Return the panels something ever happened in; times count from `origin_ns`.
+    """Return the panels that have at least one value other than 0; times are from `origin_ns`.
 
-    Args: seconds, the length of what is shown, from `origin_ns`; None: all there is.
+    Args: seconds, the length of the panels; None: to the end of the runs.
     """
     # With one run, the rates are kept for the next chart; with many runs they would be too large.
     known: _Known | None = {} if len(runs) == 1 else None
@@ -107,7 +107,7 @@ def panel_of(
             np.nansum(np.abs(values[inside])) for values in lines.values()
         ):
             return None
-        # The points next to it, too, so that lines reach its ends.
+        # One more point on each side, so that lines reach the edges of the panel.
         kept = slice(max(0, int(inside[0]) - 1), int(inside[-1]) + 2)
         axis_s, lines = axis_s[kept], {name: line[kept] for name, line in lines.items()}
     sums = {name: float(np.nansum(np.abs(line))) for name, line in lines.items()}
@@ -119,7 +119,7 @@ def panel_of(
     if chart.by:
         busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
         names = [name for name in busiest if sums[name]]
-    # There are many folded charts: they do not need every second of an hour.
+    # There are many folded charts, and they do not need every second of an hour.
     points = _Points(axis_s.size, _FOLDED_POINTS_MAX if chart.section else axis_s.size)
 
     def shown(name: str) -> str:
@@ -138,7 +138,7 @@ def panel_of(
 
 
 class _Points:
-    """Reduces many points to this number: each is the mean of a stretch, gaps left out."""
+    """Reduces many points to fewer: each is the mean of a stretch without its gaps."""
 
     def __init__(self, count: int, at_most: int) -> None:
         shown = min(count, at_most)
@@ -151,7 +151,7 @@ class _Points:
         return axis if self._is_all else (axis[self._starts] + axis[self._ends]) / 2
 
     def means(self, line: FloatArray) -> FloatArray:
-        """Return the mean of each stretch, NaN where there is nothing but gaps."""
+        """Return the mean of each stretch, NaN if it has only gaps."""
         if self._is_all:
             return line
         known = ~np.isnan(line)
@@ -165,7 +165,7 @@ class _Points:
 def _rates(
     chart: TelemetryChart, arrays: Mapping[str, npt.NDArray[Any]], known: _Known | None
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
-    """Return the rates by line at the middle of each interval, those of several keys summed."""
+    """Return the rates by line at the middle of each interval; rates of several keys are summed."""
     of_collector = (known or {}).get(chart.collector)
     if of_collector is None:
         of_collector = growth_of(arrays, chart.collector)
@@ -189,7 +189,7 @@ def _rates(
         place = np.searchsorted(axis_ns, growth.time_ns)
         for line in chart.lines:
             if not set(line.columns) <= growth.by_column.keys():
-                continue  # Older results lack newer counters.
+                continue  # Older results do not have newer counters.
             less = [column for column in line.minus if column in growth.by_column]
             label = _label(chart, line, growth.key)
             grown = sum(growth.per_second(column) for column in line.columns) * chart.factor
@@ -208,7 +208,7 @@ def _rates(
 def _gauges(
     chart: TelemetryChart, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
-    """Return the values by line at each instant, those of several keys summed."""
+    """Return the values by line at each instant; values of several keys are summed."""
     keys = [c.name for c in COLUMNS[chart.collector] if c.nature == "key" and c.name in arrays]
     time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
     chosen = np.ones(time_ns.size, dtype=bool)
@@ -238,14 +238,14 @@ def _gauges(
 
 
 def _label(chart: TelemetryChart, line: ChartLine, key: Mapping[str, str]) -> str:
-    """Return the name of the line that a row of these keys is part of."""
+    """Return the name of the line to which a row with these keys belongs."""
     return " ".join(key[name] for name in chart.by) if chart.by else line.name
 
 
 def _add_at(
     lines: dict[str, FloatArray], name: str, place: IntArray, values: Any, size: int
 ) -> None:
-    """Add values at places of a line; a place nobody adds to stays NaN."""
+    """Add values at places of a line; the other places stay NaN."""
     line = lines.setdefault(name, np.full(size, np.nan))
     known = ~np.isnan(values)
     line[place[known]] = np.where(np.isnan(line[place[known]]), 0.0, line[place[known]])

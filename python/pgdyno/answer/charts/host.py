@@ -1,4 +1,4 @@
-"""Charts of a host: cores, memory, disks, network; of the load's host; numbers by hand."""
+"""Charts of the server's host (cores, memory, disks, network), the load's host, own commands."""
 
 from __future__ import annotations
 
