@@ -1,4 +1,4 @@
-"""Axis ticks at round numbers, for the charts drawn without a browser."""
+"""Axes with ticks at round numbers, for the charts that are drawn without a browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A range of values on a range of pixels, with the ticks to label."""
+    """A range of values on a range of pixels, with the ticks that have labels."""
 
     low: float
     high: float
@@ -36,7 +36,7 @@ class Axis:
         return self.start_px + ratio * (self.end_px - self.start_px)
 
     def places(self, values: FloatArray) -> FloatArray:
-        """Return the pixel of each value, as `at` does; of NaN there is none."""
+        """Return the pixel of each value, as `at` does; NaN stays NaN."""
         held = np.clip(values, self.low, self.high)
         if self.is_log:
             ratios = np.log(held / self.low) / math.log(self.high / self.low)
@@ -55,7 +55,7 @@ def linear(low: float, high: float, *, start_px: float, end_px: float, about: in
 
 
 def logarithmic(low: float, high: float, *, start_px: float, end_px: float) -> Axis:
-    """Return an axis over whole decades, or 1-2-5 steps when fewer than two decades are shown."""
+    """Return an axis over whole decades, or in 1-2-5 steps if it has fewer than two decades."""
     per_decade = (1, 2, 5) if high / low < 100 else (1,)
     exponents = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
     values = [m * 10.0**e for e in exponents for m in per_decade]
@@ -70,7 +70,8 @@ def logarithmic(low: float, high: float, *, start_px: float, end_px: float) -> A
 def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: float) -> Axis:
     """Return an axis whose ticks are the measured loads.
 
-    Ticks that would print over one another (closer than 30 px) are left out, the ends kept.
+    A tick closer than 30 px to another is left out, because their labels would overlap. The ends
+    are kept.
     """
     low, high = min(measured), max(measured)
     if low == high:
@@ -88,7 +89,7 @@ def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: floa
 
 
 def time(low_s: float, high_s: float, *, start_px: float, end_px: float) -> Axis:
-    """Return a time axis in s, min:s or h:min, whichever is short; its ends are the data's."""
+    """Return a time axis from the first to the last value, in s, min:s or h:min."""
     span = high_s - low_s
     step = next((s for s in _TIME_STEPS_S if span / s <= 8), 86400)
     first = math.ceil(low_s / step - 1e-9)

@@ -1,6 +1,6 @@
-"""Compiled templates next to the templates: `python -m pgdyno.report.bytecode`, part of a build.
+"""Stores compiled templates next to the templates: `python -m pgdyno.report.bytecode` in a build.
 
-Compiling them for each page takes a twentieth of a second.
+Compiling the templates for each page would take a twentieth of a second.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ FOLDER = Path(__file__).parent / "templates/__pycache__"
 
 
 class TemplateBytecode(BytecodeCache):
-    """Reads compiled templates; jinja2 compiles again if the text or Python's version differs."""
+    """Reads compiled templates. If the text or Python's version differs, jinja2 compiles again."""
 
     def __init__(self, *, is_building: bool = False) -> None:
-        """Take the folder as it is. Args: is_building, keep what had to be compiled."""
+        """Keep the folder. Args: is_building, whether newly compiled templates are stored."""
         self._is_building = is_building
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Fill the bucket with the compiled template of a build, if it exists and is current."""
-        # A truncated file counts as missing.
+        """Fill the bucket with the compiled template of the build if there is a current one."""
+        # A truncated file is treated as missing.
         with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
             bucket.bytecode_from_string(_file(bucket).read_bytes())
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Store the compiled template atomically: other processes may read it."""
+        """Store the compiled template atomically, because other processes may read it."""
         if self._is_building:
             FOLDER.mkdir(exist_ok=True)
             partial = _file(bucket).with_suffix(".partial")

@@ -1,4 +1,4 @@
-"""All cells side by side: rates, latencies, the round trip, how clients were served."""
+"""The table of all variants: rates, latencies, the round trip, fairness between clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Show = Callable[[Estimate], str]
 
 @dataclass(frozen=True, slots=True)
 class CellTable:
-    """One row a variant; the first column is its name. Values are means over its runs."""
+    """A table with one row a variant: first its name, then means over its runs."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -26,7 +26,7 @@ class CellTable:
 
 
 def cell_table(compared: CompareFindings) -> CellTable | None:
-    """Return the table, None where variants differ neither in their clients nor in their path."""
+    """Return the table, None if variants differ neither in their clients nor in their path."""
     measured = [variant for variant in compared.variants if variant.runs]
     changed = {name for variant in measured for name, _ in variant.changes}
     if not changed & (_SERVING | _REACHING):
@@ -79,7 +79,7 @@ def cell_table(compared: CompareFindings) -> CellTable | None:
 
 
 def table_lines(table: CellTable, width: int) -> list[str]:
-    """Return the table as aligned text, numbers to the right; columns without room stand below."""
+    """Return the table as aligned text; columns that do not fit into the width follow below."""
     names, *columns = (_aligned(column) for column in zip(table.head, *table.rows, strict=True))
     blocks: list[list[list[str]]] = []
     used = 0
@@ -93,7 +93,7 @@ def table_lines(table: CellTable, width: int) -> list[str]:
 
 
 def _aligned(column: tuple[str, ...]) -> list[str]:
-    """Return the cells of one width: numbers to the right, names (whose head is empty) left."""
+    """Return the cells in one width: numbers aligned right, names (with an empty head) left."""
     width = max(map(len, column))
     side = ">" if column[0] else "<"
     return [f"{cell:{side}{width}}" for cell in column]

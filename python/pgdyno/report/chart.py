@@ -21,10 +21,10 @@ Values = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: a name, a look, points, and for each point the span its interval or range covers.
+    """One line: a name, a look, points, and the interval or range of each point.
 
-    `low` and `high` have one entry for each `x`, None = no span there. `shape`: "steps of time" are
-    plain lines; "points" have a marker and a whisker at each measured value; "model" is a fitted
+    `low` and `high` have one entry for each `x`, None = no interval there. `shape`: "steps of time"
+    is a plain line; "points" has a marker and a whisker at each measured value; "model" is a fitted
     curve, thin and without markers.
     """
 
@@ -67,7 +67,7 @@ class Chart:
 
     @property
     def x_range(self) -> tuple[float, float]:
-        """Return the ends given, else the smallest and largest x, widened when they are one."""
+        """Return the given ends, else the smallest and largest x, widened if both are equal."""
         if self.x_ends is not None:
             return self.x_ends
         xs = [x for line in self.lines for x in line.x]
@@ -78,7 +78,7 @@ class Chart:
 
     @property
     def y_range(self) -> tuple[float, float]:
-        """Return the smallest and largest y to show, spans included; from 0 on a linear axis."""
+        """Return the smallest and largest y with intervals; a linear axis starts at 0."""
         if self.is_stacked:
             layers = np.array([line.y for line in self.lines], dtype=np.float64)
             return 0.0, float(np.nansum(layers, axis=0).max()) if layers.size else 1.0
@@ -92,12 +92,12 @@ class Chart:
         low, high = float(shown.min()), float(shown.max())
         if self.y_scale == "log":
             return (low, high) if low < high else (low / 2, high * 2)
-        # An interval may reach below 0 where no value does: axis and whisker end at 0.
+        # If only intervals reach below 0, axis and whiskers end at 0.
         return min(0.0, float(drawn.min())), high if high > 0 else 1.0
 
 
 def _numbers(values: Iterable[Values]) -> npt.NDArray[np.float64]:
-    """Return all values without the gaps."""
+    """Return all values in one array, without gaps."""
     numbers = [np.array(some, dtype=np.float64) for some in values]
     joined = np.concatenate(numbers) if numbers else np.zeros(0)
     return joined[~np.isnan(joined)]
@@ -108,7 +108,7 @@ POINTS_MAX = 600
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """One series on the thinned axis. `low` and `high` are None when nothing was merged."""
+    """One series on the thinned axis. `low` and `high` are None if no values were merged."""
 
     mean: tuple[float | None, ...]
     low: tuple[float | None, ...] | None
@@ -116,17 +116,17 @@ class Thinned:
 
 
 def thin_axis(time_s: Sequence[float], points_max: int = POINTS_MAX) -> tuple[float, ...]:
-    """Return the middle of each bucket of `time_s`; unchanged when it is short enough."""
+    """Return the middle of each bucket of `time_s`; a short `time_s` is unchanged."""
     if len(time_s) <= points_max:
         return tuple(time_s)
     return tuple((time_s[a] + time_s[b - 1]) / 2 for a, b in _buckets(len(time_s), points_max))
 
 
 def thin(values: Sequence[float | None], points_max: int = POINTS_MAX) -> Thinned:
-    """Return min, mean and max of each bucket; a bucket of gaps only stays a gap.
+    """Return minimum, mean and maximum of each bucket; a bucket that has only gaps stays a gap.
 
-    Args: values, shape (n,), in time order, evenly spaced but for gaps, any unit; None = gap.
-    Limits: the mean is over the values present, so it is right for rates sampled evenly.
+    Args: values, shape (n,), in time order, evenly spaced, any unit; None = gap.
+    Limits: the mean is over the values without gaps, so it is right for evenly sampled rates.
     """
     if len(values) <= points_max:
         return Thinned(tuple(values), None, None)

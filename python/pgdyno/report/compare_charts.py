@@ -1,4 +1,4 @@
-"""Charts of an experiment with variants: every round's runs, so that drift is seen."""
+"""Charts of an experiment with variants: the runs of every round, so that drift is visible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgdyno.report.parts import legend_of_parts, parts_of_all, shown_decimals, w
 def round_charts(compared: CompareFindings) -> tuple[Chart, ...]:
     """Return the deciding metric of every run by round, and the change of every pair by round.
 
-    A drift that all variants share is in the first and not in the second.
+    If all variants drift alike, the first chart shows the drift and the second does not.
     """
     lines = _values(compared)
     if not lines or max(len(line.x) for line in lines) < 2:
@@ -99,7 +99,7 @@ class VariantBar:
 
 @dataclass(frozen=True, slots=True)
 class PartChange:
-    """One part of a difference: what it is, its change in ms, and its bar."""
+    """One part of a difference: its name, its change in ms, and its bar."""
 
     words: str
     event: str
@@ -127,13 +127,13 @@ def bars_of(compared: CompareFindings) -> tuple[VariantBar, ...]:
 
 
 def legend_of(compared: CompareFindings) -> tuple[tuple[str, Markup], ...]:
-    """Return the looks that the bars have, each with its swatch, in their order."""
+    """Return the name and the swatch of each look in the bars, in their order."""
     bars = parts_of_all(variant.where for variant in compared.variants if variant.where is not None)
     return tuple((name, gauge.part_swatch(part)) for name, part in legend_of_parts(bars))
 
 
 def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
-    """Return the parts of a contrast's difference, the largest change first, the rest last."""
+    """Return the parts of a contrast's difference, the largest first, the residual last."""
     difference = contrast.difference
     if difference is None:
         return ()
@@ -170,13 +170,13 @@ def _row(part: Part, largest: float, decimals: int) -> PartChange:
 
 
 def _farthest(ms: Estimate) -> float:
-    """Return the end of the bar of a change; a very wide interval is cut off."""
+    """Return the far end of a change's interval; a very wide interval is cut off."""
     ends = [abs(end) for end in (ms.low, ms.high) if end is not None]
     return min(max([abs(ms.value), *ends]), 2 * abs(ms.value))
 
 
 def _whole(where: WhereTheTimeGoes, longest: float) -> float:
-    """Return the length that fills the row: the longest latency, parts may sum to a bit more."""
+    """Return the length that fills the row: the longest latency, or a little more for the parts."""
     return max(longest, sum(part.ms.value for part in where.parts if part.ms.value > 0))
 
 

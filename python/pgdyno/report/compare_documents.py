@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 
 def compare_body(findings: ExperimentFindings) -> Document:
-    """Return what `pgdyno.compare/1` adds: variants, contrasts, effects, steps."""
+    """Return the additional keys of `pgdyno.compare/1`: variants, contrasts, effects, steps."""
     compared = findings.compare
     assert compared is not None, "only an experiment with variants has this document"
     contrasts = {contrast.variant: contrast for contrast in compared.contrasts}

@@ -1,4 +1,4 @@
-"""The verdict as one offline page: sentences, forest plot, every round, where the time differs."""
+"""The page of a comparison: sentences, forest plot, every round, where the time differs."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def page_with(
     first_sections: tuple[tuple[str, str], ...],
     **more: Any,
 ) -> str:
-    """Return a page of variants by a template, which has what a comparison's has, and `more`.
+    """Return a page of variants: the template gets the values of a comparison, and `more`.
 
-    Args: first_sections, anchor and word of the template's own sections.
+    Args: first_sections, anchor and name of the sections that only this template has.
     """
     compared = findings.compare
     assert compared is not None, "only an experiment with variants has this page"
@@ -110,8 +110,9 @@ def page_with(
 def _differing(
     compared: CompareFindings, *, line_count: int
 ) -> list[tuple[ContrastFindings, tuple[PartChange, ...]]]:
-    """Return the largest changes of the contrasts, together as many lines as the forest plot has,
-    so that neither side of the page has a gap.
+    """Return the largest changes of the contrasts, in about as many lines as the forest plot.
+
+    So neither side of the page has a gap.
     """
     known = [(contrast, rows) for contrast in compared.contrasts if (rows := changes_of(contrast))]
     shown = known[: max(line_count // (_ROWS_BESIDE_MIN + 1), 1)]
@@ -122,7 +123,7 @@ def _differing(
 def _painted(
     row: forest.ForestRow, said: str, scale: forest.Scale, *, is_valid: bool
 ) -> dict[str, Any]:
-    """Return a row of the forest plot as the template shows it."""
+    """Return a row of the forest plot as values for the template."""
     return {
         "name": row.name,
         "said": said,
@@ -139,7 +140,7 @@ def _painted(
 def _sentences(
     findings: ExperimentFindings, compared: CompareFindings
 ) -> list[tuple[Tone, str, str]]:
-    """Return each verdict with its tone and in two pieces: what holds, and the numbers."""
+    """Return the tone of each verdict, and its sentence in two pieces: verdict, numbers."""
     if not compared.contrasts and not compared.effects:
         # The reason for each variant follows below.
         return [("plain", "Nothing was compared:", f"{compared.stopped_by}.")]

@@ -1,4 +1,4 @@
-"""The verdict as text: the sentence, every metric's ratio, pairs, and where the difference lies."""
+"""A comparison as text: the verdict, the ratio of every metric, pairs, where the time differs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RATIOS_SHOWN = ("tps", "nopm", "p50", "p99", "cpu_per_tx", "wal_per_tx")
 
 
 def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
-    """Return the text of an experiment with variants, in lines of at most `width` signs."""
+    """Return the text of an experiment with variants, in lines of at most `width` characters."""
     compared = findings.compare
     assert compared is not None, "only an experiment with variants has this text"
     page = TextPage(width)
@@ -149,7 +149,7 @@ def _forest_cells(room: int) -> int:
 
 
 def _forest(ratio: Estimate, scale: Scale, width: int) -> str:
-    """Return one line of the forest plot: the interval, its value, the line of "equal"."""
+    """Return one line of the forest plot: the interval, its value, the mark of "equal"."""
     cells = [" "] * width
     middle = width // 2
 

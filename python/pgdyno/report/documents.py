@@ -26,7 +26,7 @@ Document = dict[str, Any]
 def document_with(findings: ExperimentFindings, body: Document) -> Document:
     """Return the document of one experiment: `pgdyno.bench/1`, `pgdyno.compare/1` and so on.
 
-    Args: body, what only this kind of answer has.
+    Args: body, the keys that only this kind of answer has.
     """
     doubts = [*findings.doubts, *(findings.run.doubts if findings.run is not None else ())]
     return {
@@ -49,12 +49,12 @@ def document_with(findings: ExperimentFindings, body: Document) -> Document:
 
 
 def run_body(findings: ExperimentFindings) -> Document:
-    """Return what `pgdyno.bench/1` adds: the one run."""
+    """Return the additional keys of `pgdyno.bench/1`: the run."""
     return _run(findings.run) if findings.run is not None else {}
 
 
 def sweep_body(findings: ExperimentFindings) -> Document:
-    """Return what `pgdyno.sweep/1` adds: the curves, and the run at the knee."""
+    """Return the additional keys of `pgdyno.sweep/1`: the curves, and the run at the knee."""
     return {
         "curves": [_curve(curve) for curve in findings.curves],
         "at_the_knee": _run(findings.run) if findings.run is not None else None,
@@ -165,7 +165,7 @@ def _latency(latency: Latency) -> Document:
 
 
 def telemetry_document(telemetry: TelemetryFindings) -> Document:
-    """Return facts, tables and what is missing, as texts."""
+    """Return facts, tables, and what was not measured, as texts."""
     return {
         "facts": dict(telemetry.facts),
         "tables": {
@@ -178,7 +178,7 @@ def telemetry_document(telemetry: TelemetryFindings) -> Document:
 
 
 def where_document(where: WhereTheTimeGoes | None) -> Document | None:
-    """Return the parts of the latency in ms; with the residual they sum to it."""
+    """Return the parts of the latency in ms; parts and residual sum to the latency."""
     if where is None:
         return None
     return {
@@ -222,7 +222,7 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
 
 
 def _type_time(kind: TypeTime) -> Document:
-    """Return where the time of one transaction type goes; its parts sum to `held_ms`."""
+    """Return the parts of the time of one transaction type; they sum to `held_ms`."""
     parts = {
         name: {"ms": ms.value, "low": ms.low, "high": ms.high}
         for name, ms in (

@@ -30,8 +30,9 @@ def charts_json(findings: ExperimentFindings, charts: Iterable[Chart]) -> str:
 
 def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
     """Return the JSON document of charts; every "<" is escaped, so no tag can end early."""
-    axes: Axes = {}  # Most charts of a run share one: it travels once.
-    flags: Flags = {}  # And so do the marks.
+    # Most charts of a run share their axis and their marks, so each is stored once.
+    axes: Axes = {}
+    flags: Flags = {}
     shown = {chart.key: _chart(chart, axes, flags) for chart in charts}
     document = {
         "name": name,
@@ -97,21 +98,21 @@ def _line(
     }
     if ends is not None:
         shown["x"] = _places(thin_axis(line.x, points_max), ends)
-    # In a stack, ranges of single layers have no meaning, so only means are stored.
+    # In a stack, the range of a single layer has no meaning, so only means are stored.
     if low is not None and high is not None and has_spans:
         shown["low"], shown["high"] = _rounded(low), _rounded(high)
     return shown
 
 
 def _places(values: Values, ends: tuple[float, float]) -> list[float | int | None]:
-    """Return places on an axis, as fine as a cursor can point: 20,000 steps from end to end."""
+    """Return places on an axis, rounded to 20,000 steps from end to end; a cursor sees no more."""
     step = (ends[1] - ends[0]) / 20_000
     digits = max(0, math.ceil(-math.log10(step))) if step > 0 else 3
     return [None if x is None else int(x) if x == int(x) else round(x, digits) for x in values]
 
 
 def _rounded(values: Values) -> list[float | int | None]:
-    """Return what `_short` makes of each value, many at once."""
+    """Return each value rounded as by `_short`, many at once."""
     numbers = np.array(values, dtype=np.float64)
     size = np.abs(numbers)
     # Between these exponents, powers of ten are exact, and quotients are correctly rounded.
@@ -122,7 +123,7 @@ def _rounded(values: Values) -> list[float | int | None]:
     scaled = np.where(digits < 0, usual / powers, usual * powers)
     whole = np.rint(scaled)
     shown = _plain_numbers(np.where(digits < 0, whole * powers, whole / powers))
-    # Near the middle between two roundings, only the decimal digits decide.
+    # Near the middle between two rounded values, `_short` decides from the decimal digits.
     is_close = np.abs(np.abs(scaled - whole) - 0.5) < 1e-6
     for place in np.flatnonzero(is_close | ~is_usual).tolist():
         value = values[place]

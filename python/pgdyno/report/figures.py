@@ -1,4 +1,4 @@
-"""From findings to the `Chart`s of a report, only for data that exists."""
+"""Makes the `Chart`s of a report from findings, only for data that exist."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ _CURVE_PERCENTILES = ("p50", "p95", "p99")
 
 
 class Timed(Protocol):
-    """What has panels over time: a run, or a watch."""
+    """A result with panels over time: a run, or a watch."""
 
     @property
     def duration_s(self) -> float:
-        """How long it lasted."""
+        """Return the length of the time axis."""
         ...
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """Return what is drawn."""
+        """Return the panels to draw."""
         ...
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """Return what happened meanwhile."""
+        """Return the events during this time."""
         ...
 
 
 def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     """Return the charts of the first screen: the load curve, else tps and latency over time.
 
-    Their height leaves room for a long sentence above them: all of it fits into 720 pixels.
+    Their height leaves room for a long sentence above them, so that all fits into 720 pixels.
     """
     height_px = _HERO_HEIGHT_PX - _LINE_PX * (len(findings.sentence) // _SENTENCE_COLUMNS)
     if findings.curves:
@@ -82,7 +82,7 @@ def time_charts(run: Timed) -> tuple[Chart, ...]:
 
 
 def sections_of(charts: Iterable[Chart]) -> tuple[tuple[str, tuple[Chart, ...]], ...]:
-    """Return the folded charts by their heading, in order."""
+    """Return the folded charts in order, grouped by heading."""
     by_section: dict[str, list[Chart]] = {}
     for chart in charts:
         if chart.section:
@@ -91,7 +91,7 @@ def sections_of(charts: Iterable[Chart]) -> tuple[tuple[str, tuple[Chart, ...]],
 
 
 def drawable(run: Timed) -> tuple[Panel, ...]:
-    """Return the panels that hold at least one value at two moments or more."""
+    """Return the panels that have values at two moments or more."""
     return tuple(
         panel
         for panel in run.panels
@@ -136,7 +136,7 @@ def load_curve(curves: tuple[CurveFindings, ...], *, height_px: int = _HERO_HEIG
 
 
 def fitted(curve: LoadCurve, role: Role) -> Line | None:
-    """Return the fitted law as a thin line over the measured range, None when none was fitted."""
+    """Return the fitted law as a thin line over the measured range, None without a fit."""
     if curve.usl is None:
         return None
     low, high = curve.levels[0].clients, curve.levels[-1].clients
@@ -184,7 +184,7 @@ def percentiles(findings: CurveFindings, *, several: bool) -> Chart | None:
 def over_time(
     panel: Panel, run: Timed, *, key: str = "", height_px: int = _TIME_HEIGHT_PX
 ) -> Chart:
-    """Return one panel as a chart; all carry the marks of the run."""
+    """Return one panel as a chart with the marks of the run."""
     names = tuple(series.name for series in panel.series)
     lines = tuple(
         Line(series.name, role, panel.time_s, series.values)
@@ -212,14 +212,14 @@ def over_time(
 
 
 def in_ms(estimate: Estimate) -> Estimate:
-    """Return a latency in ms whatever unit of time it came in."""
+    """Return a latency in ms. Args: estimate, in any unit of time."""
     factors: Mapping[str, float] = {"ns": 1e-6, "us": 1e-3, "s": 1e3}
     factor = factors.get(estimate.unit)
     return estimate if factor is None else estimate.scaled(factor, "ms")
 
 
 def percentile_name(key: str) -> str:
-    """Return "p99.9" for the key "p999"; other keys are their own name."""
+    """Return "p99.9" for the key "p999"; other keys are returned unchanged."""
     return f"{key[:3]}.{key[3:]}" if len(key) > 3 and key[1:].isdigit() else key
 
 

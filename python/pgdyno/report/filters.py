@@ -1,4 +1,4 @@
-"""Functions for templates: numbers to words, and small drawings that need a scale."""
+"""Functions that templates call: numbers as text, and small drawings that need a scale."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
 
 
 def keyed(chart: Chart) -> tuple[Line, ...]:
-    """Return the lines for the legend: a stack from the top down, every name once."""
+    """Return the lines for the legend, every name once; a stack from the top down."""
     lines = reversed(chart.lines) if chart.is_stacked else chart.lines
     by_name = {line.name: line for line in lines}
     return tuple(sorted(by_name.values(), key=lambda line: line.shape == "model"))
@@ -53,8 +53,8 @@ def keyed(chart: Chart) -> tuple[Line, ...]:
 def line_summary(line: Line, chart: Chart) -> str:
     """Return the value after a line's name while no cursor is on the chart.
 
-    Over time that is the mean, but the range for percentiles and maxima, which cannot be averaged;
-    against load it is nothing, the table below says it all.
+    Over time this is the mean. Percentiles and maxima cannot be averaged, so they have their range.
+    Against load it is "", because the table below has all values.
     """
     present = [value for value in line.y if value is not None]
     if chart.group != TIME_GROUP or not present:
@@ -65,7 +65,7 @@ def line_summary(line: Line, chart: Chart) -> str:
 
 
 def latency_rows(run: RunFindings) -> tuple[tuple[str, Estimate], ...]:
-    """Return the mean and the percentiles of a run in ms, in rising order."""
+    """Return name and value of a run's mean and percentiles in ms, in rising order."""
     rows = [("mean", in_ms(run.latency.mean))]
     rows += [
         (percentile_name(key), in_ms(estimate)) for key, estimate in run.latency.percentiles.items()
@@ -74,7 +74,7 @@ def latency_rows(run: RunFindings) -> tuple[tuple[str, Estimate], ...]:
 
 
 def latency_whisker(run: RunFindings) -> Callable[[Estimate], Markup]:
-    """Return a function that draws one percentile on the scale all percentiles of `run` share."""
+    """Return a function that draws one percentile; all percentiles of `run` share a scale."""
     estimates = [estimate for _, estimate in latency_rows(run)]
     bounds = [
         v
@@ -94,7 +94,7 @@ def level_whisker(level: CurveLevel, findings: CurveFindings) -> Markup:
 
 
 def percentile_names(findings: CurveFindings) -> tuple[str, ...]:
-    """Return the latencies that a curve's levels have, in the order they were given."""
+    """Return the names of the latencies of a curve's levels, in their order."""
     names = dict.fromkeys(name for level in findings.curve.levels for name in level.latency)
     return tuple(names)
 

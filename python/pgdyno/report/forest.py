@@ -25,19 +25,19 @@ METRIC_NAMES = {
     "mean": "mean latency",
 }
 PAPER_METRICS = 2  # rows of a contrast in pictures and on paper
-# The tail before the median: what the sentence names, where there is little room.
+# The tail is before the median, because the sentence names the tail if there is little room.
 _METRICS = ("tps", "nopm", "p99", "p50", "cpu_per_tx", "wal_per_tx")
-# If the mean of the ratios and the ratio of the means differ by more, a note explains it.
+# If the mean of the ratios and the ratio of the means differ by more, a note explains why.
 _MEANS_APART = 0.01
-# Smaller changes are drawn on a linear axis: -25 % is as far from "equal" as +25 %.
+# Smaller changes are drawn on a linear axis, on which -25 % is as far from "equal" as +25 %.
 _LINEAR_MAX = 1.5
-# The ends of the axis, so that both are round changes: 4 is +300 %, and its inverse -75 %.
+# Possible ends of the axis. Both ends are round changes: 4 is +300 %, and its inverse is -75 %.
 _ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """One change with its interval; `decides`: the verdict rests on it."""
+    """One change with its interval; `decides`: the verdict depends on this change."""
 
     name: str
     ratio: Estimate
@@ -54,17 +54,17 @@ class ForestGroup:
 
     @property
     def note(self) -> str:
-        """Return what holds of all rows alike: that there is no interval yet, else ""."""
+        """Return "no interval yet" if this is true for all rows, else ""."""
         return "" if any(row.ratio.low is not None for row in self.rows) else "no interval yet"
 
     def said(self, row: ForestRow) -> str:
-        """Return the change of a row in words; what the note says is not repeated."""
+        """Return the change of a row in words, without repeating the note."""
         return change_text(row.ratio, without="") if self.note else change_text(row.ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Groups of rows on one scale; empty where nothing was compared."""
+    """Groups of rows on one scale; empty if nothing was compared."""
 
     groups: tuple[ForestGroup, ...]
     scale: Scale
@@ -80,7 +80,7 @@ class Forest:
 
 
 def metric_name(name: str) -> str:
-    """Return the name of a metric as people read it."""
+    """Return the name of a metric for readers."""
     return METRIC_NAMES.get(name, name)
 
 
@@ -114,7 +114,7 @@ def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
     groups += (
         [ForestGroup(f"Effects on {metric_name(compared.metric)}", effects)] if effects else []
     )
-    # Only the deciding rows set the scale, so that wide intervals of others do not compress it.
+    # Only the deciding rows set the scale, so that wide intervals of other rows do not compress it.
     deciding = [row.ratio for group in groups for row in group.rows if row.decides]
     every = (*compared.contrasts, *compared.steps)
     margin_ratio = every[0].deciding.margin_ratio if every else 0.0
@@ -122,7 +122,7 @@ def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
 
 
 def note_on_means(contrast: ContrastFindings, compared: CompareFindings) -> str:
-    """Return why the change is not the ratio of the means, "" where the two hardly differ."""
+    """Return why the change is not the ratio of the means, "" if both are nearly equal."""
     name = compared.metric
     means = {v.name: v.metrics[name].value for v in compared.variants if name in v.metrics}
     variant, reference = means.get(contrast.variant), means.get(contrast.reference)
@@ -155,7 +155,7 @@ def _rows(contrast: ContrastFindings, metric: str, metrics_max: int) -> tuple[Fo
 class Scale:
     """An axis of ratios with "equal" in the middle: linear for small changes, else logarithmic.
 
-    `margin_ratio`: what counts as no difference is shaded.
+    `margin_ratio`: smaller changes count as no difference; this range is shaded.
     """
 
     reach_ratio: float
@@ -163,7 +163,7 @@ class Scale:
 
     @property
     def is_linear(self) -> bool:
-        """Return whether the changes to the left and to the right have one size."""
+        """Return whether the axis is linear, so that -25 % and +25 % have the same length."""
         return self.reach_ratio <= _LINEAR_MAX
 
     @property
@@ -173,11 +173,11 @@ class Scale:
 
     @property
     def note(self) -> str:
-        """Return what a reader has to know of a logarithmic axis, else ""."""
+        """Return the explanation of a logarithmic axis, "" for a linear one."""
         return "" if self.is_linear else "ratio scale: -50 % lies as far from equal as +100 %"
 
     def share(self, ratio: float) -> float:
-        """Return the place of a ratio, from -1 to 1, held at the ends."""
+        """Return the place of a ratio, from -1 to 1; a ratio beyond an end is at this end."""
         if self.is_linear:
             share = (ratio - 1) / (self.reach_ratio - 1)
         else:
@@ -185,15 +185,15 @@ class Scale:
         return max(-1.0, min(1.0, share))
 
     def at(self, ratio: float) -> float:
-        """Return the place of a ratio in percent of the width, held at the ends."""
+        """Return the place of a ratio in percent of the width; beyond an end, 0 or 100."""
         return 50 + 49 * self.share(ratio)
 
     def beyond(self, ratio: float) -> int:
-        """Return -1 or 1 for a ratio that lies beyond the left or the right end, else 0."""
+        """Return -1 for a ratio beyond the left end, 1 beyond the right end, else 0."""
         return (ratio > self.reach_ratio) - (ratio < self.low_ratio)
 
     def marks(self) -> list[float]:
-        """Return the ratios whose change is written below: few enough for a narrow screen."""
+        """Return the ratios that have labels, few enough for a narrow screen."""
         if self.is_linear:
             half = (self.reach_ratio - 1) / 2
             return [self.low_ratio, 1 - half, 1.0, 1 + half, self.reach_ratio]
@@ -203,14 +203,14 @@ class Scale:
         return [*(1 / end for end in reversed(right)), 1.0, *right]
 
     def label(self, ratio: float) -> str:
-        """Return what is written below a mark: "equal", "-50 %", "+2.5 %"."""
+        """Return the label of a mark: "equal", "-50 %", "+2.5 %"."""
         change = (ratio - 1) * 100
         digits = 0 if abs(change - round(change)) < 0.01 else 1
         return "equal" if ratio == 1 else f"{signed(change, digits)} %"
 
 
 def scale_of(ratios: Iterable[Estimate], *, margin_ratio: float) -> Scale:
-    """Return the scale on which all of these lie, its end a round change."""
+    """Return a scale that has all these ratios and ends at a round change."""
     ends = [
         end
         for ratio in ratios
@@ -240,7 +240,7 @@ def whisker(ratio: Estimate, scale: Scale, *, decides: bool = True) -> Markup:
     size = 5 if decides else 3.5
     place = f"{scale.at(ratio.value):.2f}%"
     beyond = scale.beyond(ratio.value)
-    if beyond:  # An arrow head: it lies further out.
+    if beyond:  # An arrow head shows that the value is beyond the scale.
         tip, back = beyond * size, -beyond * size
         head = f'<path d="M{tip} 0 L{back} {-size} L{back} {size} z"/>'
         body.append(f'<svg x="{place}" y="11" overflow="visible">{head}</svg>')
@@ -266,7 +266,7 @@ def axis(scale: Scale) -> Markup:
 
 
 def difference_bar(change: Estimate, largest: float, css: str) -> Markup:
-    """Return a bar from the middle: to the left where time was saved, to the right where added.
+    """Return a bar from the middle: to the left for less time, to the right for more time.
 
     Args: largest, the change that fills half of the width, > 0.
     """

@@ -21,9 +21,9 @@ NO_RULER = Markup('<svg class="ruler" aria-hidden="true"></svg>')
 
 
 def time_bar(parts: Iterable[TimePart], decimals: int, *, whole_ms: float = 0.0) -> Markup:
-    """Return the bar of where the time goes; its length is the mean latency.
+    """Return the bar of the parts of the time; its length is the mean latency.
 
-    Args: whole_ms, what fills the width where several bars share one scale.
+    Args: whole_ms, the time that fills the width if several bars share a scale.
     """
     shown = [part for part in in_bar_order(parts) if part.ms.value > 0]
     total = max(sum(part.ms.value for part in shown), whole_ms) or 1.0
@@ -52,7 +52,7 @@ def time_bar(parts: Iterable[TimePart], decimals: int, *, whole_ms: float = 0.0)
 
 
 def part_swatch(part: TimePart) -> Markup:
-    """Return the square that stands for a part in a table."""
+    """Return the coloured square before a part in a table."""
     box = 'width="14" height="14" rx="2"'
     return Markup(
         f'<svg class="swatch {part.role.css}" width="14" height="14" aria-hidden="true">'
@@ -61,7 +61,7 @@ def part_swatch(part: TimePart) -> Markup:
 
 
 def line_swatch(role: Role, shape: str, *, is_area: bool = False) -> Markup:
-    """Return the short piece of line, with dash and marker, that stands for a series."""
+    """Return a short piece of a series' line, with dash and marker, for the legend."""
     dash = MODEL_DASH if shape == "model" else role.dash
     dashes = f' stroke-dasharray="{" ".join(map(str, dash))}"' if dash else ""
     fill = f'<rect {palette.fill_attributes(role)} y="5" width="26" height="8"/>' if is_area else ""
@@ -78,9 +78,9 @@ def line_swatch(role: Role, shape: str, *, is_area: bool = False) -> Markup:
 
 
 def ruler(estimate: Estimate) -> Markup:
-    """Return the interval on a scale of +-25 % around the value: narrow is precise.
+    """Return a drawing of the interval on a scale of +-25 % around the value.
 
-    An interval that leaves the scale fills it to the edge.
+    A short bar is a precise value. A larger interval is cut off at the end of the scale.
     """
     ticks = "".join(f'<path class="tick" d="M{x} 3v3"/>' for x in range(0, 201, 20))
     if not estimate.has_interval or estimate.value == 0:
@@ -119,7 +119,7 @@ def whisker(estimate: Estimate, *, low: float, high: float, is_log: bool = False
     left = at(estimate.low) if estimate.low is not None else middle
     right = at(estimate.high) if estimate.high is not None else middle
     if estimate.low is not None and estimate.high is None:
-        right = 100.0  # no upper bound is known: the line runs off the scale
+        right = 100.0  # If no upper bound is known, the line goes to the end of the scale.
     ends = (left, right) if right > left else ()
     caps = "".join(f'<line x1="{x:.2f}%" x2="{x:.2f}%" y1="3" y2="11"/>' for x in ends)
     return Markup(

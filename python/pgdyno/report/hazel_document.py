@@ -17,7 +17,7 @@ CORRECTED = (
 
 
 def hazel_document(answer: Hazel | None) -> dict[str, Any] | None:
-    """Return both methods' answers, each labelled; None where there are too few windows."""
+    """Return the answers of both methods, each with a label; None with too few windows."""
     if answer is None:
         return None
     return {

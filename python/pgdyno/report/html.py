@@ -1,7 +1,7 @@
-"""One offline HTML file from the findings of one experiment.
+"""Makes one offline HTML file from the findings of one experiment.
 
-The file asks nothing of a network (its Content-Security-Policy forbids it), draws every chart as
-SVG beforehand, and lets a script replace the drawings by charts with a shared cursor and zoom.
+The file uses no network: its Content-Security-Policy forbids it. Every chart is in the file as SVG.
+A script replaces these drawings by charts with a shared cursor and zoom.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PARTS_ON_FIRST_SCREEN = 7
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """Text of everything that is the same in every report."""
+    """The texts that are the same in every report: styles, scripts, policy."""
 
     style: str
     early_script: str
@@ -49,7 +49,7 @@ class Assets:
 
     @property
     def policy(self) -> str:
-        """Return the Content-Security-Policy: exactly these texts run, nothing is loaded."""
+        """Return the Content-Security-Policy: only these texts may run, and nothing is loaded."""
         scripts = " ".join(map(_hash, (self.early_script, self.echarts, self.script)))
         return (
             f"default-src 'none'; script-src {scripts}; style-src {_hash(self.style)}; "
@@ -122,7 +122,7 @@ def _sections(
 
 @lru_cache(maxsize=1)
 def page_assets() -> Assets:
-    """Return the texts that every page has."""
+    """Return the texts that are in every page."""
     light, dark = _text("assets/light.css"), _text("assets/dark.css")
     theme = (
         f":root {{ {light} }}\n"
@@ -141,7 +141,7 @@ def page_assets() -> Assets:
 
 @lru_cache(maxsize=1)
 def page_environment() -> jinja2.Environment:
-    """Return the templates' environment with the functions they call."""
+    """Return the environment of the templates with the functions that they call."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pgdyno.report", "templates"),
         autoescape=True,

@@ -1,6 +1,6 @@
-"""Ink for pictures and PDF: the colours of the light page, fonts that come with matplotlib.
+"""Colours and fonts for pictures and PDF: colours of the light page, fonts from matplotlib.
 
-matplotlib is imported when it is first needed; it starts no browser and asks no network.
+matplotlib is imported when it is first needed. It needs no browser and no network.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 A4_INCHES = (8.27, 11.69)
-# Letters on paper are a little wider than letters on a screen.
+# Letters are a little wider on paper than on a screen.
 _HINTING = 1.06
 _VARIABLE = re.compile(r"--([\w-]+):\s*(#[0-9a-fA-F]{3,8})")
-NAME_SIZE = 7.5  # of the names left of a plot, points
-# Markers and hatches tell things apart without colour, as on the page.
+NAME_SIZE = 7.5  # size of the names left of a plot, points
+# Markers and hatches distinguish series without colour, as on the page.
 MARKERS = {"circle": "o", "triangle": "^", "rect": "s", "diamond": "D", "none": ""}
 HATCHES = {
     "io": "////",
@@ -57,19 +57,19 @@ def colour(name: str) -> str:
 
 
 def style() -> Any:
-    """Return a context in which everything is drawn."""
+    """Return a context with our fonts and colours, in which figures are drawn."""
     return rc_context(_STYLE)
 
 
 def new_figure(width_inches: float, height_inches: float, *, dpi: int = 150) -> Figure:
-    """Return an empty figure on paper of the page's panels."""
+    """Return an empty figure with the background of the page's panels."""
     figure = Figure(figsize=(width_inches, height_inches), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
     return figure
 
 
 def text_width_inches(figure: Figure, text: str, size: float, weight: str) -> float:
-    """Return how wide a text is."""
+    """Return the width of a text."""
     from matplotlib.font_manager import FontProperties
 
     canvas: Any = figure.canvas

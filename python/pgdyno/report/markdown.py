@@ -36,7 +36,7 @@ Pictures = dict[str, bytes]
 def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
     """Return the text, and its pictures as PNG by file name.
 
-    Args: stem, what the pictures' names begin with: "report" gives "report-forest.png".
+    Args: stem, the start of the pictures' names: "report" gives "report-forest.png".
     """
     return markdown_with(findings, stem=stem)
 
@@ -48,7 +48,7 @@ def markdown_with(
     tables: Sequence[tuple[str, Table]] = (),
     lines: Sequence[str] = (),
 ) -> tuple[str, Pictures]:
-    """Return the same, with this answer's additional lines and tables before all others.
+    """Return the same as `markdown_of`, with additional lines and tables before all others.
 
     Args: tables, each with its title.
     """
@@ -159,7 +159,7 @@ def _rows(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> Iterator[str]
 
 
 def _cell(text: str) -> str:
-    """Return a text that stays within one cell, with markup escaped."""
+    """Return a text for one cell: on one line, with markup escaped."""
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 

@@ -1,4 +1,4 @@
-"""Tables of a report as head and rows of texts: for Markdown and for PDF."""
+"""Tables of a report as a head and rows of texts, for Markdown and PDF."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def variant_table(compared: CompareFindings) -> Table:
-    """Return each variant with what it changes and what was measured of it."""
+    """Return the table of the variants: their changes and their results."""
     metrics = tuple(dict.fromkeys((compared.metric, "tps", "p99")))
     is_priced = any(variant.cost is not None for variant in compared.variants)
     rows: list[tuple[str, ...]] = []
@@ -46,7 +46,7 @@ def variant_table(compared: CompareFindings) -> Table:
 
 
 def change_table(contrast: ContrastFindings, *, at_most: int = 12) -> Table:
-    """Return where the difference of one contrast lies."""
+    """Return the table of the parts of one contrast's difference."""
     rows: list[tuple[str, ...]] = [
         (row.words, row.event, row.change, row.ends) for row in changes_of(contrast)[:at_most]
     ]
@@ -54,7 +54,7 @@ def change_table(contrast: ContrastFindings, *, at_most: int = 12) -> Table:
 
 
 def parts_table(where: WhereTheTimeGoes, *, at_most: int = 12) -> Table:
-    """Return where the time of one run goes."""
+    """Return the table of the parts of one run's time."""
     decimals = shown_decimals(where)
     rows: list[tuple[str, ...]] = [
         (
@@ -103,7 +103,7 @@ def level_table(findings: CurveFindings) -> Table:
 
 
 def settings_table(findings: ExperimentFindings, *, at_most: int) -> Table:
-    """Return the settings that are not the default, two a row."""
+    """Return the settings that differ from the default, two a row."""
     shown = [(name, value) for name, value, _ in findings.facts.settings[:at_most]]
     half = (len(shown) + 1) // 2
     second = [*shown[half:], ("", "")]

@@ -1,6 +1,6 @@
-"""The one place where numbers become words: thousands, units, intervals.
+"""Estimates as text: thousands, units, intervals. No other module of this room formats them.
 
-Digits are chosen by `analysis.rounding`, which the sentence of an experiment uses too.
+`analysis.rounding` chooses the digits, also for the sentence of an experiment.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ NO_INTERVAL = "no interval: n = 1"
 def estimate_text(estimate: Estimate, *, with_unit: bool = False) -> str:
     """Return "1,892 (1,861 to 1,923)", ">= 812 (at least 790)", "1,892 (no interval: n = 1)".
 
-    `with_unit` puts the unit behind the value: "58.8 ms (56.1 to 61.5)".
+    Args: with_unit, whether the unit follows the value: "58.8 ms (56.1 to 61.5)".
     """
     unit = f" {estimate.unit}" if with_unit and estimate.unit else ""
     return f"{value_text(estimate)}{unit} ({interval_text(estimate)})"
 
 
 def value_text(estimate: Estimate, *, most: float = math.inf) -> str:
-    """Return the value alone, rounded to the place its own interval supports.
+    """Return the value alone, rounded to the digits that its interval supports.
 
-    Args: most, the value is not more and must not look like more: p99.9 is never above max.
+    Args: most, an upper limit of the rounded value, so that p99.9 is never printed above max.
     """
     decimals = decimals_of(estimate)
     while decimals < 0 and round(estimate.value, decimals) > most >= estimate.value:
@@ -39,7 +39,7 @@ def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
     """Return "1,861 to 1,923", "at least 812" when the upper end is unknown, or NO_INTERVAL.
 
     An interval between few runs that spans orders of magnitude is "no interval yet: n = 2".
-    Args: decimals, where a column has the same for all its rows; else as the interval supports.
+    Args: decimals, for a column in which all rows have the same number; None: from the interval.
     """
     decimals = decimals_of(estimate) if decimals is None else decimals
     low, high = estimate.low, estimate.high
@@ -55,16 +55,14 @@ def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
 
 
 def low_text(low: float, decimals: int) -> str:
-    """Return the lower end of an interval; an end above 0 keeps a digit, because "0" would be too
-    low.
-    """
+    """Return the lower end of an interval; an end above 0 has at least one digit other than 0."""
     if low > 0 and round(low, decimals) == 0:
         return plain(low, 1)
     return fixed(low, decimals)
 
 
 def duration_text(estimate: Estimate) -> str:
-    """Return the value of an estimate in ms in the unit a person would choose, such as "7.4 us"."""
+    """Return the value of an estimate in ms, in a unit that suits its size, such as "7.4 us"."""
     if 0 < abs(estimate.value) < 0.1:
         return f"{value_text(estimate.scaled(1e3, 'us'))} us"
     return f"{value_text(estimate)} ms"

@@ -1,8 +1,8 @@
-"""The look of each meaning, the same everywhere: colour, dash and marker.
+"""The look of each series and part, the same in the whole report: colour, dash and marker.
 
-Colours themselves stand in `assets/report.css` (light and dark); here are the names of them, and
-what tells things apart without colour. `CPU`, a wait class, a percentile or the network looks the
-same in every bar, chart and table of a report.
+`assets/report.css` has the colours (light and dark). This module has their names, and the dashes
+and markers that distinguish series without colour. `CPU`, a wait class, a percentile or the network
+looks the same in every bar, chart and table of a report.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WAIT_CLASS_NAMES: dict[WaitClass, str] = {
     "other": "other waits",
     "residual": "not explained",
 }
-"""In the order in which bars and stacks show them."""
+"""The order of these classes in bars and stacks."""
 
 _CLASS_BY_PREFIX: dict[str, WaitClass] = {
     "IO": "io",
@@ -119,19 +119,19 @@ def is_wait(name: str) -> bool:
 
 
 def role_of(name: str, position: int) -> Role:
-    """Return the look of a series: by what its name means, else by its place in the chart."""
+    """Return the look of a series: by its name if known, else by its place in the chart."""
     return _FIXED.get(name.strip().lower()) or at(position)
 
 
 def at(position: int) -> Role:
-    """Return the look at a place; the seventh shares only the colour with the first."""
+    """Return the look at a place; the seventh has the colour of the first, but another dash."""
     turn, place = divmod(position, len(SEQUENCE))
     dashed, marked = (SEQUENCE[(place + step * turn) % len(SEQUENCE)] for step in (1, 2))
     return Role(SEQUENCE[place].css, dashed.dash, marked.marker)
 
 
 def shade(wait: WaitClass, index: int) -> Role:
-    """Return the look of the `index`-th thing of one class in one chart: same hue, other depth."""
+    """Return the look of the `index`-th part of one class in one chart: same hue, other shade."""
     index = min(index, SHADES - 1)
     css = wait if index == 0 else f"{wait}-{index + 1}"
     return Role(css, _SHADE_DASHES[index], "circle")
@@ -140,7 +140,7 @@ def shade(wait: WaitClass, index: int) -> Role:
 def shades(names: tuple[str, ...]) -> tuple[Role, ...]:
     """Return one look for each part or wait event of a chart.
 
-    The usual ones of a class come first, so that they look the same in every chart of a report.
+    The usual parts of a class come first, so that they look the same in every chart of a report.
     """
     usual = {name: place for place, name in enumerate(_USUAL)}
     order = sorted(range(len(names)), key=lambda i: usual.get(names[i].casefold(), len(usual)))
@@ -154,7 +154,7 @@ def shades(names: tuple[str, ...]) -> tuple[Role, ...]:
 
 
 def roles(names: tuple[str, ...]) -> tuple[Role, ...]:
-    """Return one look for each series of a chart, no two alike while there are enough."""
+    """Return one look for each series of a chart; all differ if there are enough looks."""
     if sum(map(is_wait, names)) * 2 > len(names):
         return shades(names)
     return tuple(role_of(name, position) for position, name in enumerate(names))
@@ -162,7 +162,7 @@ def roles(names: tuple[str, ...]) -> tuple[Role, ...]:
 
 _TILE_PX = 8
 
-# Content of a pattern tile of 8 x 8; server CPU is plain.
+# Content of a pattern tile of 8 x 8. Server CPU has no pattern.
 _HATCHES: dict[WaitClass, str] = {
     "io": '<path class="hatch" d="M-2 10L10 -2M-6 6L6 -6M2 14L14 2"/>',
     "lwlock": '<circle class="hatch-dot" cx="2" cy="2" r="1.3"/>'
@@ -176,7 +176,7 @@ _HATCHES: dict[WaitClass, str] = {
 
 
 def definitions() -> Markup:
-    """Return the patterns of a page: h-CLASS is the hatch alone, f-LOOK has its colour below it."""
+    """Return the patterns of a page: h-CLASS is only the hatch, f-LOOK is the hatch on a colour."""
     bare = [_pattern(f"h-{wait}", content) for wait, content in _HATCHES.items()]
     filled = [
         _pattern(f"f-{css}", f'<rect class="solid {css}" width="8" height="8"/>{content}')

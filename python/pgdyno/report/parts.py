@@ -1,4 +1,4 @@
-"""Where the time goes, prepared for showing: words, classes, shares, small parts folded."""
+"""Prepares the parts of the time for showing: words, classes, shares, small parts joined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_EXPLAINED = "not explained"
 OTHER = "other"
 _FOLD_BELOW_RATIO = 0.01
 
-# By the name that `canonical_event` returns, so that names of every version have words.
+# The keys are names from `canonical_event`, so that names of every version have words.
 _WORDS: dict[str, str] = {
     "cpu": "server CPU",
     "server": "server, not split",
@@ -65,7 +65,7 @@ _WORDS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TimePart:
-    """One part of the mean latency, as shown. `ms` has no interval where none is known."""
+    """One part of the mean latency, as shown."""
 
     name: str
     words: str
@@ -76,18 +76,18 @@ class TimePart:
 
     @property
     def event(self) -> str:
-        """Return the wait event's own name, or those that were folded; "" where words say all."""
+        """Return the name of the wait event, or of the joined events; "" if `words` is enough."""
         is_telling = ":" in self.name or self.words == OTHER
         return self.name if is_telling and self.name not in self.words else ""
 
 
 def words_of(name: str) -> str:
-    """Return the meaning of a wait event or a part for people who do not develop PostgreSQL."""
+    """Return a wait event or a part in words that do not need knowledge of PostgreSQL's code."""
     return _WORDS.get(canonical_event(name), name)
 
 
 def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
-    """Return all parts, the largest first, with what is not explained last."""
+    """Return all parts, the largest first, the residual last."""
     total = where.latency_ms.value
     sorted_parts = sorted(where.parts, key=lambda part: -part.ms.value)
     looks = palette.shades(tuple(part.name for part in sorted_parts))
@@ -111,7 +111,7 @@ def parts_of(where: WhereTheTimeGoes) -> tuple[TimePart, ...]:
 
 
 def parts_of_all(wheres: Iterable[WhereTheTimeGoes]) -> tuple[tuple[TimePart, ...], ...]:
-    """Return the parts of several bars in one chart: a part has the same look in each of them."""
+    """Return the parts of several bars in one chart; a part has the same look in all bars."""
     every = [parts_of(where) for where in wheres]
     largest: dict[str, float] = {}
     for part in (part for parts in every for part in parts):
@@ -122,10 +122,10 @@ def parts_of_all(wheres: Iterable[WhereTheTimeGoes]) -> tuple[tuple[TimePart, ..
 
 
 def legend_of_parts(bars: Iterable[Iterable[TimePart]]) -> tuple[tuple[str, TimePart], ...]:
-    """Return a name for each look in the bars, with a part that has it, in the bars' order.
+    """Return the name of each look in the bars and a part with this look, in the bars' order.
 
-    A class with one look has the name of the class. Otherwise each look has the name of its part;
-    one that several parts share has that of the class and their number.
+    If a class has one look, its name is the class. Otherwise the name of a look is its part. If
+    several parts share a look, its name is the class and their number.
     """
     by_look: dict[WaitClass, dict[str, dict[str, TimePart]]] = {}
     for part in (part for bar in bars for part in bar if part.ms.value > 0):
@@ -142,7 +142,7 @@ def legend_of_parts(bars: Iterable[Iterable[TimePart]]) -> tuple[tuple[str, Time
 
 
 def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:
-    """Return at most this number of parts: small ones become one "other", the residual is last."""
+    """Return at most `at_most` parts: small parts are joined into "other", the residual is last."""
     everything = list(parts)
     named = [part for part in everything if part.name != NOT_EXPLAINED]
     residual = [part for part in everything if part.name == NOT_EXPLAINED]
@@ -162,7 +162,7 @@ def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:
 
 
 def shown_decimals(where: WhereTheTimeGoes) -> int:
-    """Return the decimals of every part: the same for all, so that the column adds up by eye."""
+    """Return the number of decimals, the same for all parts, so that a reader can add them up."""
     latency = where.latency_ms
     return max(decimals_of(latency), plain_decimals(latency.value))
 

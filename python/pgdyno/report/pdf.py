@@ -1,4 +1,4 @@
-"""The report on two sheets: what decides; then where the time goes, doubts, facts. No browser."""
+"""The report as PDF on two sheets: the verdict; then where the time goes, doubts, facts."""
 
 from __future__ import annotations
 

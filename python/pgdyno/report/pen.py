@@ -11,26 +11,26 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Pen:
-    """Collects the moves of one SVG path. Its roundings do not add up."""
+    """Collects the moves of one SVG path. Rounding errors do not add up."""
 
     def __init__(self) -> None:
-        """Start in the corner, with nothing drawn."""
+        """Start at (0, 0) with an empty path."""
         self._parts: list[str] = []
         self._at = (0, 0)
         self._verb = ""
 
     def move(self, x: float, y: float) -> None:
-        """Go to a place, pen up; pixels."""
+        """Move to a place without a line. Args: x and y, pixels."""
         self._go("m", x, y)
 
     def line(self, x: float, y: float) -> None:
-        """Go to a place, pen down; pixels."""
+        """Draw a line to a place. Args: x and y, pixels."""
         self._go("l", x, y)
 
     def follow(self, x: FloatArray, y: FloatArray, *, is_down: bool = False) -> None:
-        """Go through places in turn, pixels; a `y` of NaN lifts the pen until the next one.
+        """Draw a line through places in order; a `y` of NaN makes a gap.
 
-        Args: is_down: the way to the first place is drawn, too.
+        Args: x and y, shape (n,), pixels; is_down, whether the line starts at the current place.
         """
         known = ~np.isnan(y)
         if not known.any():
@@ -62,7 +62,7 @@ class Pen:
             self._say(verb, _joined(_short(across), _short(down)))
 
     def _say(self, verb: str, numbers: str) -> None:
-        # Subtle: pairs after a move without a letter of their own would be lines.
+        # Subtle: a move always has its letter, because SVG reads further pairs after "m" as lines.
         if verb == self._verb and verb != "m":
             numbers = numbers if numbers.startswith("-") else f" {numbers}"
         else:
@@ -71,7 +71,7 @@ class Pen:
         self._parts.append(numbers)
 
 
-@lru_cache(maxsize=16384)  # Moves are short, and alike.
+@lru_cache(maxsize=16384)  # Most moves are short, so the same numbers occur often.
 def _short(tenths: int) -> str:
     whole, rest = divmod(abs(tenths), 10)
     sign = "-" if tenths < 0 else ""

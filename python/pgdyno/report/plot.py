@@ -1,4 +1,4 @@
-"""Charts, forest plots and time bars by matplotlib, from the same descriptions as the page."""
+"""Draws charts, forest plots and time bars with matplotlib, from the descriptions of the page."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from pgdyno.report.parts import TimePart, in_bar_order, legend_of_parts, parts_o
 
 _LABEL_RATIO_MIN = 0.07
 _LEGEND_COLUMNS = 4
-_LABEL_INCHES = 0.12  # of the words below the axis
-_LEGEND_INCHES = 0.2  # below the labels of the axis
+_LABEL_INCHES = 0.12  # height of the words below the axis
+_LEGEND_INCHES = 0.2  # height of the legend below the labels of the axis
 
 
 def chart(axes: Axes, shown: Chart) -> None:
@@ -73,7 +73,7 @@ def chart(axes: Axes, shown: Chart) -> None:
 
 
 def legend_inches(shown: Chart) -> float:
-    """Return the room below the chart that its legend takes; 0 if it stands next to the title."""
+    """Return the height of the legend below the chart; 0 if the legend is next to the title."""
     count = len(_named(shown))
     rows = math.ceil(count / _LEGEND_COLUMNS)
     return 0.0 if rows <= 1 else _LABEL_INCHES + 0.14 * rows
@@ -99,7 +99,7 @@ def forest_plot(axes: Axes, shown: Forest) -> None:
             axes.plot(
                 [ratio.low, ratio.high], [-place] * 2, color=ink, linewidth=1.8 if decides else 1.0
             )
-        # Beyond the scale an arrow head at its end, as on the page.
+        # If the value is beyond the scale, an arrow head is at its end, as on the page.
         beyond = scale.beyond(ratio.value)
         at = min(max(ratio.value, scale.low_ratio), scale.reach_ratio)
         shape: dict[str, Any] = {"marker": "<o>"[beyond + 1], "markersize": 5 if decides else 3.5}
@@ -121,7 +121,7 @@ def forest_plot(axes: Axes, shown: Forest) -> None:
 
 
 def time_bars(axes: Axes, bars: Sequence[tuple[str, WhereTheTimeGoes]]) -> None:
-    """Draw where the time goes: one bar a variant, all on one scale of ms."""
+    """Draw the parts of the time: one bar a variant, all on one scale of ms."""
     _frame(axes, "Where the time goes", "ms per transaction")
     every = parts_of_all(where for _, where in bars)
     total = max(where.latency_ms.value for _, where in bars)

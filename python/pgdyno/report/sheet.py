@@ -1,4 +1,4 @@
-"""A sheet of A4 that is filled from the top: texts that fold, tables, charts."""
+"""A sheet of A4 that is filled from the top with wrapped texts, tables and charts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POINTS = 72.0
 
 
 class Sheet:
-    """One page; `left_inches` says how much is free below the last thing put on it."""
+    """One page; `left_inches` is the free height below the last element."""
 
     def __init__(self) -> None:
         self.figure = new_figure(*A4_INCHES, dpi=100)
@@ -22,16 +22,16 @@ class Sheet:
 
     @property
     def width_inches(self) -> float:
-        """How wide a line may be."""
+        """Return the width of a line."""
         return A4_INCHES[0] - 2 * _MARGIN_INCHES
 
     @property
     def left_inches(self) -> float:
-        """How much room there is below."""
+        """Return the free height below the last element."""
         return A4_INCHES[1] - _MARGIN_INCHES - 0.25 - self._from_top
 
     def space(self, inches: float) -> None:
-        """Leave room."""
+        """Leave an empty space of this height."""
         self._from_top += inches
 
     def text(
@@ -43,7 +43,7 @@ class Sheet:
         ink: str = "ink",
         indent_inches: float = 0.0,
     ) -> None:
-        """Write a text, folded at the margin."""
+        """Write a text, wrapped at the margin."""
         room = self.width_inches - indent_inches
         for line in self.folded(said, room, size=size, weight=weight):
             if self.left_inches <= 0:
@@ -70,7 +70,7 @@ class Sheet:
     def axes(
         self, height_inches: float, *, left_inches: float = 0.45, right_inches: float = 0.1
     ) -> Axes:
-        """Return axes of this height over the width, with room for a title and labels."""
+        """Return axes over the width of the page, with room for a title and labels."""
         head, foot = 0.3, 0.3
         top = self._from_top + head
         self._from_top = top + height_inches + foot
@@ -93,9 +93,9 @@ class Sheet:
         *,
         size: float = 7.5,
     ) -> int:
-        """Write rows while there is room; return how many were left out.
+        """Write rows while there is room, and return how many rows did not fit.
 
-        Args: shares, of the width by column; a cell that does not fit its column folds.
+        Args: shares, of the width by column. A cell that is too long for its column is wrapped.
         """
         widths = [share * self.width_inches for share in shares]
         starts = [sum(widths[:i]) for i in range(len(widths))]

@@ -1,4 +1,4 @@
-"""Draw a `Chart` as static SVG: for paper, and for the page before and without JavaScript."""
+"""Draws a `Chart` as static SVG, for paper and for the page without JavaScript."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pgdyno.report.palette import MODEL_DASH, Marker, fill_attributes
 from pgdyno.report.pen import Pen
 
 FloatArray = npt.NDArray[np.float64]
-_POINT_WIDTH_PX = 4.5  # of a thinned line: nearer points cannot be told apart
-_LETTERS_MAX = 40  # of the marks of a chart
+_POINT_WIDTH_PX = 4.5  # distance of points in a thinned line; nearer points look like one
+_LETTERS_MAX = 40  # letters for the marks of a chart
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 16, 24
 
 
@@ -44,7 +44,7 @@ def _x_axis(chart: Chart, width: int) -> Axis:
 
 
 def y_axis(chart: Chart) -> Axis:
-    """Return the vertical axis, which the drawing on a canvas uses too."""
+    """Return the vertical axis, which the drawing on a canvas uses, too."""
     low, high = chart.y_range
     ends = {"start_px": float(chart.height_px - _BOTTOM), "end_px": float(_TOP)}
     if chart.y_scale == "log":
@@ -71,8 +71,8 @@ def _tick(x: object, y: object, anchor: str, label: str, *, dy: str = "0") -> st
 
 def _flags(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
     if chart.section or len(chart.flags) > _LETTERS_MAX:
-        # Charts that are folded away are many, and their marks are those of the first ones. Of many
-        # marks the letters would cover each other, and the words are in the list of all.
+        # The many folded charts have the same marks as the first charts, so they need no letters.
+        # If there are many marks, their letters would overlap; a list has their words.
         top, bottom = _px(y.end_px), _px(y.start_px)
         for kind in dict.fromkeys(flag.kind for flag in chart.flags):
             places = dict.fromkeys(_px(x.at(flag.x)) for flag in chart.flags if flag.kind == kind)
@@ -135,7 +135,7 @@ def _stack(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
 
 
 def _points_max(chart: Chart, x: Axis) -> int:
-    # Charts that are folded away are many: drawn by the script in full, here with half the points.
+    # There are many folded charts, so they have half the points here. The script draws all points.
     width_px = _POINT_WIDTH_PX * (2 if chart.section else 1)
     return max(2, round((x.end_px - x.start_px) / width_px))
 

@@ -1,4 +1,4 @@
-"""The answer as text: short, aligned, every number with its interval, the next command last."""
+"""The answer as text: short, aligned, every number with its interval; last, the next command."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from pgdyno.report.words import (
 
 _BAR_WIDTH = 64
 _PARTS_SHOWN = 8
-# One sign for each part of the bar, in the order of the bar; told apart without colour.
+# One character for each part of the bar, in the order of the bar; they differ without colour.
 _SIGNS = "#=+:o~%-"
 
 
 def run_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
-    """Return the text of one run, in lines of at most `width` signs (from 72 on)."""
+    """Return the text of one run, in lines of at most `width` characters (72 or more)."""
     page = TextPage(width)
     return joined([*_bench(page, findings), *tail_lines(page, findings)])
 
 
 def curve_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
-    """Return the text of load curves, in lines of at most `width` signs (from 72 on)."""
+    """Return the text of load curves, in lines of at most `width` characters (72 or more)."""
     page = TextPage(width)
     return joined([*_sweep(page, findings), *tail_lines(page, findings)])
 
@@ -116,7 +116,7 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
 
 
 def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
-    """Yield the phases of the rate as a table: one run, so no intervals."""
+    """Yield the phases of the rate as a table; values of one run have no intervals."""
     rows: list[tuple[str, ...]] = [
         ("phase", "target tps", "offered", "done", "p50 ms", "p99 ms", "backlog at its end")
     ]
@@ -141,7 +141,7 @@ def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
 
 
 def _latency(run: RunFindings) -> Iterator[str]:
-    """Yield latency as a small table: names, values, and the two ends of the intervals."""
+    """Yield latency as a small table: names, values, and both ends of the intervals."""
     named = [("mean", in_ms(run.latency.mean))]
     named += [(percentile_name(k), in_ms(e)) for k, e in run.latency.percentiles.items()]
     most = run.latency.max_ms
@@ -183,7 +183,7 @@ def _where(page: TextPage, where: WhereTheTimeGoes) -> Iterator[str]:
     words = _aligned([part.words for part in shown], "<")
     for row, part in enumerate(shown):
         line = f"  {signs[part.name]} {amounts[row]}  {ranges[row]}  {shares[row]}  {words[row]}"
-        # A name that does not fit is left out whole; the report has it.
+        # A name that does not fit is not shown; the report has it.
         is_event = part.event and part.words != OTHER
         name = f"  {part.event}" if is_event else ""
         yield line + (name if len(line + name) <= page.column_count else "")
@@ -201,7 +201,7 @@ def _aligned(cells: list[str], side: str) -> list[str]:
 
 
 def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:
-    """Return the bar: every part at least one sign, lengths by largest remainder."""
+    """Return the bar: every part has at least one character, lengths by largest remainder."""
     drawn = [part for part in in_bar_order(parts) if part.ms.value > 0]
     total = sum(part.ms.value for part in drawn)
     if total <= 0:
@@ -270,7 +270,7 @@ def _tps_at(findings: CurveFindings, tps: Estimate, clients: int, *, range_text:
 
 
 def tail_lines(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
-    """Yield what ends every text: valid or not, the doubts, the next command."""
+    """Yield the last lines of every text: whether it is valid, the doubts, the next command."""
     doubts = doubts_of(findings)
     runs = ""
     if findings.runs_total > 1:

@@ -1,4 +1,4 @@
-"""The page of a text: a fixed number of columns, rows behind labels."""
+"""Sets a text in a fixed number of columns: rows with labels, wrapped lines."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-# In a file or a pipe: the width at which tables need no second line.
+# The width for a file or a pipe. At this width, rows of tables need no second line.
 WIDTH = 100
 LABEL_WIDTH = 12
 
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """Sets rows in lines of at most `column_count` signs; an unbreakable word may be longer."""
+    """Sets rows in lines of at most `column_count` characters; only a long word may be longer."""
 
     column_count: int = WIDTH
 
     def row(self, label: str, said: str, *, indent: int = LABEL_WIDTH) -> Iterator[str]:
-        """Yield `said` behind a label, wrapped and indented below itself."""
+        """Yield `said` after a label; further lines are indented by `indent`."""
         yield from self.wrapped(said, f"{label:{indent}}", " " * max(indent, len(label)))
 
     def wrapped(self, said: str, first: str, further: str) -> Iterator[str]:
-        """Yield `said` in lines of which the first begins with `first`, the others `further`."""
+        """Yield `said` in lines; the first begins with `first`, the others with `further`."""
         yield from textwrap.wrap(
             said,
             self.column_count,

@@ -1,4 +1,4 @@
-"""The tiles of the first screen: a handful of numbers, each with its interval."""
+"""The tiles of the first screen: a few numbers, each with its interval."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pgdyno.report.words import knee_range_text
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One tile; `estimate` draws the ruler under the value.
+    """One tile; the ruler under its value shows `estimate`.
 
-    `quantity`: the place of the value in the JSON document; "" if it is not a number there.
+    `quantity`: the place of the value in the JSON document; "" if the document has no such number.
     """
 
     label: str
@@ -33,7 +33,7 @@ class Tile:
 
 
 def tiles_of(findings: ExperimentFindings) -> tuple[Tile, ...]:
-    """Return the tiles of an experiment, validity always last."""
+    """Return the tiles of an experiment; the last tile is validity."""
     if len(findings.curves) == 1:
         shown = _of_curve(findings.curves[0])
     elif findings.curves:
@@ -44,7 +44,7 @@ def tiles_of(findings: ExperimentFindings) -> tuple[Tile, ...]:
 
 
 def doubts_of(findings: ExperimentFindings) -> tuple[Doubt, ...]:
-    """Return every doubt once, those that make a run not valid first."""
+    """Return every doubt once; doubts that make a run not valid come first."""
     everything = [*findings.doubts, *(findings.run.doubts if findings.run else ())]
     unique = list(dict.fromkeys(everything))
     return tuple(sorted(unique, key=lambda doubt: doubt.verdict != "not_valid"))
@@ -57,7 +57,7 @@ def is_valid(findings: ExperimentFindings) -> bool:
 
 
 def latency_at(findings: CurveFindings, percentile: str, *, clients: int) -> Estimate | None:
-    """Return a latency percentile at one level in ms, None when it was not measured."""
+    """Return a latency percentile at one level in ms, None if it was not measured."""
     for level in findings.curve.levels:
         if level.clients == clients and percentile in level.latency:
             return in_ms(level.latency[percentile])

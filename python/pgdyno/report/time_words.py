@@ -1,4 +1,4 @@
-"""What stands below the parts of the time: whose it was, its statements, its transaction types."""
+"""The text below the parts of the time: other sessions, statements, transaction types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_RATIO = 0.005
 
 
 def busy_words(where: WhereTheTimeGoes) -> str:
-    """Return what the busy clients waited for while transactions waited for a client; or ""."""
+    """Return the wait events of busy clients while transactions waited for a client; "" if none."""
     if not where.while_busy:
         return ""
     events = [f"{words_of(name)} {quantities.percent(share)}" for name, share in where.while_busy]
@@ -27,7 +27,7 @@ def busy_words(where: WhereTheTimeGoes) -> str:
 
 
 def others_words(where: WhereTheTimeGoes) -> str:
-    """Return how much of the server's time was not the load's; "" if not known."""
+    """Return the share of other sessions in the server's time; "" if not known."""
     if where.others_ratio is None:
         return ""
     if where.others_ratio <= 0:
@@ -60,7 +60,7 @@ def scheduled_words(where: WhereTheTimeGoes) -> str:
 
 
 def _decimals(where: WhereTheTimeGoes, whole_ms: float) -> int:
-    """Return the decimals of the parts, or more if the whole is small compared with the latency."""
+    """Return the decimals of the parts, or more if `whole_ms` is much less than the latency."""
     return max(shown_decimals(where), min(plain_decimals(whole_ms), 2))
 
 
@@ -71,7 +71,7 @@ def event_words(statement: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
 
 
 def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
-    """Yield whose the server's time was, and the statements that took most of it."""
+    """Yield the share of other sessions, and the statements with most of the server's time."""
     for words in (busy_words(where), others_words(where), scheduled_words(where)):
         if words:
             yield from textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    ")
@@ -89,7 +89,7 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
         text = " ".join(statement.text.split())
         if has_several and statement.script:
             text = f"{statement.script}: {text}"
-        # A second event must leave room for the statement's text.
+        # A second event is shown only if there is room left for the statement's text.
         for at_most in (_EVENTS_SHOWN, 1):
             events = event_words(statement, at_most)
             room = width - len(start) - len(events) - 2
@@ -123,7 +123,7 @@ def type_rows(
 
 
 def type_lines(where: WhereTheTimeGoes) -> Iterator[str]:
-    """Yield where the time of each transaction type goes, if there are several."""
+    """Yield the parts of the time of each transaction type, if there are several types."""
     if len(where.types) < 2:
         return
     named = [(name, *(text for text, _ in cells)) for name, cells, _ in type_rows(where)]

@@ -1,4 +1,4 @@
-"""A TPC-C-like run as tables of words: the same for the terminal, the page, Markdown and paper."""
+"""A TPC-C-like run as tables of words, for the terminal, the page, Markdown and paper alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERDICTS: dict[Verdict, str] = {"ok": "ok", "missed": "MISSED", "open": "cannot
 
 
 def tpcc_lines(page: TextPage, findings: TpccFindings) -> Iterator[str]:
-    """Yield NOPM first, then a small table of types, what was drawn, and the check of the data."""
+    """Yield NOPM, a small table of types, the shares of the mix, and the check of the data."""
     yield from page.row("NOPM", nopm_words(findings))
     yield from page.row("tpm", numbers.estimate_text(findings.tpm))
     yield from _table((TYPE_COLUMNS, *type_rows(findings)))
@@ -36,7 +36,7 @@ def tpcc_lines(page: TextPage, findings: TpccFindings) -> Iterator[str]:
 
 
 def nopm_words(findings: TpccFindings, *, with_unit: bool = False) -> str:
-    """Return NOPM with its interval, its share of the maximum, and how it was run."""
+    """Return NOPM with its interval, its share of the maximum, and the kind of load."""
     words = numbers.estimate_text(findings.nopm, with_unit=with_unit)
     if findings.of_maximum is not None and findings.warehouses:
         share = _percent(findings.of_maximum.value)
@@ -46,7 +46,7 @@ def nopm_words(findings: TpccFindings, *, with_unit: bool = False) -> str:
 
 
 def type_rows(findings: TpccFindings) -> Iterator[Row]:
-    """Yield a row a type, columns as in `TYPE_COLUMNS`; a type in the background has no share."""
+    """Yield one row for each type, columns as in `TYPE_COLUMNS`; background types have no share."""
     for kind in findings.types:
         share = "background"
         if kind.share is not None:
@@ -75,7 +75,7 @@ def failed_words(kind: TypeFindings) -> str:
 
 
 def share_rows(findings: TpccFindings) -> Iterator[Row]:
-    """Yield a row a share, columns as in `SHARE_COLUMNS`."""
+    """Yield one row for each share, columns as in `SHARE_COLUMNS`."""
     for share in findings.shares:
         percents = share.share.scaled(100, "%")
         yield (
@@ -88,7 +88,7 @@ def share_rows(findings: TpccFindings) -> Iterator[Row]:
 
 
 def delivery_words(findings: TpccFindings) -> str:
-    """Return how many orders were delivered, and how many districts had none to deliver."""
+    """Return how many orders were delivered, and how many districts had no order to deliver."""
     if not findings.delivered_order_count and not findings.skipped_district_count:
         return ""
     words = quantities.counted(findings.delivered_order_count, "order") + " delivered"
@@ -110,7 +110,7 @@ def check_words(check: CheckFindings) -> str:
 
 
 def check_rows(check: CheckFindings) -> Iterator[Row]:
-    """Yield a row a condition, columns as in `CHECK_COLUMNS`."""
+    """Yield one row for each condition, columns as in `CHECK_COLUMNS`."""
     for condition in check.conditions:
         places = sorted(condition.violations)
         shown = ", ".join(map(str, places[:5])) + ", ..." * (len(places) > 5)
@@ -124,7 +124,7 @@ def check_rows(check: CheckFindings) -> Iterator[Row]:
 
 
 def _percent(ratio: float) -> str:
-    """Return a share with the decimal that a minimum of 43 % is compared on."""
+    """Return a share with one decimal, so that it can be compared with a minimum of 43 %."""
     return f"{fixed(100 * ratio, 1)} %"
 
 

@@ -83,7 +83,7 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Picture
 
 
 def _effects(tuned: TuneFindings) -> list[ForestRow]:
-    """Return the rows of the plot: the proof, the promise, each setting alone."""
+    """Return the rows of the plot: the proof, the result of the search, each setting alone."""
     rows = []
     if tuned.proved is not None:
         rows.append(ForestRow("proved, against your settings", tuned.proved, ""))
@@ -100,7 +100,7 @@ def _effects(tuned: TuneFindings) -> list[ForestRow]:
 
 
 def _tables(tuned: TuneFindings) -> Iterator[tuple[str, str, Table]]:
-    """Yield title, anchor, and table of what only a tuning has."""
+    """Yield title, anchor and rows of the tables that only a tuning has."""
     yield (
         "Settings",
         "settings",

@@ -1,4 +1,4 @@
-"""The answer of a tuning as text: what was proved, each setting with its effect, what to apply."""
+"""The answer of a tuning as text: the proof, each setting with its effect, what to apply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FAILURES_MAX = 3
 
 
 def found_of(findings: ExperimentFindings) -> TuneFindings:
-    """Return what only a tuning has."""
+    """Return the findings that only a tuning has."""
     assert isinstance(findings.own, TuneFindings), "only a tuning has this answer"
     return findings.own
 
@@ -43,7 +43,7 @@ def tune_text(findings: ExperimentFindings, width: int) -> str:
 
 
 def tune_body(findings: ExperimentFindings) -> dict[str, Any]:
-    """Return what `pgdyno.tune/1` adds to what every document has."""
+    """Return the additional keys of `pgdyno.tune/1`."""
     tuned = found_of(findings)
     return {
         **tuned.as_document(),
@@ -55,7 +55,7 @@ def tune_body(findings: ExperimentFindings) -> dict[str, Any]:
 
 
 def because_of(findings: ExperimentFindings) -> str:
-    """Return why the proved settings are better, "" where nothing was proved."""
+    """Return why the proved settings are better, "" without a proof."""
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     return contrasts[0].because if contrasts else ""
 
@@ -69,7 +69,7 @@ def changed_text(change: Changed) -> str:
 
 
 def curse_text(tuned: TuneFindings) -> str:
-    """Return what the search had promised and the proof found; "" before there is a proof."""
+    """Return the gain in the search and the gain in the proof; "" without a proof."""
     points = tuned.optimism_points
     if points is None or tuned.promised is None or tuned.proved is None:
         return ""

@@ -1,4 +1,4 @@
-"""A watch as one offline page: what was seen, where DB time went, everything over one time axis."""
+"""A watch as one offline page: the main numbers, where DB time went, all panels over time."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def watch_page(findings: WatchFindings) -> str:
 
 
 def _main(findings: WatchFindings) -> tuple[Chart, ...]:
-    """Return the chart of the first screen: waits over time, else whatever comes first."""
+    """Return the chart of the first screen: waits over time, else the first panel."""
     shown = figures.drawable(findings)
     first = next((panel for panel in shown if panel.key == "waits"), None) or next(
         iter(shown), None

@@ -1,4 +1,4 @@
-"""What a watch says in both its text and its page, so that both say the same number alike."""
+"""Words for the text and the page of a watch, so that both print a number in the same way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Document = Mapping[str, Any]
 def estimate_in(
     document: Document, value: str, low: str = "low", high: str = "high", unit: str = ""
 ) -> Estimate | None:
-    """Return an estimate that stands in a document under these keys; None if it is not there.
+    """Return the estimate of a document under these keys; None if the document has none.
 
     Results of older versions have no intervals.
     """
@@ -45,7 +45,7 @@ def sessions_words(sessions: Document) -> str:
 
 
 def how_words(sessions: Document) -> str:
-    """Return how the mean was made: ", counted by the server", and what samples alone say."""
+    """Return how the mean was made: ", counted by the server", and the mean from samples alone."""
     how = sessions.get("how")
     if how is None:
         return ""
@@ -59,7 +59,7 @@ def how_words(sessions: Document) -> str:
 
 
 def why_sampled_words(sessions: Document) -> str:
-    """Return why samples stand instead of the server's count; "" if they do not."""
+    """Return why samples are used instead of the server's count; "" if the count is used."""
     why = sessions.get("why_sampled")
     return f"{why}; the number of the samples is used" if why else ""
 
@@ -72,16 +72,19 @@ def peak_words(sessions: Document) -> str:
 
 
 def call_ms(statement: Document) -> Estimate | None:
-    """Return what one call of a statement takes, ms; None if calls were not counted."""
+    """Return the time of one call of a statement, ms; None if calls were not counted."""
     keys = ("db_ms_per_call", "db_ms_per_call_low", "db_ms_per_call_high")
-    # Results of older versions know only what pg_stat_statements timed, which has no interval.
+    # Results of older versions have only the time from pg_stat_statements, without an interval.
     return estimate_in(statement, *keys, unit="ms") or estimate_in(
         statement, "ms_per_call", "", "", unit="ms"
     )
 
 
 def is_seen_enough(part: Document) -> bool:
-    """True if samples saw it often enough for more than an upper end; older results do not know."""
+    """Return whether there are enough sightings to show a value; with fewer, an upper end is shown.
+
+    Results of older versions do not have the number of sightings; their values are shown.
+    """
     return int(part.get("sightings", SIGHTINGS_MIN)) >= SIGHTINGS_MIN
 
 
@@ -112,7 +115,7 @@ def call_words(statement: Document) -> str:
 
 
 def _upper(value: float) -> str:
-    """Return a number with one digit, rounded up: it is an upper end."""
+    """Return a number with one digit, rounded up because it is an upper end."""
     decimals = max(plain_decimals(value, 1), 0)
     return fixed(math.ceil(value * 10**decimals) / 10**decimals, decimals)
 

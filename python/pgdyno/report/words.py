@@ -1,4 +1,4 @@
-"""Sentences that both the text and the HTML say."""
+"""Sentences that the text and the HTML page share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARKS = {
 
 
 def fact_line(findings: ExperimentFindings) -> str:
-    """Return when, how long and how much was measured, and the first facts of the machine."""
+    """Return date, duration and number of runs, and the first facts about the machine."""
     pieces = [findings.started_utc, quantities.seconds(findings.seconds)]
     if findings.runs_total > 1:
         pieces.append(quantities.counted(findings.runs_total, "run"))
@@ -39,7 +39,7 @@ def fact_line(findings: ExperimentFindings) -> str:
 
 
 def run_words(findings: ExperimentFindings) -> str:
-    """Return which run the details are of: "the run at the knee: 32 clients, 30 s"."""
+    """Return which run is shown in detail: "the run at the knee: 32 clients, 30 s"."""
     run = findings.run
     if run is None:
         return ""
@@ -51,7 +51,7 @@ def run_words(findings: ExperimentFindings) -> str:
 
 
 def loop_words(run: RunFindings) -> str:
-    """Return what latency means in this loop."""
+    """Return the meaning of latency for this load (open or closed loop)."""
     if run.loop == "open":
         return "Open loop: latency counts from the time at which a transaction was due."
     return (
@@ -74,7 +74,7 @@ def mark_words(run: RunFindings) -> str:
 
 
 def marks_shown(marks: Sequence[Mark]) -> str:
-    """Return "3 marks on the time line", and that near ones are shown as one where they are."""
+    """Return "3 marks on the time line", and whether near marks are joined."""
     total = sum(mark.count for mark in marks)
     words = f"{quantities.counted(total, 'mark')} on the time line"
     return (
@@ -110,7 +110,7 @@ def script_words(script: ScriptFindings) -> str:
 
 
 def curve_words(findings: CurveFindings) -> str:
-    """Return peak, knee, what lies beyond and the fitted law in words."""
+    """Return peak, knee, the loss after the peak and the fitted law in words."""
     curve = findings.curve
     said = []
     if curve.peak.is_at_edge:
@@ -143,7 +143,7 @@ def curve_words(findings: CurveFindings) -> str:
 
 
 def degradation_text(findings: CurveFindings) -> str:
-    """Return "-36 % (-38 to -34) at 256 clients", "" when the peak is at the largest load."""
+    """Return "-36 % (-38 to -34) at 256 clients", "" if the peak is at the largest load."""
     fallen = findings.curve.degradation
     if fallen is None:
         return ""
@@ -161,7 +161,7 @@ def level_ratios_text(speed_up: SpeedUp) -> str:
 
 
 def knee_range_text(findings: CurveFindings) -> str:
-    """Return which other levels the knee could be at."""
+    """Return the other levels that may be the knee."""
     loads = [candidate.clients for candidate in findings.curve.knee.candidates]
     if not loads:
         return numbers.NO_INTERVAL
@@ -171,7 +171,7 @@ def knee_range_text(findings: CurveFindings) -> str:
 
 
 def connection_rows(connections: ConnectionFindings) -> Iterator[tuple[str, str]]:
-    """Yield label and text of every row; none for connections made once, kept and not shared."""
+    """Yield label and text of every row; no rows if each client kept its connection."""
     if connections.is_per_transaction:
         yield (
             "connecting",
