@@ -1,3 +1,4 @@
-"""Checks with verdicts: can this server, on this host, be measured and trusted? Thin readers gather
-facts; pure functions judge them, one function a check.
+"""Checks whether this server on this host can be measured and trusted.
+
+Thin readers gather facts. Pure functions judge these facts, one function for each check.
 """

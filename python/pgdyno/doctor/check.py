@@ -1,4 +1,4 @@
-"""What a check is: a function from facts to a judgement, with its name and its reason."""
+"""`Check`: a function from facts to a judgement, with its name and its reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.doctor.finding import Finding, Group, Judgement, Unknown
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: called with facts it gives its finding, and never raises for missing facts."""
+    """One check: it takes facts and returns a finding, also if facts are missing."""
 
     id: str
     group: Group
@@ -19,7 +19,7 @@ class Check:
     judge: Callable[[Facts], Judgement]
 
     def __call__(self, facts: Facts) -> Finding:
-        """Return the verdict on these facts; unknown where one it needs is missing."""
+        """Return the verdict on these facts; "unknown" if a fact is missing."""
         try:
             judged = self.judge(facts)
         except Unknown as missing:
@@ -30,7 +30,7 @@ class Check:
 
 
 def check(group: Group, why: str) -> Callable[[Callable[[Facts], Judgement]], Check]:
-    """Make a check of a function; the function's name is the check's id."""
+    """Return a decorator that makes a check of a function; its name is the check's id."""
 
     def make(judge: Callable[[Facts], Judgement]) -> Check:
         return Check(judge.__name__, group, why, judge)

@@ -1,4 +1,4 @@
-"""The doctor's checks before every run: the host once a command, the server each time."""
+"""Runs the doctor's checks before every run: the host once a command, the server each time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pgdyno.process import signals
 from pgdyno.server.target import Target
 
 _WINDOW_NS = 500_000_000
-# Loading the data and the run before are in the last minute's pressure; disks are asked before and
-# after the run.
+# The pressure of the last minute contains the previous run or the loading of data. The observer
+# reads the health of disks before and after each run.
 _LEFT_OUT = frozenset({"pressure", "disk_health"})
 
 
 class Checkup:
-    """Examines servers before their runs; made when the command begins.
+    """Examines servers before their runs; created when the command starts.
 
-    What went on at the host is seen between that moment and the first run half a second later.
+    The activity on the host is measured from this moment to the first run, at least half a second.
     """
 
     def __init__(self) -> None:
@@ -46,10 +46,10 @@ class Checkup:
         data_folder: Path | None,
         host_command: tuple[str, ...] | None = None,
     ) -> dict[str, Any] | None:
-        """Return what is kept of a run, `pgdyno.doctor/1`; None when the server does not answer.
+        """Return the examination before a run, `pgdyno.doctor/1`; None if the server is down.
 
-        Args: clients, how many the load will have; postmaster_pid and data_folder, where the
-        server is on this host; host_command leads to its host where that is another one.
+        Args: clients, of the load; postmaster_pid and data_folder, None if the server is on another
+        host; host_command, which runs a shell on that host.
         """
         try:
             with read_only(target, "doctor") as (session, reached):
@@ -79,10 +79,10 @@ class Checkup:
             return None  # The run itself will report the server's error.
 
     def document_by_hand(self, files: Sequence[Path]) -> dict[str, Any] | None:
-        """Return the last document with the facts of the server's host that a file holds.
+        """Return the last document with the facts about the server's host from a file.
 
-        Args: files, made on that host by hand, and whole only when the run is over. Returns: None
-        where none has such facts, or the host was seen otherwise.
+        Args: files, which the user made on that host; they are complete when the run is over.
+        Returns: None if no file has such facts, or if the host was examined in another way.
         """
         if self._last is None or self._last[1].host is not None:
             return None
@@ -93,18 +93,18 @@ class Checkup:
                 folder = server.data_folder if server is not None else ""
                 return _document(line, told_by_hand(path, facts, folder))
             except SpecError:
-                continue  # A table of numbers; an unreadable one is reported when it is used.
+                continue  # A table of numbers; if it is unreadable, its reader reports this.
         return None
 
     def disks(self, target: Target) -> tuple[str, ...]:
-        """Return the disks below the data and the WAL of a server elsewhere, as they were seen."""
+        """Return the disks with the data and the WAL of a server on another host."""
         facts = self._hosts.get((target.host, target.ports, None), Facts())
         return tuple(disk.name for disk in facts.disks())
 
     def _afar(
         self, target: Target, command: tuple[str, ...], backend_pid: int, seen: ServerSeen
     ) -> Facts:
-        """Return the facts of a host elsewhere, looked at for a moment, once a command."""
+        """Return the facts about another host, which is examined once a command."""
         key = (target.host, target.ports, None)
         if key not in self._hosts:
             afar = HostAfar(command, backend_pid, seen.data_folder)
@@ -113,7 +113,7 @@ class Checkup:
         return self._hosts[key]
 
     def _window(self) -> Window | None:
-        """Return what went on since the command began, once that is long enough to tell."""
+        """Return the activity since the command started, None if this was too short ago."""
         if self._seen is None:
             last = glance(monotonic_ns())
             if last.time_ns - self._first.time_ns >= _WINDOW_NS:

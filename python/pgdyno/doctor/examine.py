@@ -1,4 +1,4 @@
-"""Gathers the facts and runs every check, on one server or on this host alone."""
+"""Gathers the facts and runs every check, on one server or only on this host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MODULES = (memory, durability, storage, host, settings, state)
 
 
 def checks() -> tuple[Check, ...]:
-    """Return every check, in the order they are listed."""
+    """Return every check, in the order of the list."""
     return tuple(
         member
         for module in _MODULES
@@ -40,10 +40,10 @@ def checks() -> tuple[Check, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What to examine. `target` None: this host alone, with `folder` where data would lie.
+    """What to examine. `target` None: only this host, with `folder` as the place of the data.
 
-    `peak` was seen earlier, by a watch; what is seen now counts if it is more. `host_command` runs
-    a shell on the server's host, where that is another one; `host_file` was made there by hand.
+    `peak`: from an earlier watch; a larger present number replaces it. `host_command`: runs a shell
+    on the server's host, if this is another host. `host_file`: the user made it on that host.
     """
 
     target: Target | None
@@ -58,7 +58,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found; `target` is the line that names the server."""
+    """The findings of all checks; `target` is the line that names the server."""
 
     target: str
     findings: tuple[Finding, ...]
@@ -70,11 +70,11 @@ class Examination:
 
     @property
     def worst(self) -> Verdict:
-        """Return the worst verdict; what could not be judged does not count."""
+        """Return the worst verdict; "unknown" does not count."""
         return next((v for v in VERDICTS if v != "unknown" and self.of(v)), "good")
 
     def as_document(self) -> dict[str, Any]:
-        """Return what a result keeps: `pgdyno.doctor/1`, worst findings first."""
+        """Return the document that a result stores: `pgdyno.doctor/1`, the worst findings first."""
         ordered = [asdict(finding) for verdict in VERDICTS for finding in self.of(verdict)]
         return {
             "format": "pgdyno.doctor/1",
@@ -89,7 +89,7 @@ class Examination:
         }
 
     def not_measurable(self) -> dict[str, list[str]]:
-        """Return what could not be judged, by the reason; most checks of one reason first."""
+        """Return the checks with unknown answer by reason, the most frequent reason first."""
         ids_by_reason: dict[str, list[str]] = {}
         for finding in self.of("unknown"):
             ids_by_reason.setdefault(finding.seen, []).append(finding.id)
@@ -98,7 +98,7 @@ class Examination:
         return dict(sorted(ids_by_reason.items(), key=lambda item: -len(item[1])))
 
     def _rights(self) -> dict[str, Any] | None:
-        """Return what the role may do, what each verb can do with it, and what would give more."""
+        """Return the rights of the role, what each verb can do, and the statements for more."""
         server = self.facts.server
         if server is None or "role" not in server.answers:
             return None
@@ -116,10 +116,10 @@ class Examination:
 
 
 def examine(asked: Asked) -> Examination:
-    """Look at the server and the host for about a second, and judge.
+    """Examine the server and the host for about a second, and return the findings.
 
-    One connection, read-only, with timeouts; nothing is written unless a flush was asked for.
-    Raises: ServerError when the server cannot be reached; SpecError for the folder of a flush.
+    There is one read-only connection with timeouts. Only the measurement of flushes writes.
+    Raises: ServerError if the server cannot be reached; SpecError for the folder of flushes.
     """
     first = glance(monotonic_ns())
     if asked.target is None:
@@ -158,7 +158,7 @@ def examine(asked: Asked) -> Examination:
 
 
 def target_line(target: Target, seen: ServerSeen) -> str:
-    """Return line 1: host, database, version, role, size, who else is there."""
+    """Return line 1: host, database, version, role, size, other sessions."""
     version, is_standby, database, *_ = seen.answer("identity")
     parts = [f"PostgreSQL {str(version).split()[0]} {'standby' if is_standby else 'primary'}"]
     if "replication" in seen.answers and (count := seen.answers["replication"][0]):
@@ -177,7 +177,7 @@ def target_line(target: Target, seen: ServerSeen) -> str:
 
 
 def _on_host(asked: Asked, facts: Facts, first: Glance, *, pid: int, folder: Path | None) -> Facts:
-    """Return the facts with those of this host."""
+    """Return the facts, completed with the facts about this host."""
     last = glance(monotonic_ns())
     window = window_between(first, last, own_pid=own_pid())
     host = read_host(pid=pid, window=window)
@@ -209,7 +209,7 @@ def _health(disk: str) -> Health | str:
 
 
 def _data_folder(seen: ServerSeen, backend_pid: int) -> Path | None:
-    """Return the data directory: by the setting, or where the backend works."""
+    """Return the data directory: from the setting, or from the backend's working directory."""
     if seen.data_folder:
         return Path(seen.data_folder)
     try:

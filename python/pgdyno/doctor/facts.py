@@ -28,11 +28,10 @@ class PeakActive:
 class Facts:
     """One server and the host it runs on.
 
-    `host`, `data` and `wal` are None unless this process runs on that host. `ram_bytes` is the
-    server's memory, as seen or as told by the person. `others_active` were at work just now, `peak`
-    may have been seen earlier. `health` is what each disk says of itself, or why it says nothing.
-    `no_host` and `no_places` say why there are none; `is_afar`: the
-    host was looked at from another one.
+    `host`, `data` and `wal` are None if the host could not be examined; `no_host` and `no_places`
+    say why. `ram_bytes`: the RAM of the server's host, measured or from the user. `others_active`:
+    sessions at work during the examination. `peak`: sessions at work, perhaps earlier. `health`:
+    each disk's report about itself, or why it has none. `is_afar`: the host is another host.
     """
 
     host: HostFacts | None = None
@@ -51,31 +50,34 @@ class Facts:
     is_afar: bool = False
 
     def on_host(self) -> HostFacts:
-        """Return the host's facts. Raises: Unknown from afar."""
+        """Return the host's facts. Raises: Unknown if the host could not be examined."""
         if self.host is None:
             raise Unknown(self.no_host)
         return self.host
 
     def source_of(self, setting: str) -> str:
-        """Return where the value of a setting comes from, "" where that is not known."""
+        """Return the source of a setting's value, "" if not known."""
         known = self.server.settings.get(setting) if self.server is not None else None
         return known.source if known is not None else ""
 
     def on_server(self) -> ServerSeen:
-        """Return the server's facts. Raises: Unknown when no server was named."""
+        """Return the server's facts. Raises: Unknown if no server was named."""
         if self.server is None:
             raise Unknown(NO_SERVER)
         return self.server
 
     def on_watched_server(self) -> ServerSeen:
-        """Return the server's facts if other roles' sessions are among them."""
+        """Return the server's facts.
+
+        Raises: Unknown if no server was named, or sessions of other roles are not visible.
+        """
         server = self.on_server()
         if not server.rights.monitor:
             raise Unknown(NO_MONITOR)
         return server
 
     def places(self) -> tuple[Place, ...]:
-        """Return where data and WAL lie, one place if both lie on one mount."""
+        """Return the places of data and WAL, one place if both are on one mount."""
         self.on_host()
         places = [place for place in (self.data, self.wal) if place is not None]
         if not places:
@@ -85,24 +87,24 @@ class Facts:
         return tuple(places)
 
     def with_server_of(self, other: Facts) -> Facts:
-        """Return this host with another look's server, and who is at work there."""
+        """Return these facts with the server and its sessions from another examination."""
         return replace(
             self, server=other.server, others_active=other.others_active, peak=other.peak
         )
 
     def disks(self) -> tuple[Disk, ...]:
-        """Return the whole devices below data and WAL, none where they are not seen."""
+        """Return the disks with data and WAL, empty if they are not visible."""
         places = [place for place in (self.data, self.wal) if place is not None]
         return tuple(dict.fromkeys(disk for place in places for disk in place.disks))
 
     def half_seen(self) -> str:
-        """Return why checks of storage judge the data's disk alone; "" if they judge both."""
+        """Return why checks of storage judge only the data's disk; "" if they judge both disks."""
         if self.is_afar and self.data is not None and self.wal is None:
             return "the host's user has no access to the data directory"
         return ""
 
     def memory_bytes(self) -> int:
-        """Return the memory the server may use: RAM, or less by a control group's limit."""
+        """Return the memory that the server may use: RAM, or a control group's lower limit."""
         limits = self.host.limits if self.host is not None else None
         limit_bytes = limits.memory_bytes if limits is not None else None
         known = [size for size in (self.ram_bytes, limit_bytes) if size is not None]
@@ -112,5 +114,5 @@ class Facts:
 
 
 def system_bytes(memory_bytes: int) -> int:
-    """Return what the operating system keeps for itself: a sixteenth, at most 2 GB."""
+    """Return the memory for the operating system: a sixteenth, at most 2 GB."""
     return min(memory_bytes // 16, _SYSTEM_BYTES_MAX)

@@ -11,20 +11,20 @@ NO_MONITOR = "needs pg_monitor to see other roles' sessions"
 
 
 class Unknown(Exception):
-    """The fact a check needs is not known here; the text says why."""
+    """A check needs a fact that is not known; the text says why."""
 
 
 Verdict = Literal["good", "warn", "bad", "unknown"]
 Group = Literal["memory", "durability", "storage", "host", "settings", "state"]
-# The worst first: the order findings are listed in.
+# The order of findings in a list, the worst first.
 VERDICTS: tuple[Verdict, ...] = ("bad", "warn", "unknown", "good")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One verdict: what was seen, why it matters for measuring, the command that mends it.
+    """One verdict: the observation, why it matters for measuring, the command that repairs it.
 
-    Of an unknown one `seen` says why it could not be judged.
+    If the verdict is "unknown", `seen` is the reason.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a check says of the facts; its name and its reason are the check's own."""
+    """The result of a check's function; `Check` adds its name and its reason."""
 
     verdict: Verdict
     seen: str
@@ -45,15 +45,15 @@ class Judgement:
 
 
 def good(seen: str) -> Judgement:
-    """Nothing to repair."""
+    """Return the judgement that nothing needs repair."""
     return Judgement("good", seen)
 
 
 def warn(seen: str, mend: str) -> Judgement:
-    """Results can be measured, but need caution."""
+    """Return the judgement that measuring is possible, but results need care."""
     return Judgement("warn", seen, mend)
 
 
 def bad(seen: str, mend: str) -> Judgement:
-    """Results would mislead, or data or service is at risk."""
+    """Return the judgement that results would be wrong, or that data or service is at risk."""
     return Judgement("bad", seen, mend)

@@ -1,8 +1,7 @@
-"""How long the disk takes to make 8 kB durable, which every commit waits for.
+"""Measures how long the disk takes to make 8 kB durable. Every commit waits this long.
 
-It writes, so it runs only on request.
-
-As pg_test_fsync does for fdatasync: one block written to a preallocated file, flushed, again.
+It writes a file, so it runs only on request. The method is that of pg_test_fsync for fdatasync:
+write one block to a preallocated file, flush, repeat.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _FLUSHES_MAX = 2000
 class FlushTimes:
     """Latencies of flushes in one folder.
 
-    `device_flushes` is how many flushes the kernel counted for the devices below meanwhile, None
-    if it does not count them; they include flushes of other programs.
+    `device_flushes`: the kernel's count of flushes of the disks during the measurement, including
+    those of other programs; None if the kernel does not count them.
     """
 
     folder: str
@@ -42,10 +41,11 @@ class FlushTimes:
 def measure(
     folder: Path, *, devices: tuple[str, ...], seconds: float = 2.0, root: Path = Path("/")
 ) -> FlushTimes:
-    """Write and flush blocks in `folder` for a while; the file has no name and is gone afterwards.
+    """Write and flush blocks in `folder`, and return the latencies.
 
-    Args: devices, the whole devices below the folder, whose flushes are counted.
-    Raises: SpecError when nothing can be written there; InterruptedByUser.
+    The file has no name and no longer exists afterwards.
+    Args: devices, the disks of the folder, whose flushes are counted.
+    Raises: SpecError if the folder is not writable; InterruptedByUser.
     """
     before = _device_flushes(root, devices)
     try:
@@ -85,7 +85,7 @@ def _flush_blocks(descriptor: int, seconds: float) -> list[int]:
 
 
 def _device_flushes(root: Path, devices: tuple[str, ...]) -> int | None:
-    """Return the flushes counted so far for these devices."""
+    """Return the kernel's count of flushes for these devices."""
     rows = []
     with contextlib.suppress(OSError, ValueError):
         rows = disk.parse((root / "proc/diskstats").read_text())

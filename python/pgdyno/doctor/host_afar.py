@@ -1,4 +1,4 @@
-"""The facts of a server's host from afar: by the host collector, or what it printed by hand."""
+"""Facts about a server's host that is another host: from the host collector, or from its file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class HostAfar:
             self._session.close()
 
     def told(self, facts: Facts) -> Facts:
-        """Return the facts with those of the host, or with why there are none."""
+        """Return the facts, completed with those of the host, or with the reason why not."""
         if self._first is None:
             return replace(facts, no_host=self._why_not)
         try:
@@ -65,9 +65,9 @@ class HostAfar:
 
 
 def told_by_hand(path: Path, facts: Facts, data_folder: str = "") -> Facts:
-    """Return the facts with those of a file that the host collector printed on the server's host.
+    """Return the facts, completed from a file that the user made with the host collector.
 
-    Raises: SpecError for a file without them.
+    Raises: SpecError if the file has no such facts.
     """
     samples = list(facts_by_hand(path))
     if not samples:
@@ -81,7 +81,7 @@ def told_by_hand(path: Path, facts: Facts, data_folder: str = "") -> Facts:
 
 
 def told_by(files: ReceivedFiles, facts: Facts, window: Window | None, data_folder: str) -> Facts:
-    """Return the facts with the host, the places and the memory that these files tell of."""
+    """Return the facts, completed with host, places and memory from these files."""
     host = read_host(files, pid=_server_pid(files), window=window)
     seen = replace(
         facts,
@@ -97,6 +97,6 @@ def told_by(files: ReceivedFiles, facts: Facts, window: Window | None, data_fold
 
 
 def _server_pid(files: ReceivedFiles) -> int:
-    """Return the postmaster, whose control groups are sent; 0 where the collector found none."""
+    """Return the pid of the postmaster, whose control groups were sent; 0 if there is none."""
     groups = files.matching("/proc/[1-9]*/cgroup")
     return int(groups[0].split("/")[2]) if groups else 0

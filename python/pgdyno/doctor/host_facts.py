@@ -1,4 +1,4 @@
-"""Reads what the host is: processors, memory, kernel settings, limits, and who else is at work."""
+"""Reads facts about the host: processors, memory, kernel settings, limits, other programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PRESSURES = ("cpu", "io", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What control groups grant the server; None is no limit, `io` in the kernel's words."""
+    """The limits of the server's control groups; None: no limit; `io`: text from the kernel."""
 
     cpu_cores: float | None = None
     memory_bytes: int | None = None
@@ -40,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A program that is neither PostgreSQL nor pgdyno, and the cores it kept busy."""
+    """A program other than PostgreSQL and pgdyno, and the number of cores that it kept busy."""
 
     name: str
     busy_cores: float
@@ -48,7 +48,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What went on between two looks; cores and processes apart."""
+    """The activity of cores and of processes between two glances."""
 
     duration_s: float
     steal_ratio: float
@@ -57,12 +57,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """One host. None and empty texts: this kernel or machine does not say.
+    """One host. None or an empty text: this kernel or machine does not report the fact.
 
-    `limits` is None where it is not known which process there is the server.
-
-    `governors` has one word a core that has a governor; `memory` is in bytes, by the columns of
-    the memory collector; `sysctl` by path below /proc/sys; `pressure_percent` over a minute.
+    `limits`: None if it is not known which process is the server. `governors`: one word for each
+    core that has a governor. `memory`: bytes, by the columns of the memory collector. `sysctl`: by
+    path below /proc/sys. `pressure_percent`: over the last minute.
     """
 
     cores: int = 1
@@ -95,7 +94,11 @@ class Glance:
 
 
 def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None) -> HostFacts:
-    """Return what a host says; pid, whose control groups count (0: not known)."""
+    """Return the facts about a host.
+
+    Args: pid, of the process whose control groups are read, 0 if not known; window, the activity
+    on the host, None if it was not measured.
+    """
 
     def text(path: str) -> str:
         return text_or_nothing(files, path)
@@ -136,15 +139,15 @@ def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None
 
 
 def glance(now_ns: int, files: HostFiles = HERE) -> Glance:
-    """Return the CPU time used until now; two of them make a window."""
+    """Return the CPU time used until now; `window_between` makes a window from two glances."""
     total = next(iter(cpu.parse_cpu(text_or_nothing(files, "/proc/stat"))), {})
     times = {name: value for name, value in total.items() if isinstance(value, int)}
     by_process: dict[tuple[int, int], tuple[str, int]] = {}
     for path in files.matching("/proc/[0-9]*/stat"):
-        # From afar the server's own are sent twice.
+        # Another host sends the files of the server's processes twice; the last text is used.
         text = text_or_nothing(files, path).strip().rpartition("\n")[2]
         if ")" not in text:
-            continue  # It ended since the list was made.
+            continue  # The process ended after the list was made.
         stat = parse_stat(text)
         name = text[text.index("(") + 1 : text.rindex(")")]
         identity = (int(path.split("/")[2]), stat.started_ticks)
@@ -153,7 +156,7 @@ def glance(now_ns: int, files: HostFiles = HERE) -> Glance:
 
 
 def window_between(first: Glance, last: Glance, *, own_pid: int) -> Window:
-    """Return what went on between two glances; processes of one name are added up."""
+    """Return the activity between two glances; processes of one name are added up."""
     elapsed_ns = max(1, last.time_ns - first.time_ns)
     used_ns: dict[str, int] = {}
     for identity, (name, total_ns) in last.by_process.items():
@@ -209,7 +212,7 @@ def _io_limits(files: HostFiles, cgroup: str, mounts: str) -> tuple[str, ...]:
 
 
 def _machine(files: HostFiles, *, is_virtual: bool) -> str:
-    """Return "virtual machine (Google Compute Engine)" or "hardware (...)", as firmware says."""
+    """Return "virtual machine (Google Compute Engine)" or "hardware (...)" from the firmware."""
     names = ("sys_vendor", "product_name")
     words = [text_or_nothing(files, f"/sys/class/dmi/id/{name}").strip() for name in names]
     made_by = " ".join(dict.fromkeys(word for word in words if word))
@@ -218,7 +221,7 @@ def _machine(files: HostFiles, *, is_virtual: bool) -> str:
 
 
 def _container(files: HostFiles, pid: int) -> str:
-    """Return the kind of container this seems to be, "" for none."""
+    """Return the kind of container that the process is in, "" if none."""
     marks = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
     for path, kind in marks:
         if files.exists(path):
@@ -250,6 +253,6 @@ def own_pid() -> int:
 
 
 def parent_pid(pid: int, files: HostFiles = HERE) -> int | None:
-    """Return the parent of a process, a backend's being the postmaster; None if it is not seen."""
+    """Return the parent of a process, None if not visible. A backend's parent is the postmaster."""
     text = text_or_nothing(files, f"/proc/{pid}/stat")
     return parse_stat(text).parent_pid if ")" in text else None

@@ -1,4 +1,4 @@
-"""Pure parsers of the small files of /proc and /sys that checks read; None is "it does not say"."""
+"""Parses the small files of /proc and /sys that checks read; None: the file does not tell."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-# Version 1 says "no limit" with the largest number of whole pages.
+# In version 1, "no limit" is the largest number of whole pages.
 _NO_LIMIT_BYTES = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFolder:
-    """One control group folder, and which of the two interfaces its files speak."""
+    """One control group folder, and the version of its files (1 or 2)."""
 
     path: PurePosixPath
     is_unified: bool
@@ -25,13 +25,13 @@ def chosen(text: str) -> str | None:
 
 
 def whole(text: str) -> int | None:
-    """Return the file's one whole number."""
+    """Return the only number of a file, a whole number."""
     word = text.strip()
     return int(word) if re.fullmatch(r"-?\d+", word) else None
 
 
 def group_folders(cgroup: str, mounts: str, controller: str) -> list[GroupFolder]:
-    """Return the folders that limit a process, its own group first, then all above it.
+    """Return the folders that limit a process: its group first, then all groups above.
 
     Args: cgroup, its /proc/<pid>/cgroup; mounts, /proc/mounts; controller, such as "memory".
     """
@@ -58,7 +58,7 @@ def group_folders(cgroup: str, mounts: str, controller: str) -> list[GroupFolder
 
 
 def cpu_cores(cpu_max: str) -> float | None:
-    """Return how many cores a cpu.max of version 2 grants; None for no limit."""
+    """Return how many cores a cpu.max of version 2 permits; None: no limit."""
     words = cpu_max.split()
     if len(words) != 2 or words[0] == "max":
         return None
@@ -66,7 +66,7 @@ def cpu_cores(cpu_max: str) -> float | None:
 
 
 def cpu_cores_of_quota(quota: str, period: str) -> float | None:
-    """Return how many cores cpu.cfs_quota_us of version 1 grants; None for no limit."""
+    """Return how many cores cpu.cfs_quota_us of version 1 permits; None: no limit."""
     quota_us, period_us = whole(quota), whole(period)
     if quota_us is None or quota_us < 0 or not period_us:
         return None
@@ -74,17 +74,17 @@ def cpu_cores_of_quota(quota: str, period: str) -> float | None:
 
 
 def memory_limit_bytes(text: str) -> int | None:
-    """Return the limit of memory.max or memory.limit_in_bytes; None for no limit."""
+    """Return the limit of memory.max or memory.limit_in_bytes; None: no limit."""
     size = whole(text)
     return None if size is None or size >= _NO_LIMIT_BYTES else size
 
 
 def pressure_percent(text: str) -> float | None:
-    """Return the share of the last minute in which some task waited, of one /proc/pressure file."""
+    """Return the share of the last minute in which a task waited, from a /proc/pressure file."""
     match = re.search(r"^some .*\bavg60=([\d.]+)", text, re.MULTILINE)
     return float(match[1]) if match else None
 
 
 def is_virtual_machine(cpuinfo: str) -> bool:
-    """True if the processor says that a hypervisor is below."""
+    """Return whether the processor reports a hypervisor."""
     return re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE) is not None

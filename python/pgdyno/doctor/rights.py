@@ -1,4 +1,4 @@
-"""What each verb can do with this role, and the statements that grant the missing rights."""
+"""Tells what each verb can do with a role, and which statements grant the missing rights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pgdyno.doctor.server_seen import Rights
 
-# Storage and memory of the server, which no session can change.
+# Examples of settings that a session can change.
 SESSION_SETTINGS = "synchronous_commit, work_mem, random_page_cost, ..."
 
 
@@ -20,9 +20,10 @@ class VerbRight:
 
 
 def verb_rights(rights: Rights, *, has_shell: bool, is_standby: bool) -> list[VerbRight]:
-    """Return what the role can do, verb by verb.
+    """Return what each verb can do with the role.
 
-    Args: has_shell, this process runs on the server's host; is_standby, nobody may write there.
+    Args: has_shell, whether this process runs on the server's host; is_standby, whether the server
+    is a standby, on which no role can write.
     """
     host = "" if has_shell else ", except host CPU, memory, disk"
     watch = f"complete{host}" if rights.monitor else f"own sessions only{host}"
@@ -50,7 +51,7 @@ def verb_rights(rights: Rights, *, has_shell: bool, is_standby: bool) -> list[Ve
 
 
 def summary(rights: Rights, *, has_shell: bool) -> list[tuple[str, bool]]:
-    """Return the rights that matter by name, as SQL names them."""
+    """Return the important rights by their SQL names, and whether the role has them."""
     return [
         ("pg_monitor", rights.monitor),
         ("pg_checkpoint", rights.checkpoint),
@@ -61,7 +62,7 @@ def summary(rights: Rights, *, has_shell: bool) -> list[tuple[str, bool]]:
 
 
 def grants(rights: Rights, *, major: int, database: str) -> list[str]:
-    """Return the statements that give the role what it lacks, for the server's owner to judge."""
+    """Return the statements that grant the missing rights; the server's owner decides on them."""
     role = _identifier(rights.role)
     statements: list[str] = []
     if not rights.monitor:
@@ -84,5 +85,5 @@ def grants(rights: Rights, *, major: int, database: str) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """Return a name as SQL needs it, quoted always: it is a person's, and may be a keyword."""
+    """Return a name for SQL. It is always quoted, because a user's name may be a keyword."""
     return '"' + name.replace('"', '""') + '"'

@@ -22,10 +22,10 @@ _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of pg_settings; `unit` is "" for settings without.
+    """One row of pg_settings; `unit` is "" for settings without unit.
 
-    `source` says where the value comes from; "" for PostgreSQL's default, and where this session
-    has set another value, which hides it.
+    `source`: where the value comes from; "" for PostgreSQL's default, or if this session has set
+    another value, which hides the source.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        """Return the value with its unit, as a person reads it."""
+        """Return the value with its unit, as text for a reader."""
         if self.unit in _UNIT_BYTES and not self.text.startswith("-"):
             return format_bytes(int(self.text) * _UNIT_BYTES[self.unit])
         return f"{self.text} {self.unit}".rstrip()
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What the role may do that some verb needs."""
+    """The rights of a role that some verb needs."""
 
     role: str
     is_superuser: bool
@@ -57,9 +57,10 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """One server as one role sees it; `answers` holds what each statement gave, by its name.
+    """One server as one role sees it.
 
-    A statement that failed has the server's own words in `failures` instead.
+    `answers`: the row of each statement, by its name. `failures`: the server's message for each
+    statement that failed.
     """
 
     major: int
@@ -69,23 +70,23 @@ class ServerSeen:
 
     @property
     def rights(self) -> Rights:
-        """Return what the role may do."""
+        """Return the rights of the role."""
         return Rights(*self.answer("role"))
 
     @property
     def data_folder(self) -> str:
-        """Return the data directory as the server names it, "" where that is not to be seen."""
+        """Return the data directory from the setting, "" if the role may not see it."""
         known = self.settings.get("data_directory")
         return known.text if known is not None else ""
 
     def answer(self, name: str) -> tuple[Any, ...]:
-        """Return the row a statement gave. Raises: Unknown in the server's words."""
+        """Return the row of a statement. Raises: Unknown with the server's message."""
         if name not in self.answers:
             raise Unknown(f"the server's error: {self.failures.get(name, 'none')}")
         return self.answers[name]
 
     def text(self, name: str) -> str:
-        """Return a setting as pg_settings has it. Raises: Unknown if this server has none."""
+        """Return the text of a setting in pg_settings. Raises: Unknown for an unknown setting."""
         if name not in self.settings:
             raise Unknown(f"{name} is not a setting of PostgreSQL {self.major}, or not visible")
         return self.settings[name].text
@@ -95,20 +96,20 @@ class ServerSeen:
         return self.text(name) == "on"
 
     def number(self, name: str) -> float:
-        """Return a setting without unit as a number."""
+        """Return the number of a setting without unit."""
         return float(self.text(name))
 
     def size_bytes(self, name: str) -> int:
-        """Return a setting that is a size, in bytes."""
+        """Return the bytes of a setting that is a size."""
         return int(self.text(name)) * _UNIT_BYTES[self.settings[name].unit]
 
     def duration_ms(self, name: str) -> float:
-        """Return a setting that is a duration, in ms."""
+        """Return the ms of a setting that is a duration."""
         return float(self.text(name)) * _UNIT_MS[self.settings[name].unit]
 
 
 def read_server(session: ServerSession) -> ServerSeen:
-    """Ask the server everything once; what it refuses is kept as its words.
+    """Send every statement once and return the answers; refusals are kept as messages.
 
     Raises: psycopg.Error if even the settings cannot be read, or the connection is lost.
     """
@@ -128,7 +129,7 @@ def read_server(session: ServerSession) -> ServerSeen:
 
 
 def read_settings(session: ServerSession) -> dict[str, Setting]:
-    """Return the settings the checks look at, and those that wait for a restart."""
+    """Return the settings that checks use, and those that wait for a restart."""
     rows = session.fetch(pick("settings", SQL["settings"], session.version))
     return {
         str(name): Setting(
@@ -142,13 +143,13 @@ def read_settings(session: ServerSession) -> dict[str, Setting]:
 
 
 def ask(session: ServerSession, name: str) -> tuple[Any, ...]:
-    """Return the one row of one of the doctor's statements."""
+    """Return the only row of one of the doctor's statements."""
     [row] = session.fetch(pick(name, SQL[name], session.version))
     return row
 
 
 def peak_active(session: ServerSession, pause: Callable[[float], None], looks: int = 5) -> int:
-    """Return the most sessions of others at work at one time, over some looks."""
+    """Return the largest number of other sessions at work at one time, from a few samples."""
     peak = 0
     for look in range(looks):
         if look:

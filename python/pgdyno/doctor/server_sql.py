@@ -1,4 +1,4 @@
-"""Every statement the doctor may send, by the first major version each is right for."""
+"""Every statement that the doctor may send, by the first major version that understands it."""
 
 from __future__ import annotations
 
@@ -55,13 +55,16 @@ _LISTED = ", ".join(f"'{name}'" for name in SETTINGS)
 _IS_CLIENT = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
 _IS_OTHERS = (
     f"{_IS_CLIENT} AND strpos(coalesce(application_name, ''), 'pgdyno/') <> 1"
-    # Citus works for a session in others, which are not a second application.
+    # Citus works for a session in further sessions, which are not another application.
     " AND strpos(coalesce(application_name, ''), 'citus_internal gpid=') <> 1"
 )
 
 
 def _role(*, alter_system: str) -> str:
-    """Roles that this version does not know count as not granted; a superuser has them all."""
+    """Return the query of a role's rights.
+
+    A predefined role that this version does not have counts as not granted. A superuser has all.
+    """
 
     def member(role: str) -> str:
         return (
@@ -92,14 +95,15 @@ def _running(command: str) -> str:
 
 SQL: Mapping[str, Mapping[int, str]] = {
     "settings": {
-        # What a new session of this role has in this database: `setting` is what ours made of it.
+        # `reset_val` is the value in a new session of this role in this database. `setting` may be
+        # a value that this session has set.
         10: "SELECT name, reset_val, unit, pending_restart, source, sourcefile, sourceline"
         f" FROM pg_catalog.pg_settings WHERE pending_restart OR name IN ({_LISTED})"
     },
     "role": {
         10: _role(alter_system="r.rolsuper"),
         15: _role(
-            # Of a role that is no superuser, the settings that `rights.grants` names.
+            # For a role that is no superuser: the settings that `rights.grants` names.
             alter_system="r.rolsuper OR has_parameter_privilege('max_wal_size', 'ALTER SYSTEM')"
             " AND has_parameter_privilege('checkpoint_timeout', 'ALTER SYSTEM')"
         ),
@@ -160,6 +164,6 @@ SQL: Mapping[str, Mapping[int, str]] = {
 
 
 def statements(version: int) -> dict[str, str]:
-    """Return every statement the doctor may send to a server of this major version, by name."""
+    """Return every statement for a server of this major version, by name."""
     texts = {"connect": PID_SQL, "session": SESSION_SQL, "patience": PATIENCE_SQL}
     return texts | {name: pick(name, variants, version) for name, variants in SQL.items()}

@@ -1,4 +1,4 @@
-"""One read-only connection of a verb that must not disturb: bounded in time, never at a pooler."""
+"""Opens one read-only connection with timeouts, never through a pooler, that does not disturb."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ OLDEST_MAJOR = 10
 
 @contextmanager
 def read_only(target: Target, verb: str) -> Iterator[tuple[ServerSession, Target]]:
-    """Yield an open session, and the target with the one host it reached.
+    """Yield an open session, and the target with the host that was reached.
 
     Raises: ServerError for a server that cannot be reached or is too old, for a pooler, and for
-    whatever psycopg raises inside.
+    every error of psycopg inside the block.
     """
     reached: list[Target] = []
 

@@ -1,6 +1,6 @@
-"""Reads where a folder lies: mount, file system, free space, and the whole devices below.
+"""Reads the place of a folder: mount, file system, free space, and the disks below.
 
-Here, or on a host that sent its files; devices are found in /sys/block, as both have it.
+The folder is on this host, or on a host that sent its files. Both have disks in /sys/block.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pgdyno.observe.host.files import HERE, HostFiles, ReceivedFiles, text_or_no
 from pgdyno.server.storage import Mount, mount_in, mount_of, nearest_existing
 
 _SECTOR_BYTES = 512
-# What such a device says about rotating is the hypervisor's guess.
+# Whether such a device rotates is only the hypervisor's guess.
 _PARAVIRTUAL = ("vd", "xvd", "rbd", "nbd")
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One whole device. None and "": the kernel does not say.
+    """One whole device. None or "": the kernel does not report it.
 
-    `offset_bytes` is where the partition begins that the folder lies on; None without one.
+    `offset_bytes`: the start of the folder's partition; None without a partition.
     """
 
     name: str
@@ -36,15 +36,15 @@ class Disk:
 
     @property
     def is_nvme(self) -> bool:
-        """True for a device on NVMe."""
+        """Return whether the device is an NVMe disk."""
         return self.name.startswith("nvme")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the data, or the WAL, lies; no disks: memory, a network, or layers that hide them.
+    """The place of the data or the WAL. No disks: memory, a network, or layers that hide them.
 
-    `total_bytes` is 0 where the file system's size was not told.
+    `total_bytes` is 0 if the size of the file system is not known.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Place:
 def read_place(
     name: str, folder: Path, files: HostFiles = HERE, *, mountinfo: str | None = None
 ) -> Place | None:
-    """Return where `folder` of this host lies, or None if this user cannot tell.
+    """Return the place of `folder` on this host, or None if this user may not read it.
 
     Args: name, "data" or "WAL"; files, which have /sys; mountinfo as in `storage.mount_of`.
     """
@@ -77,15 +77,16 @@ def read_place(
 
 
 def place_received(name: str, files: ReceivedFiles, folder: str = "") -> Place | None:
-    """Return where the data or the WAL of another host lies, or None if it was not told.
+    """Return the place of the data or the WAL on another host, or None if not known.
 
-    Args: name, "data" or "WAL"; folder, the server's own name of it, where the host cannot tell.
+    Args: name, "data" or "WAL"; folder, as the server names it, if the host does not know it.
     """
     key = name.lower()
     told = text_or_nothing(files, f"/server/{key}").strip()
     row = text_or_nothing(files, f"/df/{key}").split(maxsplit=5)
     mount_point = row[5].strip() if len(row) == 6 else ""
-    # What the collector sees belongs to its own mounts, the server's name of it to the server's.
+    # A folder that the collector found is in the collector's mounts. A folder that the server named
+    # is in the server's mounts.
     theirs = next(iter(files.matching("/proc/[1-9]*/mountinfo")), "")
     looks = (
         (told, "/proc/self/mountinfo"),
@@ -119,7 +120,7 @@ def _place(name: str, path: str, mount: Mount, space: Space, files: HostFiles) -
 
 
 def _block_folder(files: HostFiles, mount: Mount) -> str:
-    """Return the device's folder in /sys, by number, or by name for systems of many devices."""
+    """Return the device's folder in /sys by number, or by name for file systems of many disks."""
     for mark in ("/sys/block/*/dev", "/sys/block/*/*/partition"):
         for path in files.matching(mark):
             folder = path.rpartition("/")[0]
@@ -129,7 +130,7 @@ def _block_folder(files: HostFiles, mount: Mount) -> str:
 
 
 def _named(files: HostFiles, name: str) -> str:
-    """Return the folder of a whole device or a partition of this name, "" if there is none."""
+    """Return the folder in /sys of a disk or partition with this name, "" if there is none."""
     if files.exists(f"/sys/block/{name}"):
         return f"/sys/block/{name}"
     paths = files.matching(f"/sys/block/*/{name}/partition")
@@ -137,7 +138,7 @@ def _named(files: HostFiles, name: str) -> str:
 
 
 def _disks(files: HostFiles, folder: str, depth: int = 0) -> list[Disk]:
-    """Return the whole devices below a partition, a logical volume, an array, or themselves."""
+    """Return the disks below a partition, a logical volume, an array or a disk."""
     if not folder or depth > 8:
         return []
     slaves = [path.rpartition("/")[2] for path in files.matching(f"{folder}/slaves/*")]

@@ -1,4 +1,4 @@
-"""An examination as text: rights first, then the bad, the doubtful, and how many are good."""
+"""An examination as text: rights, then bad and doubtful findings, and the number of good ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pgdyno.quantities import format_bytes
 WIDTH = 100
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "good", "unknown": "?"}
 _LABEL_WIDTH = 6
-# Reasons that many checks share: counted rather than listed.
+# Many checks share these reasons, so the checks are counted and not listed.
 _FOLDED = {NO_SHELL: NO_SHELL, NO_SERVER: "need a server"}
 
 
 def text_of(
     examination: Examination, *, verbs: Collection[str], show_all: bool, width: int = WIDTH
 ) -> str:
-    """Return the whole text in lines of `width` signs; `verbs` are those whose rights are shown."""
+    """Return the whole text in lines of `width` characters. Args: verbs, whose rights are shown."""
     rows = _rows(examination, verbs, show_all=show_all)
     return "\n".join(line.rstrip() for row in rows for line in _wrapped(*row, width))
 
@@ -50,7 +50,7 @@ def _rows(
 
 
 def _host(examination: Examination) -> Iterator[tuple[str, str]]:
-    """Yield what the host is, in one row; none from afar."""
+    """Yield one row about the host, if it was examined."""
     host = examination.facts.host
     if host is None:
         return
@@ -62,7 +62,7 @@ def _host(examination: Examination) -> Iterator[tuple[str, str]]:
 
 
 def grants_text(examination: Examination) -> str:
-    """Return the statements that give the role what it lacks, ready to be run by the owner."""
+    """Return the statements that grant the missing rights, ready for the server's owner."""
     server = examination.facts.server
     if server is None:
         return "-- no server: nothing to grant"

@@ -1,1 +1,1 @@
-"""The checks, grouped by what they look at; each is one small function from facts to a verdict."""
+"""The checks, grouped by subject; each is one small function from facts to a verdict."""

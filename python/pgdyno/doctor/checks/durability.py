@@ -1,4 +1,4 @@
-"""What a crash may lose, by risk: these settings trade safety for speed."""
+"""Settings that trade safety for speed: what a crash may lose, the largest risk first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ATOMIC_FILE_SYSTEMS = {"zfs"}
 
 @check("durability", "a server without flushes does not show the speed of a durable server")
 def fsync(facts: Facts) -> Judgement:
-    """Flushes at all."""
+    """Whether the server flushes its files."""
     if facts.on_server().is_on("fsync"):
         return good("fsync = on")
     return bad(
@@ -25,7 +25,7 @@ def fsync(facts: Facts) -> Judgement:
     "most WAL after a checkpoint is full page images; without them a crash can leave torn pages",
 )
 def full_page_writes(facts: Facts) -> Judgement:
-    """Protection from pages that a crash wrote in half."""
+    """Protection from pages that are only half written after a crash."""
     if facts.on_server().is_on("full_page_writes"):
         return good("full_page_writes = on")
     mend = "ALTER SYSTEM SET full_page_writes = on"
@@ -43,7 +43,7 @@ def full_page_writes(facts: Facts) -> Judgement:
     "it decides whether a commit waits for the disk, which is most of a commit's latency",
 )
 def synchronous_commit(facts: Facts) -> Judgement:
-    """Whether acknowledged commits may vanish."""
+    """Whether a crash may lose acknowledged commits."""
     server = facts.on_server()
     value = server.text("synchronous_commit")
     if value != "off":
@@ -78,7 +78,7 @@ def synchronous_standbys(facts: Facts) -> Judgement:
 
 @check("durability", "without checksums, the server does not detect pages that the disk damaged")
 def data_checksums(facts: Facts) -> Judgement:
-    """Whether damaged pages are noticed, and whether some were."""
+    """Whether the server notices damaged pages, and whether it has found any."""
     server = facts.on_server()
     if not server.is_on("data_checksums"):
         return warn("data_checksums = off", "pg_checksums --enable while the server is stopped")
@@ -104,7 +104,7 @@ def damage_ignored(facts: Facts) -> Judgement:
     "durability", "after a failed flush Linux marks pages as clean, so a retry appears to succeed"
 )
 def data_sync_retry(facts: Facts) -> Judgement:
-    """What the server does when a flush fails."""
+    """Whether the server continues after a failed flush."""
     if facts.on_server().is_on("data_sync_retry"):
         return bad("data_sync_retry = on", "ALTER SYSTEM RESET data_sync_retry (restart)")
     return good("data_sync_retry = off")
@@ -140,7 +140,7 @@ def archiving(facts: Facts) -> Judgement:
 
 @check("durability", "a forgotten prepared transaction keeps locks and dead rows forever")
 def prepared_transactions(facts: Facts) -> Judgement:
-    """Room for two-phase commit, and forgotten prepared transactions."""
+    """Limit of prepared transactions, and prepared transactions that were forgotten."""
     server = facts.on_server()
     room, connections = (
         int(server.number(name)) for name in ("max_prepared_transactions", "max_connections")

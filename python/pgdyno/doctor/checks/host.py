@@ -1,4 +1,4 @@
-"""The machine: conditions that make runs differ although nothing was changed."""
+"""The machine: conditions because of which equal runs give different numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SMALL_RAM_BYTES = 8 << 30
 
 @check("host", "a virtual machine cannot see how much CPU the hypervisor gives to other guests")
 def machine(facts: Facts) -> Judgement:
-    """Whether this is hardware, a virtual machine, a container."""
+    """Whether the host is hardware, a virtual machine, or a container."""
     host = facts.on_host()
     if not host.machine:
         raise Unknown("the host does not report its kind")
@@ -30,7 +30,7 @@ def machine(facts: Facts) -> Judgement:
 
 @check("host", "a core that must first raise its clock rate answers the first statements late")
 def cpu_governor(facts: Facts) -> Judgement:
-    """The frequency governor, of all cores."""
+    """The frequency governor of all cores."""
     host = facts.on_host()
     if not host.governors:
         raise Unknown("the cores report no governor" + " (virtual machine)" * host.is_virtual)
@@ -78,7 +78,7 @@ def transparent_huge_pages(facts: Facts) -> Judgement:
     "if the kernel swapped out the server's memory, the server must read it back during a run",
 )
 def swappiness(facts: Facts) -> Judgement:
-    """How easily the kernel swaps programs out, and whether it does."""
+    """How easily the kernel swaps programs out, and whether it has."""
     host = facts.on_host()
     value = host.sysctl.get("vm/swappiness")
     if value is None:
@@ -99,7 +99,7 @@ def swappiness(facts: Facts) -> Judgement:
 
 @check("host", "the kernel writes gigabytes of dirty pages at once, and every flush waits for that")
 def dirty_limits(facts: Facts) -> Judgement:
-    """How much unwritten data the kernel permits before it writes, and before it stops writers."""
+    """Limits of unwritten data: where the kernel starts to write, and where it stops writers."""
     host = facts.on_host()
     names = ("vm/dirty_background_bytes", "vm/dirty_background_ratio")
     if not all(name in host.sysctl for name in names):
@@ -119,7 +119,7 @@ def dirty_limits(facts: Facts) -> Judgement:
 
 @check("host", "a kernel that promises more memory than it has may kill the server")
 def overcommit(facts: Facts) -> Judgement:
-    """Whether the kernel promises more memory than there is."""
+    """Whether the kernel promises more memory than it has."""
     host = facts.on_host()
     value = host.sysctl.get("vm/overcommit_memory")
     if value is None:
@@ -141,7 +141,7 @@ def overcommit(facts: Facts) -> Judgement:
 
 @check("host", "memory of another socket is slower, and moving pages costs time")
 def numa(facts: Facts) -> Judgement:
-    """Memory in several nodes, and what the kernel does about it."""
+    """Memory in several NUMA nodes, and whether the kernel moves pages between them."""
     host = facts.on_host()
     reclaim = host.sysctl.get("vm/zone_reclaim_mode")
     if reclaim is None:
@@ -279,7 +279,7 @@ def neighbours(facts: Facts) -> Judgement:
 
 @check("host", "every latency includes time that the hypervisor gave to other guests")
 def steal(facts: Facts) -> Judgement:
-    """CPU time that other virtual machines got."""
+    """CPU time that the hypervisor gave to other virtual machines."""
     host = facts.on_host()
     if host.window is None:
         raise Unknown("the host was not observed")

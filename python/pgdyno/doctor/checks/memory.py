@@ -1,4 +1,4 @@
-"""Whether the memory that settings allow exists: by the published rule, and by observation."""
+"""Compares the memory that settings allow with RAM, by the published rule and by observation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.quantities import format_bytes, percent
 
 _MB = 1 << 20
-# One statement may sort and hash several times: room for this number of work_mem each.
+# One statement may have several sorts and hashes. So each session has this many times work_mem.
 _NODES_PER_SESSION = 4
 _SHARED_BUFFERS_DEFAULT_BYTES = 128 * _MB
 _TEMP_BUFFERS_DEFAULT_BYTES = 8 * _MB
@@ -16,7 +16,7 @@ _TEMP_BUFFERS_DEFAULT_BYTES = 8 * _MB
 
 @check("memory", "a server without free memory swaps, or the kernel kills it during a run")
 def memory_rule(facts: Facts) -> Judgement:
-    """The rule as published: every connection the server admits uses its work_mem at once."""
+    """The published rule: all permitted connections use their work_mem at the same time."""
     server = facts.on_server()
     connections = int(server.number("max_connections"))
     text, total_bytes = _sum(facts, connections, "connections")
@@ -24,7 +24,7 @@ def memory_rule(facts: Facts) -> Judgement:
     seen = f"{text} = {format_bytes(total_bytes)}, memory {format_bytes(ram_bytes)}"
     if total_bytes <= ram_bytes:
         return good(seen)
-    # At twice the memory, even a part of the sessions at work is too much.
+    # At twice the memory, even half of the sessions are too many.
     verdict = bad if total_bytes > 2 * ram_bytes else warn
     return verdict(seen, _mend(facts, connections, nodes=1))
 
@@ -37,7 +37,7 @@ def memory_rule(facts: Facts) -> Judgement:
     ),
 )
 def memory_at_the_peak(facts: Facts) -> Judgement:
-    """The rule with the most sessions that were seen at work at one time."""
+    """The same rule for the largest observed number of sessions at work at one time."""
     facts.on_watched_server()
     if facts.peak is None:
         raise Unknown("the number of concurrently active sessions was not observed")
@@ -52,7 +52,7 @@ def memory_at_the_peak(facts: Facts) -> Judgement:
 
 @check("memory", "temp_buffers is per session: every session with temporary tables uses that much")
 def temp_buffers(facts: Facts) -> Judgement:
-    """The memory of temporary tables if every session has some."""
+    """The memory for temporary tables if every session has such tables."""
     server = facts.on_server()
     each_bytes, ram_bytes = server.size_bytes("temp_buffers"), facts.memory_bytes()
     connections = int(server.number("max_connections"))
@@ -77,7 +77,7 @@ def temp_buffers(facts: Facts) -> Judgement:
     ),
 )
 def shared_buffers(facts: Facts) -> Judgement:
-    """The buffer pool against memory."""
+    """The buffer pool compared with RAM."""
     size_bytes, ram_bytes = facts.on_server().size_bytes("shared_buffers"), facts.memory_bytes()
     ratio = size_bytes / ram_bytes
     seen = f"{format_bytes(size_bytes)} = {percent(ratio)} of {format_bytes(ram_bytes)}"
@@ -93,7 +93,7 @@ def shared_buffers(facts: Facts) -> Judgement:
 
 @check("memory", "the planner selects index scans by the cache size that it assumes")
 def effective_cache_size(facts: Facts) -> Judgement:
-    """The cache size that the planner assumes, against memory and shared_buffers."""
+    """The cache size that the planner assumes, compared with RAM and shared_buffers."""
     server = facts.on_server()
     believed_bytes, ram_bytes = server.size_bytes("effective_cache_size"), facts.memory_bytes()
     shared_bytes = server.size_bytes("shared_buffers")
@@ -108,7 +108,7 @@ def effective_cache_size(facts: Facts) -> Judgement:
 
 @check("memory", "without huge pages each backend maps shared_buffers in pages of 4 kB")
 def huge_pages(facts: Facts) -> Judgement:
-    """Explicit huge pages for a large buffer pool; pages set aside and not used."""
+    """Explicit huge pages for a large buffer pool; reserved pages that are not used."""
     server = facts.on_server()
     size_bytes, asked = server.size_bytes("shared_buffers"), server.text("huge_pages")
     is_used: bool | None = None
@@ -137,7 +137,7 @@ def huge_pages(facts: Facts) -> Judgement:
 
 
 def _sum(facts: Facts, sessions: int, word: str) -> tuple[str, int]:
-    """Return the published sum in words and bytes; temp_buffers counts once, as published."""
+    """Return the sum of the rule in words and bytes; the rule counts temp_buffers once."""
     server = facts.on_server()
     work_bytes = server.size_bytes("work_mem")
     fixed_bytes = {

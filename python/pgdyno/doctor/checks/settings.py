@@ -13,7 +13,7 @@ from pgdyno.quantities import format_bytes
     "without it, results have no read and write times; its cost is that of reading a clock",
 )
 def track_io_timing(facts: Facts) -> Judgement:
-    """Times of reads and writes of blocks."""
+    """Whether reads and writes of blocks are timed."""
     if facts.on_server().is_on("track_io_timing"):
         return good("track_io_timing = on")
     return warn(
@@ -24,7 +24,7 @@ def track_io_timing(facts: Facts) -> Judgement:
 
 @check("settings", "without it, results have no WAL flush times")
 def track_wal_io_timing(facts: Facts) -> Judgement:
-    """Times of WAL writes and flushes."""
+    """Whether WAL writes and flushes are timed."""
     if facts.on_server().is_on("track_wal_io_timing"):
         return good("track_wal_io_timing = on")
     return warn(
@@ -77,7 +77,7 @@ def autovacuum(facts: Facts) -> Judgement:
 
 @check("settings", "a build with assertions is several times slower, so its numbers are useless")
 def debug_assertions(facts: Facts) -> Judgement:
-    """How the server was built."""
+    """Whether the server was built with assertions."""
     if facts.on_server().is_on("debug_assertions"):
         return bad("debug_assertions = on", "measure a build without --enable-cassert")
     return good("built without assertions")
@@ -114,7 +114,7 @@ def log_checkpoints(facts: Facts) -> Judgement:
 
 @check("settings", "checkpoints that WAL forces come in bursts and write every page again")
 def max_wal_size(facts: Facts) -> Judgement:
-    """Why checkpoints began since the statistics were reset."""
+    """Whether checkpoints started early because the WAL was full."""
     server = facts.on_server()
     timed, requested = server.answer("checkpoints")
     size = server.size_bytes("max_wal_size")
@@ -128,7 +128,7 @@ def max_wal_size(facts: Facts) -> Judgement:
 
 @check("settings", "a checkpoint that writes too fast causes a pause in every latency curve")
 def checkpoint_pace(facts: Facts) -> Judgement:
-    """How much of the interval a checkpoint may take."""
+    """The share of the checkpoint interval over which writes are spread."""
     server = facts.on_server()
     target = server.number("checkpoint_completion_target")
     seen = f"checkpoint_completion_target = {target:g}"
@@ -156,7 +156,7 @@ def parallel_workers(facts: Facts) -> Judgement:
     ("4 is the cost of a seek on a rotating disk; on other disks random reads cost little more"),
 )
 def random_page_cost(facts: Facts) -> Judgement:
-    """The planner's price of random reads against the disk."""
+    """The planner's cost of random reads, compared with the kind of disk."""
     cost = facts.on_server().number("random_page_cost")
     facts.on_host()
     disks = facts.data.disks if facts.data is not None else ()

@@ -1,4 +1,4 @@
-"""Present activity in the server and leftovers of the past: both spoil a measurement."""
+"""Activity on the server, and old transactions and slots: both disturb a measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WRAP_XIDS = 1 << 31
 
 @check("state", "every number includes the load of other users")
 def other_load(facts: Facts) -> Judgement:
-    """Sessions of others at work during the look."""
+    """Other sessions at work during the examination."""
     facts.on_watched_server()
     if facts.others_active is None:
         raise Unknown("the active sessions were not counted")
@@ -28,7 +28,7 @@ def other_load(facts: Facts) -> Judgement:
 
 @check("state", "vacuum, index builds and backups are extra load")
 def maintenance(facts: Facts) -> Judgement:
-    """Maintenance that runs now."""
+    """Vacuum and other maintenance that runs now."""
     words = ("vacuum", "index build", "base backup")
     counts = facts.on_server().answer("progress")
     running = [f"{count} {word}" for word, count in zip(words, counts, strict=True) if count]
@@ -85,7 +85,7 @@ def replication_slots(facts: Facts) -> Judgement:
 
 @check("state", "near the end of the transaction IDs, an emergency vacuum reads every table")
 def wraparound(facts: Facts) -> Judgement:
-    """How near the oldest database is to the end of its transaction ids."""
+    """How near the oldest database is to transaction id wraparound."""
     server = facts.on_server()
     age = int(server.answer("databases")[0])
     limit = int(server.number("autovacuum_freeze_max_age"))

@@ -1,4 +1,4 @@
-"""The disks below data and WAL: commits wait for their flushes, and rely on them."""
+"""The disks with data and WAL. Every commit waits for their flushes, and relies on them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _COPY_ON_WRITE = {"btrfs", "zfs", "bcachefs"}
 _ALIGNED_BYTES = 1 << 20
 _BLOCK_BYTES = 4096
 _NO_FLUSH_OPTIONS = {"nobarrier", "barrier=0", "nocacheflush", "sync=disabled"}
-# What the maker promised is spent; the spare that the specification's own threshold is set near.
+# Limits of used endurance, and of the remaining spare, which is near the threshold in the NVMe
+# specification.
 _WORN_PERCENT, _AGED_PERCENT, _SPARE_PERCENT = 100, 80, 10
-# No device on any bus makes data durable faster than this.
+# No disk makes data durable faster.
 _IMPOSSIBLE_NS = 15_000
-# Flash without protection needs longer; protected caches answer within this.
+# A disk with a protected cache answers within this time. Flash without protection takes longer.
 _PROTECTED_NS = 150_000
-# A platter needs half a turn on average: 2 ms even at 15,000 a minute.
+# A hard disk needs half a turn on average: 2 ms even at 15,000 turns a minute.
 _HALF_TURN_NS = 2_000_000
 
 
@@ -84,7 +85,7 @@ def disk_health(facts: Facts) -> Judgement:
 
 @check("storage", "a page that spans two blocks of the disk costs a read before each write")
 def alignment(facts: Facts) -> Judgement:
-    """Where partitions begin."""
+    """Alignment of partitions."""
     return _worst_disk(facts, _judge_alignment)
 
 
@@ -243,7 +244,7 @@ def _worst_disk(facts: Facts, judge: Callable[[Disk], Judgement]) -> Judgement:
 
 
 def _most_severe(judgements: list[tuple[str, Judgement]]) -> Judgement:
-    """Return one judgement of several: the worst verdict, all that was seen, its first mend."""
+    """Return one judgement from several: the worst verdict, its repair, all observations."""
     order: tuple[Verdict, ...] = ("good", "warn", "bad")
     verdict = max((judged.verdict for _, judged in judgements), key=order.index)
     seen = "; ".join(dict.fromkeys(f"{name}: {judged.seen}" for name, judged in judgements))
