@@ -7,7 +7,7 @@ In Python and notebooks:
     result = pgdyno.run("spec.toml")  # or pgdyno.open("last")
     result.compare("4GB", "128MB").tps
 
-Everything else is in `pgdyno.api`, which is loaded when one of these is first used.
+Everything else is in `pgdyno.api`, which is loaded when one of these names is first used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""pgdyno from Python: carry an experiment out, open a stored one, ask it with typed answers.
+"""pgdyno from Python: carry out an experiment or open a stored result, with typed answers.
 
-Nothing is printed. Errors are those of `pgdyno.errors`: a message, and a hint in `.hint`.
+These functions print nothing. Errors are those of `pgdyno.errors`, with the next step in `.hint`.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def run(
 ) -> Result:
     """Carry out the experiment of a spec file, keep it in the store, and return its result.
 
-    Args: store, the results folder, as --store; permissions, what is allowed on your own server
-    (default: nothing); said, a function that is called with a line for each step.
-    Raises: SpecError with every mistake in the file; the error that ended the experiment early,
-    after its measurements were stored (`.hint` says where).
+    Args: store, the results folder, as --store; permissions on your own server (default: none);
+    said, a function that is called with a line for each step.
+    Raises: SpecError with every mistake in the file. If an error ends the experiment early, this
+    error, after the measurements were stored (`.hint` says where).
     """
     experiment = read_spec(Path(spec)).experiment
     server = resolve(conninfo=experiment.server.dsn) if experiment.server.scratch is None else None
@@ -81,9 +81,11 @@ def run(
 
 
 def open(handle: str | int | Path = "last", *, store: str | Path | None = None) -> Result:
-    """Return a stored result. Args: handle, its number, its name, its folder, or "last".
+    """Return a stored result.
 
-    Raises: StoreError that lists what exists; SpecError for a watch, which has no experiment.
+    Args: handle, its number, its name, its folder, or "last".
+    Raises: StoreError that lists the existing results; SpecError for a watch, which is no
+    experiment.
     """
     folder = Store.default(store).find(str(handle))
     if folder.verb == "watch":
@@ -107,12 +109,12 @@ class Result:
 
     @property
     def number(self) -> int:
-        """Its number in the store."""
+        """The number of the result in the store."""
         return self._folder.number
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the result."""
         return self._folder.name
 
     @property
@@ -122,12 +124,12 @@ class Result:
 
     @cached_property
     def experiment(self) -> Experiment:
-        """The experiment as it was asked."""
+        """The experiment, as in its spec file."""
         return Experiment.model_validate(tomllib.loads(self._folder.spec()))
 
     @cached_property
     def findings(self) -> ExperimentFindings:
-        """The whole answer, typed; every report is made from it."""
+        """The whole answer, typed; every report is made from these findings."""
         return answer_of(self._folder)
 
     @property
@@ -152,7 +154,7 @@ class Result:
         return self.findings.run
 
     def variant(self, name: str) -> VariantFindings:
-        """Return what was measured of one variant. Raises: SpecError that lists the names."""
+        """Return the findings of one variant. Raises: SpecError that lists the names."""
         variants = self.findings.compare.variants if self.findings.compare is not None else ()
         for variant in variants:
             if variant.name == name:
@@ -161,10 +163,10 @@ class Result:
         raise SpecError(f"#{self.number} has no variant {name!r}.", hint=f"there are: {names}")
 
     def compare(self, variant: str, reference: str) -> Contrast:
-        """Return `variant` against `reference`, as far as the design compared the two.
+        """Return `variant` against `reference`.
 
-        If the two were measured the other way round, ratios and verdicts are inverted.
-        Raises: SpecError that lists what was compared.
+        If the design compared the two the other way round, ratios and verdicts are inverted.
+        Raises: SpecError that lists the contrasts if the design did not compare the two.
         """
         findings = self.findings.compare
         contrasts = (*findings.contrasts, *findings.steps) if findings is not None else ()
@@ -182,13 +184,13 @@ class Result:
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row a run: variant, load, every metric; as `pgdyno export` does."""
+        """Return one row a run: variant, load, every metric, as in `pgdyno export`."""
         return rows_of(self._folder, self.experiment)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return `rows()` as a DataFrame; units and meanings are in its `attrs["units"]`.
 
-        Raises: SpecError when pandas is not installed.
+        Raises: SpecError if pandas is not installed.
         """
         try:
             import pandas
@@ -202,7 +204,7 @@ class Result:
         return frame
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document that --json prints."""
         return document_of(self.findings)
 
     def page(self) -> str:
@@ -222,7 +224,7 @@ class Result:
 class Contrast:
     """Two variants compared; each metric is a `Comparison`: its ratio, interval and verdict.
 
-    `is_turned`: the two were measured the other way round.
+    `is_turned`: the design compared the two the other way round.
     """
 
     findings: ContrastFindings
@@ -265,7 +267,7 @@ class Contrast:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words, as it was measured."""
+        """The verdict in words, for the direction that was measured."""
         return self.findings.sentence
 
     @property
@@ -284,7 +286,7 @@ class Contrast:
         return self.findings.plan_changes
 
     def metric(self, name: str) -> Comparison:
-        """Return one metric's comparison. Raises: SpecError that lists what was measured."""
+        """Return the comparison of one metric. Raises: SpecError that lists the metrics."""
         comparison = self.findings.comparisons.get(name)
         if comparison is None:
             raise SpecError(
@@ -319,7 +321,7 @@ class _Said(Progress):
 def _signals() -> Iterator[None]:
     """Handle Ctrl-C during a measurement; at the end remove everything that it created."""
     is_main = threading.current_thread() is threading.main_thread()
-    begun = cleanup.mark()  # Do not remove what else the caller's process has registered.
+    begun = cleanup.mark()  # What the caller's process registered earlier is not removed.
     with signals.handled() if is_main else nullcontext():
         try:
             yield

@@ -1,7 +1,7 @@
-"""The one clock: integer nanoseconds, monotonic, with one pair that maps them to Unix time.
+"""The only clock: monotonic, in integer nanoseconds, with one pair that maps it to Unix time.
 
-Every record and every telemetry sample of an experiment is stamped through the same pair, so that
-all of them lie on one axis even when the wall clock is stepped during the run.
+The same pair converts the time of every record and every telemetry sample of an experiment.
+Therefore all of them are on one axis, even if the wall clock is set during the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 
 # CPUCLOCK_SCHED of the kernel, in the low bits of a process's clock.
 _CPU_TIME = 2
-# Together 0.3 ms with a fast clock. The shortest try is the one that nothing interrupted.
+# All tries together take 0.3 ms with a fast clock. Nothing interrupted the shortest try.
 _READING_TRIES, _READINGS = 5, 1000
 
 
@@ -39,10 +39,10 @@ def monotonic_ns() -> int:
 
 @cache
 def reading_ns() -> int:
-    """Return what one reading of the clock costs here, in ns: the least of some tries, made once.
+    """Return the time of one reading of this host's clock, in ns: the shortest of a few tries.
 
-    Limits: the call from Python, some 20 to 40 ns, is included, so it is an upper bound of what a
-    server pays. Source: pg_test_timing reads the clock in a loop, too.
+    Source: pg_test_timing, which reads the clock in a loop, too.
+    Limits: it includes the call from Python, 20 to 40 ns, so it is an upper bound for a server.
     """
     tries = []
     for _ in range(_READING_TRIES):
@@ -54,9 +54,9 @@ def reading_ns() -> int:
 
 
 def process_cpu_ns(pid: int) -> int:
-    """Return the CPU time of a process on this host, its ended threads' included; 0 if it is gone.
+    """Return the CPU time of a process on this host, with its ended threads; 0 if it has ended.
 
-    One system call, and the first number of schedstat where a process has one thread.
+    It takes one system call. For a process with one thread it is the first number of schedstat.
     Source: clock_getcpuclockid(3).
     """
     try:
@@ -66,7 +66,7 @@ def process_cpu_ns(pid: int) -> int:
 
 
 def read_pair() -> ClockPair:
-    """Read both clocks as close together as three tries allow."""
+    """Return both clocks, read as close together as possible in three tries."""
     best_gap_ns, best = 1 << 62, ClockPair(0, 0)
     for _ in range(3):
         before_ns = monotonic_ns()

@@ -1,8 +1,8 @@
-"""The designs: one table from a kind to what it asks, how it is planned, answered and shown.
+"""The table of designs: for each kind its spec model, planner, answer, and how it is shown.
 
-`[design] kind = ...` in a spec is a key of `DESIGNS`. The models of `spec.designs.MODELS` are the
-same: a test holds the two together. ARCHITECTURE.md says how to add a design. What makes a page
-or Markdown is imported when one is made, because that takes longer than a page does.
+`[design] kind = ...` in a spec is a key of `DESIGNS`. `spec.designs.MODELS` has the same keys (a
+test checks this). ARCHITECTURE.md says how to add a design. The modules for pages and Markdown are
+imported when they are first used, because importing them takes longer than making a page.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Pictures = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How one kind of answer is shown; `document` is what its JSON adds to what all have."""
+    """How one kind of answer is shown; `document`: the additional keys of its JSON."""
 
     text: Callable[[ExperimentFindings, int], str]
     page: Callable[[ExperimentFindings], str]
@@ -54,7 +54,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One design: the class that plans its runs, the answer made of them, how that is shown."""
+    """One design: the class that plans its runs, the function for the answer, how it is shown."""
 
     design: type[Design[Any]]
     answer: MakeAnswer
@@ -113,9 +113,9 @@ def design_of(experiment: Experiment) -> type[Design[Any]]:
 
 
 def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
-    """Return everything a stored experiment says, from its files alone.
+    """Return the findings of a stored experiment, from its files alone.
 
-    Raises: StoreError when no run of the folder counts, with what it has.
+    Raises: StoreError if no run of the folder counts; the message says what the folder has.
     """
     return answer.answer_of(folder, _kind_of(folder).answer)
 
@@ -123,9 +123,11 @@ def answer_of(folder: ExperimentFolder) -> ExperimentFindings:
 def answer_so_far(
     folder: ExperimentFolder | None, error: PgdynoError | None
 ) -> ExperimentFindings | None:
-    """Return the findings of an experiment that just ended; when it broke off, of what there is.
+    """Return the findings of an experiment that has just ended, or None if they cannot be made.
 
-    Args: error, what ended it early. Without an error an answer that cannot be made is raised.
+    An interrupted experiment has the findings of its stored runs.
+    Args: error, the error that ended the experiment early, else None.
+    Raises: PgdynoError if the findings cannot be made although the experiment ended normally.
     """
     if folder is None:
         return None
@@ -133,7 +135,7 @@ def answer_so_far(
 
 
 def words_of(findings: ExperimentFindings, width: int = WIDTH) -> str:
-    """Return an answer as text of that many columns."""
+    """Return an answer as text, in lines of at most `width` characters."""
     return DESIGNS[findings.kind].shown.text(findings, width)
 
 
@@ -145,7 +147,7 @@ def page_of(findings: ExperimentFindings) -> str:
 def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
     """Return an answer as Markdown, and its pictures as PNG by file name.
 
-    Args: stem, what the pictures' names begin with.
+    Args: stem, the start of the pictures' names.
     """
     return DESIGNS[findings.kind].shown.markdown(findings, stem)
 

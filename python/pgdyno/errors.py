@@ -1,14 +1,14 @@
-"""The error tree of pgdyno: what was asked, what was seen, the rule; the next step is the hint.
+"""The error tree of pgdyno. A message has the request, the value and the rule; a hint follows.
 
 PgdynoError
-├── SpecError        what was asked cannot be (exit 1)
-├── RefusedError     asked for, possible, but unsafe without another word (exit 1)
+├── SpecError        the request is unknown, impossible or contradicts itself (exit 1)
+├── RefusedError     the request is possible, but unsafe without a permission (exit 1)
 ├── ServerError      PostgreSQL could not be reached, started, changed or kept (exit 2)
 ├── ProcessError     a child process could not be started, or did not end in time (exit 2)
-├── EngineError      the load engine failed or answered what the contract forbids (exit 2)
-├── StoreError       a results folder cannot be written, or is not one (exit 1)
-├── AnalysisError    numbers that no estimate can be made of (exit 2)
-└── InterruptedByUser  SIGINT; what was measured is kept (exit 130)
+├── EngineError      the load engine failed, or its answer breaks the contract (exit 2)
+├── StoreError       a results folder is not writable, or is not a results folder (exit 1)
+├── AnalysisError    the numbers allow no estimate (exit 2)
+└── InterruptedByUser  SIGINT; all measurements until then are kept (exit 130)
     └── TerminatedByUser  SIGTERM or SIGHUP; likewise (exit 143)
 """
 
@@ -19,8 +19,8 @@ from typing import ClassVar
 
 MASK = "***"
 _MASKED: tuple[tuple[re.Pattern[str], str], ...] = (
-    # postgres://user:secret@host. A password may hold "/" or "@": mask up to the last "@" of the
-    # word, rather than leave half of one.
+    # postgres://user:secret@host. A password may contain "/" or "@". So everything up to the last
+    # "@" of the word is masked; otherwise half of a password could remain.
     (re.compile(r"(?i)\b(postgres(?:ql)?://[^\s:/@\"']*):[^\s\"']*@"), rf"\1:{MASK}@"),
     # password=secret and password='a secret', in a conninfo string, a URI query or a setting;
     # a space around "=" is allowed, as libpq allows it.
@@ -51,15 +51,15 @@ def masked_text(text: str) -> str:
 
 
 class PgdynoError(Exception):
-    """One paragraph for a person: a message saying what is wrong, a hint with the next step."""
+    """An error in one paragraph: the message says what is wrong, the hint what to do."""
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 2
     has_run: bool = False
-    """True if the command had begun its work on a server when this ended it."""
+    """Whether the command had started its work on a server before this error."""
 
     def __init__(self, message: str, *, hint: str = "", sqlstate: str | None = None) -> None:
-        # What was asked is often quoted, and with it a password.
+        # A message often quotes the request, which may contain a password.
         message, hint = masked_text(message), masked_text(hint)
         super().__init__(message)
         self.message = message
@@ -68,14 +68,14 @@ class PgdynoError(Exception):
 
 
 class SpecError(PgdynoError):
-    """What was asked is unknown, impossible or contradicts itself; nothing was started."""
+    """The request is unknown, impossible or contradicts itself; nothing was started."""
 
     kind = "spec"
     exit_code = 1
 
 
 class RefusedError(PgdynoError):
-    """What was asked is possible but unsafe; the hint names the option that allows it."""
+    """The request is possible but unsafe; the hint names the option that permits it."""
 
     kind = "refused"
     exit_code = 1
@@ -94,33 +94,33 @@ class ProcessError(PgdynoError):
 
 
 class EngineError(PgdynoError):
-    """The load engine failed, was lost, or answered what the contract forbids."""
+    """The load engine failed or was lost, or its answer breaks the contract."""
 
     kind = "engine"
     has_run = True
 
 
 class StoreError(PgdynoError):
-    """A results folder cannot be written, or is not one."""
+    """A results folder is not writable, or is not a results folder."""
 
     kind = "store"
     exit_code = 1
 
 
 class AnalysisError(PgdynoError):
-    """The numbers given allow no estimate."""
+    """The numbers allow no estimate."""
 
     kind = "analysis"
 
 
 class InterruptedByUser(PgdynoError):
-    """SIGINT arrived; what was measured until then is kept."""
+    """SIGINT arrived; all measurements until then are kept."""
 
     kind = "interrupted"
     exit_code = 130
 
 
 class TerminatedByUser(InterruptedByUser):
-    """SIGTERM or SIGHUP arrived; what was measured until then is kept."""
+    """SIGTERM or SIGHUP arrived; all measurements until then are kept."""
 
     exit_code = 143

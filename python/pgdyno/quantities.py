@@ -1,7 +1,7 @@
-"""Numbers, times, sizes and counts as text: the one module that formats them, for every room.
+"""Formats numbers, times, sizes and counts as text, for every room.
 
-Digits of a value with an interval depend on the interval: `analysis.rounding`. This module knows
-no estimates.
+If a value has an interval, `analysis.rounding` chooses its digits. This module does not know
+estimates.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ DECIMALS_MAX = 8
 def fixed(value: float, decimals: int) -> str:
     """Return `value` with thousands separators, rounded at `decimals` (negative: tens)."""
     rounded = round(value, decimals)
-    # A rounded -0.0 would print as "-0".
+    # Adding 0.0 turns -0.0 into 0.0, which would print as "-0".
     return f"{rounded + 0.0:,.{max(decimals, 0)}f}"
 
 
 def plain(value: float, digits: int = PLAIN_DIGITS) -> str:
     """Return a number that has no interval with at most `digits` significant digits.
 
-    Digits left of the decimal point are never rounded away: 340,623 stays whole.
+    Digits left of the decimal point are never rounded: 340,623 stays the same.
     """
     return fixed(value, max(plain_decimals(value, digits), 0))
 
@@ -56,7 +56,7 @@ def clients_text(clients: int) -> str:
 
 
 def signed(value: float, decimals: int) -> str:
-    """Return a change with its sign; what rounds to nothing has none."""
+    """Return a change with its sign; a change that is rounded to 0 has no sign."""
     text = fixed(value, decimals)
     return text if value <= 0 or float(text.replace(",", "")) == 0 else f"+{text}"
 
@@ -72,7 +72,7 @@ def percent(ratio: float) -> str:
 
 
 def milliseconds(value_ms: float) -> str:
-    """Return a duration in the unit a person would choose: "7.4 us", "8.46 ms", "1.25 s"."""
+    """Return a duration in a unit that suits its size: "7.4 us", "8.46 ms", "1.25 s"."""
     size = abs(value_ms)
     if size == 0:
         return "0 ms"
@@ -84,7 +84,7 @@ def milliseconds(value_ms: float) -> str:
 
 
 def seconds(value_s: float) -> str:
-    """Return an elapsed time for people: "30 s", "12.5 s", "18 min", "2 h 05 min"."""
+    """Return an elapsed time for a reader: "30 s", "12.5 s", "18 min", "2 h 05 min"."""
     if value_s < 1:
         return milliseconds(value_s * 1e3)
     if value_s < 120:
@@ -96,7 +96,7 @@ def seconds(value_s: float) -> str:
 
 
 def duration_text(nanoseconds: int) -> str:
-    """Return a duration as short as it can be said exactly enough: `90 s`, `12 min`, `1.5 h`."""
+    """Return a duration with two or three digits: `90 s`, `12 min`, `1.5 h`."""
     seconds = nanoseconds / 1e9
     if seconds < 0.95:
         return f"{seconds * 1000:.0f} ms"

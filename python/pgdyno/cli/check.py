@@ -1,4 +1,4 @@
-"""`pgdyno check KIND`: do the rows of a dataset agree with one another?"""
+"""`pgdyno check KIND`: checks that the rows of a dataset are consistent."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def command(**given: Any) -> int:
 
 
 def _refuse_the_same(variants: tuple[Variant, ...]) -> None:
-    """Raise SpecError if a variant is the same as the reference under another name."""
+    """Raise SpecError if a variant has the same settings as the reference."""
     for variant in variants[1:]:
         if variant.changes() == variants[0].changes():
             both = "both change nothing" if not variant.changes() else "both change the same"

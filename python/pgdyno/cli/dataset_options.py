@@ -1,4 +1,4 @@
-"""Options of the command line made from the fields of a kind of dataset."""
+"""Makes options of the command line from the fields of a kind of dataset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def options_of(
 ) -> Callable[[Any], Any]:
     """Return a decorator that adds an option for each field of `model` made by `option`.
 
-    Args: without, fields that get no option.
+    Args: heading, of the section in --help; without, fields without an option.
     """
 
     def add(command: Any) -> Any:
@@ -37,7 +37,7 @@ def options_of(
 def given_of(model: type[Spec], given: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of `model` that the command line names.
 
-    Raises: SpecError for one that has no effect without another.
+    Raises: SpecError for an option that has no effect without another.
     """
     fields = {name: given.get(name) for name, _ in _fields(model)}
     if (method := fields.get("partition_method")) is not None and not fields["partitions"]:
@@ -51,7 +51,7 @@ def given_of(model: type[Spec], given: dict[str, Any]) -> dict[str, Any]:
 def read_options(model: type[Spec], given: dict[str, Any]) -> Spec:
     """Return `model` with the values of the command line.
 
-    Raises: click.BadParameter naming the option.
+    Raises: click.BadParameter with the name of the option.
     """
     try:
         return model.model_validate(given_of(model, given))
@@ -74,7 +74,7 @@ def _names(field: FieldInfo) -> list[str]:
 
 
 def _settings(field: FieldInfo) -> dict[str, Any]:
-    """Return click's settings for the type of the field; an absent option is None or False."""
+    """Return click's settings for the type of the field; without the option, None or False."""
     kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
     is_optional = NoneType in get_args(field.annotation)
     annotation = kinds[0] if is_optional and len(kinds) == 1 else field.annotation

@@ -68,7 +68,7 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
 
 
 def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
-    """Return a result and ":VARIANT", where the handle names one."""
+    """Return a result, and ":VARIANT" or "" for the whole result."""
     try:
         folder = store.find(handle)
     except StoreError:
@@ -80,7 +80,7 @@ def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
 
 
 def _numbers_of(findings: ExperimentFindings, named: str) -> dict[str, Estimate]:
-    """Return the metrics that are shown side by side.
+    """Return the metrics of one result that diff shows.
 
     Raises: SpecError for an unknown variant, and for a result with neither run nor variants.
     """
@@ -127,7 +127,7 @@ def _rows(a: dict[str, Estimate], b: dict[str, Estimate]) -> Iterator[tuple[str,
 
 
 def _drift(store: Store, a: ExperimentFolder, b: ExperimentFolder) -> dict[str, Any]:
-    """Return how the first load's result changed until the second, from results in the store."""
+    """Return the drift of the first load until the second result, from results in the store."""
     seen = references(store, a, b)
     numbers = ", ".join(f"#{reference.number}" for reference in seen)
     document: dict[str, Any] = {
@@ -152,7 +152,7 @@ def _drift(store: Store, a: ExperimentFolder, b: ExperimentFolder) -> dict[str, 
 
 
 def _differing(a: ExperimentFindings, b: ExperimentFindings) -> list[tuple[str, str, str]]:
-    """Return facts and settings that are not the same in both."""
+    """Return the facts and settings that differ: name, first value, second value."""
     return [
         (name, first.get(name, "-"), other.get(name, "-"))
         for first, other in ((_facts(a), _facts(b)),)
@@ -176,7 +176,7 @@ def _caveat(a: ExperimentFolder, b: ExperimentFolder) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One result that measured the same load on the same server, and its throughput."""
+    """One result of the same load on the same server, and its throughput."""
 
     number: int
     began_ns: int
@@ -184,8 +184,9 @@ class Reference:
 
 
 def references(store: Store, first: ExperimentFolder, second: ExperimentFolder) -> list[Reference]:
-    """Return the results that measured the load of the first, from the first to the second, in time
-    order. The first is among them. If a result has variants, its reference counts.
+    """Return the results with the load of the first, from the first to the second, in time order.
+
+    The first result is included. If a result has variants, its reference counts.
     """
     asked = _question(first)
     begins = sorted((first.began_ns, second.began_ns))
@@ -201,11 +202,11 @@ def references(store: Store, first: ExperimentFolder, second: ExperimentFolder) 
 
 
 def _question(folder: ExperimentFolder) -> dict[str, Any]:
-    """Return the question without name and design: server, data, load, the first variant."""
+    """Return the experiment without name and design: server, data, load, the first variant."""
     spec = tomllib.loads(folder.spec())
     kept = {name: spec.get(name) for name in ("server", "dataset", "workload")}
     workload = dict(kept["workload"] or {})
-    workload.pop("duration", None)  # A longer run of the same load is the same question.
+    workload.pop("duration", None)  # A longer run of the same load measures the same.
     variants = spec.get("variant") or [{}]
     first = {name: value for name, value in variants[0].items() if name not in ("name", "price")}
     return {**kept, "workload": workload, "variant": first}

@@ -124,7 +124,7 @@ def command(**given: Any) -> int:
 
 
 def sql_text() -> str:
-    """Return every statement, with those of each version that differ."""
+    """Return every statement; if versions need different statements, all of them."""
     parts: list[str] = []
     said: set[str] = set()
     for version in range(OLDEST_MAJOR, 19):

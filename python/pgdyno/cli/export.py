@@ -1,4 +1,4 @@
-"""`pgdyno export`: the runs of a result, or any table of the runs, for other programs."""
+"""`pgdyno export`: writes the runs of a result, or a table of the runs, for other programs."""
 
 from __future__ import annotations
 

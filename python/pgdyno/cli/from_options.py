@@ -1,4 +1,4 @@
-"""From a verb's options to the question: options in, spec objects out."""
+"""Makes an experiment (spec objects) from the options of a verb."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from pgdyno.spec.rate import rate_from
 from pgdyno.spec.setting_rules import object_to
 from pgdyno.spec.translation import TERMINALS_PER_WAREHOUSE
 
-# Fields whose options have another name.
+# Fields of the spec whose options have another name.
 _OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
 _SCRATCH_ONLY = ("pg_version", "pg_bin", "data_dir", "wal_dir", "allow_tmpfs", "keep", "settings")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An experiment, and what is not part of its file: the resolved server, permissions."""
+    """An experiment, with its resolved server and permissions, which its file does not contain."""
 
     experiment: Experiment
     resolved: Resolved | None
@@ -57,7 +57,7 @@ def experiment_of(
 ) -> Asked:
     """Return the experiment that a verb's options describe.
 
-    Raises: SpecError naming the option, the value and the rule; nothing was started.
+    Raises: SpecError with the option, the value and the rule. Nothing has started then.
     """
     _refuse_empty(options)
     resolved = server_named(options)
@@ -118,9 +118,9 @@ def experiment_of(
 
 
 def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
-    """Return how the server and its host are watched.
+    """Return the fields of the spec for observing the server and its host.
 
-    Raises: SpecError for a way to the host of a scratch server, which is this one.
+    Raises: SpecError if a scratch server has a way to its host, which is always this host.
     """
     given = {name: options.get(name) for name in ("observe", "pooler", "ssh", "host_shell")}
     named = [name for name, value in given.items() if value]
@@ -134,7 +134,7 @@ def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
 
 
 def _duration_of(options: dict[str, Any], usual: str) -> str | None:
-    """Return how long to measure; None if the phases of the rate define it."""
+    """Return the duration of a run; None if the phases of the rate define it."""
     if options.get("duration") or options.get("rate") is None:
         return options.get("duration") or usual
     return None if rate_from(options["rate"]).length_ns else usual
@@ -161,7 +161,7 @@ def say_unused_ways(
 
 
 def permissions_of(options: dict[str, Any]) -> Permissions:
-    """Return what the options allow on the user's own server."""
+    """Return the permissions on the user's own server."""
     return Permissions(
         allow_write=options["allow_write"],
         confirm=options["confirm"],
@@ -172,7 +172,7 @@ def permissions_of(options: dict[str, Any]) -> Permissions:
 
 
 def _refuse_empty(options: dict[str, Any]) -> None:
-    """Raise SpecError for an option whose value is empty, which would count as not given."""
+    """Raise SpecError for an option with an empty value, which would count as not given."""
     for name, value in options.items():
         if name not in _CONNECTION and (value == "" or (isinstance(value, tuple) and "" in value)):
             option = {"settings": "set"}.get(name, name).replace("_", "-")
@@ -209,7 +209,7 @@ def server_named(options: dict[str, Any]) -> Resolved | None:
 def refuse(error: ValidationError) -> NoReturn:
     """Raise a SpecError that lists all errors of pydantic, with the names of the options."""
     items = error.errors()
-    # Of "auto or a list", a list that is wrong is not wrong for not being "auto".
+    # A value may be "auto" or a list. For a wrong list, the error "not auto" is left out.
     mistakes = [_mistake(item).rstrip(".") for item in items if not is_other_form(item, items)]
     context = click.get_current_context(silent=True)
     hint = f"{context.command_path} --help" if context else "see --help"
@@ -217,7 +217,7 @@ def refuse(error: ValidationError) -> NoReturn:
 
 
 def _mistake(item: ErrorDetails) -> str:
-    """Return "--duration 0: must be greater than 0": the option, the value seen, the rule."""
+    """Return "--duration 0: must be greater than 0": the option, the value, the rule."""
     rule = item["msg"].removeprefix("Value error, ").replace("Input should be ", "must be ")
     if not item["loc"]:
         return rule
@@ -231,7 +231,7 @@ def _mistake(item: ErrorDetails) -> str:
 
 
 def _settings(texts: tuple[str, ...], version: str | None) -> dict[str, str]:
-    """Return the settings of --set. Raises: SpecError for one that no PostgreSQL would take."""
+    """Return the settings of --set. Raises: SpecError for a setting that PostgreSQL refuses."""
     settings = pairs_of(texts, "--set")
     _refuse_settings("--set", settings, version)
     return settings
@@ -277,9 +277,9 @@ _SCALE = 10
 
 
 def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Dataset:
-    """Return the tables of a scratch server from the options: those that the built-ins use.
+    """Return the dataset of a scratch server from the options; the scripts decide its kind.
 
-    Raises: SpecError for an option that this kind of tables does not have.
+    Raises: SpecError for an option that this kind of dataset does not have.
     """
     builtins = [script.builtin for script in scripts if script.builtin]
     known = engine_facts() if builtins else None
@@ -305,9 +305,9 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
 
 
 def _terminals(options: dict[str, Any], dataset: Dataset) -> int:
-    """Return how many clients there are if none were named: with think times as specified.
+    """Return the default number of clients with full think times: the terminals of all warehouses.
 
-    Raises: SpecError on a server of the user's own, whose warehouses are not known yet.
+    Raises: SpecError on the user's own server, whose number of warehouses is not known yet.
     """
     if not options.get("think_ratio"):
         return 1

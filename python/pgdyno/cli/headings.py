@@ -24,7 +24,7 @@ ANSWER = "Answer"
 REST = "Options"
 
 
-# The option for the long help, and the key under which the context remembers it.
+# The option for the long help, and its key in the context.
 _HELP_ALL = "--help-all"
 _SHOWS_ALL = "pgdyno.help_all"
 
@@ -64,7 +64,7 @@ class Verb(click.Command):
     """
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
-        """Return the verb's parameters, with --help-all before --help where --help is short."""
+        """Return the verb's parameters; if --help is short, --help-all is before --help."""
         parameters = super().get_params(context)
         if self.name not in MAIN:
             return parameters
@@ -80,7 +80,7 @@ class Verb(click.Command):
         return [*parameters[:-1], help_all, parameters[-1]]
 
     def format_help(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples before the usage line and everything else."""
+        """Write the examples, then the usual help."""
         write_examples(self.name or "", formatter)
         super().format_help(context, formatter)
 

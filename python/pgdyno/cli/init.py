@@ -1,4 +1,4 @@
-"""`pgdyno init [KIND]`: load a dataset, of pgbench tables unless another kind is named."""
+"""`pgdyno init [KIND]`: loads a dataset; without a kind, the pgbench tables."""
 
 from __future__ import annotations
 
@@ -71,22 +71,22 @@ def command_for(kind: DatasetKind) -> Verb:
 
 
 def _others(kind: DatasetKind) -> str:
-    """Return how the other datasets are loaded, as a paragraph of the help."""
+    """Return a paragraph of the help about the other kinds of dataset."""
     others = [name for name in KINDS if name != kind.name]
     ways = ", ".join(f"pgdyno init {name} --help" for name in others)
     return f"\n    For other tables see {ways}.\n    " if others else ""
 
 
 class Kinds(click.Group):
-    """`init KIND ...`; without a kind the words are for the pgbench tables."""
+    """`init KIND ...`; without a kind, the arguments are for the pgbench tables."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Add the name of the kind where none is given."""
+        """Add the name of the kind if the command line has none."""
         has_kind = bool(args) and args[0] in KINDS
         return super().parse_args(context, args if has_kind else [PGBENCH.name, *args])
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """Return the kinds."""
+        """Return the names of the kinds."""
         return list(KINDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
@@ -94,7 +94,7 @@ class Kinds(click.Group):
         return command_for(KINDS[name]) if name in KINDS else None
 
     def get_help(self, context: click.Context) -> str:
-        """Return the help of the kind without a name, which names the others."""
+        """Return the help of the default kind, which names the other kinds."""
         return command_for(PGBENCH).get_help(context)
 
 
@@ -135,7 +135,7 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
 def _examined(
     resolved: Resolved, given: dict[str, Any], dataset: Dataset, how: Loading
 ) -> tuple[Target, datasets.Dataset]:
-    """Return the target, checked for safety and space, and its existing tables.
+    """Return the target and its existing tables, after checks of safety and space.
 
     Raises: RefusedError, ServerError.
     """
@@ -183,7 +183,7 @@ def _continued(
         refuse_other_options(how.options_of(dataset), dict(interrupted))
         return replace(how, resume=True)
     if not kind.has_step(how.loading, "t") and present.options:
-        # The tables keep their options: the options given must match them.
+        # The tables keep their options, so the given options must be the same.
         refuse_other_options(how.mark_of(dataset), dict(present.options))
     is_whole = kind.steps_of(how.loading) is None
     return replace(how, drop_existing=is_whole and present.state != "none")

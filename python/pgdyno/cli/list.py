@@ -24,7 +24,7 @@ from pgdyno.store.experiment import ListedExperiment, Store
 def command(store: Path | None, json_to: str | None) -> int:
     """Print each result: number, time, verb, runs, and its answer."""
     kept = Store.default(store)
-    # A folder named by the environment may not exist before the first result.
+    # A folder from the environment may not exist before the first result.
     if store is not None and not kept.root.exists():
         raise StoreError(
             f"There is no folder of results at {kept.root}.",

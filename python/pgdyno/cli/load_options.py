@@ -1,4 +1,4 @@
-"""Options of the load: what the clients do, how they connect, what is done before each run."""
+"""Options of the load: the clients' work, their connections, the reset before each run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def one_server(command: Command) -> Command:
 
 
 def variants(command: Command) -> Command:
-    """Add the same options, and those for changing settings of a server."""
+    """Add the options of `one_server`, and those for changing settings of a server."""
     return apply(command, *_LOADED, options.changing, *_CARRIED_OUT)
 
 
@@ -41,7 +41,7 @@ def clients(command: Command) -> Command:
 
 
 def connections(command: Command) -> Command:
-    """Add how the load connects."""
+    """Add the options for the connections of the load."""
     option = under(LOAD)
     return apply(
         command,
@@ -200,9 +200,9 @@ def _values_of(option: OptionFacts) -> str:
 
 
 def program_options() -> list[Headed]:
-    """Return an option for each option of a built-in program, as the engine names them.
+    """Return an option for each option of a built-in program, with the engine's names.
 
-    Without an engine the list is empty. The verb then reports the error itself.
+    Without an engine the list is empty, and the verb reports the missing engine.
     """
     try:
         builtins = engine_facts().builtins
@@ -224,10 +224,10 @@ def _option_of(builtin: BuiltinFacts, option: OptionFacts) -> Headed:
 
 
 class LoadVerb(Verb):
-    """A verb whose load may be a built-in program: it has the options of the programs, too."""
+    """A verb that also has the options of the built-in programs."""
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
-        """Return the verb's parameters, those of the programs after the options of the load."""
+        """Return the verb's parameters; the options of programs follow the options of the load."""
         parameters = super().get_params(context)
         taken = {name for parameter in parameters for name in parameter.opts}
         added = [option for option in program_options() if not taken & {*option.opts}]

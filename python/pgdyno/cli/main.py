@@ -1,7 +1,7 @@
-"""The command line: finds the verb, turns every error into one paragraph and an exit code.
+"""The command line: finds the verb, and turns every error into one paragraph and an exit code.
 
-Exit codes, the highest applies: 0 done; 1 usage error or refused; 2 ran with failures; 3 ran, but
-is not valid; 4 a --check failed; 130 and 143 interrupted, results kept.
+The highest exit code applies: 0 done; 1 usage error or refused; 2 ran with failures; 3 ran, but
+the result is not valid; 4 a --check failed; 130 and 143 interrupted, results kept.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ VERBS: dict[str, str] = {
     "note": "Keep a remark with a result.",
     "undo": "Restore settings that a killed experiment left changed.",
 }
-# Verbs whose name cannot be the name of a module.
+# Verbs whose names are not possible as names of modules.
 _MODULES = {"work-mem": "work_mem"}
 
 
 class Verbs(click.Group):
-    """Loads a verb's module only when it is called: help and completion stay fast."""
+    """Loads a verb's module only when the verb is called, so that help and completion are fast."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         """Return the verbs in the order of the README."""
@@ -81,7 +81,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest verb, or all verbs, if the given word is not a verb."""
+        """Return the verb of the command line. An error names the nearest verb, or all verbs."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             like = difflib.get_close_matches(args[0], VERBS, n=1)
             meant = f"did you mean {like[0]}?" if like else f"the verbs are {', '.join(VERBS)}."
@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Open closed standard streams as /dev/null, or the next opened file takes their place."""
+    """Open closed standard streams as /dev/null; otherwise the next file would be such a stream."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -132,7 +132,7 @@ def _open_what_is_closed() -> None:
 
 
 def _be_modest() -> None:
-    """Keep CPU use low: the server may be on the same host."""
+    """Keep CPU use low, because the server may be on the same host."""
     # Matrices are small here. More threads would mostly wait for each other in a busy loop.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Modules and results have many objects and few cycles. With the default threshold of 700, the
@@ -154,7 +154,7 @@ def _run(arguments: list[str]) -> int:
         return InterruptedByUser.exit_code
     except PgdynoError as error:
         output.failed(error.kind, error.message, error.hint, sqlstate=error.sqlstate)
-        # Errors that arrive here ended the command before it started anything, except in the
+        # An error that arrives here ended the command before it started anything, except in the
         # engine.
         has_run = error.has_run or isinstance(error, InterruptedByUser)
         return error.exit_code if has_run else EXIT_USAGE
@@ -169,7 +169,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _asks_for_json(arguments: list[str]) -> bool:
-    """Return whether a JSON document is asked for on standard output, and not in a file."""
+    """Return whether --json asks for a document on standard output, and not in a file."""
     return any(
         argument == "--json=-" or (argument == "--json" and following.startswith("-"))
         for argument, following in pairwise([*arguments, "-"])
@@ -177,7 +177,7 @@ def _asks_for_json(arguments: list[str]) -> bool:
 
 
 def _sentence(message: str) -> str:
-    """Return click's message as one paragraph with a full stop: it lists choices line by line."""
+    """Return click's message, which may have several lines, as one paragraph with a full stop."""
     message = " ".join(message.split())
     return message if message.endswith((".", "?", "?)")) else f"{message}."
 

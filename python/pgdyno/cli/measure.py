@@ -1,4 +1,4 @@
-"""What the measuring verbs share: carry out, show the answer, choose the exit code."""
+"""The common part of the measuring verbs: measure, show the answer, choose the exit code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measure(
 ) -> int:
     """Carry the experiment out, print the answer, and return the exit code.
 
-    Args: resumed, the folder of an interrupted experiment that shall go on.
+    Args: resumed, the folder of an interrupted experiment to continue, else None.
     """
     return measured(verb, asked, options, resumed).exit_code
 
@@ -54,7 +54,7 @@ class Measured:
 def measured(
     verb: str, asked: Asked, options: dict[str, Any], resumed: ExperimentFolder | None = None
 ) -> Measured:
-    """Work as `measure` does, and also return the answer."""
+    """Do the same as `measure`, and also return the answer."""
     if options["quiet"]:
         output.be_quiet()
     for text in options.get("abort_if", ()):
@@ -104,7 +104,7 @@ def measured(
 
 
 def _has_begun(outcome: Outcome) -> bool:
-    """Return whether a run has begun; an interruption always has its separate exit code."""
+    """Return whether a run has started; an interruption always has its separate exit code."""
     folder, error = outcome.folder, outcome.error
     if isinstance(error, InterruptedByUser):
         return True
@@ -137,7 +137,7 @@ def _warn_of_changes_left(store: Store) -> None:
 
 
 def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> bool:
-    """Print the gates that were not met; return whether there are any."""
+    """Print the conditions of --check that failed, and return whether there are any."""
     failed = False
     for gate in gates:
         for judged_gate in judge(gate, findings) if findings is not None else ():
@@ -157,8 +157,8 @@ def judged(gates: Sequence[Condition], findings: ExperimentFindings | None) -> b
 def _unfavourable(
     gate: Condition, seen: Estimate, findings: ExperimentFindings | None
 ) -> tuple[str, str]:
-    """Return the interval that a gate was judged on in words, and the next step."""
-    # Few pairs have no interval, although there is more than one pair.
+    """Return the interval of a failed condition in words, and the next step."""
+    # There may be more than one pair, but too few for an interval.
     if not seen.has_interval and findings is not None and findings.compare is not None:
         return (
             "no interval yet",

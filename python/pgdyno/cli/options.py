@@ -97,8 +97,9 @@ def scratch(command: Command) -> Command:
 
 
 def dataset(command: Command) -> Command:
-    """Add the options for the tables of a scratch server: those of pgbench, and the additional ones
-    of tpcc. The seed of the data keeps its default, because --seed belongs to the load.
+    """Add the options for the tables of a scratch server: pgbench's, and additional ones of tpcc.
+
+    The seed of the data keeps its default, because --seed belongs to the load.
     """
     more = options_of(TpccDataset, TABLES, without={*PgbenchDataset.model_fields, "seed"})
     return apply(command, options_of(PgbenchDataset, TABLES), more)
@@ -285,7 +286,7 @@ def json_option(command: Command) -> Command:
 
 
 def store_option(command: Command) -> Command:
-    """Add --store alone, for verbs that only read results."""
+    """Add only --store, for verbs that only read results."""
     return apply(
         command,
         under(ANSWER)("--store", type=_PATH, help="Results folder (default pgdyno-runs)."),
@@ -297,14 +298,14 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 def apply(command: Command, *decorators: Callable[[Any], Any]) -> Command:
-    """Return the command with the options, in the order given."""
+    """Return the command with the options in the order of the decorators."""
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
 
 
 def write(text: str, document: str, json_to: str | None) -> None:
-    """Print the text or the document, or the text and the document to its file."""
+    """Print the text or the document; if --json names a file, print the text and write the file."""
     if json_to == "-":
         output.data(document)
         return
@@ -334,7 +335,7 @@ def _print_collector(context: click.Context, _option: click.Parameter, given: bo
 
 
 def _writable(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Refuse a file that cannot be written, before anything is measured."""
+    """Refuse a file that is not writable, before anything is measured."""
     if value is not None and value != "-":
         path = Path(value)
         leads_nowhere = path.is_symlink() and not path.exists()

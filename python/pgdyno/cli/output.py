@@ -20,7 +20,7 @@ from pgdyno.report.text_page import WIDTH
 
 _is_quiet = False
 _is_json = False
-# Tables need this width: a narrower terminal wraps their lines itself.
+# Tables need this width. A narrower terminal wraps their lines.
 _WIDTH_MIN = 72
 # Width of a terminal that does not report its width.
 _WIDTH_USUAL = 80
@@ -30,7 +30,7 @@ _live_lines = 0
 
 
 def use_any_encoding() -> None:
-    """Let a terminal that lacks a character show `?` for it; JSON stays JSON."""
+    """Print `?` for characters that the terminal does not have; JSON stays valid."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -44,7 +44,7 @@ def be_quiet() -> None:
 
 
 def is_terminal() -> bool:
-    """Return whether standard error is a terminal that a live line can be drawn on.
+    """Return whether standard error is a terminal with a movable cursor, for live lines.
 
     With TERM=dumb the cursor cannot move (a shell in an editor, a log of a session).
     """
@@ -52,9 +52,9 @@ def is_terminal() -> bool:
 
 
 def width() -> int:
-    """Return the width of text on standard output: that of the terminal, from 72 to 100 signs.
+    """Return the width of text on standard output: the terminal's width, from 72 to 100 characters.
 
-    Without a terminal it is 100, so that scripts find the same lines wherever they run.
+    Without a terminal the width is 100, so that scripts always find the same lines.
     """
     if not sys.stdout.isatty():
         return WIDTH
@@ -62,16 +62,16 @@ def width() -> int:
 
 
 def data(text: str) -> None:
-    """Write the result itself.
+    """Write the result to standard output.
 
-    Raises: StoreError if standard output leads to a full disk.
+    Raises: StoreError if standard output is a file on a full disk.
     """
     clear_live()
     _write(sys.stdout, _printable(text) + "\n")
 
 
 def note(text: str) -> None:
-    """Write one line about the progress; a narrow terminal gets it in several lines."""
+    """Write one line about the progress; on a narrow terminal it is wrapped."""
     if _is_quiet:
         return
     clear_live()
@@ -108,7 +108,7 @@ def clear_live() -> None:
 
 
 def _printable(text: str) -> str:
-    """Return a text with control characters escaped: a name may contain some."""
+    """Return a text with control characters escaped, because a name may contain them."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
@@ -124,7 +124,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
     text = _printable(masked_text(f"pgdyno: {message}{code}"))
     room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
-    # A script error has several lines (the source and a caret), which must stay as they are.
+    # A script error has several lines (the source and a caret), which are not wrapped.
     lines = (
         [text]
         if "\n" in text
@@ -142,7 +142,7 @@ def expect_json(is_expected: bool) -> None:
 
 
 def failed(kind: str, message: str, hint: str, *, sqlstate: str | None = None) -> None:
-    """Write an error without a result; with --json it is the document."""
+    """Write an error that leaves no result; with --json, the document has the error."""
     problem(message, hint, sqlstate=sqlstate)
     if _is_json:
         error = {"kind": kind, "message": masked_text(message), "hint": masked_text(hint)}
@@ -152,7 +152,7 @@ def failed(kind: str, message: str, hint: str, *, sqlstate: str | None = None) -
 
 
 def still_cleaning() -> None:
-    """Answer a second Ctrl-C."""
+    """Tell the user after a second Ctrl-C that cleaning up continues."""
     clear_live()
     _write(sys.stderr, "still cleaning up; another signal does not make it faster\n")
 
@@ -167,14 +167,14 @@ def keep_trace(trace: str) -> str:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write and flush. If the reader has gone (`| head -1`), the run continues.
+    """Write and flush. If the reader no longer reads (`| head -1`), the run continues.
 
     Raises: StoreError if standard output cannot be written for another reason.
     """
     try:
         print(text, end="", file=stream, flush=True)
     except OSError as error:
-        # Python would report the rest of the buffer once more at exit.
+        # Otherwise Python would try to write the rest of the buffer at exit, and report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             raise StoreError(
@@ -189,9 +189,9 @@ _PLAIN_EVERY_NS = 10_000_000_000
 
 @dataclass(slots=True)
 class Live(Progress):
-    """Shows phase, elapsed of total time, tps, p99 and failures of the present run.
+    """Shows phase, elapsed and total time, tps, p99 and failures of the present run.
 
-    Without a terminal: a line every ten seconds of a run, and one when it ended.
+    Without a terminal there is a line every ten seconds of a run, and a line at its end.
     """
 
     plain_every_ns: int = _PLAIN_EVERY_NS
@@ -200,11 +200,11 @@ class Live(Progress):
     _said: Moment | None = None
 
     def said(self, text: str) -> None:
-        """Write a step that was reached."""
+        """Write the step that has started."""
         note(text)
 
     def moved(self, moment: Moment) -> None:
-        """Show where the run stands, at most four times a second."""
+        """Show the state of the run, at most four times a second."""
         now_ns = monotonic_ns()
         if self._last is None:
             self._shown_ns = now_ns if not is_terminal() else 0
@@ -261,12 +261,12 @@ def line(moment: Moment) -> str:
 
 
 def _of_now(rate: float, digits: int = 3) -> str:
-    """Return a rate of the last seconds with few digits, because the others change all the time."""
+    """Return a rate of the last seconds with few digits, because further digits always change."""
     return fixed(rate, min(0, plain_decimals(rate, digits)))
 
 
 def connections_text(moment: Moment) -> str:
-    """Return how far connecting is, such as `connecting 3,120 of 8,000 (120/s, 41 s left)`."""
+    """Return the progress of connecting: `connecting 3,120 of 8,000 (120/s, 41 s left)`."""
     made = f"{moment.phase} {moment.made_count:,} of {moment.wanted_count:,}"
     if moment.made_per_second is None:
         return made

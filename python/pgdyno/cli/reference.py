@@ -1,6 +1,6 @@
-"""docs/cli.md, made from the commands: `python -m pgdyno.cli.reference > docs/cli.md`.
+"""Makes docs/cli.md from the commands: `python -m pgdyno.cli.reference > docs/cli.md`.
 
-An option that several verbs have with the same help text is explained once, at the end.
+If several verbs have an option with the same help text, the end of the page explains it once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _Explained = tuple[str, tuple[str, str]]
 
 
 def reference() -> str:
-    """Return the page."""
+    """Return the text of docs/cli.md."""
     contexts = dict(_contexts())
     counts = Counter(option for context in contexts.values() for option in _options(context))
     shared = [option for option in counts if counts[option] > 1]
@@ -88,7 +88,7 @@ def _options(context: click.Context) -> list[_Explained]:
 
 
 def _parameters(command: click.Command) -> list[click.Parameter]:
-    """Return the parameters of a verb; for one that makes load, those of built-in programs too."""
+    """Return the parameters of a verb, with the options of built-in programs if it has a load."""
     return [*command.params, *(program_options() if isinstance(command, LoadVerb) else ())]
 
 
@@ -110,7 +110,7 @@ def _sections(options: list[_Explained]) -> str:
 
 
 def _names_of_shared(context: click.Context, shared: list[_Explained]) -> Iterator[str]:
-    """Yield a list of the options which are explained at the end, one item per section."""
+    """Yield a list of the options that are explained at the end, one item per section."""
     names: dict[str, list[str]] = {}
     for heading, record in _options(context):
         if (heading, record) in shared:

@@ -1,4 +1,4 @@
-"""`pgdyno report`: a result again, as one offline HTML page, as Markdown, as two sheets of PDF."""
+"""`pgdyno report`: writes a result as one offline HTML page, Markdown, or two sheets of PDF."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
         findings = answered(folder)
         signals.check()
         contents = _contents(findings, path, form)
-    signals.check()  # Once writing has begun, a signal does not interrupt it.
+    signals.check()  # From here on, a signal does not interrupt the writing.
     _write(folder, contents, is_kept=file is None)
     output.data(str(path.absolute()))
     return 0
 
 
 def _page_of_watch(folder: ExperimentFolder) -> str:
-    # Only a watch needs these rooms.
+    # These modules are imported here, because only a watch needs them.
     from pgdyno.report.watch_page import watch_page
     from pgdyno.watch.panels import watch_findings
 
@@ -64,7 +64,7 @@ def _page_of_watch(folder: ExperimentFolder) -> str:
 def _contents(
     findings: ExperimentFindings, path: Path, form: str | None
 ) -> dict[Path, str | bytes]:
-    """Return the content of each file, by its path; the report is first."""
+    """Return the content of each file by its path, the report first."""
     if form is None:
         return {path: page_of(findings)}
     if form == "pdf":

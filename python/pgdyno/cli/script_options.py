@@ -21,7 +21,7 @@ def scripts_of(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ..
     """Return the scripts of a load; without an option, the default script.
 
     Args: options, of the command line; is_scratch, whether pgdyno starts the server.
-    Raises: SpecError for an unknown built-in, an option that none uses, or a wrong weight.
+    Raises: SpecError for an unknown built-in, an option that no script uses, or a wrong weight.
     """
     own = pairs_of(options.get("builtin_option", ()), "--builtin-option") | _of_program(options)
     scripts = [_builtin(text, own) for text in options["builtin"]]
@@ -50,7 +50,7 @@ def _refuse_unused(own: dict[str, str], scripts: list[Script]) -> None:
 
 
 def protocol_of(scripts: tuple[Script, ...]) -> Protocol:
-    """Return the default protocol: native programs cannot use the simple one."""
+    """Return the default protocol; native programs cannot use the simple protocol."""
     builtins = [script.builtin for script in scripts if script.builtin]
     known = engine_facts() if builtins else None
     programs = [known.builtin(name) for name in builtins] if known else []
@@ -76,9 +76,9 @@ def _weighted(text: str, option: str) -> tuple[str, int]:
 
 
 def pairs_of(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    """Return NAME -> VALUE of an option that is given as NAME=VALUE, perhaps several times.
+    """Return NAME -> VALUE for an option with values NAME=VALUE, which can be repeated.
 
-    Raises: SpecError for another form, or a name that is given twice.
+    Raises: SpecError for another form, or if a name is given twice.
     """
     pairs = {}
     for text in texts:
@@ -94,7 +94,7 @@ def pairs_of(texts: tuple[str, ...], option: str) -> dict[str, str]:
 
 
 def program_field(name: str) -> str:
-    """Return the name under which an option of a built-in program arrives."""
+    """Return click's parameter name for an option of a built-in program."""
     return f"program_{name.replace('-', '_')}"
 
 

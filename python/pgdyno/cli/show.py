@@ -1,4 +1,4 @@
-"""`pgdyno show`: a result again, as text or JSON."""
+"""`pgdyno show`: prints a stored result as text or JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def answered(folder: ExperimentFolder) -> ExperimentFindings:
 
 
 def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:
-    """Return the value of `read` for a result, with a warning for each file that was altered.
+    """Return the value of `read` for a result, and warn of each file that was altered.
+
     Raises: StoreError with the missing or damaged files if `read` fails because of them.
     """
     altered = folder.altered()
@@ -74,7 +75,7 @@ def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:
 
 
 def _why(error: Exception) -> str:
-    """Return an error of a file in one line: pydantic and tomllib write several."""
+    """Return an error of a file in one line, because pydantic and tomllib write several."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         place = ".".join(str(step) for step in first["loc"])

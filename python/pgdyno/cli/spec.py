@@ -1,4 +1,4 @@
-"""`pgdyno spec`: a spec file made from a file of another tool."""
+"""`pgdyno spec`: makes a spec file from a file of another tool."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
 
 
 def _as_the_engine_has_it(translated: Translated) -> Translated:
-    """Return the experiment without options that the engine does not have; notes name them."""
+    """Return the experiment without options that the engine does not have, with notes on them."""
     [script] = translated.experiment.workload.scripts
     builtin = engine_facts().builtin(script.builtin)
     known = {option.name: option for option in builtin.options} if builtin is not None else {}
@@ -71,7 +71,7 @@ def _as_the_engine_has_it(translated: Translated) -> Translated:
 
 
 def spec_text(translated: Translated, file: Path) -> str:
-    """Return the spec file: what does not correspond as comments, then the experiment."""
+    """Return the spec file: comments on what does not correspond, then the experiment."""
     lines = [f"# From {file.name} of {translated.tool}."]
     if translated.notes:
         lines.append("# Not as in that file:")

@@ -17,7 +17,7 @@ from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import SweepDesign
 from pgdyno.spec.variant_text import variant_from
 
-# `auto` stops doubling here: far enough above the number of cores to see throughput fall.
+# `auto` stops doubling at this number of clients for each core. Throughput falls before it.
 _CLIENTS_A_CORE = 32
 
 _option = under(LOAD)

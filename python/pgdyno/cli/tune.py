@@ -53,7 +53,7 @@ _EVIDENCE_NS = 10_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The server before the search: its machine, its settings, and the values it was built for."""
+    """The server before the search: its machine, its settings, and its build options."""
 
     machine: Machine
     now: dict[str, str]
@@ -134,7 +134,7 @@ def command(**given: Any) -> int:
     known = _known(asked, given)
     if asked.resolved is not None:
         refuse_on_own_server(tuple(text.partition("=")[0].strip() for text in given["searched"]))
-    # Said before anything runs, although the settings may still have to be chosen.
+    # Refused before anything runs. The number of settings may not be known yet; 2 is assumed.
     _refuse_short_budget(asked.experiment, given["budget"], len(given["searched"]) or 2)
     if given["searched"]:
         dimensions(given["searched"], known.machine, known.now, risks)
@@ -170,7 +170,7 @@ def command(**given: Any) -> int:
 
 
 def _refuse_bad_limits(given: dict[str, Any]) -> None:
-    """Raise SpecError for a --keep or --slo that cannot be used, before anything runs."""
+    """Raise SpecError for a wrong --keep or --slo, before anything runs."""
     for text in given["limits"]:
         if memory_limit_from(text) is None:
             condition_from(text)
@@ -180,12 +180,12 @@ def _refuse_bad_limits(given: dict[str, Any]) -> None:
         refuse(error)
 
 
-# A scratch server of many variants is never kept, so that the name is free for conditions here.
+# A scratch server with many variants is never kept, so --keep can mean conditions here.
 command.params = [option for option in command.params if option.name != "keep"]
 
 
 def _known(asked: Asked, given: dict[str, Any]) -> _Known:
-    """Return the machine and the present values; of a scratch server without starting it."""
+    """Return the machine and the present values; a scratch server is not started for this."""
     if asked.resolved is None:
         binaries = find(bin_dir=given["pg_bin"], version=given["pg_version"])
         machine = Machine(
@@ -227,7 +227,7 @@ def _validated(experiment: Experiment) -> Experiment:
 
 
 def _is_built(value: str, configure: str) -> bool:
-    """Return whether a server built like this knows the value; without its words, none is sure."""
+    """Return whether the server was built with the library of a value; True if it needs none."""
     libraries = {"lz4": "--with-lz4", "zstd": "--with-zstd", "io_uring": "--with-liburing"}
     return value not in libraries or libraries[value] in configure
 
@@ -235,9 +235,9 @@ def _is_built(value: str, configure: str) -> bool:
 def _chosen(
     asked: Asked, known: _Known, given: dict[str, Any], risks: tuple[Any, ...]
 ) -> tuple[str, ...]:
-    """Return the settings to search, by the evidence of one measured run; print each reason."""
+    """Return the settings to search, from the evidence of one measured run; print each reason."""
     output.note("evidence: one run of the load as it is")
-    # A short run holds too few checkpoints and samples to choose by.
+    # A short run has too few checkpoints and samples for a choice.
     length_ns = max(asked.experiment.workload.duration_ns, _EVIDENCE_NS)
     workload = asked.experiment.workload.model_copy(update={"duration_ns": length_ns})
     outcome = carry_out(
@@ -273,14 +273,14 @@ def _chosen(
 
 
 def _written(dimension: Dimension) -> str:
-    """Return a dimension as the spec has it: with its range, so that no machine is needed."""
+    """Return a dimension as text for the spec, with its range, which may depend on the machine."""
     if dimension.scale == "choice":
         return f"{dimension.name}={','.join(dimension.values)}"
     return f"{dimension.name}={dimension.values[0]}..{dimension.values[-1]}"
 
 
 def _rules(asked: Asked, known: _Known, risks: tuple[Any, ...]) -> Variant:
-    """Return the published rules as a variant: what they say of settings that can be changed."""
+    """Return the values of the published rules as a variant, for settings that can be changed."""
     settings = {}
     for name, advice in recommend(rule_set("pgtune"), known.machine).items():
         entry, rule = catalogue().get(name), snapshot(known.machine.major).get(name)
@@ -323,7 +323,7 @@ def _unchangeable(asked: Asked, known: _Known, names: Iterable[str]) -> dict[str
 
 
 def _refuse_short_budget(experiment: Experiment, budget: str, count: int) -> None:
-    """Raise SpecError where the budget leaves no time for a proof, with the budget needed."""
+    """Raise SpecError with the needed budget if the budget leaves no time for a proof."""
     workload = experiment.workload
     warm_ns = _WARM_NS if workload.warmup_ns is None else workload.warmup_ns
     each_ns = workload.duration_ns + warm_ns + _OVERHEAD_NS

@@ -1,4 +1,4 @@
-"""The servers of a tuning on the user's own: several equal ones, their rights, what is applied."""
+"""The user's own servers in a tuning: equal servers, their rights, applying the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pgdyno.tune.space import Dimension
 
 
 def also(command: Command) -> Command:
-    """Add the options that name further servers, equal to the first."""
+    """Add the options for further servers that are equal to the first."""
     option = under(FOREIGN)
     return apply(
         command,
@@ -49,7 +49,7 @@ def also(command: Command) -> Command:
 
 
 def equal_servers(asked: Asked, given: dict[str, Any]) -> tuple[EqualServer, ...]:
-    """Return the servers of --also. Raises: SpecError unless each has what the first one has."""
+    """Return the servers of --also. Raises: SpecError if a server lacks an option of the first."""
     dsns, server = given["also"], asked.experiment.server
     if dsns and asked.resolved is None:
         raise SpecError(
@@ -87,7 +87,7 @@ def equal_servers(asked: Asked, given: dict[str, Any]) -> tuple[EqualServer, ...
 def refuse_without_rights(
     servers: Iterable[Server | EqualServer], space: tuple[Dimension, ...], *, is_applied: bool
 ) -> None:
-    """Raise RefusedError for settings that the role of --admin may not change for a server."""
+    """Raise RefusedError for settings that the role of --admin may not change on a server."""
     for server in servers:
         _refuse_without_right(server, space, is_applied=is_applied)
 
@@ -112,7 +112,7 @@ def _refuse_without_right(
 
 
 def apply_proved(asked: Asked, done: Measured) -> None:
-    """Apply the proved settings for good, with a journal; say what still needs a restart."""
+    """Apply the proved settings permanently, with a journal, and print which need a restart."""
     tuned = done.findings.own if done.findings is not None else None
     if not isinstance(tuned, TuneFindings) or done.folder is None:
         return

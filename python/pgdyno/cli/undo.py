@@ -83,7 +83,7 @@ def command(
 def _with_changes(store: Store) -> list[ExperimentFolder]:
     """Return the results that wait for undo, the newest first.
 
-    Raises: StoreError when there is no store.
+    Raises: StoreError if there is no store.
     """
     if not store.root.is_dir():
         raise StoreError(

@@ -1,8 +1,8 @@
-"""What --help shows first: two examples of each verb, and the options that most commands need."""
+"""The first part of --help: two examples of each verb, and the options that most commands need."""
 
 from __future__ import annotations
 
-# The purpose of an example, and its command. Each is tried by tests/examples/test_documents.py.
+# The purpose of an example, and its command. tests/examples/test_documents.py runs each of them.
 Example = tuple[str, str]
 
 EXAMPLES: dict[str, tuple[Example, Example]] = {
@@ -140,7 +140,8 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
 
 _PSQL = "--host --port --user --database"
 _LOAD = "--host --database --clients --builtin --file --scale --allow-write --dry-run"
-# The options that --help shows, at most 15; --help-all shows all. A verb without a line has few.
+# The options that --help shows, at most 15; --help-all shows all. A verb without a line has few
+# options, and --help shows all of them.
 MAIN: dict[str, frozenset[str]] = {
     verb: frozenset(names.split())
     for verb, names in {

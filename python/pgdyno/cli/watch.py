@@ -1,4 +1,4 @@
-"""`pgdyno watch`: a server without our load."""
+"""`pgdyno watch`: observes a server without a load from pgdyno."""
 
 from __future__ import annotations
 
@@ -118,11 +118,11 @@ def command(**given: Any) -> int:
 
 
 class Shown(WatchShow):
-    """Live lines on a terminal, a line every ten seconds elsewhere; what happens, when it does."""
+    """Shows live lines on a terminal, else a line every ten seconds; and each event at once."""
 
     def __init__(self, interval_ns: int, given: Mapping[str, Any]) -> None:
         self._given = given
-        # Between two samples there is nothing new to show; without three something is wrong.
+        # Nothing is new between two samples. If three samples are missing, something is wrong.
         self._patience_ns = 3 * max(interval_ns, _TERMINAL_EVERY_NS)
         self._began_ns = 0
         self._last_ns = 0
@@ -132,7 +132,7 @@ class Shown(WatchShow):
         self._texts = KnownTexts({})
 
     def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
-        """Say what is watched, and what is never done there."""
+        """Print which server is watched, and that the watch only reads."""
         self._texts = texts
         output.note(f"target  {examination.target}")
         output.note(
@@ -147,7 +147,7 @@ class Shown(WatchShow):
         output.note(f"result #{folder.number} in {folder.folder}")
 
     def moved(self, time_ns: int, tally: Tally) -> None:
-        """Show the last seconds; say gaps and resets when they are over."""
+        """Show the last seconds; print gaps and resets when they are over."""
         if tally.gap_count > self._gaps and tally.gaps:
             self._gaps = tally.gap_count
             output.note(_gap_line(tally.gaps[-1]))
@@ -176,7 +176,7 @@ class Shown(WatchShow):
             output.note(f"{_clock(time_ns)} {'  '.join(parts)}")
 
     def _is_due(self, time_ns: int, is_new: bool, every_ns: int) -> bool:
-        """Return whether a line is to be shown: the first as soon as there is something."""
+        """Return whether a line is due; the first is due as soon as there are numbers."""
         self._began_ns = self._began_ns or time_ns
         waited_ns = time_ns - (self._last_ns or self._began_ns)
         if is_new:
@@ -184,7 +184,7 @@ class Shown(WatchShow):
         return waited_ns >= max(every_ns, self._patience_ns)
 
     def noticed(self, notice: Mapping[str, Any]) -> None:
-        """Say what happened; what cannot be had here is in the page."""
+        """Print an event; the page lists the numbers that this server does not give."""
         if notice["kind"] == "not_measurable":
             return
         hint = f" ({notice['hint']})" if notice["hint"] else ""
@@ -192,7 +192,7 @@ class Shown(WatchShow):
 
 
 def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> list[str]:
-    """Return what a line about the last seconds says; what is not known is left out."""
+    """Return the parts of a line about the last seconds, without numbers that are not known."""
     parts: list[str] = []
     if recent.tps is not None:
         parts.append(f"tps {recent.tps:,.0f}")
@@ -209,7 +209,7 @@ def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> l
 
 
 def packed(start: str, parts: Sequence[str], room: int) -> list[str]:
-    """Return the parts in as many lines as they need: none is cut where the terminal is narrow."""
+    """Return the parts in lines of at most `room` characters; no part is cut."""
     first, *rest = parts
     lines = [f"{start} {first}"]
     for part in rest:
@@ -221,7 +221,7 @@ def packed(start: str, parts: Sequence[str], room: int) -> list[str]:
 
 
 def statement_lines(recent: Sums, texts: KnownTexts) -> list[str]:
-    """Return the statements that had most of the last seconds' DB time, with what they wait for."""
+    """Return the statements with most DB time in the last seconds, with their wait events."""
     total = recent.by_event.total()
     known = ((waits, query) for query, waits in recent.by_statement.items() if query)
     shown = sorted(known, key=lambda pair: (-pair[0].total(), pair[1]))[:_STATEMENTS_SHOWN]
@@ -236,7 +236,7 @@ def statement_lines(recent: Sums, texts: KnownTexts) -> list[str]:
 
 
 def events_text(recent: Sums) -> str:
-    """Return what the sessions at work waited for, as mean numbers of them."""
+    """Return the wait events of the sessions at work, each with its mean number of sessions."""
     shown = recent.by_event.most_common(3)
     sessions_per_count = recent.scale_ratio / recent.wait_samples
     texts = [f"{event or 'CPU?'} {count * sessions_per_count:.2g}" for event, count in shown]
@@ -255,7 +255,7 @@ def _clock(time_ns: int) -> str:
 
 
 def _sql() -> str:
-    """Return the doctor's statements, with which a watch begins, then the observer's."""
+    """Return the statements of the doctor, which a watch sends first, then of the observer."""
     parts = [sql_text()]
     said: set[str] = set()
     for version in range(OLDEST_MAJOR, 19):

@@ -1,4 +1,4 @@
-"""A watch as text, from its document: what was seen, what it cost, where DB time went."""
+"""A watch as text, from its document: the numbers, the cost of watching, where DB time went."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pgdyno.report.watch_words import (
 )
 
 _SHOWN = 5
-# The share before a statement; and with it, behind the statement, what it waited for.
+# Width of the share before a statement; on a wide page, width of share and wait events.
 _BESIDE_SHARE = 13
 _BESIDE_STATEMENT = 69
 _WIDTH_OF_ONE_ROW = 90
@@ -30,7 +30,7 @@ Document = dict[str, Any]
 
 
 def text_of(document: Document, width: int = WIDTH) -> str:
-    """Return the whole text, in lines of at most `width` signs."""
+    """Return the whole text, in lines of at most `width` characters."""
     page = TextPage(width)
     lines: list[str] = []
     first = (("target", document["target"]), ("answer", document["sentence"]))
@@ -91,14 +91,14 @@ def _cost(document: Document) -> str:
 
 
 def _statements(document: Document, width: int) -> list[str]:
-    """Return one row a statement, two where the page is narrow; empty if none has a text."""
+    """Return one row a statement, two if the page is narrow; empty if no statement has a text."""
     rows = []
     is_narrow = width < _WIDTH_OF_ONE_ROW
     room = width - (_BESIDE_SHARE if is_narrow else _BESIDE_STATEMENT)
     for statement in document["statements"][:_SHOWN]:
         if not statement["text"]:
             continue
-        # A statement is cut at the space it has; the document holds more of it.
+        # A statement is cut to the free width; the document has more of its text.
         text, why = shortened(statement["text"], room), _why(statement)
         row = f"  {_share(statement):9}  {text:{room}}"
         rows += [row, f"{'':{_BESIDE_SHARE}}{why}"] if is_narrow else [f"{row}  {why}"]
@@ -115,7 +115,7 @@ def _share(part: Document) -> str:
 
 
 def shortened(text: str, room: int) -> str:
-    """Return a statement in one line of at most `room` signs."""
+    """Return a statement in one line of at most `room` characters."""
     text = " ".join(text.split())
     return text if len(text) <= room else text[: room - 1] + "…"
 

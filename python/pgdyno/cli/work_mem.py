@@ -1,4 +1,4 @@
-"""`pgdyno work-mem`: how much memory sorts and hashes need, from evidence."""
+"""`pgdyno work-mem`: finds how much memory sorts and hashes need, from evidence."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _statements, _foreign, _answer = under("Statements"), under(FOREIGN), under(ANSW
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """The server that statements are tried on, and what is known of it."""
+    """The server on which statements are tried, and the facts about it."""
 
     target: str
     connection: Connection | None
@@ -157,7 +157,7 @@ def command(**given: Any) -> int:
 
 
 def _refuse(given: dict[str, Any], resolved: Resolved | None) -> None:
-    """Raise SpecError for options that cannot work, RefusedError for what is not allowed."""
+    """Raise SpecError for options that cannot work, RefusedError for options without permission."""
     if resolved is None and not given["scratch"] and not given["log"]:
         raise SpecError(
             "No server was named.",
@@ -190,7 +190,7 @@ def _refuse(given: dict[str, Any], resolved: Resolved | None) -> None:
 
 @contextmanager
 def _opened(given: dict[str, Any], resolved: Resolved | None) -> Iterator[_Where]:
-    """Yield the server with a session; a scratch server is gone afterwards."""
+    """Yield the server with a session; a scratch server is removed afterwards."""
     ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
     if resolved is None and not given["scratch"]:
         yield _Where("a log alone", None, Facts(ram_bytes=ram_bytes), None, _DEFAULT_BYTES, False)
@@ -254,7 +254,7 @@ def _advice(needs: tuple[Need, ...], where: _Where, given: dict[str, Any]) -> Ad
 
 
 def _budget_bytes(facts: Facts) -> int | None:
-    """Return the memory that sorts and hashes may use together; None where RAM is not known."""
+    """Return the memory that sorts and hashes may use together; None if RAM is not known."""
     try:
         ram_bytes = facts.memory_bytes()
     except Unknown:
@@ -291,7 +291,7 @@ def _document(
 def _prove(
     given: dict[str, Any], resolved: Resolved | None, needs: tuple[Need, ...], advice: Advice
 ) -> int:
-    """Compare both values under a load of the statements; return what the comparison returns."""
+    """Compare both values under a load of the statements; return the comparison's exit code."""
     assert advice.server_bytes is not None, "there is a value to prove"
     longest_ms = max(need.now.duration_ms for need in needs)
     experiment = Experiment(
