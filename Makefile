@@ -11,7 +11,7 @@ build: $(STAMP)
 	@scripts/timed "build: engine (Rust)" $(UV) pip install --quiet --python $(BIN)/python --no-deps \
 	  --no-build-isolation -e crates/engine -e .
 	@scripts/timed "build: lab (Python)" sh -c '$(BIN)/python -m compileall -q python && \
-	  $(BIN)/python -m pgdyno.report.bytecode'
+	  $(BIN)/python -m pgdyno.report.page_templates'
 
 .tools/bin/uv: requirements/uv.txt
 	@scripts/require-toolchain "$(PYTHON)"

@@ -13,10 +13,9 @@ from tests.observe.sinks import KeepingSink
 from pgdyno import clock
 from pgdyno.errors import StoreError
 from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, gauge
-from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import OwnCost, Scheduled
-from pgdyno.observe.worker import Worker
+from pgdyno.observe.worker import StopSignal, Worker
 
 
 class Steady:
@@ -158,17 +157,17 @@ def test_holding_answers_holds_up_nobody_else_of_the_thread() -> None:
     assert other.sample_count > 5 * often.sample_count
 
 
-def test_an_ending_ends_waits_of_now_and_of_later_and_may_be_told_twice() -> None:
-    ending = Ending()
-    assert not ending.wait(0)
-    assert not ending.wait(-1)
-    teller = threading.Timer(0.05, ending.tell)
-    teller.start()
-    assert ending.wait(20)
-    teller.join()
-    ending.tell()
-    assert ending.is_told
-    assert ending.wait(20)
+def test_a_stop_signal_ends_present_and_future_waits_and_may_be_set_twice() -> None:
+    stop = StopSignal()
+    assert not stop.wait(0)
+    assert not stop.wait(-1)
+    timer = threading.Timer(0.05, stop.set)
+    timer.start()
+    assert stop.wait(20)
+    timer.join()
+    stop.set()
+    assert stop.is_set
+    assert stop.wait(20)
 
 
 def test_a_store_that_refuses_ends_the_thread_quietly() -> None:

@@ -16,7 +16,6 @@ import psycopg
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.errors import PgdynoError
 from pgdyno.observe.collector import SECOND_NS, AskedOften, NotMeasurable, Row, Sink
-from pgdyno.observe.ending import Ending
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
@@ -69,7 +68,7 @@ class Worker(threading.Thread):
         self._cores: list[int] = []
         self._random = random.Random(0)
         self._backend_cpu_ns = self._cpu_ns = 0
-        self._stopping = Ending()
+        self._stopping = StopSignal()
         self._to_begin = {item.collector.name for item in scheduled}
         # Set when every collector was tried once.
         self.has_begun = threading.Event()
@@ -78,7 +77,7 @@ class Worker(threading.Thread):
         """Sample the collectors that are due, until `stop` or until no collector is left."""
         self._cpu_ns = time.thread_time_ns()
         try:
-            while self._scheduled and not self._stopping.is_told:
+            while self._scheduled and not self._stopping.is_set:
                 if self._session is not None and not self._session.is_open:
                     if not self._connected(self._session):
                         break
@@ -97,7 +96,7 @@ class Worker(threading.Thread):
 
     def stop(self) -> None:
         """Ask the thread to end; join it afterwards."""
-        self._stopping.tell()
+        self._stopping.set()
 
     def cancel(self) -> None:
         """Cancel a statement for which the thread waits."""
@@ -338,8 +337,37 @@ class Worker(threading.Thread):
             self._session.close()
 
 
+class StopSignal:
+    """A threading.Event whose `wait` is one call that the interpreter makes in C.
+
+    The `wait` of an Event makes a lock and a list entry. With cold caches this takes 0.1 ms, ten
+    times a second.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        # This lock is held until the signal is set.
+        self._unset = threading.Lock()
+        self._unset.acquire()
+        self.is_set = False
+
+    def set(self) -> None:
+        """End every present and future wait."""
+        with self._guard:
+            if not self.is_set:
+                self.is_set = True
+                self._unset.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most this long; return whether the signal is set."""
+        if not self._unset.acquire(timeout=max(0.0, seconds)):
+            return False
+        self._unset.release()
+        return True
+
+
 def _one_line(error: Exception) -> str:
-    # libpq guesses at the cause in indented lines.
-    said = [line for line in str(error).splitlines() if not line.startswith("\t")]
-    text = " ".join(" ".join(said).split()) or type(error).__name__
+    # The indented lines are libpq's guess at the cause.
+    lines = [line for line in str(error).splitlines() if not line.startswith("\t")]
+    text = " ".join(" ".join(lines).split()) or type(error).__name__
     return text.rstrip(".")

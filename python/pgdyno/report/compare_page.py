@@ -22,7 +22,8 @@ from pgdyno.report.compare_charts import (
     round_charts,
     total_text,
 )
-from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
+from pgdyno.report.html import ECHARTS_VERSION, page_assets
+from pgdyno.report.page_templates import page_environment
 
 _ROWS_ON_FIRST_SCREEN = 8
 _ROWS_BESIDE_MIN = 3

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-import jinja2
 from markupsafe import Markup
 
 from pgdyno.analysis.findings import ExperimentFindings
@@ -20,15 +19,13 @@ from pgdyno.report import (
     embed,
     figures,
     filters,
-    gauge,
     palette,
-    svg,
     tiles,
     time_words,
     tpcc_text,
     words,
 )
-from pgdyno.report.bytecode import TemplateBytecode
+from pgdyno.report.page_templates import page_environment
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 
 ECHARTS_VERSION = "6.1.0"
@@ -137,36 +134,6 @@ def page_assets() -> Assets:
         script=f'(() => {{\n"use strict";\n{body}}})();',
         echarts=_text(_ECHARTS),
     )
-
-
-@lru_cache(maxsize=1)
-def page_environment() -> jinja2.Environment:
-    """Return the environment of the templates with the functions that they call."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("pgdyno.report", "templates"),
-        autoescape=True,
-        bytecode_cache=TemplateBytecode(),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(filters.FILTERS)
-    environment.filters["draw"] = lambda chart, width: Markup(svg.draw(chart, width=width))
-    environment.globals.update(
-        ruler=gauge.ruler,
-        no_ruler=gauge.NO_RULER,
-        time_bar=gauge.time_bar,
-        part_swatch=gauge.part_swatch,
-        line_swatch=gauge.line_swatch,
-        share_bar=gauge.share_bar,
-        level_whisker=filters.level_whisker,
-        percentile_names=filters.percentile_names,
-        script_words=words.script_words,
-        curve_words=words.curve_words,
-        marks_shown=words.marks_shown,
-        sections_of=figures.sections_of,
-    )
-    return environment
 
 
 def _text(name: str) -> str:

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from pgdyno.quantities import format_bytes, percent
 from pgdyno.report import embed, figures, palette
 from pgdyno.report.chart import Chart
-from pgdyno.report.html import ECHARTS_VERSION, page_assets, page_environment
+from pgdyno.report.html import ECHARTS_VERSION, page_assets
 from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.page_templates import page_environment
 from pgdyno.report.watch_words import (
     call_words,
     estimate_in,

@@ -7,14 +7,17 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from pgdyno.report import bytecode
-from pgdyno.report.bytecode import TemplateBytecode, compile_templates
-from pgdyno.report.html import page_environment
+from pgdyno.report import page_templates
+from pgdyno.report.page_templates import (
+    TemplateBytecode,
+    compile_templates,
+    page_environment,
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(bytecode, "FOLDER", tmp_path / "compiled")
+    monkeypatch.setattr(page_templates, "FOLDER", tmp_path / "compiled")
     return tmp_path / "compiled"
 
 

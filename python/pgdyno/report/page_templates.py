@@ -1,6 +1,7 @@
-"""Stores compiled templates next to the templates: `python -m pgdyno.report.bytecode` in a build.
+"""The templates of the pages with the functions that they call, compiled by the build.
 
-Compiling the templates for each page would take a twentieth of a second.
+`python -m pgdyno.report.page_templates` compiles the templates. To compile them for each page would
+take a twentieth of a second.
 """
 
 from __future__ import annotations
@@ -8,11 +9,46 @@ from __future__ import annotations
 import contextlib
 import pickle
 import sys
+from functools import lru_cache
 from pathlib import Path
 
+import jinja2
 from jinja2.bccache import Bucket, BytecodeCache
+from markupsafe import Markup
+
+from pgdyno.report import figures, filters, gauge, svg, words
 
 FOLDER = Path(__file__).parent / "templates/__pycache__"
+
+
+@lru_cache(maxsize=1)
+def page_environment() -> jinja2.Environment:
+    """Return the environment of the templates with the functions that they call."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("pgdyno.report", "templates"),
+        autoescape=True,
+        bytecode_cache=TemplateBytecode(),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(filters.FILTERS)
+    environment.filters["draw"] = lambda chart, width: Markup(svg.draw(chart, width=width))
+    environment.globals.update(
+        ruler=gauge.ruler,
+        no_ruler=gauge.NO_RULER,
+        time_bar=gauge.time_bar,
+        part_swatch=gauge.part_swatch,
+        line_swatch=gauge.line_swatch,
+        share_bar=gauge.share_bar,
+        level_whisker=filters.level_whisker,
+        percentile_names=filters.percentile_names,
+        script_words=words.script_words,
+        curve_words=words.curve_words,
+        marks_shown=words.marks_shown,
+        sections_of=figures.sections_of,
+    )
+    return environment
 
 
 class TemplateBytecode(BytecodeCache):
@@ -39,8 +75,6 @@ class TemplateBytecode(BytecodeCache):
 
 def compile_templates() -> None:
     """Compile every template whose compiled form is missing or old."""
-    from pgdyno.report.html import page_environment
-
     environment = page_environment()
     environment.bytecode_cache = TemplateBytecode(is_building=True)
     for name in environment.list_templates(extensions=["j2"]):
