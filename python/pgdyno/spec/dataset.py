@@ -25,6 +25,10 @@ def option(*names: str, help: str, default: Any = None, metavar: str = "", **rul
     return Field(default=default, description=help, json_schema_extra=extra, **rules)
 
 
+_UNLOGGED = option("--unlogged-tables", help="Create tables without WAL.", default=False)
+_FOREIGN_KEYS = option("--foreign-keys", help="Add foreign keys between the tables.", default=False)
+
+
 class PgbenchDataset(Spec):
     """The tables of pgbench."""
 
@@ -46,10 +50,8 @@ class PgbenchDataset(Spec):
         ge=10,
         le=100,
     )
-    unlogged: bool = option("--unlogged-tables", help="Create tables without WAL.", default=False)
-    foreign_keys: bool = option(
-        "--foreign-keys", help="Add foreign keys between the tables.", default=False
-    )
+    unlogged: bool = _UNLOGGED
+    foreign_keys: bool = _FOREIGN_KEYS
     partitions: int = option(
         "--partitions",
         help="Number of partitions of pgbench_accounts (default 0).",
@@ -136,10 +138,8 @@ class TpccDataset(Spec):
         ge=10,
         le=100,
     )
-    unlogged: bool = option("--unlogged-tables", help="Create tables without WAL.", default=False)
-    foreign_keys: bool = option(
-        "--foreign-keys", help="Add foreign keys between the tables.", default=False
-    )
+    unlogged: bool = _UNLOGGED
+    foreign_keys: bool = _FOREIGN_KEYS
     partitions: int = option(
         "--partitions",
         help="Number of hash partitions by warehouse of each large table (default 0).",

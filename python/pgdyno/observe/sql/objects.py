@@ -1,16 +1,16 @@
-"""Objects that may need attention: indexes, tables, sequences; read before and after a run.
+"""Collectors of tables, indexes, sequences and functions: unusual objects, and the busiest ones.
 
-Source: pg_index, pg_constraint, pg_sequences and the statistics views. Limits: an index that is
-never used here may be used on a standby; one that repeats another's columns may still differ in
-its order, its operator classes or its options.
+Source: pg_index, pg_constraint, pg_sequences and the statistics views.
+Limits: an index that is never used here may be used on a standby. An index with the columns of
+another index may have another order, other operator classes or other options.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, Scope, counter, gauge, key
-from pgdyno.observe.sql.sql_collector import SqlCollector
+from pgdyno.observe.collector import SECOND_NS, Column, counter, gauge, key
+from pgdyno.observe.sql.sql_collector import DatabaseCollector
 
 _EACH_MAX = 20
 # Tables with fewer indexes, and smaller tables, are not reported.
@@ -95,12 +95,10 @@ OBJECTS_SQL = {
 }
 
 
-class ObjectsCollector(SqlCollector):
-    """Looks at the catalogues before and after, the largest twenty of each kind."""
+class ObjectsCollector(DatabaseCollector):
+    """Reads the catalogues before and after a run, the twenty largest objects of each kind."""
 
     name = "objects"
-    scope: ClassVar[Scope] = "database"
-    names_database: ClassVar[bool] = True
     meaning = "Indexes, tables and sequences of the load's database that are worth a look"
     interval_ns = 600 * SECOND_NS
     sql = OBJECTS_SQL
@@ -143,14 +141,11 @@ TABLES_SQL = {
 }
 
 
-class TablesCollector(SqlCollector):
-    """Samples the hundred tables whose blocks were asked for most."""
+class TablesCollector(DatabaseCollector):
+    """Samples the hundred tables with the most block requests."""
 
     name = "tables"
-    scope: ClassVar[Scope] = "database"
-    names_database: ClassVar[bool] = True
     meaning = "Rows, scans, vacuums and sizes of the busiest tables of the load's database"
-    interval_ns = 10 * SECOND_NS
     sql = TABLES_SQL
     rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (
@@ -163,7 +158,7 @@ class TablesCollector(SqlCollector):
     )
 
 
-# The views' own functions: planning a join of the two views takes 50 ms.
+# These are the functions of the two views, because planning a join of the views takes 50 ms.
 INDEXES_SQL = {
     10: (
         "SELECT n.nspname::text, t.relname::text, c.relname::text,"
@@ -181,14 +176,11 @@ INDEXES_SQL = {
 }
 
 
-class IndexesCollector(SqlCollector):
-    """Samples the hundred indexes whose blocks were asked for most."""
+class IndexesCollector(DatabaseCollector):
+    """Samples the hundred indexes with the most block requests."""
 
     name = "indexes"
-    scope: ClassVar[Scope] = "database"
-    names_database: ClassVar[bool] = True
     meaning = "Scans, entries and blocks of the busiest indexes of the load's database"
-    interval_ns = 10 * SECOND_NS
     sql = INDEXES_SQL
     rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (
@@ -215,14 +207,11 @@ FUNCTIONS_SQL = {
 }
 
 
-class FunctionsCollector(SqlCollector):
-    """Samples the hundred functions that took most time; no row without track_functions."""
+class FunctionsCollector(DatabaseCollector):
+    """Samples the hundred functions with the most time; no rows without track_functions."""
 
     name = "functions"
-    scope: ClassVar[Scope] = "database"
-    names_database: ClassVar[bool] = True
     meaning = "Calls and time of functions of the load's database"
-    interval_ns = 10 * SECOND_NS
     sql = FUNCTIONS_SQL
     rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (

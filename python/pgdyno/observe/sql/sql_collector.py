@@ -21,9 +21,9 @@ _LACKING = (
 
 @dataclass(frozen=True, slots=True)
 class ServerSource:
-    """What collectors of a server need.
+    """The sessions of one server, for its collectors.
 
-    `database` is the load's; `observing`, every session whose transactions are our own.
+    `database`: of the load. `observing`: every session whose transactions are our own.
     """
 
     session: ServerSession
@@ -33,20 +33,16 @@ class ServerSource:
 
 
 class SqlCollector:
-    """Runs one statement; the result's columns are `columns`, in order.
-
-    `names_database`: the statement has the load's database as its parameter.
-    """
+    """Runs one statement; the result's columns are `columns`, in order."""
 
     name: ClassVar[str]
     scope: ClassVar[Scope] = "server"
-    names_database: ClassVar[bool] = False
     meaning: ClassVar[str]
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]]
     # By the first major version of each statement.
     sql: ClassVar[Mapping[int, str]]
-    # For collectors that list the largest keys: at most this number. 0: all keys.
+    # If a collector lists only the largest keys: their largest number. 0: all keys.
     rows_max: ClassVar[int] = 0
 
     def __init__(self, session: ServerSession, *parameters: str) -> None:
@@ -56,13 +52,12 @@ class SqlCollector:
     @classmethod
     def of(cls, source: ServerSource) -> Self:
         """Return the collector of a server."""
-        parameters = (source.database,) if cls.names_database else ()
-        return cls(source.session, *parameters)
+        return cls(source.session)
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return the statement's rows.
 
-        Raises: NotMeasurable where the server lacks what it asks for: old ones, and forks.
+        Raises: NotMeasurable if an old server or a fork does not have the view.
         """
         statement = pick(self.name, self.sql, self._session.version)
         names = [column.name for column in self.columns]
@@ -72,6 +67,18 @@ class SqlCollector:
             words = str(error).splitlines()[0].rstrip(".")
             raise NotMeasurable(f"{self.name} is not in this server: {words}.") from None
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+class DatabaseCollector(SqlCollector):
+    """Runs one statement in the load's database; the name of this database is its parameter."""
+
+    scope: ClassVar[Scope] = "database"
+    interval_ns: ClassVar[int] = 10 * SECOND_NS
+
+    @classmethod
+    def of(cls, source: ServerSource) -> Self:
+        """Return the collector of a server."""
+        return cls(source.session, source.database)
 
 
 def pick(name: str, variants: Mapping[int, str], version: int) -> str:
@@ -93,7 +100,7 @@ def reset_ns(expression: str) -> str:
 
 
 def schema_sql(extension: str) -> str:
-    """Return the statement that finds an extension's schema in the database that is asked."""
+    """Return the statement that finds an extension's schema in the session's database."""
     return (
         "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
         " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
@@ -109,8 +116,8 @@ class ExtensionCollector(SqlCollector):
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return the statement's rows.
 
-        Raises: NotMeasurable where the extension is not in the database that is asked, or its
-        library is not loaded.
+        Raises: NotMeasurable if the extension is not in the session's database, or its library is
+        not loaded.
         """
         schemas = self._session.fetch(schema_sql(self.extension))
         if not schemas:
