@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from tests.fixtures.clusters import scalar
+from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.server.target import Target
@@ -83,6 +83,67 @@ def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, database: Targ
     page = next(pgdyno.store.glob("*/report.html")).read_text()
     assert 'id="tpcc"' in page
     assert "time-nopm" in page
+
+
+def test_the_skew_of_a_runs_orders_is_tested_from_the_data(
+    pgdyno: Command, database: Target
+) -> None:
+    where = load(pgdyno, database)
+    # One client, a seed and a number of transactions: the draws do not depend on speed.
+    words = ("bench", *where, "-b", "tpcc-like", "-c", "1", "-t", "300", "--mix", "weights")
+    words = (*words, "--warmup", "0s", "--reset", "none", "--seed", "11", "--json")
+    no_violations = {str(number): 0 for number in range(1, 13)}
+    said = pgdyno(*words)
+    assert said.code in RAN, said.err
+    customers, items = said.document["check"]["drawn"]
+    assert (customers["name"], customers["verdict"]) == ("customers", "too_few")
+    assert (items["name"], items["verdict"], items["count"] > 1000) == ("items", "follows", True)
+    assert said.document["check"]["violations"] == no_violations
+    shown = " ".join(pgdyno("show", "last").out.split())
+    assert "items of order lines: follows NURand (p = " in shown
+    page = next(pgdyno.store.glob("*/report.html")).read_text()
+    assert "Skew of customers and items" in page
+    checked = pgdyno("check", "tpcc", *where)
+    assert checked.code == 0, checked.err
+    assert "drawn: customers of orders: too few to tell" in checked.out
+    assert "drawn: items of order lines: follows NURand" in checked.out
+    assert checked.out.rstrip().endswith("all twelve conditions hold")
+    # The other modes make the same draws, and only the orders of their own run count.
+    for mode in ("pipeline", "procedures"):
+        said = pgdyno(*words, "--mode", mode)
+        assert said.code in RAN, said.err
+        assert said.document["options"]["mode"] == mode
+        assert said.document["check"]["drawn"] == [customers, items]
+    run_sql(
+        database,
+        "UPDATE order_line SET ol_i_id = (ol_o_id::bigint * 7919 + ol_number * 6007"
+        " + ol_d_id * 3001) % 100000 + 1 WHERE ol_o_id > 3000",
+    )
+    checked = pgdyno("check", "tpcc", *where)
+    assert checked.code == 0, checked.err
+    assert "drawn: items of order lines: DIFFERS from NURand" in checked.out
+
+
+def test_a_run_whose_items_are_drawn_evenly_has_a_doubt(
+    pgdyno: Command, database15: Target
+) -> None:
+    where = load(pgdyno, database15)
+    # A trigger stands for a load generator that draws evenly.
+    run_sql(
+        database15,
+        "CREATE FUNCTION evenly() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN new.ol_i_id := (new.ol_o_id::bigint * 7919 + new.ol_number * 6007"
+        " + new.ol_d_id * 3001) % 100000 + 1; RETURN new; END';"
+        "CREATE TRIGGER evenly BEFORE INSERT ON order_line"
+        " FOR EACH ROW EXECUTE FUNCTION evenly()",
+    )
+    words = ("bench", *where, "-b", "tpcc-like", "-c", "1", "-t", "300", "--mix", "weights")
+    said = pgdyno(*words, "--warmup", "0s", "--reset", "none", "--seed", "11", "--json")
+    assert said.code in RAN, said.err
+    assert said.document["check"]["drawn"][1]["verdict"] == "differs"
+    doubts = {warning["kind"]: warning for warning in said.document["warnings"]}
+    assert doubts["tpcc_drawn"]["verdict"] == "doubt"
+    assert set(said.document["check"]["violations"].values()) == {0}
 
 
 def test_a_violated_condition_makes_the_run_not_valid(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.nurand import DrawnFindings, drawn_doubts
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.quantities import counted, percent, plain
@@ -94,11 +95,15 @@ class ConditionFindings:
 
 @dataclass(frozen=True, slots=True)
 class CheckFindings:
-    """The check of the data after a run; `why_not` says why there was none, else ""."""
+    """The check of the data after a run; `why_not` says why there was none, else "".
+
+    `drawn` is the skew of the customers and items in the orders that the run made.
+    """
 
     conditions: tuple[ConditionFindings, ...]
     duration_s: float
     why_not: str = ""
+    drawn: tuple[DrawnFindings, ...] = ()
 
     @property
     def violated(self) -> tuple[ConditionFindings, ...]:
@@ -330,6 +335,7 @@ def check_doubts(check: CheckFindings | None) -> Iterator[Doubt]:
             f"The data were not checked after the run: {check.why_not}.",
             "run pgdyno check tpcc",
         )
+    yield from drawn_doubts(check.drawn)
     if not check.violated:
         return
     words = []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pgdyno.analysis.findings import Panel
+from pgdyno.analysis.nurand import constants_of_run, drawn_findings
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.tpcc import (
     NEW_ORDER,
@@ -96,6 +97,7 @@ def check_of(stored: StoredRun) -> CheckFindings | None:
     document = (stored.document("server.json") or {}).get("consistency")
     if not document:
         return None
+    seed = stored.job["work"]["seed"] if document.get("drawn") else 0
     return CheckFindings(
         conditions=tuple(
             ConditionFindings(
@@ -107,4 +109,13 @@ def check_of(stored: StoredRun) -> CheckFindings | None:
         ),
         duration_s=document.get("duration_ns", 0) / 1e9,
         why_not=str(document.get("why_not", "")),
+        drawn=tuple(
+            drawn_findings(
+                drawn["name"],
+                drawn["counts"],
+                outside_count=drawn["outside_count"],
+                constant=constants_of_run(seed, drawn["load_c_last"])[drawn["name"]],
+            )
+            for drawn in document.get("drawn", ())
+        ),
     )

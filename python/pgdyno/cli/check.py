@@ -7,15 +7,18 @@ from typing import Any
 
 import click
 
+from pgdyno.analysis.nurand import DrawnFindings, drawn_findings
 from pgdyno.cli import options, output
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import Verb
+from pgdyno.clock import monotonic_ns
 from pgdyno.errors import SpecError
 from pgdyno.quantities import duration_text
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.tpcc_check import Verdict, check
+from pgdyno.server.tpcc_draws import drawn_since, first_after_the_load
 
 EXIT_CHECK_FAILED = 4
 
@@ -29,7 +32,9 @@ def command(**given: Any) -> int:
     """Check the twelve consistency conditions of TPC-C in all warehouses. Only reads.
 
     Exit code 4 means that a condition is violated. While a load runs, the answer is that of one
-    moment.
+    moment. The skew of customers and items in orders that were made after the load is tested
+    against NURand with any constant C. It does not change the exit code, because the orders of
+    several runs together can differ from NURand.
     """
     if given["quiet"]:
         output.be_quiet()
@@ -46,6 +51,12 @@ def command(**given: Any) -> int:
         for verdict in check(connection):
             verdicts.append(verdict)
             output.note(f"condition {verdict.condition.number} {_words(verdict)}")
+        began_ns = monotonic_ns()
+        drawn = [
+            drawn_findings(draw.name, draw.counts, outside_count=draw.outside_count)
+            for draw in drawn_since(connection, first_after_the_load(connection))
+        ]
+        drawn_ns = monotonic_ns() - began_ns
     document = {
         "format": "pgdyno.check/1",
         "kind": given["kind"],
@@ -55,9 +66,10 @@ def command(**given: Any) -> int:
             for v in verdicts
             if v.violation_count
         },
-        "seconds": sum(verdict.duration_ns for verdict in verdicts) / 1e9,
+        "drawn": [draw.as_document() for draw in drawn],
+        "seconds": (sum(verdict.duration_ns for verdict in verdicts) + drawn_ns) / 1e9,
     }
-    options.write(_text(verdicts), json.dumps(document, indent=2), given["json_to"])
+    options.write(_text(verdicts, drawn), json.dumps(document, indent=2), given["json_to"])
     is_violated = any(verdict.violation_count for verdict in verdicts)
     return EXIT_CHECK_FAILED if is_violated else 0
 
@@ -71,8 +83,15 @@ def _words(verdict: Verdict) -> str:
     return f"is violated {verdict.violation_count} times, in warehouse {shown}{more}"
 
 
-def _text(verdicts: list[Verdict]) -> str:
+def _text(verdicts: list[Verdict], drawn: list[DrawnFindings]) -> str:
     lines = [f"{v.condition.number:>2}  {_words(v):<40}  {v.condition.rule}" for v in verdicts]
     violated = [str(v.condition.number) for v in verdicts if v.violation_count]
     last = f"violated: {', '.join(violated)}" if violated else "all twelve conditions hold"
-    return "\n".join([*lines, last])
+    skew = [f"drawn: {draw.words}: {_skew_words(draw)}" for draw in drawn]
+    return "\n".join([*lines, *skew, last])
+
+
+def _skew_words(draw: DrawnFindings) -> str:
+    if draw.verdict != "differs":
+        return draw.verdict_words
+    return f"{draw.verdict_words}: something else, or more than one run, made these orders"

@@ -121,6 +121,7 @@ def tpcc_document(findings: TpccFindings) -> Document:
                 str(condition.number): sorted(condition.violations) for condition in check.violated
             },
             "seconds": check.duration_s,
+            "drawn": [draw.as_document() for draw in check.drawn],
             "not_checked_because": check.why_not or None,
         },
     }

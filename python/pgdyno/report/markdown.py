@@ -22,10 +22,12 @@ from pgdyno.report.markdown_tables import (
 from pgdyno.report.tpcc_text import (
     CHECK_COLUMNS,
     SHARE_COLUMNS,
+    SKEW_COLUMNS,
     TYPE_COLUMNS,
     check_rows,
     failed_words,
     share_rows,
+    skew_rows,
     type_rows,
 )
 
@@ -134,6 +136,9 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
             if run.tpcc.check is not None and run.tpcc.check.conditions:
                 rows = list(check_rows(run.tpcc.check))
                 yield from _section("Consistency after the run", (CHECK_COLUMNS, rows))
+                skew = list(skew_rows(run.tpcc.check))
+                if skew:
+                    yield from _section("Skew of customers and items", (SKEW_COLUMNS, skew))
 
 
 def _doubts(findings: ExperimentFindings) -> Iterator[str]:

@@ -15,6 +15,7 @@ Row = tuple[str, ...]
 TYPE_COLUMNS = ("type", "count", "share", "p50 ms", "p90 ms", "limit of p90", "p99 ms")
 SHARE_COLUMNS = ("share", "specified", "measured", "interval", "counted")
 CHECK_COLUMNS = ("condition", "rule", "violations", "warehouses")
+SKEW_COLUMNS = ("skew of the run's rows", "rows", "chi-square", "verdict")
 _VERDICTS: dict[Verdict, str] = {"ok": "ok", "missed": "MISSED", "open": "cannot tell"}
 
 
@@ -33,6 +34,11 @@ def tpcc_lines(page: TextPage, findings: TpccFindings) -> Iterator[str]:
         yield from page.row("drawn", f"{drawn}; in brackets: specified")
     if findings.check is not None:
         yield from page.row("consistency", check_words(findings.check))
+        if findings.check.drawn:
+            words = "; ".join(
+                f"{draw.words}: {draw.verdict_words}" for draw in findings.check.drawn
+            )
+            yield from page.row("skew", words)
 
 
 def nopm_words(findings: TpccFindings, *, with_unit: bool = False) -> str:
@@ -121,6 +127,13 @@ def check_rows(check: CheckFindings) -> Iterator[Row]:
             quantities.count(count) if count else "holds",
             shown,
         )
+
+
+def skew_rows(check: CheckFindings) -> Iterator[Row]:
+    """Yield a row for customers and one for items, columns as in `SKEW_COLUMNS`."""
+    for draw in check.drawn:
+        chi_square = "" if draw.chi_square_value is None else fixed(draw.chi_square_value, 1)
+        yield draw.words, quantities.count(draw.count), chi_square, draw.verdict_words
 
 
 def _percent(ratio: float) -> str:
